@@ -1,0 +1,56 @@
+"""kinrank: nearest-neighbour search, right the second time.
+
+    ranking = kinrank.rerank(queries, gallery, k=100)
+    ranking = kinrank.CAS(k1=60, k2=6).rerank(queries, gallery, k=100)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kinrank._api import rerank
+from kinrank.errors import (
+    FileFormatError,
+    InvalidInputError,
+    KinrankError,
+    KinrankWarning,
+    OptionalDependencyError,
+    UnknownNameError,
+)
+from kinrank.registry import methods
+from kinrank.types import Ranking
+
+if TYPE_CHECKING:
+    from kinrank.methods.cas import CAS
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CAS",
+    "FileFormatError",
+    "InvalidInputError",
+    "KinrankError",
+    "KinrankWarning",
+    "OptionalDependencyError",
+    "Ranking",
+    "UnknownNameError",
+    "__version__",
+    "methods",
+    "rerank",
+]
+
+# Loaded on first use, so that `import kinrank` brings neither numba nor scipy.
+_LAZY = {"CAS": "kinrank.methods.cas"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        value = getattr(import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'kinrank' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

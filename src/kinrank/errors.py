@@ -1,0 +1,51 @@
+"""Everything kinrank raises.
+
+KinrankError
+├── InvalidInputError (ValueError)     bad data or a bad parameter
+├── UnknownNameError (ValueError)      a name that is not in a registry
+├── FileFormatError (ValueError)       a file that is not what it should be
+└── OptionalDependencyError (ImportError)
+
+KinrankWarning (UserWarning)           the answer is right, but not quite what was asked for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class KinrankError(Exception):
+    """Base of all errors that kinrank raises on purpose."""
+
+
+class InvalidInputError(KinrankError, ValueError):
+    """Data or a parameter that cannot be used; the message says what, must be and got."""
+
+
+class FileFormatError(KinrankError, ValueError):
+    """A file that is broken, truncated or of another kind."""
+
+
+class UnknownNameError(KinrankError, ValueError):
+    """A name that is not registered; the message lists those that are."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = get_close_matches(str(name), names, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"`{kind}` must be one of {', '.join(names)}, got {name!r}.{hint}")
+
+
+class OptionalDependencyError(KinrankError, ImportError):
+    """A package of an extra that is not installed; the message names the extra."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package {package!r}, which is not installed. "
+            f"Install it with: pip install 'kinrank[{extra}]'"
+        )
+
+
+class KinrankWarning(UserWarning):
+    """The work went on, but not quite as asked; the message says what was changed."""

@@ -1,0 +1,1 @@
+"""Neighbours to clusters and graphs."""

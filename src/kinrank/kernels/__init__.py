@@ -1,0 +1,1 @@
+"""The only numba: arrays in, arrays out."""

@@ -1,0 +1,72 @@
+"""Stages report how far they are; whoever listens decides what to show.
+
+Nobody listens by default, and then reporting costs one look at a context variable per block.
+
+    with progress.listen(bar):          # bar(stage, done, total)
+        kinrank.rerank(...)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+Listener = Callable[[str, int, int], None]
+Advance = Callable[[int], None]
+
+_listener: ContextVar[Listener | None] = ContextVar("kinrank_progress", default=None)
+
+
+@contextmanager
+def listen(listener: Listener) -> Iterator[None]:
+    """Send the reports of the calls inside to ``listener(stage, done, total)``."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+@contextmanager
+def stage(name: str, total: int) -> Iterator[Advance]:
+    """Announce a stage of ``total`` steps; call the yielded function with the steps done since."""
+    listener = _listener.get()
+    if listener is None:
+        yield _silent
+        return
+    done = 0
+
+    def advance(steps: int) -> None:
+        nonlocal done
+        done += steps
+        if done < total:
+            listener(name, done, total)
+
+    listener(name, 0, total)
+    yield advance
+    listener(name, total, total)
+
+
+def _silent(steps: int) -> None:
+    pass
+
+
+class Stopwatch:
+    """A listener that keeps the seconds of each stage, in the order in which they ran."""
+
+    def __init__(self, then: Listener | None = None) -> None:
+        self.seconds: dict[str, float] = {}
+        self._begun: dict[str, float] = {}
+        self._then = then
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        now = time.perf_counter()
+        if done == 0 and stage not in self._begun:
+            self._begun[stage] = now
+            self.seconds.setdefault(stage, 0.0)
+        if done >= total and stage in self._begun:
+            self.seconds[stage] += now - self._begun.pop(stage)
+        if self._then is not None:
+            self._then(stage, done, total)

@@ -1,0 +1,30 @@
+"""Methods by name, imported on first use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from kinrank.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from kinrank.methods.base import Method
+
+_METHODS = {
+    "cas": "kinrank.methods.cas:CAS",
+}
+
+
+def methods() -> list[str]:
+    """The names of all registered methods."""
+    return sorted(_METHODS)
+
+
+def method_class(name: str) -> type[Method]:
+    """The class registered under ``name``."""
+    try:
+        module, _, attribute = _METHODS[name].partition(":")
+    except (KeyError, TypeError):
+        raise UnknownNameError("method", name, _METHODS) from None
+    found: type[Method] = getattr(import_module(module), attribute)
+    return found

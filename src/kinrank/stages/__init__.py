@@ -1,0 +1,1 @@
+"""The stages of the method, each from sparse rows to sparse rows."""

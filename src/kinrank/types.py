@@ -1,0 +1,166 @@
+"""What the stages hand to each other, and what users get."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.errors import FileFormatError, InvalidInputError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats: TypeAlias = npt.NDArray[np.float32]
+Ints: TypeAlias = npt.NDArray[np.int32]
+Longs: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """The answer: for each query the gallery rows, nearest first.
+
+    Attributes
+    ----------
+    indices : (n_queries, k) int32, gallery row numbers; -1 where there is none
+    distances : (n_queries, k) float32, ascending, smaller is better; inf where there is none
+    """
+
+    indices: Ints
+    distances: Floats
+
+    def __post_init__(self) -> None:
+        indices, distances = np.asarray(self.indices), np.asarray(self.distances)
+        if indices.ndim != 2 or indices.shape != distances.shape:
+            raise InvalidInputError(
+                "`indices` and `distances` must be two-dimensional and of one shape, "
+                f"got {indices.shape} and {distances.shape}."
+            )
+        if indices.dtype.kind not in "iu":
+            raise InvalidInputError(f"`indices` must be integers, got dtype {indices.dtype}.")
+        object.__setattr__(self, "indices", indices.astype(np.int32, copy=False))
+        object.__setattr__(self, "distances", distances.astype(np.float32, copy=False))
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def k(self) -> int:
+        """The number of results per query."""
+        return self.indices.shape[1]
+
+    def top(self, k: int) -> Ranking:
+        """The first ``k`` results of each query."""
+        return Ranking(self.indices[:, :k], self.distances[:, :k])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to ``path`` (npz), whole or not at all."""
+        from kinrank.io import save_npz
+
+        save_npz(path, indices=self.indices, distances=self.distances)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Ranking:
+        """Read what ``save`` wrote; nothing in the file is executed."""
+        try:
+            with np.load(Path(path), allow_pickle=False) as file:
+                return cls(file["indices"], file["distances"])
+        except FileNotFoundError:
+            raise
+        except (KeyError, ValueError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
+            raise FileFormatError(
+                f"{os.fspath(path)} must be a ranking saved by kinrank "
+                f"(npz with `indices` and `distances`), got: {error}"
+            ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbors:
+    """The nearest rows of every row, the row itself first.
+
+    Attributes
+    ----------
+    indices : (n, K) int32, ``indices[i, 0] == i``
+    distances : (n, K) float32, squared Euclidean, ascending, ties by lower index
+    farthest : (n,) float32, the largest squared distance from each row to any row
+    """
+
+    indices: Ints
+    distances: Floats
+    farthest: Floats
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def k(self) -> int:
+        """The length of the lists, the row itself counted."""
+        return self.indices.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """A sparse matrix by rows: three arrays that kernels take as they are.
+
+    scipy's ``csr_array`` picks its index type by size, which would compile every kernel twice and
+    cannot be mapped from disk as it is; this one is always the same.
+
+    Attributes
+    ----------
+    indptr : (n_rows + 1,) int64
+    indices : (nnz,) int32, ascending within a row
+    data : (nnz,) float32, or None for a pattern of ones
+    n_columns : int
+    """
+
+    indptr: Longs
+    indices: Ints
+    data: Floats | None
+    n_columns: int
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def nnz(self) -> int:
+        """The number of stored entries."""
+        return len(self.indices)
+
+    @property
+    def values(self) -> Floats:
+        """The stored values; ones for a pattern."""
+        return np.ones(self.nnz, np.float32) if self.data is None else self.data
+
+    @property
+    def lengths(self) -> Longs:
+        """The number of entries of each row."""
+        return np.diff(self.indptr)
+
+    def with_data(self, data: Floats | None) -> SparseRows:
+        """The same pattern with other values."""
+        return SparseRows(self.indptr, self.indices, data, self.n_columns)
+
+    def to_scipy(self) -> csr_array:
+        """A copy-free scipy ``csr_array``."""
+        from scipy.sparse import csr_array
+
+        shape = (len(self), self.n_columns)
+        return csr_array((self.values, self.indices, self.indptr), shape=shape)
+
+    @classmethod
+    def from_scipy(cls, matrix: Any) -> SparseRows:
+        """From any scipy sparse matrix; entries sorted, duplicates summed, zeros dropped."""
+        matrix = matrix.tocsr(copy=True)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        return cls(
+            matrix.indptr.astype(np.int64),
+            matrix.indices.astype(np.int32),
+            matrix.data.astype(np.float32),
+            matrix.shape[1],
+        )

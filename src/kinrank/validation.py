@@ -1,0 +1,187 @@
+"""Checks of what users give, in one voice: what, must be, got."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Collection
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.errors import InvalidInputError, KinrankWarning, UnknownNameError
+
+Name = TypeVar("Name", bound=str | None)
+
+# Outside this range squares would lose digits or overflow in float32.
+_SAFE_EXPONENT = 20
+_CHECK_ROWS = 16384
+
+
+def check_int(name: str, value: object, low: int, high: int | None = None) -> int:
+    """``value`` as an int within [low, high]."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        number = int(value)
+        if number >= low and (high is None or number <= high):
+            return number
+    bound = f"of at least {low}" if high is None else f"between {low} and {high}"
+    raise InvalidInputError(f"`{name}` must be an integer {bound}, got {value!r}.")
+
+
+def check_float(
+    name: str,
+    value: object,
+    low: float,
+    high: float = math.inf,
+    *,
+    low_open: bool = False,
+    high_open: bool = False,
+) -> float:
+    """``value`` as a finite float within [low, high], or without an end that is open."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        number = float(value)
+        above = number > low if low_open else number >= low
+        below = number < high if high_open else number <= high
+        if math.isfinite(number) and above and below:
+            return number
+    left, right = "(" if low_open else "[", ")" if high_open or math.isinf(high) else "]"
+    raise InvalidInputError(
+        f"`{name}` must be a number in {left}{low:g}, {high:g}{right}, got {value!r}."
+    )
+
+
+def check_bool(name: str, value: object) -> bool:
+    """``value`` as a bool."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise InvalidInputError(f"`{name}` must be True or False, got {value!r}.")
+
+
+def check_choice(name: str, value: Name, choices: Collection[Name]) -> Name:
+    """``value`` if it is one of ``choices``."""
+    try:
+        if value in choices:
+            return value
+    except TypeError:
+        pass
+    raise UnknownNameError(name, value, [str(choice) for choice in choices])
+
+
+def reduce_k(name: str, value: int, limit: int, what: str) -> int:
+    """``value``, or ``limit`` with a warning when there are no more rows than that."""
+    if value <= limit:
+        return value
+    warnings.warn(
+        f"`{name}` is {value}, but there are only {limit} {what}: {limit} is used.",
+        KinrankWarning,
+        stacklevel=3,
+    )
+    return limit
+
+
+def as_array(name: str, values: Any) -> npt.NDArray[Any]:
+    """``values`` as a numpy array, without importing the library they come from."""
+    if isinstance(values, np.ndarray):
+        return values
+    if type(values).__module__.partition(".")[0] == "torch":
+        tensor = values.detach().cpu()
+        return np.asarray(tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor)
+    if type(values).__module__.partition(".")[0] == "scipy":
+        raise InvalidInputError(f"`{name}` must be a dense array, got a sparse matrix.")
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"`{name}` must be an array of numbers, got {error}.") from error
+
+
+def as_matrix(name: str, values: Any) -> npt.NDArray[Any]:
+    """``values`` as a two-dimensional numeric array with at least one row and one column."""
+    array = as_array(name, values)
+    if array.dtype.kind not in "fiu":
+        raise InvalidInputError(f"`{name}` must hold real numbers, got dtype {array.dtype}.")
+    if array.ndim != 2:
+        hint = " (one vector is reshape(1, -1))" if array.ndim == 1 else ""
+        raise InvalidInputError(
+            f"`{name}` must be two-dimensional{hint}, got {array.ndim} dimension(s), "
+            f"shape {array.shape}."
+        )
+    if 0 in array.shape:
+        raise InvalidInputError(
+            f"`{name}` must have at least one row and one column, got shape {array.shape}."
+        )
+    return array
+
+
+def as_vectors(*named: tuple[str, Any], cosine: bool = False) -> npt.NDArray[np.float32]:
+    """Stack named row sets into one finite, C-contiguous float32 array, a copy.
+
+    Parameters
+    ----------
+    named : pairs of a name for messages and an array, (n_i, d) each
+    cosine : divide each row by its Euclidean norm
+
+    Returns
+    -------
+    array, (sum of n_i, d), float32
+        All values times one power of two if they are so large or small that squares would not
+        fit; distances keep their proportions.
+    """
+    matrices = [(name, as_matrix(name, values)) for name, values in named]
+    first, width = matrices[0][0], matrices[0][1].shape[1]
+    for name, matrix in matrices:
+        if matrix.shape[1] != width:
+            raise InvalidInputError(
+                f"`{name}` must have as many columns as `{first}` ({width}), "
+                f"got {matrix.shape[1]}."
+            )
+    exponent = 0 if cosine else _common_exponent(matrices)
+    stacked = np.empty((sum(len(matrix) for _, matrix in matrices), width), np.float32)
+    begin = 0
+    for name, matrix in matrices:
+        for low in range(0, len(matrix), _CHECK_ROWS):
+            rows = matrix[low : low + _CHECK_ROWS]
+            part = stacked[begin + low : begin + low + len(rows)]
+            if cosine:
+                part[...] = _unit_rows(name, rows, low)
+            elif exponent:
+                part[...] = np.ldexp(rows.astype(np.float64), -exponent)
+            else:
+                part[...] = rows
+        begin += len(matrix)
+    return stacked
+
+
+def _common_exponent(matrices: list[tuple[str, npt.NDArray[Any]]]) -> int:
+    """The power of two to divide by, 0 when values are of ordinary size; checks finiteness."""
+    largest = 0.0
+    for name, matrix in matrices:
+        for low in range(0, len(matrix), _CHECK_ROWS):
+            rows = matrix[low : low + _CHECK_ROWS]
+            top = float(np.max(np.abs(rows.astype(np.float64, copy=False))))
+            if not math.isfinite(top):
+                _refuse_non_finite(name, rows, low)
+            largest = max(largest, top)
+    exponent = math.frexp(largest)[1]
+    return exponent if largest > 0 and abs(exponent) > _SAFE_EXPONENT else 0
+
+
+def _unit_rows(name: str, rows: npt.NDArray[Any], low: int) -> npt.NDArray[np.float64]:
+    wide = rows.astype(np.float64)
+    if not np.isfinite(wide).all():
+        _refuse_non_finite(name, rows, low)
+    peak = np.max(np.abs(wide), axis=1, keepdims=True)
+    if (peak == 0).any():
+        row = low + int(np.argmin(peak[:, 0] != 0))
+        raise InvalidInputError(
+            f"`{name}` must have no zero vectors for metric='cosine', got one in row {row}."
+        )
+    wide /= peak
+    wide /= np.linalg.norm(wide, axis=1, keepdims=True)
+    return wide
+
+
+def _refuse_non_finite(name: str, rows: npt.NDArray[Any], low: int) -> None:
+    row = low + int(np.argmin(np.isfinite(rows).all(axis=1)))
+    raise InvalidInputError(f"`{name}` must be finite, got NaN or infinity in row {row}.")
