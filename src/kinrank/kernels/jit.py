@@ -1,0 +1,35 @@
+"""How kernels are compiled: the one place where numba is configured.
+
+A kernel is serial, releases the GIL, works on a range of rows and is cached on disk. ``fastmath``
+stays off, but for two named flags where a kernel asks for them: sums that may be regrouped so that
+they vectorise (the order is then fixed by the compiled code, not by threads or blocks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+REGROUP = {"reassoc", "contract", "nsz"}
+
+
+def kernel(function: Function) -> Function:
+    """Compile a kernel on first use."""
+    return _compile(function, False)
+
+
+def summing_kernel(function: Function) -> Function:
+    """Compile a kernel whose sums may be regrouped."""
+    return _compile(function, REGROUP)
+
+
+def _compile(function: Function, fastmath: bool | set[str]) -> Function:
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
+    try:
+        return cast(Function, numba.njit(cache=True, **options)(function))
+    except RuntimeError:  # no folder can be written to: compile in every process
+        return cast(Function, numba.njit(**options)(function))
