@@ -1,7 +1,7 @@
 """kinrank: nearest-neighbour search, right the second time.
 
-    ranking = kinrank.rerank(queries, gallery, k=100)
-    ranking = kinrank.CAS(k1=60, k2=6).rerank(queries, gallery, k=100)
+ranking = kinrank.rerank(queries, gallery, k=100)
+ranking = kinrank.CAS(k1=60, k2=6).rerank(queries, gallery, k=100)
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kinrank.registry import methods
 from kinrank.types import Ranking
 
 if TYPE_CHECKING:
+    from kinrank import datasets, evaluate
     from kinrank.methods.cas import CAS
 
 __version__ = "0.1.0"
@@ -36,12 +37,15 @@ __all__ = [
     "Ranking",
     "UnknownNameError",
     "__version__",
+    "datasets",
+    "evaluate",
     "methods",
     "rerank",
 ]
 
 # Loaded on first use, so that `import kinrank` brings neither numba nor scipy.
 _LAZY = {"CAS": "kinrank.methods.cas"}
+_SUBMODULES = ("datasets", "evaluate")
 
 
 def __getattr__(name: str) -> Any:
@@ -49,6 +53,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_LAZY[name]), name)
         globals()[name] = value
         return value
+    if name in _SUBMODULES:
+        return import_module(f"kinrank.{name}")
     raise AttributeError(f"module 'kinrank' has no attribute {name!r}")
 
 

@@ -1,0 +1,1 @@
+"""Data sets: readers of the formats that exist, each with its protocol."""
