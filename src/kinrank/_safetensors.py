@@ -1,0 +1,74 @@
+"""The safetensors format, read without its package.
+
+A file is the length of the header (8 bytes), the header (JSON: name -> dtype, shape, data_offsets)
+and the bytes of all arrays. Reading it here maps arrays from disk and takes bfloat16, which the
+package's numpy side refuses.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.errors import FileFormatError
+
+Entry: TypeAlias = dict[str, Any]
+
+_PREFIX = 8
+_MAX_HEADER = 100_000_000
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2",
+    "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1",
+    "BOOL": "?",
+}  # fmt: skip
+
+
+def read_header(file: Path) -> tuple[dict[str, Entry], int]:
+    """The entries by name, and where the data begins."""
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(_PREFIX), "little")
+        if length > min(_MAX_HEADER, file.stat().st_size - _PREFIX):
+            raise _broken(file, f"a header of {length} bytes")
+        try:
+            entries = json.loads(stream.read(length))
+        except (ValueError, RecursionError) as error:
+            raise _broken(file, "a header that is not JSON") from error
+    if not isinstance(entries, dict):
+        raise _broken(file, "a header that is not a JSON object")
+    entries.pop("__metadata__", None)
+    return entries, _PREFIX + length
+
+
+def read_entry(file: Path, name: str, entry: Entry, begin: int) -> npt.NDArray[Any]:
+    """The array ``name``, mapped from disk; bfloat16 becomes float32 in memory."""
+    try:
+        kind, shape = str(entry["dtype"]), tuple(int(size) for size in entry["shape"])
+        first, end = (int(offset) for offset in entry["data_offsets"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise _broken(file, f"no dtype, shape and data_offsets for {name!r}") from error
+    if kind not in _DTYPES:
+        raise FileFormatError(
+            f"{name!r} in {file} must be of dtype {', '.join(_DTYPES)}, got {kind}."
+        )
+    dtype = np.dtype(_DTYPES[kind])
+    size = math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or first < 0 or end - first != size:
+        raise _broken(file, f"offsets {first}, {end} for shape {shape} of {kind}")
+    if begin + end > file.stat().st_size:
+        raise _broken(file, f"too few bytes for {name!r}")
+    if size == 0:  # nothing to map
+        return np.empty(shape, np.float32 if kind == "BF16" else dtype)
+    array = np.memmap(file, dtype, "r", begin + first, shape)
+    if kind == "BF16":
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    return array
+
+
+def _broken(file: Path, got: str) -> FileFormatError:
+    return FileFormatError(f"{file} must be a whole safetensors file, got {got}.")

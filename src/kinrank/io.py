@@ -1,0 +1,169 @@
+"""Files: arrays in, arrays and pages out. What is written appears whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank import _safetensors
+from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+_NPY = b"\x93NUMPY"
+_NPZ = (b"PK\x03\x04", b"PK\x05\x06")  # the second begins an archive without files
+# What numpy and zipfile raise on bytes that are not what they should be.
+_BROKEN = (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
+
+
+def save_npz(path: PathLike, /, **arrays: npt.ArrayLike) -> None:
+    """Write named arrays to an npz file, whole or not at all.
+
+    The file gets exactly the name given: ``save_npz("a")`` writes ``a``, not ``a.npz``, so that
+    what was saved under a path is found under it. The same arrays give the same bytes.
+
+    Parameters
+    ----------
+    path : the file; one that exists is replaced at the end, in one step
+    **arrays : arrays of numbers, text or booleans; no Python objects
+    """
+    checked = {name: np.asanyarray(values) for name, values in arrays.items()}
+    for name, array in checked.items():
+        if array.dtype.hasobject:
+            raise InvalidInputError(f"`{name}` must hold no Python objects, got {array.dtype}.")
+    with _replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in checked.items():
+            # ZipInfo has a fixed date, where a plain name would take the clock's.
+            member = zipfile.ZipInfo(f"{name}.npy")
+            with archive.open(member, "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+def write_text_atomic(path: PathLike, text: str) -> None:
+    """Write ``text`` (UTF-8), whole or not at all."""
+    with _replacing(path) as file:
+        file.write(text.encode())
+
+
+def load_array(path: PathLike, key: str | None = None) -> npt.NDArray[Any]:
+    """Read one array from an npy, npz or safetensors file; nothing in it is executed.
+
+    Parameters
+    ----------
+    path : the file; ``"file.npz:name"`` means the array ``name`` in it
+    key : the same name, apart; needed only where a file holds several arrays
+
+    Returns
+    -------
+    array
+        Read-only and mapped from disk for npy and safetensors, so a file larger than memory can
+        be opened; a copy in memory for npz.
+    """
+    file, key = _split_key(path, key)
+    with file.open("rb") as stream:
+        head = stream.read(9)
+    if head.startswith(_NPY):
+        return _load_npy(file, key)
+    if head.startswith(_NPZ):
+        return _load_npz(file, key)
+    if file.suffix == ".safetensors" or head[8:] == b"{":
+        return _load_safetensors(file, key)
+    got = "an empty file" if not head else f"one that begins with {head!r}"
+    raise FileFormatError(f"{file} must be an npy, npz or safetensors file, got {got}.")
+
+
+def split_name(path: PathLike) -> tuple[Path, str | None]:
+    """``"file.npz:name"`` as its file and name; a file that is really called so goes first."""
+    whole = os.fspath(path)
+    front, _, name = whole.rpartition(":")
+    if front and name and not Path(whole).exists() and Path(front).exists():
+        return Path(front), name
+    return Path(whole), None
+
+
+def _split_key(path: PathLike, key: str | None) -> tuple[Path, str | None]:
+    file, name = split_name(path)
+    if key is not None and name is not None:
+        raise InvalidInputError(f"`key` must not be given beside {os.fspath(path)}, got {key!r}.")
+    return file, name if key is None else key
+
+
+def _load_npy(file: Path, key: str | None) -> npt.NDArray[Any]:
+    if key is not None:
+        raise InvalidInputError(f"`key` must be None for {file}, which is one array, got {key!r}.")
+    try:
+        array: npt.NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+    except _BROKEN as error:
+        raise _not_readable(file, error) from error
+    return array
+
+
+def _load_npz(file: Path, key: str | None) -> npt.NDArray[Any]:
+    try:
+        # numpy would leave a broken file open if it opened it itself.
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            name = _pick(file, archive.files, key)
+            return np.asarray(archive[name])
+    except (InvalidInputError, UnknownNameError):
+        raise
+    except _BROKEN as error:
+        raise _not_readable(file, error) from error
+
+
+def _load_safetensors(file: Path, key: str | None) -> npt.NDArray[Any]:
+    entries, begin = _safetensors.read_header(file)
+    name = _pick(file, list(entries), key)
+    return _safetensors.read_entry(file, name, entries[name], begin)
+
+
+def _pick(file: Path, names: list[str], key: str | None) -> str:
+    """The name of the array to read."""
+    if key is not None:
+        if key not in names:
+            raise UnknownNameError(f"name in {file}", key, names)
+        return key
+    if len(names) != 1:
+        hint = f" ({', '.join(names)}): say which, as in {file}:{names[0]}" if names else ""
+        raise InvalidInputError(
+            f"{file} must hold one array or be given a name, got {len(names)}{hint}."
+        )
+    return names[0]
+
+
+def _not_readable(file: Path, error: Exception) -> FileFormatError:
+    reason = str(error) or type(error).__name__
+    # numpy has several sentences for a file with pickled objects, and one advises to trust it.
+    if "pickle" in reason or "Python objects" in reason:
+        reason = "pickled Python objects, which could run code when read"
+    return FileFormatError(f"{file} must be a whole file of plain arrays, got: {reason}")
+
+
+@contextmanager
+def _replacing(path: PathLike) -> Iterator[IO[bytes]]:
+    """A file beside ``path`` that takes its place when the block ends without an exception."""
+    target = Path(path).resolve()  # a link stays a link
+    if target.exists() and not target.is_file():
+        # A pipe or /dev/null is written to: to put a file in its place would destroy it.
+        with target.open("wb") as file:
+            yield file
+        return
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        # "x" gives the rights that the user's umask asks for, which tempfile's files lack.
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
