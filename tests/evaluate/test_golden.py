@@ -1,0 +1,73 @@
+"""Equal to what the official evaluators print, where those files lie beside the repository."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kinrank import evaluate
+
+SHARED = Path(__file__).resolve().parents[3] / "shared"
+GOLDEN, DATA = SHARED / "golden", SHARED / "data"
+NAMES = sorted(path.stem for path in GOLDEN.glob("*.json"))
+
+pytestmark = pytest.mark.skipif(not NAMES, reason="no golden files beside the repository")
+
+
+def unit(rows):
+    rows = rows.astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def features(name):
+    if name == "digits":
+        pixels = pytest.importorskip("sklearn.datasets").load_digits().data
+        is_query = np.arange(len(pixels)) % 18 == 0
+        return unit(pixels[is_query]), unit(pixels[~is_query])
+    return tuple(unit(np.load(DATA / name / f"{part}.npy")) for part in ("query", "gallery"))
+
+
+def evaluator(name):
+    """A function from a ranking to the golden file's three figures, in per cent."""
+    if name == "digits":
+        target = pytest.importorskip("sklearn.datasets").load_digits().target
+        is_query = np.arange(len(target)) % 18 == 0
+        labels = (target[is_query], target[~is_query])
+    elif (DATA / name / "gnd.json").exists():
+        gnd = json.loads((DATA / name / "gnd.json").read_text())
+
+        def levels(ranking):
+            return [100 * value for value in evaluate.revisited(ranking, gnd).mAP.values()]
+
+        return levels
+    else:
+        parts = ("query_ids", "gallery_ids", "query_cams", "gallery_cams")
+        labels = tuple(np.load(DATA / name / f"{part}.npy") for part in parts)
+
+    def figures(ranking):
+        result = evaluate.reid(ranking, *labels)
+        return [100 * result.mAP, 100 * result.cmc[1], 100 * result.mINP]
+
+    return figures
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_first_ranking(name) -> None:
+    queries, gallery = features(name)
+    ranking = np.argsort(-(queries @ gallery.T), axis=1, kind="stable")
+    expected = json.loads((GOLDEN / f"{name}.json").read_text())["none"]["metrics"]
+    np.testing.assert_allclose(evaluator(name)(ranking), expected, atol=0.01)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.npz")))
+def test_stored_rankings(name) -> None:
+    # The first hundred are stored: enough for rank 1, and a lower bound of the rest.
+    golden = json.loads((GOLDEN / f"{name}.json").read_text())
+    figures = evaluator(name)
+    with np.load(GOLDEN / f"{name}.npz") as rankings:
+        for method, entry in golden.items():
+            got, expected = figures(rankings[f"{method}_ids"]), entry["metrics"]
+            assert all(g <= e + 0.01 for g, e in zip(got, expected, strict=True)), method
+            if name == "digits":
+                assert got[1] == pytest.approx(expected[1], abs=0.01), method
