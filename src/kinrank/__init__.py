@@ -9,6 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+# The package `methods` before the function `methods`: a first import of the package later on would
+# take the function's place.
+from kinrank import methods as _package  # noqa: F401
 from kinrank._api import rerank
 from kinrank.errors import (
     FileFormatError,

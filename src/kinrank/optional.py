@@ -13,6 +13,6 @@ def require(package: str, *, extra: str, purpose: str) -> ModuleType:
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:
-        if error.name is None or package.split(".")[0] != error.name.split(".")[0]:
+        if error.name is None or package.partition(".")[0] != error.name.partition(".")[0]:
             raise
         raise OptionalDependencyError(package, extra, purpose) from error

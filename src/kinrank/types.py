@@ -52,7 +52,7 @@ class Ranking:
     @property
     def k(self) -> int:
         """The number of results per query."""
-        return self.indices.shape[1]
+        return int(self.indices.shape[1])
 
     def top(self, k: int) -> Ranking:
         """The first ``k`` results of each query."""
@@ -68,7 +68,8 @@ class Ranking:
     def load(cls, path: str | os.PathLike[str]) -> Ranking:
         """Read what ``save`` wrote; nothing in the file is executed."""
         try:
-            with np.load(Path(path), allow_pickle=False) as file:
+            # Opened here: numpy would leave a broken file open.
+            with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 return cls(file["indices"], file["distances"])
         except FileNotFoundError:
             raise
@@ -100,7 +101,7 @@ class Neighbors:
     @property
     def k(self) -> int:
         """The length of the lists, the row itself counted."""
-        return self.indices.shape[1]
+        return int(self.indices.shape[1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,7 +64,7 @@ def check_choice(name: str, value: Name, choices: Collection[Name]) -> Name:
     try:
         if value in choices:
             return value
-    except TypeError:
+    except (TypeError, ValueError):  # not hashable, or an array, which is many values
         pass
     raise UnknownNameError(name, value, [str(choice) for choice in choices])
 
@@ -133,8 +133,7 @@ def as_vectors(*named: tuple[str, Any], cosine: bool = False) -> npt.NDArray[np.
     for name, matrix in matrices:
         if matrix.shape[1] != width:
             raise InvalidInputError(
-                f"`{name}` must have as many columns as `{first}` ({width}), "
-                f"got {matrix.shape[1]}."
+                f"`{name}` must have as many columns as `{first}` ({width}), got {matrix.shape[1]}."
             )
     exponent = 0 if cosine else _common_exponent(matrices)
     stacked = np.empty((sum(len(matrix) for _, matrix in matrices), width), np.float32)
