@@ -1,0 +1,44 @@
+import os
+import shutil
+
+import pytest
+from hypothesis import settings
+
+from kinrank import registry
+
+# Kernels compile on first use, so the time of one example says nothing.
+settings.register_profile("kinrank", deadline=None, max_examples=50)
+settings.load_profile("kinrank")
+
+CHROMIUM_FLAGS = [
+    "--no-sandbox",  # CI runs as root
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture
+def fake_method(monkeypatch):
+    """Register the method "fake" for one test."""
+    monkeypatch.setitem(registry._METHODS, "fake", "fakes:Fake")
+    return "fake"
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Headless Chromium; a machine without it skips, CI never does."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        if os.environ.get("CI"):
+            pytest.fail("chromium is not installed, and CI must not skip the browser test")
+        pytest.skip("chromium is not installed; `make test` as root installs it on Debian")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+        yield chromium
+        chromium.close()
