@@ -1,0 +1,76 @@
+"""The commands, put together; errors become one line and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import json
+from typing import Any
+
+import click
+
+import kinrank
+from kinrank.cli.demo import demo
+from kinrank.cli.rerank import rerank
+from kinrank.errors import KinrankError
+from kinrank.registry import method_class
+
+
+class Failed(click.ClickException):
+    """An error that is shown as one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+
+
+class Refused(Failed):
+    """One that the user can cure; the exit code is that of wrong usage."""
+
+    exit_code = 2
+
+
+class App(click.Group):
+    """A group whose commands show kinrank's errors without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KinrankError as error:
+            raise Refused(str(error)) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE or error.strerror is None:
+                raise  # click ends quietly when the reader of a pipe has gone
+            name = "" if error.filename is None else f"{error.filename}: "
+            raise Failed(f"{name}{error.strerror}") from error
+        except MemoryError as error:
+            raise Failed(f"Not enough memory: {error}") from error
+
+
+@click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(kinrank.__version__, prog_name="kinrank")
+def app() -> None:
+    """Nearest-neighbour search, right the second time."""
+
+
+@app.command()
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def methods(as_json: bool) -> None:
+    """List the methods of re-ranking."""
+    summaries = {name: _summary(method_class(name)) for name in kinrank.methods()}
+    if as_json:
+        rows = [{"name": name, "summary": text} for name, text in summaries.items()]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    width = max(map(len, summaries))
+    for name, text in summaries.items():
+        click.echo(f"{name:<{width}}  {text}")
+
+
+def _summary(cls: type) -> str:
+    """The first sentence of a docstring, on one line."""
+    paragraph = (inspect.getdoc(cls) or "").partition("\n\n")[0]
+    return " ".join(paragraph.split())
+
+
+app.add_command(rerank)
+app.add_command(demo)

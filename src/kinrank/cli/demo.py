@@ -1,0 +1,10 @@
+"""`kinrank demo`."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+def demo() -> None:
+    """Show it."""

@@ -1,0 +1,176 @@
+"""Command-line options made from the fields of a method, so that each default stands once."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import click
+
+from kinrank.registry import method_class
+
+# What `kinrank rerank` itself asks for; a method's field of this name could not be reached.
+RESERVED = frozenset({"query", "gallery", "out", "method", "k", "threads", "json", "help"})
+NONE = "none"
+
+
+class MethodCommand(click.Command):
+    """A command whose options are its own and those of the method that ``--method`` names."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        self._choose(ctx, _last_value("--method", args) or self._default_method())
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return [*super().get_params(ctx), *self._chosen(ctx)[1]]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the options of the command and those of the method apart."""
+        name, options = self._chosen(ctx)
+        groups = {"Options": super().get_params(ctx), f"Parameters of {name}": options}
+        for title, params in groups.items():
+            records = [param.get_help_record(ctx) for param in params]
+            with formatter.section(title):
+                formatter.write_dl([record for record in records if record is not None])
+
+    def _choose(self, ctx: click.Context, name: str) -> None:
+        # Made once: click tells parameters apart by identity.
+        options: list[click.Parameter] = [*method_options(method_class(name))]
+        ctx.meta[__name__] = (name, options)
+
+    def _chosen(self, ctx: click.Context) -> tuple[str, list[click.Parameter]]:
+        if __name__ not in ctx.meta:
+            self._choose(ctx, self._default_method())
+        chosen: tuple[str, list[click.Parameter]] = ctx.meta[__name__]
+        return chosen
+
+    def _default_method(self) -> str:
+        return next(str(param.default) for param in self.params if param.name == "method")
+
+
+def method_options(cls: type) -> list[click.Option]:
+    """One option for each parameter of a method, in the order of its fields."""
+    hints = get_type_hints(cls)
+    return [
+        _option(cls, field, hints[field.name])
+        for field in dataclasses.fields(cls)
+        if field.metadata.get("cli", True)
+    ]
+
+
+def given_params(ctx: click.Context, values: dict[str, Any]) -> dict[str, Any]:
+    """Those of ``values`` that the user gave; the rest is left to the method's own defaults."""
+    given = click.core.ParameterSource.COMMANDLINE
+    return {name: values[name] for name in values if ctx.get_parameter_source(name) is given}
+
+
+@dataclasses.dataclass(frozen=True)
+class Hint:
+    """A type hint, taken apart."""
+
+    words: dict[str, str | None]  # what is typed -> the value
+    number: type[int] | type[float] | None
+    flag: bool
+
+
+def read_hint(hint: Any) -> Hint:
+    """Take apart a union of bool, int, float, ``Literal`` strings and None."""
+    words: dict[str, str | None] = {}
+    number: type[int] | type[float] | None = None
+    flag = False
+    for part in _members(hint):
+        if get_origin(part) is Literal:
+            words |= {NONE if word is None else word: word for word in get_args(part)}
+        elif part is bool:
+            flag = True
+        elif part in (int, float):
+            number = float if float in (part, number) else int
+        elif part is not types.NoneType:
+            raise TypeError(f"no option can be made for {part!r}")
+    if not all(isinstance(word, str) for word in words) or (flag and (words or number)):
+        raise TypeError(f"no option can be made for {hint!r}")
+    return Hint(words, number, flag)
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _option(cls: type, field: dataclasses.Field[Any], hint: Any) -> click.Option:
+    if field.name in RESERVED:
+        raise TypeError(f"{cls.__name__}.{field.name}: `kinrank rerank` has an option of this name")
+    try:
+        read = read_hint(hint)
+    except TypeError as error:
+        message = f"{cls.__name__}.{field.name}: {error}; metadata cli=False hides it"
+        raise TypeError(message) from None
+    dashed = field.name.replace("_", "-")
+    declared = f"--{dashed}/--no-{dashed}" if read.flag else f"--{dashed}"
+    required = field.default is field.default_factory is dataclasses.MISSING
+    return click.Option(
+        [declared, field.name],
+        type=_converter(read),
+        default=None,
+        required=required,
+        metavar=_metavar(read),
+        help=_help(field, read),
+    )
+
+
+def _converter(read: Hint) -> Callable[[str], Any]:
+    """What turns the text of an option into a value."""
+    if read.flag:
+        return bool
+    if not read.words:
+        return read.number or str
+    expected = list(read.words)
+    if read.number is not None:
+        expected.append("an integer" if read.number is int else "a number")
+
+    def convert(text: str) -> Any:
+        if text in read.words:
+            return read.words[text]
+        if read.number is not None:
+            with suppress(ValueError):
+                return read.number(text)
+        raise click.BadParameter(f"must be one of {', '.join(expected)}, got {text!r}.")
+
+    return convert
+
+
+def _metavar(read: Hint) -> str | None:
+    if read.flag:
+        return None
+    numbers = [] if read.number is None else ["NUMBER" if read.number is float else "INTEGER"]
+    return "|".join([*read.words, *numbers])
+
+
+def _help(field: dataclasses.Field[Any], read: Hint) -> str:
+    text = str(field.metadata.get("help", ""))
+    if field.default_factory is not dataclasses.MISSING:
+        default = field.default_factory()
+    else:
+        default = field.default
+    if default is dataclasses.MISSING:
+        return text
+    if default is None:
+        shown = NONE if None in read.words.values() else "follows from the other parameters"
+    elif isinstance(default, bool):
+        shown = "on" if default else "off"
+    else:
+        shown = str(default)
+    return f"{text}  [default: {shown}]".strip()
+
+
+def _last_value(option: str, args: Sequence[str]) -> str | None:
+    """The value of ``option`` on a command line that is not parsed yet."""
+    found = None
+    for position, argument in enumerate(args):
+        if argument == option and position + 1 < len(args):
+            found = args[position + 1]
+        elif argument.startswith(f"{option}="):
+            found = argument.partition("=")[2]
+    return found

@@ -1,0 +1,116 @@
+"""What a run shows: bars and times on a terminal, warnings in one line, peak memory."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+import click
+
+from kinrank import progress
+from kinrank.errors import KinrankWarning
+from kinrank.optional import require
+
+_PURPOSE = "Progress on a terminal"
+_BAR = "{desc} {percentage:3.0f}% |{bar:30}| {remaining} left"
+
+
+@contextmanager
+def watched(*, show: bool) -> Iterator[progress.Stopwatch]:
+    """Time the stages of the calls inside; with ``show``, also on the terminal."""
+    bars = Bars(sys.stderr) if show else None
+    watch = progress.Stopwatch(then=bars)
+    try:
+        with progress.listen(watch):
+            yield watch
+    finally:
+        if bars is not None:
+            bars.close()
+
+
+class Bars:
+    """A listener that draws a bar for the running stage and leaves one line for each past one."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._tqdm = require("tqdm", extra="cli", purpose=_PURPOSE).tqdm
+        self._stage: str | None = None
+        self._begun = 0.0
+        self._bar: Any = None
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if stage != self._stage:
+            self.close()
+            self._stage, self._begun = stage, time.perf_counter()
+            # Stages that are over before the eye sees them draw no bar.
+            self._bar = self._tqdm(
+                total=total,
+                desc=f"  {stage:<16}",
+                bar_format=_BAR,
+                file=self._stream,
+                leave=False,
+                delay=0.2,
+            )
+        if done == 0 and self._bar.n:  # the same stage again
+            self._bar.reset(total)
+        self._bar.update(done - self._bar.n)
+
+    def close(self) -> None:
+        """Replace the bar by the line of its stage."""
+        if self._stage is None:
+            return
+        self._bar.close()
+        seconds = time.perf_counter() - self._begun
+        click.echo(f"  {self._stage:<16} {format_seconds(seconds):>9}", file=self._stream)
+        self._stage = None
+
+
+@contextmanager
+def shown_warnings() -> Iterator[list[str]]:
+    """Show each KinrankWarning as one line on stderr, and collect their texts."""
+    texts: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", KinrankWarning)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if not issubclass(category, KinrankWarning):
+                others(message, category, *rest)
+            elif str(message) not in texts:
+                texts.append(str(message))
+                _say(f"Warning: {message}")
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield texts
+
+
+def _say(line: str) -> None:
+    """A line on stderr that leaves a running bar whole."""
+    if sys.stderr.isatty():
+        require("tqdm", extra="cli", purpose=_PURPOSE).tqdm.write(line, file=sys.stderr)
+    else:
+        click.echo(line, err=True)
+
+
+def peak_memory() -> int | None:
+    """The largest resident size of this process so far, in bytes; None where it is not known."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size if sys.platform == "darwin" else size * 1024
+
+
+def format_seconds(seconds: float) -> str:
+    """``seconds`` for people: 12 ms, 3.4 s, 2 min 5 s."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"

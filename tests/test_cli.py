@@ -1,0 +1,351 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import fields
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import kinrank
+from fakes import Fake
+from kinrank.cli.app import app
+from kinrank.cli.options import RESERVED, method_options, read_hint
+from kinrank.cli.report import format_seconds
+from kinrank.registry import method_class
+
+RNG = np.random.default_rng(0)
+QUERIES, GALLERY = RNG.normal(size=(4, 6)), RNG.normal(size=(30, 6))
+COMMANDS = {"rerank", "methods", "demo"}
+# The command in a process of its own, with the fake method registered there.
+SCRIPT = (
+    "import sys; sys.path.insert(0, {tests!r}); from kinrank import registry; "
+    "registry._METHODS['fake'] = 'fakes:Fake'; from kinrank.cli import main; main()"
+)
+
+
+def run(*args):
+    return CliRunner().invoke(app, [str(arg) for arg in args], prog_name="kinrank")
+
+
+def process(*args):
+    script = SCRIPT.format(tests=os.path.dirname(__file__))  # noqa: PTH120
+    return [sys.executable, "-c", script, *map(str, args)]
+
+
+@pytest.fixture
+def files(tmp_path, fake_method):
+    """The arguments of a run with the fake method."""
+    np.save(tmp_path / "q.npy", QUERIES)
+    np.save(tmp_path / "g.npy", GALLERY)
+    paths = {"query": "q.npy", "gallery": "g.npy", "out": "ranking.npz"}
+    args = ["rerank", "--method", fake_method]
+    for name, path in paths.items():
+        args += [f"--{name}", tmp_path / path]
+    return args
+
+
+def parameters(result):
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)["parameters"]
+
+
+# The app
+
+
+def test_version():
+    assert run("--version").stdout == f"kinrank, version {kinrank.__version__}\n"
+
+
+def test_every_command_has_help():
+    assert set(app.commands) == COMMANDS
+    for name, command in app.commands.items():
+        assert command.help, name
+        assert run(name, "--help").exit_code == 0
+
+
+def test_methods(fake_method):
+    result = run("methods")
+    assert "fake  Plain Euclidean order, with a parameter of every kind.\n" in result.stdout
+
+
+def test_methods_json(fake_method):
+    rows = json.loads(run("methods", "--json").stdout)
+    assert [row["name"] for row in rows] == kinrank.methods()
+    assert all(row["summary"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    "command", [["-m", "kinrank"], ["-c", "from kinrank.cli import main; main()"]]
+)
+def test_started_as_a_process(command):
+    done = subprocess.run(
+        [sys.executable, *command, "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"kinrank, version {kinrank.__version__}\n"
+
+
+def test_without_click_the_cure_is_said():
+    code = "import sys; sys.modules['click'] = None; from kinrank.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "pip install 'kinrank[cli]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# rerank
+
+
+def test_the_ranking_is_that_of_the_library(files, tmp_path):
+    result = run(*files, "-k", 5)
+    assert result.exit_code == 0, result.output
+    ranking = kinrank.Ranking.load(tmp_path / "ranking.npz")
+    expected = kinrank.rerank(QUERIES, GALLERY, method="fake", k=5)
+    np.testing.assert_array_equal(ranking.indices, expected.indices)
+    np.testing.assert_array_equal(ranking.distances, expected.distances)
+
+
+def test_nothing_is_printed_in_a_pipe(files):
+    result = run(*files)
+    assert result.stdout == ""
+    assert result.stderr == ""
+
+
+def test_json_summary(files, tmp_path):
+    result = run(*files, "--json", "-k", 7, "--k1", 40)
+    summary = json.loads(result.stdout)
+    assert result.stdout.count("\n") == 1
+    assert summary["method"] == "fake"
+    assert summary["parameters"] == {**vars(Fake()), "k1": 40}
+    assert (summary["n_queries"], summary["n_gallery"], summary["k"]) == (4, 30, 7)
+    assert list(summary["stages"]) == ["neighbors", "diffuse"]
+    assert 0 <= sum(summary["stages"].values()) <= summary["seconds"]
+    assert summary["peak_memory_bytes"] > 1e6
+    assert summary["warnings"] == ["`k1` is 40: 30 is used."]
+    assert summary["output"] == str(tmp_path / "ranking.npz")
+
+
+def test_warnings_are_one_line_each(files):
+    assert run(*files, "--k1", 40).stderr == "Warning: `k1` is 40: 30 is used.\n"
+
+
+def test_npz_and_safetensors_with_names(files, tmp_path):
+    from safetensors.numpy import save_file
+
+    np.savez(tmp_path / "both.npz", q=QUERIES, g=GALLERY)
+    save_file({"q": QUERIES, "g": GALLERY}, tmp_path / "both.safetensors")
+    for name in ("both.npz", "both.safetensors"):
+        file = tmp_path / name
+        result = run(*files, "--query", f"{file}:q", "--gallery", f"{file}:g", "--json")
+        assert json.loads(result.stdout)["n_gallery"] == 30
+    result = run(*files, "--query", tmp_path / "both.npz")
+    assert result.exit_code == 2
+    assert "got 2 (q, g): say which" in result.stderr
+
+
+# Options from fields
+
+
+def test_without_options_the_defaults_are_the_fields(files):
+    assert parameters(run(*files, "--json")) == vars(Fake())
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "value"),
+    [
+        ("--k1 3", "k1", 3),
+        ("--sigma 2", "sigma", 2.0),
+        ("--keep 9", "keep", 9),
+        ("--mu 0.25", "mu", 0.25),
+        ("--no-symmetric", "symmetric", False),
+        ("--guide", "guide", True),
+        ("--no-guide", "guide", False),
+        ("--clusters reciprocal", "clusters", "reciprocal"),
+        ("--smoothing none", "smoothing", None),
+        ("--smoothing aqe", "smoothing", "aqe"),
+        ("--start none", "start", "none"),
+        ("--solver dense", "solver", "dense"),
+        ("--geodesic-k 4", "geodesic_k", 4),
+        ("--geodesic-k all", "geodesic_k", "all"),
+    ],
+)
+def test_options_of_every_type(files, option, name, value):
+    assert parameters(run(*files, *option.split(), "--json")) == {**vars(Fake()), name: value}
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--k1 x", "'--k1'"),
+        ("--sigma x", "'--sigma'"),
+        ("--clusters best", "must be one of knn, reciprocal, got 'best'"),
+        ("--geodesic-k 2.5", "must be one of all, an integer, got '2.5'"),
+        ("--regularizer 3", "--regularizer"),
+        ("--keep none", "'--keep'"),
+    ],
+)
+def test_options_that_are_refused(files, option, message):
+    result = run(*files, *option.split())
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_help_lists_the_parameters_of_the_method(fake_method):
+    text = " ".join(run("rerank", "--method", "fake", "--help").stdout.split())
+    assert "Parameters of fake:" in text
+    assert "--k1 INTEGER Size of the neighbourhood. [default: 20]" in text
+    assert "--keep INTEGER Entries kept. [default: follows from the other parameters]" in text
+    assert "--symmetric / --no-symmetric Use both directions. [default: on]" in text
+    assert "--smoothing neighbors|aqe|none [default: neighbors]" in text
+    assert "--geodesic-k all|INTEGER" in text
+    assert "regularizer" not in text
+    assert (
+        run("rerank", "--method=fake", "--help").stdout
+        == run("rerank", "--help", "--method", "fake").stdout
+    )
+
+
+@pytest.mark.parametrize("hint", [str, list[int], bool | int, object])
+def test_hints_that_make_no_option_are_a_mistake_of_the_method(hint):
+    with pytest.raises(TypeError, match="no option can be made"):
+        read_hint(hint)
+
+
+@pytest.mark.parametrize("name", kinrank.methods())
+def test_every_registered_method_has_documented_options(name):
+    cls = method_class(name)
+    assert not RESERVED & {field.name for field in fields(cls)}
+    for option in method_options(cls):
+        assert isinstance(option, click.Option)
+        assert option.help
+        assert not option.help.startswith("["), f"{name}.{option.name} has no metadata help"
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--k1", "0"], "`k1` must be an integer of at least 1, got 0."),
+        (["-k", "31"], "`k` must be an integer between 1 and 30, got 31."),
+        (["--query", "none.npy"], "there is no file 'none.npy'"),
+        (["--out", "none/x.npz"], "there is no folder 'none'"),
+        (["--method", "fuke"], "`method` must be one of cas, fake, got 'fuke'."),
+    ],
+)
+def test_errors_are_one_line_and_exit_code_2(files, tmp_path, extra, message):
+    result = run(*files, *extra)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert sum("Error" in line for line in result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+    assert not (tmp_path / "ranking.npz").exists()
+
+
+def test_library_errors_have_no_usage_lines(files):
+    assert run(*files, "--k1", 0).stderr == (
+        "Error: `k1` must be an integer of at least 1, got 0.\n"
+    )
+
+
+def test_a_folder_cannot_be_the_output(files, tmp_path):
+    assert "is a folder" in run(*files, "--out", tmp_path).stderr
+
+
+def test_broken_file(files, tmp_path):
+    (tmp_path / "q.npy").write_bytes(b"\x93NUMPY")
+    result = run(*files)
+    assert result.exit_code == 2
+    assert "must be a whole file of plain arrays" in result.stderr
+
+
+def test_system_errors_are_one_line(files, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device", "ranking.npz")
+
+    monkeypatch.setattr("kinrank.io.save_npz", full)
+    result = run(*files)
+    assert result.exit_code == 1
+    assert result.stderr == "Error: ranking.npz: No space left on device\n"
+
+
+def test_out_of_memory_is_one_line(files, monkeypatch):
+    def large(*args, **kwargs):
+        raise MemoryError("Unable to allocate 9 GiB")
+
+    monkeypatch.setattr(Fake, "rerank", large)
+    result = run(*files)
+    assert result.exit_code == 1
+    assert result.stderr == "Error: Not enough memory: Unable to allocate 9 GiB\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_leaves_no_file(files, tmp_path):
+    before = sorted(path.name for path in tmp_path.iterdir())
+    running = subprocess.Popen(
+        process(*files, "--pause", 60), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(1.5)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=30)
+    assert running.returncode == 1
+    assert (out, err.strip()) == ("", "Aborted!")
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+# On a terminal
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals of POSIX")
+def test_on_a_terminal_each_stage_has_a_line(files, tmp_path):
+    import pty
+    import termios
+
+    main, side = pty.openpty()
+    termios.tcsetwinsize(side, (24, 80))
+    running = subprocess.Popen(
+        process(*files, "--pause", 0.6, "--k1", 40), stdout=subprocess.PIPE, stderr=side
+    )
+    os.close(side)
+    shown = b""
+    while True:
+        try:
+            part = os.read(main, 4096)
+        except OSError:  # how Linux says that the other side is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(main)
+    assert running.wait(timeout=30) == 0
+    assert running.stdout.read() == b""
+    running.stdout.close()
+    text = shown.decode()
+    assert "Warning: `k1` is 40: 30 is used." in text
+    assert "% |" in text  # a bar, for the stage that takes its time
+    lines = [line.rsplit("\r", 1)[-1].split() for line in text.replace("\r\n", "\n").split("\n")]
+    stages = [line for line in lines if line and line[0] in {"neighbors", "diffuse"}]
+    assert [line[0] for line in stages] == ["neighbors", "diffuse"]
+    assert all(line[-1] in {"ms", "s"} for line in stages)
+    assert "4 queries over 30 gallery rows, first 30 of each, by fake:" in text
+    assert f"Written to {tmp_path / 'ranking.npz'}" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0123, "12 ms"),
+        (0.9999, "1.0 s"),
+        (3.44, "3.4 s"),
+        (59.96, "1 min 0 s"),
+        (125, "2 min 5 s"),
+    ],
+)
+def test_times_for_people(seconds, text):
+    assert format_seconds(seconds) == text
