@@ -1,1 +1,39 @@
-"""Data sets: readers of the formats that exist, each with its protocol."""
+"""Data sets: readers of the formats that exist, each with its protocol.
+
+data = kinrank.datasets.load("path/to/Market-1501")
+data = data.with_features(query_vectors, gallery_vectors)
+print(data.evaluate(ranking))
+"""
+
+from __future__ import annotations
+
+from kinrank.datasets.base import Dataset, Part
+from kinrank.datasets.cuhk03 import cuhk03
+from kinrank.datasets.digits import digits
+from kinrank.datasets.features import feature_folder, from_files
+from kinrank.datasets.folder import class_folder
+from kinrank.datasets.load import formats, load
+from kinrank.datasets.pickles import load_plain_pickle
+from kinrank.datasets.reid import dukemtmc, market1501, msmt17, veri776
+from kinrank.datasets.revisited import read_gnd, revisited
+from kinrank.datasets.toy import toy
+
+__all__ = [
+    "Dataset",
+    "Part",
+    "class_folder",
+    "cuhk03",
+    "digits",
+    "dukemtmc",
+    "feature_folder",
+    "formats",
+    "from_files",
+    "load",
+    "load_plain_pickle",
+    "market1501",
+    "msmt17",
+    "read_gnd",
+    "revisited",
+    "toy",
+    "veri776",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kinrank.evaluate.draws import single_shot
 from kinrank.evaluate.protocols import reid, retrieval, revisited
 from kinrank.evaluate.results import (
     Evaluation,
@@ -20,4 +21,5 @@ __all__ = [
     "reid",
     "retrieval",
     "revisited",
+    "single_shot",
 ]

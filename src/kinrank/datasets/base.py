@@ -1,0 +1,186 @@
+"""What a data set is: two lists of images or vectors, what is right, and how it is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.datasets.rows import StackedRows
+from kinrank.errors import InvalidInputError
+from kinrank.evaluate.results import Evaluation
+from kinrank.validation import as_matrix
+
+Protocol: TypeAlias = Literal["reid", "revisited", "retrieval", "single_shot"]
+Rows: TypeAlias = npt.NDArray[Any] | StackedRows
+
+# What the field prints first for each protocol.
+HEADLINES: dict[str, tuple[str, ...]] = {
+    "reid": ("mAP", "R1", "mINP"),
+    "revisited": ("mAP E", "mAP M", "mAP H"),
+    "retrieval": ("mAP", "hit@1", "recall@10"),
+    "single_shot": ("R1", "R5", "R10"),
+}
+RIGHT, WRONG, NOT_COUNTED = 1, 0, -1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Part:
+    """The queries or the gallery.
+
+    Attributes
+    ----------
+    labels, cams : (n,) identities or classes, and cameras; None where there are none
+    paths : n file names below the folder of images; None for vectors only
+    features : (n, d) vectors, in the order of ``paths`` and ``labels``; None until they are given
+    """
+
+    labels: npt.NDArray[Any] | None = None
+    cams: npt.NDArray[Any] | None = None
+    paths: Sequence[str] | None = None
+    features: Rows | None = None
+
+    def __len__(self) -> int:
+        for column in (self.paths, self.labels, self.features):
+            if column is not None:
+                return len(column)
+        return 0
+
+    def with_features(self, name: str, features: Any) -> Part:
+        """The same with vectors, one for each image."""
+        rows = features if isinstance(features, StackedRows) else as_matrix(name, features)
+        if len(self) and len(rows) != len(self):
+            raise InvalidInputError(
+                f"`{name}` must have one row per image of the data set ({len(self)}), "
+                f"got {len(rows)}."
+            )
+        return replace(self, features=rows)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Dataset:
+    """Queries, gallery, ground truth and protocol.
+
+    Attributes
+    ----------
+    name : for tables
+    protocol : how a ranking is measured: reid, revisited, retrieval or single_shot
+    gnd : for revisited, one mapping per query with ``easy``, ``hard``, ``junk`` and perhaps ``bbx``
+    images : the folder that ``paths`` are below
+    query_rows : the gallery row that is the query itself, where the queries are in the gallery
+    source : what ``load`` was called with, so that another process can do the same
+    """
+
+    name: str
+    protocol: Protocol
+    query: Part
+    gallery: Part
+    gnd: Sequence[Mapping[str, Any]] | None = None
+    images: Path | None = None
+    query_rows: npt.NDArray[Any] | None = None
+    source: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.protocol == "revisited" and self.gnd is None:
+            raise InvalidInputError("`gnd` must be given for the protocol revisited, got None.")
+
+    @property
+    def headlines(self) -> tuple[str, ...]:
+        """The metrics that tables show first."""
+        return HEADLINES[self.protocol]
+
+    def with_features(self, query: Any, gallery: Any) -> Dataset:
+        """The same data set with vectors, in the order of its images."""
+        return replace(
+            self,
+            query=self.query.with_features("query", query),
+            gallery=self.gallery.with_features("gallery", gallery),
+            source=None,
+        )
+
+    def with_distractors(self, features: Any, name: str = "distractors") -> Dataset:
+        """The same with more gallery rows that are right for no query, such as the +1M set.
+
+        Nothing is copied: the vectors are read from where they are.
+        """
+        rows = as_matrix("features", features)
+        if self.gallery.features is None:
+            raise InvalidInputError("`gallery` must have features before distractors, got none.")
+        parts = getattr(self.gallery.features, "parts", (self.gallery.features,))
+        extra = len(rows)
+        labels, cams, paths = self.gallery.labels, self.gallery.cams, self.gallery.paths
+        gallery = Part(
+            labels=None if labels is None else _extend(labels, _unused_label(self), extra),
+            # Cameras matter for images of the query's identity only, and these are of nobody.
+            cams=None if cams is None else _extend(cams, cams[0], extra),
+            paths=None if paths is None else [*paths, *[""] * extra],
+            features=StackedRows(*parts, rows),
+        )
+        return replace(self, name=f"{self.name}+{name}", gallery=gallery, source=None)
+
+    def evaluate(self, ranking: Any) -> Evaluation:
+        """Measure a ranking by the protocol of this data set."""
+        from kinrank import evaluate
+
+        if self.protocol == "revisited":
+            assert self.gnd is not None  # noqa: S101 - checked when it was made
+            return evaluate.revisited(ranking, self.gnd, n_gallery=len(self.gallery) or None)
+        labels = (self._labels("query"), self._labels("gallery"))
+        cams = (self.query.cams, self.gallery.cams)
+        if self.protocol == "reid":
+            return evaluate.reid(ranking, *labels, *cams)
+        if self.protocol == "single_shot":
+            return evaluate.single_shot(ranking, *labels, *cams)
+        return evaluate.retrieval(ranking, *labels, query_rows=self.query_rows)
+
+    def relevance(self, query: int) -> npt.NDArray[np.int8]:
+        """For each gallery row: 1 right, 0 wrong, -1 not counted (Revisited: level Medium)."""
+        codes = np.zeros(len(self.gallery), np.int8)
+        if self.gnd is not None:
+            entry = self.gnd[query]
+            codes[np.asarray([*entry["easy"], *entry["hard"]], np.int64)] = RIGHT
+            codes[np.asarray(entry["junk"], np.int64)] = NOT_COUNTED
+            return codes
+        labels = self._labels("gallery")
+        codes[labels == self._labels("query")[query]] = RIGHT
+        if self.protocol in ("reid", "single_shot"):
+            if labels.dtype.kind in "iu":
+                codes[labels == -1] = NOT_COUNTED
+            if self.query.cams is not None and self.gallery.cams is not None:
+                own = self.gallery.cams == self.query.cams[query]
+                codes[(codes == RIGHT) & own] = NOT_COUNTED
+        if self.query_rows is not None and self.query_rows[query] >= 0:
+            codes[self.query_rows[query]] = NOT_COUNTED
+        return codes
+
+    def image(self, side: Literal["query", "gallery"], row: int) -> Path | None:
+        """The file of an image, or None where there is none."""
+        paths = getattr(self, side).paths
+        if self.images is None or paths is None or not paths[row]:
+            return None
+        file = self.images / paths[row]
+        return file if file.is_file() else None
+
+    def _labels(self, side: str) -> npt.NDArray[Any]:
+        labels = getattr(self, side).labels
+        if labels is None:
+            raise InvalidInputError(
+                f"`{side}` must have labels for the protocol {self.protocol}, got none."
+            )
+        return np.asarray(labels)
+
+
+def _extend(column: npt.NDArray[Any], value: Any, extra: int) -> npt.NDArray[Any]:
+    return np.concatenate([column, np.full(extra, value)])
+
+
+def _unused_label(data: Dataset) -> Any:
+    """A label that is no query's and not junk."""
+    labels = np.concatenate([data._labels("query"), data._labels("gallery")])
+    if labels.dtype.kind in "iu":
+        return max(int(labels.max()), 0) + 1
+    return f"{max(labels.tolist(), key=len)}+"

@@ -1,0 +1,145 @@
+"""A folder of arrays: vectors and ground truth side by side.
+
+``query.npy`` and ``gallery.npy``, and either ``gnd.json`` (or an official pkl file), or
+``query_ids.npy`` and ``gallery_ids.npy``, perhaps with ``query_cams.npy`` and ``gallery_cams.npy``.
+``set.json`` may give a ``name`` and a ``protocol`` other than the one that follows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.datasets.base import HEADLINES, Dataset, Part
+from kinrank.datasets.revisited import FILES, read_gnd
+from kinrank.errors import FileFormatError, InvalidInputError
+from kinrank.io import load_array
+from kinrank.validation import check_choice
+
+SETTINGS = "set.json"
+
+
+def feature_folder(root: str | Path, images: str | Path | None = None) -> Dataset:
+    """A data set from a folder of arrays."""
+    folder = Path(root)
+    given: dict[str, Any] = {}
+    for side in ("query", "gallery"):
+        given[side] = _first(folder, side, (".npy", ".npz", ".safetensors"))
+        for kind in ("ids", "cams"):
+            given[f"{side}_{kind}"] = _first(folder, f"{side}_{kind}", (".npy", ".txt"))
+    given["gnd"] = next((folder / n for n in FILES if (folder / n).is_file()), None)
+    data = from_files(name=folder.resolve().name, images=images, **given)
+    return _with_settings(data, folder)
+
+
+def from_files(
+    *,
+    query: str | Path | None,
+    gallery: str | Path | None,
+    gnd: str | Path | None = None,
+    query_ids: str | Path | None = None,
+    gallery_ids: str | Path | None = None,
+    query_cams: str | Path | None = None,
+    gallery_cams: str | Path | None = None,
+    images: str | Path | None = None,
+    name: str = "features",
+) -> Dataset:
+    """A data set from single files; either ``gnd`` or the identities must be there."""
+    if query is None or gallery is None:
+        side = "query" if query is None else "gallery"
+        raise InvalidInputError(f"`{side}` must be a file of vectors, got none.")
+    columns: dict[str, dict[str, Any]] = {
+        side: {"labels": _column(ids), "cams": _column(cams), "features": load_array(vectors)}
+        for side, ids, cams, vectors in (
+            ("query", query_ids, query_cams, query),
+            ("gallery", gallery_ids, gallery_cams, gallery),
+        )
+    }
+    content: Mapping[str, Any] = {} if gnd is None else read_gnd(gnd)
+    if gnd is None and (query_ids is None or gallery_ids is None):
+        raise InvalidInputError(
+            "Ground truth must be `gnd`, or `query_ids` and `gallery_ids`, got neither."
+        )
+    for side, column in columns.items():
+        column["paths"] = content.get("qimlist" if side == "query" else "imlist")
+        _check_lengths(side, column)
+    return Dataset(
+        name=name,
+        protocol="reid" if gnd is None else "revisited",
+        query=Part(**columns["query"]),
+        gallery=Part(**columns["gallery"]),
+        gnd=content.get("gnd"),
+        images=None if images is None else Path(images),
+    )
+
+
+def save_features(data: Dataset, folder: Path) -> None:
+    """Write the vectors and the ground truth of ``data`` so that ``feature_folder`` reads them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for side, part in (("query", data.query), ("gallery", data.gallery)):
+        if part.features is None:
+            raise InvalidInputError(f"`{side}` must have features, got none.")
+        np.save(folder / f"{side}.npy", np.asarray(part.features))
+        for kind, column in (("ids", part.labels), ("cams", part.cams)):
+            if column is not None:
+                np.save(folder / f"{side}_{kind}.npy", column)
+    if data.query_rows is not None:
+        np.save(folder / "query_rows.npy", data.query_rows)
+    settings = {"name": data.name, "protocol": data.protocol}
+    (folder / SETTINGS).write_text(json.dumps(settings))
+    if data.gnd is not None:
+        lists = [{k: np.asarray(v).tolist() for k, v in entry.items()} for entry in data.gnd]
+        (folder / "gnd.json").write_text(json.dumps(lists))
+
+
+def _with_settings(data: Dataset, folder: Path) -> Dataset:
+    """The name and protocol that ``set.json`` gives, if there is one."""
+    file = folder / SETTINGS
+    if not file.is_file():
+        return data
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))
+        name, protocol = str(settings["name"]), settings["protocol"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise FileFormatError(f"{file} must give `name` and `protocol`, got: {error}") from error
+    check_choice("protocol", protocol, tuple(HEADLINES))
+    return replace(
+        data,
+        name=name,
+        protocol=protocol,
+        query_rows=_column(_first(folder, "query_rows", (".npy",))),
+    )
+
+
+def _check_lengths(side: str, columns: Mapping[str, Any]) -> None:
+    rows = len(columns["features"])
+    for kind, column in columns.items():
+        if column is not None and len(column) != rows:
+            raise InvalidInputError(
+                f"`{side}` must have one of its {kind} for each of its {rows} vectors, "
+                f"got {len(column)}."
+            )
+
+
+def _first(folder: Path, stem: str, endings: tuple[str, ...]) -> Path | None:
+    return next((folder / f"{stem}{e}" for e in endings if (folder / f"{stem}{e}").is_file()), None)
+
+
+def _column(file: str | Path | None) -> npt.NDArray[Any] | None:
+    """Labels or cameras: an array file, or a text file with one per line."""
+    if file is None:
+        return None
+    if Path(file).suffix != ".txt":
+        return np.asarray(load_array(file))
+    words = Path(file).read_text(encoding="utf-8").split()
+    if not words:
+        raise FileFormatError(f"{file} must have one label per line, got an empty file.")
+    if all(word.lstrip("-").isdigit() for word in words):
+        return np.array([int(word) for word in words], np.int64)
+    return np.array(words)

@@ -1,0 +1,51 @@
+"""A folder of images per class.
+
+With ``query`` and ``gallery`` below the root, each with a folder per class, these are the two
+sides. Without, every image is a query against all others.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from kinrank.datasets.base import Dataset, Part
+from kinrank.datasets.reid import ENDINGS
+from kinrank.errors import FileFormatError
+
+
+def class_folder(root: str | Path) -> Dataset:
+    """Images in one folder per class below ``root``."""
+    folder = Path(root)
+    if (folder / "query").is_dir() and (folder / "gallery").is_dir():
+        query, gallery = (_part(folder / side, folder) for side in ("query", "gallery"))
+        return Dataset(
+            name=folder.resolve().name,
+            protocol="retrieval",
+            query=query,
+            gallery=gallery,
+            images=folder,
+        )
+    everything = _part(folder, folder)
+    return Dataset(
+        name=folder.resolve().name,
+        protocol="retrieval",
+        query=everything,
+        gallery=everything,
+        images=folder,
+        query_rows=np.arange(len(everything)),
+    )
+
+
+def _part(folder: Path, root: Path) -> Part:
+    files = [
+        file
+        for directory in sorted(path for path in folder.iterdir() if path.is_dir())
+        for file in sorted(directory.rglob("*"))
+        if file.suffix.lower() in ENDINGS
+    ]
+    if not files:
+        raise FileFormatError(f"{folder} must hold a folder of images per class, got no images.")
+    labels = np.array([file.relative_to(folder).parts[0] for file in files])
+    return Part(labels=labels, paths=[file.relative_to(root).as_posix() for file in files])

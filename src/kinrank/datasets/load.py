@@ -1,0 +1,136 @@
+"""Data sets by name or by what lies in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kinrank.datasets.base import Dataset
+from kinrank.datasets.cuhk03 import cuhk03
+from kinrank.datasets.digits import digits
+from kinrank.datasets.features import feature_folder
+from kinrank.datasets.folder import class_folder
+from kinrank.datasets.reid import dukemtmc, market1501, msmt17, veri776
+from kinrank.datasets.revisited import revisited
+from kinrank.datasets.toy import toy
+from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError
+from kinrank.io import load_array
+
+BUILT_IN: dict[str, Callable[..., Dataset]] = {"digits": digits, "toy": toy}
+READERS: dict[str, Callable[..., Dataset]] = {
+    "features": feature_folder,
+    "revisited": revisited,
+    "market1501": market1501,
+    "dukemtmc": dukemtmc,
+    "msmt17": msmt17,
+    "veri776": veri776,
+    "cuhk03": cuhk03,
+    "folder": class_folder,
+}
+
+
+def load(
+    path: str | Path,
+    format: str = "auto",  # noqa: A002 - the word that users have for it
+    *,
+    query: str | Path | None = None,
+    gallery: str | Path | None = None,
+    distractors: str | Path | None = None,
+    images: str | Path | None = None,
+    name: str | None = None,
+    **options: Any,
+) -> Dataset:
+    """A data set by its name (digits, toy) or from a folder or a ground-truth file.
+
+    Parameters
+    ----------
+    path : the folder, the file, or the name
+    format : a name of ``formats()``; auto looks at what is there
+    query, gallery : files of vectors, in the order of the images, for sets that are read from
+        images or ground truth alone
+    distractors : a file of more gallery vectors that are right for no query
+    images : the folder of the images, where it is not the usual one
+    name : for tables
+    **options : of the reader, such as ``boxes`` and ``protocol`` of cuhk03
+    """
+    data = _read(str(path), format, options)
+    if (query is None) != (gallery is None):
+        raise InvalidInputError("`query` and `gallery` must both be given or neither, got one.")
+    if query is not None and gallery is not None:
+        data = data.with_features(load_array(query), load_array(gallery))
+    if distractors is not None:
+        data = data.with_distractors(load_array(distractors))
+    if images is not None:
+        data = replace(data, images=Path(images))
+    arguments = {"query": query, "gallery": gallery, "distractors": distractors, "images": images}
+    source = {k: str(Path(v).resolve()) for k, v in arguments.items() if v is not None}
+    place = str(path) if path in BUILT_IN else str(Path(path).resolve())
+    named = data.name if name is None else name
+    return replace(
+        data,
+        name=named,
+        source={"path": place, "format": format, "name": named, **source, **options},
+    )
+
+
+def formats() -> list[str]:
+    """The names of all readers."""
+    return sorted(READERS)
+
+
+def detect(path: Path) -> str:
+    """The format of what lies at ``path``."""
+    if path.is_file():
+        if path.suffix in (".pkl", ".json"):
+            return "revisited"
+        raise FileFormatError(f"{path} must be a folder or a ground truth (pkl, json), got a file.")
+    if not path.is_dir():
+        raise FileNotFoundError(2, "No such data set, folder or file", str(path))
+    for name, holds in _MARKS.items():
+        if holds(path):
+            return name
+    raise FileFormatError(
+        f"{path} must be one of {', '.join(formats())}, got a folder that is like none of them."
+    )
+
+
+def _read(path: str, format_: str, options: Mapping[str, Any]) -> Dataset:
+    if path in BUILT_IN and format_ == "auto":
+        return _call(path, BUILT_IN[path], options)
+    if format_ != "auto" and format_ not in READERS:
+        raise UnknownNameError("format", format_, ["auto", *READERS])
+    chosen = detect(Path(path)) if format_ == "auto" else format_
+    return _call(chosen, READERS[chosen], options, path)
+
+
+def _call(
+    name: str, reader: Callable[..., Dataset], options: Mapping[str, Any], *path: str
+) -> Dataset:
+    try:
+        return reader(*path, **options)
+    except TypeError as error:
+        raise InvalidInputError(f"Options of the format {name} do not fit: {error}.") from error
+
+
+def _is_market(path: Path) -> bool:
+    return (path / "bounding_box_test").is_dir() and (path / "query").is_dir()
+
+
+def _has(path: Path, *patterns: str) -> bool:
+    return all(next(path.glob(pattern), None) is not None for pattern in patterns)
+
+
+_MARKS: dict[str, Callable[[Path], bool]] = {
+    "features": lambda p: _has(p, "query.*", "gallery.*"),
+    "revisited": lambda p: _has(p, "gnd*.pkl") or _has(p, "gnd.json"),
+    "msmt17": lambda p: _has(p, "list_query.txt", "list_gallery.txt"),
+    "veri776": lambda p: _has(p, "image_query", "image_test"),
+    "cuhk03": lambda p: (
+        _has(p, "images_labeled") or _has(p, "images_detected") or _has(p, "labeled")
+    ),
+    "dukemtmc": lambda p: _is_market(p) and _has(p, "query/*_f[0-9]*"),
+    "market1501": _is_market,
+    "folder": lambda p: any(child.is_dir() for child in p.iterdir()),
+}

@@ -1,0 +1,107 @@
+"""Re-identification sets that write identity and camera into their file names.
+
+========== ======================================= ============================== ================
+set        folders or lists                        file name                      junk, distractor
+========== ======================================= ============================== ================
+Market1501 query, bounding_box_test                0001_c1s1_001051_00.jpg        -1, 0
+DukeMTMC   query, bounding_box_test                0005_c2_f0046985.jpg           none, none
+CUHK03-NP  query, bounding_box_test                0003_c1_21.png                 none, none
+VeRi-776   image_query, image_test (name_*.txt)    0002_c002_00030600_0.jpg       none, none
+MSMT17     list_query.txt, list_gallery.txt, test  0000/0000_000_01_0303m...jpg   none, none
+========== ======================================= ============================== ================
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from kinrank.datasets.base import Dataset, Part
+from kinrank.errors import FileFormatError
+
+ENDINGS = (".jpg", ".jpeg", ".png", ".bmp")
+IDENTITY_CAMERA = re.compile(r"(-?\d+)_c(\d+)")
+
+
+def market1501(root: str | Path) -> Dataset:
+    """Market1501: ``query`` and ``bounding_box_test`` below ``root``."""
+    return _from_folders("market1501", Path(root), "query", "bounding_box_test")
+
+
+def dukemtmc(root: str | Path) -> Dataset:
+    """DukeMTMC-reID: ``query`` and ``bounding_box_test`` below ``root``."""
+    return _from_folders("dukemtmc", Path(root), "query", "bounding_box_test")
+
+
+def veri776(root: str | Path) -> Dataset:
+    """VeRi-776: ``image_query`` and ``image_test``, in the order of ``name_*.txt`` if present."""
+    folder = Path(root)
+    return _from_folders(
+        "veri776", folder, "image_query", "image_test", ("name_query.txt", "name_test.txt")
+    )
+
+
+def msmt17(root: str | Path) -> Dataset:
+    """MSMT17 (V1 ``test``, V2 ``mask_test_v2``): the images of its two lists."""
+    folder = Path(root)
+    images = "mask_test_v2" if (folder / "mask_test_v2").is_dir() else "test"
+    sides = [_from_list(folder, f"list_{side}.txt", images) for side in ("query", "gallery")]
+    return Dataset(name="msmt17", protocol="reid", query=sides[0], gallery=sides[1], images=folder)
+
+
+def named_images(folder: Path, names: list[str] | None = None) -> list[str]:
+    """The images of a folder by name, or those of a list."""
+    if not folder.is_dir():
+        raise FileFormatError(f"{folder} must be a folder of images, got none.")
+    if names is None:
+        names = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in ENDINGS)
+    if not names:
+        raise FileFormatError(f"{folder} must hold images ({', '.join(ENDINGS)}), got none.")
+    return names
+
+
+def _from_folders(
+    name: str, root: Path, query: str, gallery: str, lists: tuple[str, str] | None = None
+) -> Dataset:
+    sides = []
+    for number, folder in enumerate((query, gallery)):
+        listed = root / lists[number] if lists else None
+        order = listed.read_text().split() if listed is not None and listed.is_file() else None
+        sides.append(_part(root / folder, named_images(root / folder, order)))
+    return Dataset(name=name, protocol="reid", query=sides[0], gallery=sides[1], images=root)
+
+
+def _part(folder: Path, names: list[str]) -> Part:
+    pairs = []
+    for name in names:
+        found = IDENTITY_CAMERA.match(name)
+        if found is None:
+            raise FileFormatError(
+                f"{folder / name} must be named IDENTITY_cCAMERA..., "
+                "such as 0001_c1s1_001051_00.jpg."
+            )
+        pairs.append((int(found[1]), int(found[2])))
+    identities, cameras = np.array(pairs, np.int64).T
+    return Part(labels=identities, cams=cameras, paths=[f"{folder.name}/{name}" for name in names])
+
+
+def _from_list(root: Path, name: str, images: str) -> Part:
+    """Lines of a path and an identity; the third field of the file name is the camera."""
+    rows = []
+    for number, line in enumerate((root / name).read_text().splitlines(), start=1):
+        if not line.strip():
+            continue
+        path, _, identity = line.strip().rpartition(" ")
+        fields = Path(path).name.split("_")
+        if len(fields) < 3 or not fields[2].isdigit() or not identity.isdigit():
+            raise FileFormatError(
+                f"{root / name}, line {number}, must be 'path identity' with a path such as "
+                f"0000/0000_000_01_0303morning_0015_0.jpg, got {line!r}."
+            )
+        rows.append((f"{images}/{path}", int(identity), int(fields[2])))
+    if not rows:
+        raise FileFormatError(f"{root / name} must list images, got an empty file.")
+    paths, identities, cameras = zip(*rows, strict=True)
+    return Part(labels=np.array(identities), cams=np.array(cameras), paths=list(paths))

@@ -1,0 +1,85 @@
+"""Revisited Oxford and Paris: the official ground truth, and the same as JSON.
+
+Radenovic et al., Revisiting Oxford and Paris: Large-Scale Image Retrieval Benchmarking, CVPR 2018.
+The official files are ``gnd_roxford5k.pkl`` and ``gnd_rparis6k.pkl``, with the images in ``jpg``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kinrank.datasets.base import Dataset, Part
+from kinrank.datasets.pickles import load_plain_pickle
+from kinrank.errors import FileFormatError, InvalidInputError
+from kinrank.evaluate.ground_truth import as_gnd
+
+FILES = ("gnd_roxford5k.pkl", "gnd_rparis6k.pkl", "gnd.pkl", "gnd.json")
+
+
+def read_gnd(path: str | Path) -> dict[str, Any]:
+    """Read a ground-truth file (pkl or json): ``gnd``, and ``imlist``, ``qimlist`` if it has them.
+
+    A pkl file is read as plain data only; nothing in it is run.
+    """
+    file = Path(path)
+    content = _read_json(file) if file.suffix == ".json" else load_plain_pickle(file)
+    whole = content if isinstance(content, dict) else {"gnd": content}
+    try:
+        as_gnd(whole)
+    except InvalidInputError as error:
+        raise FileFormatError(f"{file} must be a Revisited ground truth: {error}") from error
+    return {
+        "gnd": whole["gnd"],
+        "imlist": _names(file, whole.get("imlist")),
+        "qimlist": _names(file, whole.get("qimlist")),
+    }
+
+
+def revisited(path: str | Path, images: str | Path | None = None) -> Dataset:
+    """Revisited Oxford or Paris from its folder or its ground-truth file."""
+    file = _find(Path(path))
+    content = read_gnd(file)
+    folder = Path(images) if images is not None else file.parent / "jpg"
+    size = len(content["imlist"] or ())
+    named = max(int(max(e[kind], default=-1)) for e in content["gnd"] for kind in _KINDS)
+    if size and named >= size:
+        raise FileFormatError(f"{file} must name gallery rows from 0 to {size - 1}, got {named}.")
+    return Dataset(
+        name=file.stem.removeprefix("gnd_") if file.stem != "gnd" else file.parent.name,
+        protocol="revisited",
+        query=Part(paths=content["qimlist"]),
+        gallery=Part(paths=content["imlist"]),
+        gnd=content["gnd"],
+        images=folder if folder.is_dir() else None,
+    )
+
+
+_KINDS = ("easy", "hard", "junk")
+
+
+def _find(path: Path) -> Path:
+    if path.is_file():
+        return path
+    for name in FILES:
+        if (path / name).is_file():
+            return path / name
+    raise FileFormatError(f"{path} must hold one of {', '.join(FILES)}, got none of them.")
+
+
+def _read_json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FileFormatError(f"{file} must be JSON, got: {error}") from error
+
+
+def _names(file: Path, names: Any) -> Sequence[str] | None:
+    """Image names with the ending that the official files leave out."""
+    if names is None:
+        return None
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise FileFormatError(f"{file}: `imlist` and `qimlist` must be lists of names.")
+    return [name if Path(name).suffix else f"{name}.jpg" for name in names]
