@@ -35,7 +35,10 @@ class Fake(Method):
     start: Literal["zero", "none"] = "zero"
     solver: Literal["local", "dense"] | None = None
     geodesic_k: int | Literal["all"] = "all"
-    regularizer: Any = field(default=None, metadata={"cli": False})
+    fusion: Literal["squared", "euclidean"] | None = "squared"
+    limit: int | None = 7
+    regularizer: Any = field(default="identity", metadata={"cli": ("identity", "graph")})
+    matrix: Any = field(default=None, metadata={"cli": False})
     pause: float = 0.0
 
     def __post_init__(self):

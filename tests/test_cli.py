@@ -170,6 +170,11 @@ def test_without_options_the_defaults_are_the_fields(files):
         ("--smoothing aqe", "smoothing", "aqe"),
         ("--start none", "start", "none"),
         ("--solver dense", "solver", "dense"),
+        ("--fusion none", "fusion", None),
+        ("--fusion euclidean", "fusion", "euclidean"),
+        ("--limit none", "limit", None),
+        ("--limit 8", "limit", 8),
+        ("--regularizer graph", "regularizer", "graph"),
         ("--geodesic-k 4", "geodesic_k", 4),
         ("--geodesic-k all", "geodesic_k", "all"),
     ],
@@ -185,7 +190,9 @@ def test_options_of_every_type(files, option, name, value):
         ("--sigma x", "'--sigma'"),
         ("--clusters best", "must be one of knn, reciprocal, got 'best'"),
         ("--geodesic-k 2.5", "must be one of all, an integer, got '2.5'"),
-        ("--regularizer 3", "--regularizer"),
+        ("--regularizer 3", "must be one of identity, graph, got '3'"),
+        ("--matrix 3", "--matrix"),
+        ("--solver none", "must be one of local, dense, got 'none'"),
         ("--keep none", "'--keep'"),
     ],
 )
@@ -203,7 +210,8 @@ def test_help_lists_the_parameters_of_the_method(fake_method):
     assert "--symmetric / --no-symmetric Use both directions. [default: on]" in text
     assert "--smoothing neighbors|aqe|none [default: neighbors]" in text
     assert "--geodesic-k all|INTEGER" in text
-    assert "regularizer" not in text
+    assert "--regularizer identity|graph [default: identity]" in text
+    assert "matrix" not in text
     assert (
         run("rerank", "--method=fake", "--help").stdout
         == run("rerank", "--help", "--method", "fake").stdout

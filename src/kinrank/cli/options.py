@@ -52,7 +52,11 @@ class MethodCommand(click.Command):
 
 
 def method_options(cls: type) -> list[click.Option]:
-    """One option for each parameter of a method, in the order of its fields."""
+    """One option for each parameter of a method, in the order of its fields.
+
+    ``metadata={"help": ...}`` is shown; ``"cli": False`` leaves a field out, and ``"cli": words``
+    offers these words for one whose other values cannot be typed.
+    """
     hints = get_type_hints(cls)
     return [
         _option(cls, field, hints[field.name])
@@ -76,8 +80,12 @@ class Hint:
     flag: bool
 
 
-def read_hint(hint: Any) -> Hint:
-    """Take apart a union of bool, int, float, ``Literal`` strings and None."""
+def read_hint(hint: Any, default: Any = None) -> Hint:
+    """Take apart a union of bool, int, float, ``Literal`` strings and None.
+
+    A default of None means that the value follows from other parameters. Beside any other
+    default, None is a value of its own and is typed as "none".
+    """
     words: dict[str, str | None] = {}
     number: type[int] | type[float] | None = None
     flag = False
@@ -92,6 +100,8 @@ def read_hint(hint: Any) -> Hint:
             raise TypeError(f"no option can be made for {part!r}")
     if not all(isinstance(word, str) for word in words) or (flag and (words or number)):
         raise TypeError(f"no option can be made for {hint!r}")
+    if types.NoneType in _members(hint) and default not in (None, dataclasses.MISSING):
+        words[NONE] = None
     return Hint(words, number, flag)
 
 
@@ -102,10 +112,13 @@ def _members(hint: Any) -> tuple[Any, ...]:
 def _option(cls: type, field: dataclasses.Field[Any], hint: Any) -> click.Option:
     if field.name in RESERVED:
         raise TypeError(f"{cls.__name__}.{field.name}: `kinrank rerank` has an option of this name")
+    listed = field.metadata.get("cli", True)
+    if listed is not True:  # words that stand for a type that cannot be typed, such as a matrix
+        hint = Literal[tuple(listed)]
     try:
-        read = read_hint(hint)
+        read = read_hint(hint, field.default)
     except TypeError as error:
-        message = f"{cls.__name__}.{field.name}: {error}; metadata cli=False hides it"
+        message = f"{cls.__name__}.{field.name}: {error}; metadata `cli` can hide it"
         raise TypeError(message) from None
     dashed = field.name.replace("_", "-")
     declared = f"--{dashed}/--no-{dashed}" if read.flag else f"--{dashed}"

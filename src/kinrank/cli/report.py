@@ -27,9 +27,12 @@ def watched(*, show: bool) -> Iterator[progress.Stopwatch]:
     try:
         with progress.listen(watch):
             yield watch
-    finally:
+    except BaseException:
         if bars is not None:
-            bars.close()
+            bars.close(finished=False)
+        raise
+    if bars is not None:
+        bars.close()
 
 
 class Bars:
@@ -55,17 +58,17 @@ class Bars:
                 leave=False,
                 delay=0.2,
             )
-        if done == 0 and self._bar.n:  # the same stage again
-            self._bar.reset(total)
+        self._bar.total = total  # the parts of a stage may differ in length
         self._bar.update(done - self._bar.n)
 
-    def close(self) -> None:
+    def close(self, *, finished: bool = True) -> None:
         """Replace the bar by the line of its stage."""
         if self._stage is None:
             return
         self._bar.close()
-        seconds = time.perf_counter() - self._begun
-        click.echo(f"  {self._stage:<16} {format_seconds(seconds):>9}", file=self._stream)
+        if finished:
+            seconds = time.perf_counter() - self._begun
+            click.echo(f"  {self._stage:<16} {format_seconds(seconds):>9}", file=self._stream)
         self._stage = None
 
 

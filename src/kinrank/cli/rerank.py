@@ -12,26 +12,10 @@ from typing import Any
 import click
 
 from kinrank._api import make_method
+from kinrank.cli.files import array_file, output_file
 from kinrank.cli.options import MethodCommand, given_params
 from kinrank.cli.report import format_seconds, peak_memory, shown_warnings, watched
-from kinrank.io import load_array, split_name
-
-
-def array_file(text: str) -> str:
-    """A file of vectors that is there, perhaps with ``:name`` at its end."""
-    if not split_name(text)[0].is_file():
-        raise click.BadParameter(f"there is no file {text!r}.")
-    return text
-
-
-def output_file(text: str) -> Path:
-    """A file that can be written: said before the work, not after it."""
-    path = Path(text)
-    if path.is_dir():
-        raise click.BadParameter(f"{text!r} is a folder.")
-    if not path.parent.is_dir():
-        raise click.BadParameter(f"there is no folder {str(path.parent)!r}.")
-    return path
+from kinrank.io import load_array
 
 
 @click.command(cls=MethodCommand)

@@ -1,0 +1,8 @@
+"""The demonstration: handwritten digits, ranked before and after."""
+
+from __future__ import annotations
+
+from kinrank.demo.experiment import Demo, Outcome, run
+from kinrank.demo.page import render
+
+__all__ = ["Demo", "Outcome", "render", "run"]
