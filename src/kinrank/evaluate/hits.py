@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.kernels import metrics as kernels
-from kinrank.parallel import map_rows
+from kinrank.parallel import Runner
 from kinrank.types import Ints, Longs, Ranking
 
 NOTHING = np.zeros(0, np.int32)
@@ -79,7 +79,7 @@ def check_ranking(indices: Ints, n_queries: int, n_gallery: int, what: str) -> N
             f"`ranking` must have at most one column per gallery row ({n_gallery} in {what}), "
             f"got {indices.shape[1]}: it is over another gallery."
         )
-    faults = map_rows("check", partial(kernels.find_fault, indices, n_gallery), len(indices))
+    faults = Runner.of().map("check", partial(kernels.find_fault, indices, n_gallery), len(indices))
     for kind, row, index in faults:
         if kind == kernels.OUT_OF_RANGE:
             raise InvalidInputError(
@@ -112,7 +112,7 @@ def label_hits(
     indptr = _offsets(totals)
     arrays = (query_labels, gallery_labels, query_cameras, gallery_cameras, own_rows)
     run = partial(kernels.label_positions, indices, *arrays, indptr)
-    return _compress(map_rows("evaluate", run, len(indices)), indptr, totals)
+    return _compress(Runner.of().map("evaluate", run, len(indices)), indptr, totals)
 
 
 def listed_hits(
@@ -124,7 +124,7 @@ def listed_hits(
     run = partial(
         kernels.listed_positions, indices, indptr, right_rows, junk_indptr, junk_rows, n_gallery
     )
-    return _compress(map_rows("evaluate", run, len(indices)), indptr, np.diff(indptr))
+    return _compress(Runner.of().map("evaluate", run, len(indices)), indptr, np.diff(indptr))
 
 
 def _count_matches(

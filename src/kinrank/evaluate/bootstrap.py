@@ -1,0 +1,92 @@
+"""Paired bootstrap over queries, to tell whether a difference is one.
+
+Queries are drawn with replacement, the same ones for every method, and the mean of each metric is
+taken again. The middle 95% of these means is the interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.errors import InvalidInputError
+from kinrank.evaluate.metrics import Values
+from kinrank.validation import check_float, check_int
+
+DRAWS = 10_000
+CHUNK = 250
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over queries with its interval.
+
+    Attributes
+    ----------
+    mean, low, high : fractions
+    """
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether a difference of this interval can be called one."""
+        return self.low > 0 or self.high < 0
+
+
+def confidence_intervals(
+    columns: Values, *, level: float = 0.95, draws: int = DRAWS, seed: int = 0
+) -> list[Interval]:
+    """Intervals of the mean of each column.
+
+    Parameters
+    ----------
+    columns : (n_queries, m), per-query values or differences; rows with NaN do not count
+    level : how much of the drawn means lies inside
+    draws : how many times the queries are drawn
+    seed : of the draws; the same seed gives the same intervals
+    """
+    check_float("level", level, 0, 1, low_open=True, high_open=True)
+    check_int("draws", draws, 1)
+    counted = np.asarray(columns, np.float64)
+    if counted.ndim != 2:
+        raise InvalidInputError(f"`columns` must be two-dimensional, got shape {counted.shape}.")
+    counted = counted[~np.isnan(counted).any(axis=1)]
+    if not len(counted):
+        return [Interval(np.nan, np.nan, np.nan)] * counted.shape[1]
+    means = _drawn_means(counted, draws, np.random.default_rng(seed))
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(means, tails, axis=0)
+    return [
+        Interval(float(m), float(a), float(b))
+        for m, a, b in zip(counted.mean(axis=0), low, high, strict=True)
+    ]
+
+
+def paired_difference(
+    after: Values, before: Values, *, level: float = 0.95, draws: int = DRAWS, seed: int = 0
+) -> Interval:
+    """How much larger the mean of ``after`` is, over the same queries."""
+    if np.shape(after) != np.shape(before):
+        raise InvalidInputError(
+            "`after` and `before` must be of the same queries, "
+            f"got shapes {np.shape(after)} and {np.shape(before)}."
+        )
+    differences = (np.asarray(after) - np.asarray(before))[:, None]
+    return confidence_intervals(differences, level=level, draws=draws, seed=seed)[0]
+
+
+def _drawn_means(columns: Values, draws: int, random: np.random.Generator) -> Values:
+    n = len(columns)
+    means = np.empty((draws, columns.shape[1]))
+    for low in range(0, draws, CHUNK):
+        count = min(CHUNK, draws - low)
+        drawn: npt.NDArray[np.int64] = random.integers(0, n, (count, n))
+        drawn += np.arange(count)[:, None] * n
+        times = np.bincount(drawn.ravel(), minlength=count * n).reshape(count, n)
+        means[low : low + count] = times @ columns / n
+    return means

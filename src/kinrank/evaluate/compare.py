@@ -1,0 +1,181 @@
+"""Many methods on many data sets: one table, resumable, with intervals."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kinrank import progress
+from kinrank.datasets.base import Dataset
+from kinrank.datasets.features import save_features
+from kinrank.errors import InvalidInputError, KinrankError
+from kinrank.evaluate.bootstrap import DRAWS, Interval, confidence_intervals
+from kinrank.evaluate.cells import Failed, Measured, cell_key, fingerprint, measure
+from kinrank.evaluate.spec import MethodSpec, parse_methods
+from kinrank.evaluate.worker import WorkerError, run_worker
+
+OnCell = Callable[[Measured | Failed, int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Cells by method and data set.
+
+    Attributes
+    ----------
+    methods, sets : labels, in the order in which they were asked for
+    cells : (method, set) -> what was measured, or why it failed
+    """
+
+    methods: Sequence[str]
+    sets: Sequence[str]
+    cells: Mapping[tuple[str, str], Measured | Failed]
+
+    @property
+    def reference(self) -> str:
+        """The method that others are compared with: ``none``, or the first."""
+        plain = [m for m in self.methods if m == "none" or m.startswith("none(")]
+        return plain[0] if plain else self.methods[0]
+
+    @property
+    def failures(self) -> list[Failed]:
+        """The cells that could not be computed."""
+        return [cell for cell in self.cells.values() if isinstance(cell, Failed)]
+
+    def get(self, method: str, data: str) -> Measured | None:
+        """A cell, or None if it failed."""
+        cell = self.cells[method, data]
+        return cell if isinstance(cell, Measured) else None
+
+    def headlines(self, data: str) -> tuple[str, ...]:
+        """The metrics of a set; none if every cell of it failed."""
+        done = (self.get(method, data) for method in self.methods)
+        return next((cell.headlines for cell in done if cell is not None), ())
+
+    def differences(
+        self, data: str, metric: str, reference: str | None = None, *, draws: int = DRAWS
+    ) -> dict[str, Interval]:
+        """How much better each method is than ``reference``, with paired intervals."""
+        base = self.get(reference or self.reference, data)
+        if base is None:
+            return {}
+        others = [m for m in self.methods if m != base.method and self.get(m, data) is not None]
+        columns = [self._values(m, data, metric) - base.per_query[metric] for m in others]
+        if not columns:
+            return {}
+        intervals = confidence_intervals(np.stack(columns, axis=1), draws=draws)
+        return dict(zip(others, intervals, strict=True))
+
+    def _values(self, method: str, data: str, metric: str) -> Any:
+        cell = self.get(method, data)
+        assert cell is not None  # noqa: S101 - callers ask for cells that are there
+        return cell.per_query[metric]
+
+
+def compare(
+    methods: str | Sequence[MethodSpec],
+    sets: Sequence[Dataset],
+    *,
+    work: str | Path | None = None,
+    isolate: bool = True,
+    threads: int | None = None,
+    on_cell: OnCell | None = None,
+) -> Comparison:
+    """Run every method on every data set.
+
+    Parameters
+    ----------
+    methods : such as ``"none,cas,cas(k1=60)"`` or ``"all"``, or parsed ones
+    sets : data sets with vectors
+    work : a folder that keeps finished cells; the same call again computes only what is missing
+    isolate : run each cell in a process of its own, which measures its peak of memory
+    threads : how many threads a method may use
+    on_cell : called with each cell, how many are done, and how many there are
+
+    Returns
+    -------
+    Comparison
+        A cell that fails does not stop the others; ``failures`` has the reasons.
+    """
+    specs = parse_methods(methods) if isinstance(methods, str) else list(methods)
+    _check_names(specs, sets)
+    with tempfile.TemporaryDirectory(prefix="kinrank-") as temporary:
+        runner = CellRunner(Path(work or temporary), Path(temporary), isolate, threads)
+        cells: dict[tuple[str, str], Measured | Failed] = {}
+        total = len(specs) * len(sets)
+        for data in sets:
+            for spec in specs:
+                cell = runner.run(spec, data)
+                cells[spec.label, data.name] = cell
+                if on_cell is not None:
+                    on_cell(cell, len(cells), total)
+    return Comparison([s.label for s in specs], [d.name for d in sets], cells)
+
+
+class CellRunner:
+    """Computes cells that are not in ``work`` yet, and keeps those that it computed."""
+
+    def __init__(self, work: Path, temporary: Path, isolate: bool, threads: int | None) -> None:
+        self.folder = work / "cells"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.temporary, self.isolate, self.threads = temporary, isolate, threads
+        self._prints: dict[int, str] = {}
+        self._sources: dict[int, dict[str, Any]] = {}
+
+    def run(self, spec: MethodSpec, data: Dataset) -> Measured | Failed:
+        """A cell, from its file if it is there."""
+        found = self._prints.setdefault(id(data), "") or fingerprint(data)
+        self._prints[id(data)] = found
+        file = self.folder / f"{cell_key(spec, found, isolated=self.isolate)}.npz"
+        if file.is_file():
+            kept = _load(file, spec, data)
+            if kept is not None:
+                return kept
+        try:
+            if self.isolate:
+                cell = run_worker(spec, self._source(data), file, threads=self.threads)
+                return _named(cell, spec, data)
+            cell = measure(spec, data, threads=self.threads)
+        except (KinrankError, WorkerError, MemoryError) as error:
+            return Failed(spec.label, data.name, str(error) or type(error).__name__)
+        cell.save(file)
+        return cell
+
+    def _source(self, data: Dataset) -> dict[str, Any]:
+        """What a worker loads: where the set came from, or a copy of what is in memory."""
+        if data.source is not None:
+            return dict(data.source)
+        if id(data) not in self._sources:
+            folder = self.temporary / f"set-{len(self._sources)}"
+            with progress.stage("save vectors", 1) as advance:
+                save_features(data, folder)
+                advance(1)
+            self._sources[id(data)] = {"path": str(folder), "name": data.name}
+        return self._sources[id(data)]
+
+
+def _load(file: Path, spec: MethodSpec, data: Dataset) -> Measured | None:
+    """A kept cell; None if its file is broken, which is no reason to stop."""
+    try:
+        return _named(Measured.load(file), spec, data)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _named(cell: Measured, spec: MethodSpec, data: Dataset) -> Measured:
+    """The same cell under the names of this comparison."""
+    return replace(cell, method=spec.label, data=data.name)
+
+
+def _check_names(specs: Sequence[MethodSpec], sets: Sequence[Dataset]) -> None:
+    for kind, names in (("methods", [s.label for s in specs]), ("sets", [d.name for d in sets])):
+        if not names:
+            raise InvalidInputError(f"`{kind}` must have at least one entry, got none.")
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise InvalidInputError(f"`{kind}` must have different names, got {doubled[0]} twice.")

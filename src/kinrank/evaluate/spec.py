@@ -1,0 +1,114 @@
+"""Methods as people type them: cas, cas(k1=60,k2=6), cas(pool=5000), none, all."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kinrank._api import make_method
+from kinrank.errors import InvalidInputError, UnknownNameError
+from kinrank.evaluate.pool import Pooled
+from kinrank.evaluate.search import Plain
+from kinrank.methods.base import Method
+from kinrank.registry import methods as registered
+
+NONE = "none"
+ALL = "all"
+SHAPE = re.compile(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """A method by name, with the parameters that were given and perhaps a pool."""
+
+    name: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    pool: int | None = None
+
+    @property
+    def label(self) -> str:
+        """As it is typed, without what is left to the defaults."""
+        given = dict(self.params) | ({} if self.pool is None else {"pool": self.pool})
+        inside = ", ".join(f"{key}={value}" for key, value in given.items())
+        return f"{self.name}({inside})" if inside else self.name
+
+    def build(self) -> Method:
+        """The method itself."""
+        if self.name == NONE:
+            try:
+                method: Method = Plain(**self.params)
+            except TypeError as error:
+                raise InvalidInputError(f"{NONE}: {error}") from error
+        else:
+            method = make_method(self.name, **self.params)
+        return method if self.pool is None else Pooled(method=method, pool=self.pool)
+
+    def identity(self) -> dict[str, Any]:
+        """All parameters, defaults too, so that a change of a default is a change."""
+        method = self.build()
+        inner = method.method if isinstance(method, Pooled) else method
+        return {"name": self.name, "params": asdict(inner), "pool": self.pool}
+
+
+def parse_methods(text: str) -> list[MethodSpec]:
+    """Methods from a list with commas; ``all`` is ``none`` and everything registered."""
+    specs: list[MethodSpec] = []
+    for word in _split(text):
+        if word == ALL:
+            specs += [MethodSpec(NONE), *(MethodSpec(name) for name in registered())]
+        else:
+            specs.append(parse_method(word))
+    unique = {spec.label: spec for spec in specs}
+    if not unique:
+        raise InvalidInputError("`methods` must name at least one method, got none.")
+    return list(unique.values())
+
+
+def parse_method(text: str) -> MethodSpec:
+    """One method, with its parameters in brackets."""
+    found = SHAPE.fullmatch(text)
+    if found is None:
+        raise InvalidInputError(f"`methods` must be like cas or cas(k1=60,k2=6), got {text!r}.")
+    name = found[1]
+    if name != NONE and name not in registered():
+        raise UnknownNameError("method", name, [NONE, ALL, *registered()])
+    params = dict(_parameter(word) for word in _split(found[2] or ""))
+    pool = params.pop("pool", None)
+    spec = MethodSpec(name, params, pool)
+    spec.build()  # Say no before the work, not in the middle of it.
+    return spec
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidInputError(f"A parameter must be like k1=60, got {text!r}.")
+    return name.strip(), literal(value.strip())
+
+
+def literal(text: str) -> Any:
+    """A number, True, False or None; anything else is a word."""
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _split(text: str) -> list[str]:
+    """At commas and semicolons that are not in brackets."""
+    words, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter in ",;" and depth == 0:
+            words.append("")
+        else:
+            words[-1] += letter
+    if depth:
+        raise InvalidInputError(f"Brackets must be closed, got {text!r}.")
+    return [word.strip() for word in words if word.strip()]

@@ -1,0 +1,124 @@
+"""A process that computes one cell and ends, so that its peak of memory is the cell's.
+
+    python -m kinrank.evaluate.worker < job.json
+
+The job names the data set as ``kinrank.datasets.load`` takes it, the method, and the file for the
+result. Standard output has one JSON object per line: how far the stages are, or what went wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any, TextIO
+
+from kinrank import progress
+from kinrank.evaluate.cells import Measured, measure, peak_memory
+from kinrank.evaluate.spec import MethodSpec
+
+EVERY_SECONDS = 0.1
+
+
+class WorkerError(Exception):
+    """What a worker said before it ended."""
+
+
+def run_worker(
+    spec: MethodSpec, source: dict[str, Any], result: Path, *, threads: int | None = None
+) -> Measured:
+    """Compute one cell in a process of its own."""
+    job = {
+        "method": {"name": spec.name, "params": dict(spec.params), "pool": spec.pool},
+        "source": source,
+        "result": str(result),
+        "threads": threads,
+    }
+    command = [sys.executable, "-m", "kinrank.evaluate.worker"]
+    with subprocess.Popen(  # noqa: S603 - our own module, no words of the user
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None  # noqa: S101 - asked for above
+        assert process.stdout is not None  # noqa: S101
+        try:
+            process.stdin.write(json.dumps(job))
+            process.stdin.close()
+            reason = _forward(process.stdout)
+        except BaseException:
+            process.kill()
+            raise
+    if reason is not None:
+        raise WorkerError(reason)
+    if process.returncode != 0:
+        raise WorkerError(_ended(process.returncode))
+    return Measured.load(result)
+
+
+def main() -> int:
+    """Read a job, do it, write its result."""
+    job = json.load(sys.stdin)
+    try:
+        from kinrank.datasets import load
+
+        spec = MethodSpec(**job["method"])
+        with progress.listen(_Teller(sys.stdout)):
+            cell = measure(spec, load(**job["source"]), threads=job["threads"])
+        replace(cell, peak_bytes=peak_memory()).save(Path(job["result"]))
+    except Exception as error:  # noqa: BLE001 - whatever it was, the table goes on without it
+        name = type(error).__name__
+        _tell(sys.stdout, {"error": f"{name}: {error}" if str(error) else name})
+        return 1
+    return 0
+
+
+class _Teller:
+    """A listener that writes what it hears, not too often."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._last = 0.0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done in (0, total) or now - self._last > EVERY_SECONDS:
+            self._last = now
+            _tell(self._stream, {"stage": stage, "done": done, "total": total})
+
+
+def _tell(stream: TextIO, message: dict[str, Any]) -> None:
+    stream.write(json.dumps(message) + "\n")
+    stream.flush()
+
+
+def _forward(lines: IO[str]) -> str | None:
+    """Report the stages of a worker as if they were ours; return what went wrong."""
+    reason = None
+    running: str | None = None
+    done = 0
+    with ExitStack() as stack:
+        for line in lines:
+            message = json.loads(line)
+            if "error" in message:
+                reason = str(message["error"])
+                continue
+            if message["stage"] != running or message["done"] < done:
+                stack.close()
+                running, done = message["stage"], 0
+                advance = stack.enter_context(progress.stage(message["stage"], message["total"]))
+            advance(message["done"] - done)
+            done = message["done"]
+    return reason
+
+
+def _ended(code: int) -> str:
+    if code == -9:
+        return "ended by the system, most likely for want of memory"
+    return f"ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
