@@ -21,8 +21,10 @@ from kinrank.registry import method_class
 RNG = np.random.default_rng(0)
 QUERIES, GALLERY = RNG.normal(size=(4, 6)), RNG.normal(size=(30, 6))
 COMMANDS = {"rerank", "methods", "demo"}
-# The command in a process of its own, with the fake method registered there.
+# The command in a process of its own, with the fake method registered there. A parent that runs in
+# the background may have had SIGINT turned off, and children inherit that.
 SCRIPT = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     "import sys; sys.path.insert(0, {tests!r}); from kinrank import registry; "
     "registry._METHODS['fake'] = 'fakes:Fake'; from kinrank.cli import main; main()"
 )
@@ -206,7 +208,7 @@ def test_help_lists_the_parameters_of_the_method(fake_method):
     text = " ".join(run("rerank", "--method", "fake", "--help").stdout.split())
     assert "Parameters of fake:" in text
     assert "--k1 INTEGER Size of the neighbourhood. [default: 20]" in text
-    assert "--keep INTEGER Entries kept. [default: follows from the other parameters]" in text
+    assert "--keep INTEGER Entries kept. [default: from the others]" in text
     assert "--symmetric / --no-symmetric Use both directions. [default: on]" in text
     assert "--smoothing neighbors|aqe|none [default: neighbors]" in text
     assert "--geodesic-k all|INTEGER" in text
@@ -295,16 +297,22 @@ def test_out_of_memory_is_one_line(files, monkeypatch):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_ctrl_c_leaves_no_file(files, tmp_path):
-    before = sorted(path.name for path in tmp_path.iterdir())
+    started = tmp_path / "started"
     running = subprocess.Popen(
-        process(*files, "--pause", 60), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        process(*files, "--pause", 60),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "KINRANK_FAKE_STARTED": str(started)},
     )
-    time.sleep(1.5)
+    while not started.exists():
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.02)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=30)
     assert running.returncode == 1
     assert (out, err.strip()) == ("", "Aborted!")
-    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["g.npy", "q.npy", "started"]
 
 
 # On a terminal

@@ -15,6 +15,8 @@ from kinrank.cli.rerank import rerank
 from kinrank.errors import KinrankError
 from kinrank.registry import method_class
 
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
 
 class Failed(click.ClickException):
     """An error that is shown as one line."""
@@ -46,7 +48,7 @@ class App(click.Group):
             raise Failed(f"Not enough memory: {error}") from error
 
 
-@click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=App, context_settings=SETTINGS)
 @click.version_option(kinrank.__version__, prog_name="kinrank")
 def app() -> None:
     """Nearest-neighbour search, right the second time."""

@@ -52,18 +52,21 @@ def demo(out: Path, open_page: bool, threads: int | None) -> None:
 
 
 def _table(result: Demo) -> str:
-    before, after = result.before.headline, result.after.headline
+    before, after = result.before, result.after
     rows = [
         f"{len(result.queries)} handwritten digits among {len(result.gallery):,} others",
         "",
-        " " * _WIDTH + "".join(f"{name:>9}" for name in before),
-        f"{result.before.name:<{_WIDTH}}" + "".join(f"{value:9.2f}" for value in before.values()),
-        f"{result.after.name:<{_WIDTH}}" + "".join(f"{value:9.2f}" for value in after.values()),
-        f"{'change':<{_WIDTH}}" + "".join(f"{after[name] - before[name]:+9.2f}" for name in before),
+        " " * _WIDTH + "".join(f"{name:>9}" for name in before.headline),
+        _row(before.name, before.headline, "9.2f"),
+        _row(after.name, after.headline, "9.2f"),
+        _row("change", result.change, "+9.2f"),
         "",
-        f"Time of each stage of {result.after.name}",
+        f"Time of each stage of {result.call}",
     ]
-    stages = result.after.seconds
-    timed = {**stages, "in all": sum(stages.values())}
+    timed = {**after.seconds, "in all": sum(after.seconds.values())}
     rows += [f"  {name:<{_WIDTH - 2}}{format_seconds(value):>9}" for name, value in timed.items()]
     return "\n".join(rows)
+
+
+def _row(title: str, figures: dict[str, float], form: str) -> str:
+    return f"{title:<{_WIDTH}}" + "".join(format(value, form) for value in figures.values())

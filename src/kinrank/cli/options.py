@@ -15,6 +15,7 @@ from kinrank.registry import method_class
 # What `kinrank rerank` itself asks for; a method's field of this name could not be reached.
 RESERVED = frozenset({"query", "gallery", "out", "method", "k", "threads", "json", "help"})
 NONE = "none"
+FOLLOWS = "from the others"
 
 
 class MethodCommand(click.Command):
@@ -170,7 +171,7 @@ def _help(field: dataclasses.Field[Any], read: Hint) -> str:
     if default is dataclasses.MISSING:
         return text
     if default is None:
-        shown = NONE if None in read.words.values() else "follows from the other parameters"
+        shown = NONE if None in read.words.values() else FOLLOWS
     elif isinstance(default, bool):
         shown = "on" if default else "off"
     else:

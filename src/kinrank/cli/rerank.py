@@ -48,7 +48,8 @@ def rerank(
     """Rank the gallery for each query.
 
     Vectors are read from npy, npz and safetensors files, one per row; FILE:NAME picks one of
-    several arrays. `kinrank rerank --method NAME --help` lists the parameters of a method.
+    several arrays. `kinrank rerank --method NAME --help` lists the parameters of a method;
+    those with the default "from the others" follow from the rest when left out.
 
     The file written holds `indices` (row numbers of the gallery, nearest first) and `distances`;
     Ranking.load reads it. On a terminal each stage shows its progress; in a pipe nothing is

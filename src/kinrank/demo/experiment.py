@@ -13,13 +13,14 @@ import numpy.typing as npt
 from kinrank import datasets, progress
 from kinrank.datasets.digits import digits
 from kinrank.evaluate import Evaluation
-from kinrank.methods.base import Method
 from kinrank.methods.cas import CAS
 from kinrank.types import Floats, Ranking
 
 FIRST = 10  # how many results the page shows
 SIDE = 8  # pixels of a digit
 HEADLINES = ("mAP", "R1", "mINP")
+# Each digit has some 170 of its kind: clusters may be larger than the default's.
+PARAMS = {"k1": 60, "k2": 6}
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +72,21 @@ class Demo:
 
     queries: Part
     gallery: Part
-    method: Method
+    params: Mapping[str, Any]
     before: Outcome
     after: Outcome
+
+    @property
+    def call(self) -> str:
+        """What to type for the second ranking."""
+        values = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
+        return f"kinrank.CAS({values})"
+
+    @property
+    def change(self) -> dict[str, float]:
+        """What the table's figures changed by, as the shown figures differ."""
+        before, after = self.before.headline, self.after.headline
+        return {name: round(after[name], 2) - round(before[name], 2) for name in before}
 
     def right(self, outcome: Outcome) -> npt.NDArray[np.bool_]:
         """Which results are of the query's digit, (n_queries, n_gallery)."""
@@ -112,7 +125,7 @@ def euclidean(queries: Floats, gallery: Floats) -> Ranking:
 
 
 def run(threads: int | None = None, **params: Any) -> Demo:
-    """Rank the digits by Euclidean distance and by CAS.
+    """Rank the digits by Euclidean distance and by CAS with ``params``, or with those of the demo.
 
     CAS runs twice and the second time is measured, so that the times are those of the method and
     not of the compiler.
@@ -122,6 +135,7 @@ def run(threads: int | None = None, **params: Any) -> Demo:
     begun = time.perf_counter()
     plain = euclidean(queries.vectors, gallery.vectors)
     plain_seconds = {"distances and sort": time.perf_counter() - begun}
+    params = params or PARAMS
     method = CAS(**params)
     method.rerank(queries.vectors, gallery.vectors, threads=threads)
     watch = progress.Stopwatch()
@@ -129,7 +143,7 @@ def run(threads: int | None = None, **params: Any) -> Demo:
         ranking = method.rerank(queries.vectors, gallery.vectors, threads=threads)
     before = Outcome("Euclidean", plain, data.evaluate(plain), plain_seconds)
     after = Outcome("CAS", ranking, data.evaluate(ranking), watch.seconds)
-    return Demo(queries, gallery, method, before, after)
+    return Demo(queries, gallery, params, before, after)
 
 
 def _part(part: datasets.Part) -> Part:

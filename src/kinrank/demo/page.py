@@ -49,7 +49,7 @@ def _header(demo: Demo) -> str:
         "<header><h1>Nearest neighbours, right the second time</h1>"
         f"<p>{len(demo.queries)} handwritten digits each look for their own kind among "
         f"{len(demo.gallery):,} others. First by plain {escape(demo.before.name)} distance of "
-        f"the pixels, then re-ranked by {escape(demo.after.name)}: no labels, no training, "
+        f"the pixels, then re-ranked by <code>{escape(demo.call)}</code>: no labels, no training, "
         "only the neighbours of the neighbours.</p></header>"
     )
 
@@ -59,12 +59,11 @@ def _figures(demo: Demo) -> str:
     after = demo.after.headline
     for name, first in demo.before.headline.items():
         title, meaning = WORDS[name]
-        change = round(after[name], 2) - round(first, 2)
         cards.append(
             f'<div class="card"><h2><abbr title="{meaning}">{title}</abbr></h2>'
             f'<p class="big"><span class="old">{first:.2f}</span>'
             f'<span class="arrow" aria-label="becomes">→</span><b>{after[name]:.2f}</b></p>'
-            f'<p class="change">{_signed(change)}</p><p class="note">{meaning}</p></div>'
+            f'<p class="change">{_signed(demo.change[name])}</p><p class="note">{meaning}</p></div>'
         )
     return f'<section class="cards">{"".join(cards)}</section>'
 
