@@ -56,7 +56,11 @@ def test_commands_of_the_readme_are_understood():
 
 def test_make_targets_of_the_readme_exist():
     makefile = (README.parent / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"make ([a-z-]+)", README.read_text(encoding="utf-8")):
+    targets = re.findall(
+        r"^make ([a-z-]+)|`make ([a-z-]+)`", README.read_text("utf-8"), re.MULTILINE
+    )
+    assert {"demo", "test"} <= {first or second for first, second in targets}
+    for target in (first or second for first, second in targets):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
