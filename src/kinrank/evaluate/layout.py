@@ -6,7 +6,7 @@ others have their metrics below them, as in its tables of re-identification.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kinrank.evaluate.compare import Comparison
 from kinrank.evaluate.tables import Column, Row, Table, Value
@@ -69,7 +69,8 @@ def comparison_table(comparison: Comparison, title: str = "Comparison of methods
             "bootstrap interval of the difference holds zero."
         )
     notes += [f"{f.method} on {f.data} failed: {f.reason}" for f in comparison.failures]
-    return Table(title, [place.column() for place in places], rows, notes=notes)
+    table = Table(title, [place.column() for place in places], rows, notes=notes)
+    return _unmarked_best(table)
 
 
 def difference_table(comparison: Comparison) -> Table:
@@ -101,6 +102,15 @@ def difference_table(comparison: Comparison) -> Table:
     if any(NO_DIFFERENCE in row.marks for row in rows):
         notes.append(f"{NO_DIFFERENCE} the interval holds zero: not called a difference.")
     return Table(f"Difference to {comparison.reference}", columns, rows, notes=notes)
+
+
+def _unmarked_best(table: Table) -> Table:
+    """A value that looks the same as the best needs no mark."""
+    rows = [
+        replace(row, marks=["" if best else m for m, best in zip(row.marks, bold, strict=True)])
+        for row, bold in zip(table.rows, table.best(), strict=True)
+    ]
+    return replace(table, rows=rows)
 
 
 def _places(comparison: Comparison) -> list[_Place]:

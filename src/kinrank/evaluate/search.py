@@ -27,6 +27,8 @@ QUERY_BLOCK = 64
 class Plain(Method):
     """No re-ranking: exact search by Euclidean distance, ties by the lower gallery row.
 
+    Time O(q n d) for q queries, memory O(q n) for whole rankings.
+
     Parameters
     ----------
     metric : "euclidean", or "cosine", which divides every vector by its norm first

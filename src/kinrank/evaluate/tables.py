@@ -48,7 +48,7 @@ class Table:
     ----------
     corner : the heading of the row labels
     notes : lines below the table
-    bold_sections : the best of each section is bold, not only the best of all
+    bold : where the best is looked for: in each column, in each section of it, or in each row
     """
 
     title: str
@@ -56,22 +56,32 @@ class Table:
     rows: Sequence[Row]
     corner: str = "Method"
     notes: Sequence[str] = field(default=())
-    bold_sections: bool = False
+    bold: Literal["columns", "sections", "rows"] = "columns"
 
     def best(self) -> list[list[bool]]:
         """For each row and column, whether the value is a best one, as shown."""
         bold = [[False] * len(self.columns) for _ in self.rows]
-        scopes = self.sections() if self.bold_sections else [list(range(len(self.rows)))]
-        for place, column in enumerate(self.columns):
-            for scope in scopes:
-                shown = {r: _rounded(column, self.rows[r].values[place]) for r in scope}
-                known = [value for value in shown.values() if value is not None]
-                if column.best is None or len(known) < 2:
-                    continue
-                goal = max(known) if column.best == "max" else min(known)
-                for row, value in shown.items():
-                    bold[row][place] = value == goal
+        for scope in self._scopes():
+            shown = {at: self._shown(*at) for at in scope}
+            known = [value for value in shown.values() if value is not None]
+            goal_of = self.columns[scope[0][1]].best if scope else None
+            if goal_of is None or len(known) < 2:
+                continue
+            goal = max(known) if goal_of == "max" else min(known)
+            for (row, place), value in shown.items():
+                bold[row][place] = value == goal
         return bold
+
+    def _scopes(self) -> list[list[tuple[int, int]]]:
+        """The groups of (row, column) that are compared with each other."""
+        rows, columns = range(len(self.rows)), range(len(self.columns))
+        if self.bold == "rows":
+            return [[(row, place) for place in columns] for row in rows]
+        parts = self.sections() if self.bold == "sections" else [list(rows)]
+        return [[(row, place) for row in part] for place in columns for part in parts]
+
+    def _shown(self, row: int, place: int) -> float | None:
+        return _rounded(self.columns[place], self.rows[row].values[place])
 
     def sections(self) -> list[list[int]]:
         """Row numbers, one list per section."""

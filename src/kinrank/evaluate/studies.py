@@ -1,0 +1,172 @@
+"""The paper's ablations: which parts and parameters of CAS are varied, and how they are shown."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias
+
+from kinrank.errors import UnknownNameError
+from kinrank.evaluate.search import Plain
+from kinrank.evaluate.spec import NONE, MethodSpec
+from kinrank.registry import method_class
+from kinrank.registry import methods as registered
+
+Grids: TypeAlias = Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One point of a study: a label, the method behind it, and the curve or section it is in."""
+
+    label: str
+    spec: MethodSpec
+    section: str = ""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A question that is answered by running variants.
+
+    Attributes
+    ----------
+    form : rows (a table), bars (groups of bars), curve (a parameter), latency (time only)
+    """
+
+    key: str
+    title: str
+    form: Literal["rows", "bars", "curve", "latency"]
+    variants: Sequence[Variant]
+    parameter: str = ""
+
+
+# The values that the paper's tables show, and round the settings of its authors where it has plots.
+VALUES: dict[str, tuple[float, ...]] = {
+    "k1": (5, 10, 20, 30, 40, 60, 80, 100),
+    "k2": (1, 2, 3, 4, 5, 6, 7, 8, 9, 10),
+    "omega": (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8),
+    "kappa": (0.5, 1, 2, 3, 4, 5),
+    "sigma": (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0),
+    "mu": (0.05, 0.1, 0.23, 0.5, 1.0, 2.0),
+    "beta": (0.0, 0.001, 0.01, 0.1, 0.5, 1.0),
+}
+SIGNS = {
+    "k1": "k₁",
+    "k2": "k₂",
+    "omega": "ω",
+    "kappa": "κ",
+    "sigma": "σ",  # noqa: RUF001 - the paper's letter
+    "mu": "μ",
+    "beta": "β",
+}
+# Diffusion on the same graph, for the figure of k1: a method, and its number of neighbours.
+OTHER_DIFFUSION = (("rdp", "k"), ("dfs", "k"), ("fsr", "k"))
+
+
+def make_studies(
+    keys: Sequence[str] | None = None,
+    base: MethodSpec | None = None,
+    values: Mapping[str, Sequence[float]] | None = None,
+) -> list[Study]:
+    """The studies asked for, all by default, as variations of ``base``."""
+    wanted = list(STUDIES) if keys is None else list(keys)
+    for key in wanted:
+        if key not in STUDIES:
+            raise UnknownNameError("study", key, STUDIES)
+    start = MethodSpec("cas") if base is None else base
+    grids: dict[str, Sequence[float]] = {**VALUES, **(values or {})}
+    for key in values or {}:
+        if key not in VALUES:
+            raise UnknownNameError("values", key, VALUES)
+    return [STUDIES[key](start, grids) for key in wanted]
+
+
+def _bsd(base: MethodSpec, _: Grids) -> Study:
+    kinds = {"OSM": "original", "SSM": "smoothed", "BSD": "bidirectional"}
+    clusters = {"k-nn": "knn", "k-recip": "expanded"}
+    variants = [
+        Variant(f"{short}+{name}", _with(base, similarity=kind, clusters=cluster), name)
+        for name, cluster in clusters.items()
+        for short, kind in kinds.items()
+    ]
+    title = "Effectiveness of Bidirectional Similarity Diffusion"
+    return Study("bsd", title, "rows", [_baseline(base), *variants])
+
+
+def _nss(base: MethodSpec, _: Grids) -> Study:
+    kinds = {"w/o NSS": None, "w/ AQE": "aqe", "w/ NSS": "nss"}
+    variants = [Variant(label, _with(base, smoothing=kind)) for label, kind in kinds.items()]
+    title = "Effectiveness of Neighbor-guided Similarity Smooth"
+    return Study("nss", title, "bars", [_baseline(base), *variants])
+
+
+def _distance(base: MethodSpec, _: Grids) -> Study:
+    kinds = {
+        "Baseline": "similarity",
+        "Euclidean": "euclidean",
+        "Cosine": "cosine",
+        "Jaccard": "jaccard",
+        "JS Divergence": "js",
+    }
+    variants = [
+        Variant(label, _with(base, divergence=kind), "js" if kind == "js" else "others")
+        for label, kind in kinds.items()
+    ]
+    return Study("distance", "Effectiveness of the distance measure", "rows", variants)
+
+
+def _parameter(name: str) -> Callable[[MethodSpec, Grids], Study]:
+    def study(base: MethodSpec, grids: Grids) -> Study:
+        variants = [
+            Variant(f"{value:g}", _with(base, **{name: value}), base.name) for value in grids[name]
+        ]
+        if name == "k1":
+            variants += _other_diffusion(grids[name])
+        return Study(name, f"Effect of {SIGNS[name]}", "curve", variants, SIGNS[name])
+
+    return study
+
+
+def _latency(base: MethodSpec, _: Grids) -> Study:
+    others = [MethodSpec(NONE), *(MethodSpec(name) for name in registered() if name != base.name)]
+    variants = [Variant(spec.label, spec, "others") for spec in others]
+    title = "Time of re-ranking"
+    return Study("latency", title, "latency", [*variants, Variant(base.label, base, "base")])
+
+
+STUDIES: dict[str, Callable[[MethodSpec, Grids], Study]] = {
+    "bsd": _bsd,
+    "nss": _nss,
+    "distance": _distance,
+    **{name: _parameter(name) for name in VALUES},
+    "latency": _latency,
+}
+
+
+def complexity(name: str) -> str:
+    """The orders of time that the documentation of a method names, added up."""
+    cls = Plain if name == NONE else method_class(name)
+    sentence = re.search(r"Time (O\(.*?)(?:memory|[.]\s|$)", inspect.getdoc(cls) or "", re.DOTALL)
+    orders = re.findall(r"O\(([^()]*)\)", sentence[1]) if sentence else []
+    return f"O({' + '.join(orders)})" if orders else ""
+
+
+def _with(base: MethodSpec, **changes: Any) -> MethodSpec:
+    return MethodSpec(base.name, {**base.params, **changes}, base.pool)
+
+
+def _baseline(base: MethodSpec) -> Variant:
+    metric = base.params.get("metric")
+    return Variant(
+        "Baseline", MethodSpec(NONE, {} if metric is None else {"metric": metric}), "first"
+    )
+
+
+def _other_diffusion(values: Sequence[float]) -> list[Variant]:
+    """The same curve for the first diffusion method that is registered."""
+    for name, parameter in OTHER_DIFFUSION:
+        if name in registered() and parameter in {f.name for f in fields(method_class(name))}:
+            return [Variant(f"{v:g}", MethodSpec(name, {parameter: v}), name) for v in values]
+    return []
