@@ -1,6 +1,7 @@
 import os
 import shutil
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -26,6 +27,20 @@ def fake_method(monkeypatch):
     """Register the method "fake" for one test."""
     monkeypatch.setitem(registry._METHODS, "fake", "fakes:Fake")
     return "fake"
+
+
+@pytest.fixture
+def files(tmp_path, fake_method):
+    """The arguments of a run with the fake method."""
+    from cli_helpers import GALLERY, QUERIES
+
+    np.save(tmp_path / "q.npy", QUERIES)
+    np.save(tmp_path / "g.npy", GALLERY)
+    paths = {"query": "q.npy", "gallery": "g.npy", "out": "ranking.npz"}
+    args = ["rerank", "--method", fake_method]
+    for name, path in paths.items():
+        args += [f"--{name}", tmp_path / path]
+    return args
 
 
 @pytest.fixture(scope="session")

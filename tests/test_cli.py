@@ -4,56 +4,17 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import fields
 
-import click
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import kinrank
+from cli_helpers import GALLERY, QUERIES, process, run
 from fakes import Fake
 from kinrank.cli.app import app
-from kinrank.cli.options import RESERVED, method_options, read_hint
 from kinrank.cli.report import format_seconds
-from kinrank.registry import method_class
 
-RNG = np.random.default_rng(0)
-QUERIES, GALLERY = RNG.normal(size=(4, 6)), RNG.normal(size=(30, 6))
 COMMANDS = {"rerank", "methods", "demo"}
-# The command in a process of its own, with the fake method registered there. A parent that runs in
-# the background may have had SIGINT turned off, and children inherit that.
-SCRIPT = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "import sys; sys.path.insert(0, {tests!r}); from kinrank import registry; "
-    "registry._METHODS['fake'] = 'fakes:Fake'; from kinrank.cli import main; main()"
-)
-
-
-def run(*args):
-    return CliRunner().invoke(app, [str(arg) for arg in args], prog_name="kinrank")
-
-
-def process(*args):
-    script = SCRIPT.format(tests=os.path.dirname(__file__))  # noqa: PTH120
-    return [sys.executable, "-c", script, *map(str, args)]
-
-
-@pytest.fixture
-def files(tmp_path, fake_method):
-    """The arguments of a run with the fake method."""
-    np.save(tmp_path / "q.npy", QUERIES)
-    np.save(tmp_path / "g.npy", GALLERY)
-    paths = {"query": "q.npy", "gallery": "g.npy", "out": "ranking.npz"}
-    args = ["rerank", "--method", fake_method]
-    for name, path in paths.items():
-        args += [f"--{name}", tmp_path / path]
-    return args
-
-
-def parameters(result):
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)["parameters"]
 
 
 # The app
@@ -148,92 +109,6 @@ def test_npz_and_safetensors_with_names(files, tmp_path):
     result = run(*files, "--query", tmp_path / "both.npz")
     assert result.exit_code == 2
     assert "got 2 (q, g): say which" in result.stderr
-
-
-# Options from fields
-
-
-def test_without_options_the_defaults_are_the_fields(files):
-    assert parameters(run(*files, "--json")) == vars(Fake())
-
-
-@pytest.mark.parametrize(
-    ("option", "name", "value"),
-    [
-        ("--k1 3", "k1", 3),
-        ("--sigma 2", "sigma", 2.0),
-        ("--keep 9", "keep", 9),
-        ("--mu 0.25", "mu", 0.25),
-        ("--no-symmetric", "symmetric", False),
-        ("--guide", "guide", True),
-        ("--no-guide", "guide", False),
-        ("--clusters reciprocal", "clusters", "reciprocal"),
-        ("--smoothing none", "smoothing", None),
-        ("--smoothing aqe", "smoothing", "aqe"),
-        ("--start none", "start", "none"),
-        ("--solver dense", "solver", "dense"),
-        ("--fusion none", "fusion", None),
-        ("--fusion euclidean", "fusion", "euclidean"),
-        ("--limit none", "limit", None),
-        ("--limit 8", "limit", 8),
-        ("--regularizer graph", "regularizer", "graph"),
-        ("--geodesic-k 4", "geodesic_k", 4),
-        ("--geodesic-k all", "geodesic_k", "all"),
-    ],
-)
-def test_options_of_every_type(files, option, name, value):
-    assert parameters(run(*files, *option.split(), "--json")) == {**vars(Fake()), name: value}
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ("--k1 x", "'--k1'"),
-        ("--sigma x", "'--sigma'"),
-        ("--clusters best", "must be one of knn, reciprocal, got 'best'"),
-        ("--geodesic-k 2.5", "must be one of all, an integer, got '2.5'"),
-        ("--regularizer 3", "must be one of identity, graph, got '3'"),
-        ("--matrix 3", "--matrix"),
-        ("--solver none", "must be one of local, dense, got 'none'"),
-        ("--keep none", "'--keep'"),
-    ],
-)
-def test_options_that_are_refused(files, option, message):
-    result = run(*files, *option.split())
-    assert result.exit_code == 2
-    assert message in result.stderr
-
-
-def test_help_lists_the_parameters_of_the_method(fake_method):
-    text = " ".join(run("rerank", "--method", "fake", "--help").stdout.split())
-    assert "Parameters of fake:" in text
-    assert "--k1 INTEGER Size of the neighbourhood. [default: 20]" in text
-    assert "--keep INTEGER Entries kept. [default: from the others]" in text
-    assert "--symmetric / --no-symmetric Use both directions. [default: on]" in text
-    assert "--smoothing neighbors|aqe|none [default: neighbors]" in text
-    assert "--geodesic-k all|INTEGER" in text
-    assert "--regularizer identity|graph [default: identity]" in text
-    assert "matrix" not in text
-    assert (
-        run("rerank", "--method=fake", "--help").stdout
-        == run("rerank", "--help", "--method", "fake").stdout
-    )
-
-
-@pytest.mark.parametrize("hint", [str, list[int], bool | int, object])
-def test_hints_that_make_no_option_are_a_mistake_of_the_method(hint):
-    with pytest.raises(TypeError, match="no option can be made"):
-        read_hint(hint)
-
-
-@pytest.mark.parametrize("name", kinrank.methods())
-def test_every_registered_method_has_documented_options(name):
-    cls = method_class(name)
-    assert not RESERVED & {field.name for field in fields(cls)}
-    for option in method_options(cls):
-        assert isinstance(option, click.Option)
-        assert option.help
-        assert not option.help.startswith("["), f"{name}.{option.name} has no metadata help"
 
 
 # Errors
