@@ -37,12 +37,14 @@ class Part:
     labels, cams : (n,) identities or classes, and cameras; None where there are none
     paths : n file names below the folder of images; None for vectors only
     features : (n, d) vectors, in the order of ``paths`` and ``labels``; None until they are given
+    pixels : (n, height, width) small grey images, 0 is black, for sets that have no files
     """
 
     labels: npt.NDArray[Any] | None = None
     cams: npt.NDArray[Any] | None = None
     paths: Sequence[str] | None = None
     features: Rows | None = None
+    pixels: npt.NDArray[np.uint8] | None = None
 
     def __len__(self) -> int:
         for column in (self.paths, self.labels, self.features):
@@ -127,7 +129,7 @@ class Dataset:
         from kinrank import evaluate
 
         if self.protocol == "revisited":
-            assert self.gnd is not None  # noqa: S101 - checked when it was made
+            assert self.gnd is not None
             return evaluate.revisited(ranking, self.gnd, n_gallery=len(self.gallery) or None)
         labels = (self._labels("query"), self._labels("gallery"))
         cams = (self.query.cams, self.gallery.cams)

@@ -17,7 +17,10 @@ def digits() -> Dataset:
     pixels = np.asarray(content.data, np.float32)
     pixels /= np.linalg.norm(pixels, axis=1, keepdims=True)
     is_query = np.arange(len(pixels)) % EVERY == 0
+    # Dark ink on white paper.
+    pictures = np.clip(255 - 16 * np.asarray(content.images), 0, 255).astype(np.uint8)
     query, gallery = (
-        Part(labels=content.target[side], features=pixels[side]) for side in (is_query, ~is_query)
+        Part(labels=content.target[side], features=pixels[side], pixels=pictures[side])
+        for side in (is_query, ~is_query)
     )
     return Dataset(name="digits", protocol="reid", query=query, gallery=gallery)

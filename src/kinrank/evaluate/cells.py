@@ -131,8 +131,8 @@ def features(data: Dataset) -> tuple[Rows, Rows]:
                 f"`{data.name}` must have vectors to be ranked, got none for the {side}. "
                 "Give files with `query` and `gallery`."
             )
-    assert data.query.features is not None  # noqa: S101 - just checked
-    assert data.gallery.features is not None  # noqa: S101
+    assert data.query.features is not None
+    assert data.gallery.features is not None
     return data.query.features, data.gallery.features
 
 

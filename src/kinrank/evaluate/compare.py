@@ -73,7 +73,7 @@ class Comparison:
 
     def _values(self, method: str, data: str, metric: str) -> Any:
         cell = self.get(method, data)
-        assert cell is not None  # noqa: S101 - callers ask for cells that are there
+        assert cell is not None
         return cell.per_query[metric]
 
 

@@ -42,8 +42,8 @@ def run_worker(
     with subprocess.Popen(  # noqa: S603 - our own module, no words of the user
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdin is not None  # noqa: S101 - asked for above
-        assert process.stdout is not None  # noqa: S101
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
             process.stdin.write(json.dumps(job))
             process.stdin.close()

@@ -1,0 +1,7 @@
+"""A page that people want to read: tables, curves, queries, examples, distances."""
+
+from __future__ import annotations
+
+from kinrank.evaluate.report.build import report
+
+__all__ = ["report"]
