@@ -12,7 +12,7 @@ from kinrank.datasets.cuhk03 import cuhk03
 from kinrank.datasets.digits import digits
 from kinrank.datasets.features import feature_folder, from_files
 from kinrank.datasets.folder import class_folder
-from kinrank.datasets.load import formats, load
+from kinrank.datasets.load import formats, load, load_spec
 from kinrank.datasets.pickles import load_plain_pickle
 from kinrank.datasets.reid import dukemtmc, market1501, msmt17, veri776
 from kinrank.datasets.revisited import read_gnd, revisited
@@ -30,6 +30,7 @@ __all__ = [
     "from_files",
     "load",
     "load_plain_pickle",
+    "load_spec",
     "market1501",
     "msmt17",
     "read_gnd",

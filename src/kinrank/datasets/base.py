@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kinrank.datasets.rows import StackedRows
 from kinrank.errors import InvalidInputError
 from kinrank.evaluate.results import Evaluation
-from kinrank.validation import as_matrix
+from kinrank.validation import as_matrix, as_vectors
 
 Protocol: TypeAlias = Literal["reid", "revisited", "retrieval", "single_shot"]
 Rows: TypeAlias = npt.NDArray[Any] | StackedRows
@@ -103,6 +103,16 @@ class Dataset:
             gallery=self.gallery.with_features("gallery", gallery),
             source=None,
         )
+
+    def with_unit_rows(self) -> Dataset:
+        """The same with every vector divided by its norm, as float32."""
+        sides = {}
+        for side, part in (("query", self.query), ("gallery", self.gallery)):
+            if part.features is None:
+                raise InvalidInputError(f"`{side}` must have features to be made unit, got none.")
+            rows = as_vectors((side, np.asarray(part.features)), cosine=True)
+            sides[side] = replace(part, features=rows)
+        return replace(self, query=sides["query"], gallery=sides["gallery"], source=None)
 
     def with_distractors(self, features: Any, name: str = "distractors") -> Dataset:
         """The same with more gallery rows that are right for no query, such as the +1M set.

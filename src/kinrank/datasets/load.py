@@ -40,6 +40,7 @@ def load(
     distractors: str | Path | None = None,
     images: str | Path | None = None,
     name: str | None = None,
+    unit: bool = False,
     **options: Any,
 ) -> Dataset:
     """A data set by its name (digits, toy) or from a folder or a ground-truth file.
@@ -53,6 +54,7 @@ def load(
     distractors : a file of more gallery vectors that are right for no query
     images : the folder of the images, where it is not the usual one
     name : for tables
+    unit : divide every vector by its norm
     **options : of the reader, such as ``boxes`` and ``protocol`` of cuhk03
     """
     data = _read(str(path), format, options)
@@ -62,17 +64,41 @@ def load(
         data = data.with_features(load_array(query), load_array(gallery))
     if distractors is not None:
         data = data.with_distractors(load_array(distractors))
+    if unit:
+        data = data.with_unit_rows()
     if images is not None:
         data = replace(data, images=Path(images))
     arguments = {"query": query, "gallery": gallery, "distractors": distractors, "images": images}
     source = {k: str(Path(v).resolve()) for k, v in arguments.items() if v is not None}
     place = str(path) if path in BUILT_IN else str(Path(path).resolve())
     named = data.name if name is None else name
-    return replace(
-        data,
-        name=named,
-        source={"path": place, "format": format, "name": named, **source, **options},
-    )
+    how = {"path": place, "format": format, "name": named, "unit": unit}
+    return replace(data, name=named, source={**how, **source, **options})
+
+
+def load_spec(text: str) -> Dataset:
+    """A data set as it is typed: ``PATH`` or ``PATH,format=market1501,query=q.npy,...``.
+
+    The words after the path are the arguments of ``load``; ``unit`` alone means ``unit=true``.
+    """
+    path, *words = (word.strip() for word in text.split(","))
+    if not path:
+        raise InvalidInputError(f"A data set must be PATH,key=value,..., got {text!r}.")
+    arguments: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not key or (not equals and key != "unit"):
+            raise InvalidInputError(f"A data set must be PATH,key=value,..., got {word!r}.")
+        arguments[key] = _value(key, value)
+    return load(path, **arguments)
+
+
+def _value(key: str, text: str) -> Any:
+    if key == "unit":
+        if text.lower() not in ("", "true", "false"):
+            raise InvalidInputError(f"`unit` must be true or false, got {text!r}.")
+        return text.lower() != "false"
+    return int(text) if text.lstrip("-").isdigit() else text
 
 
 def formats() -> list[str]:

@@ -26,6 +26,7 @@ from kinrank.types import Ranking
 
 WARM_ROWS, WARM_QUERIES = 300, 2
 HASHED_ROWS = 20_000
+MAX_ENTRIES = 400_000_000
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Measured:
     seconds : of the re-ranking alone, kernels compiled and vectors loaded
     peak_bytes : the largest resident size of a process that did only this; None if not measured
     start_bytes : the same before the re-ranking began, vectors loaded
+    missing : right answers that the ranking does not list, because it was cut
     """
 
     method: str
@@ -52,6 +54,7 @@ class Measured:
     peak_bytes: int | None = None
     start_bytes: int | None = None
     warnings: tuple[str, ...] = ()
+    missing: int = 0
 
     def save(self, path: Path) -> None:
         """Write to one npz file, whole or not at all."""
@@ -93,10 +96,12 @@ def timed_ranking(
     method = spec.build()
     _warm_up(method, queries, gallery, threads)
     start = peak_memory()
+    # A whole ranking of many queries over millions would not fit; a cut one is still a lower bound.
+    k = None if len(queries) * len(gallery) <= MAX_ENTRIES else MAX_ENTRIES // len(queries)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begun = time.perf_counter()
-        ranking = method.rerank(queries, gallery, threads=threads)
+        ranking = method.rerank(queries, gallery, k, threads=threads)
         seconds = time.perf_counter() - begun
     texts = tuple(dict.fromkeys(str(warning.message) for warning in caught))
     return ranking, seconds, texts, start
@@ -120,6 +125,7 @@ def measured(
         seconds=seconds,
         start_bytes=start,
         warnings=texts,
+        missing=result.missing,
     )
 
 

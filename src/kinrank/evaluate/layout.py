@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from kinrank.evaluate.cells import Measured
 from kinrank.evaluate.compare import Comparison
 from kinrank.evaluate.tables import Column, Row, Table, Value
 
@@ -62,15 +63,21 @@ def comparison_table(comparison: Comparison, title: str = "Comparison of methods
         marks = [NOT_TOLD_APART if (method, place) in ties else "" for place in places]
         section = "first" if method == comparison.reference else "methods"
         rows.append(Row(method, values, section, marks))
+    table = _unmarked_best(Table(title, [place.column() for place in places], rows))
     notes = [NOTE]
-    if ties:
+    if any(NOT_TOLD_APART in row.marks for row in table.rows):
         notes.append(
             f"{NOT_TOLD_APART} not told apart from the best of its column: the paired 95% "
             "bootstrap interval of the difference holds zero."
         )
+    notes += [
+        f"{c.method} on {c.data}: the ranking was cut, and {c.missing:,} right answers that it "
+        "does not list count as not found."
+        for c in comparison.cells.values()
+        if isinstance(c, Measured) and c.missing
+    ]
     notes += [f"{f.method} on {f.data} failed: {f.reason}" for f in comparison.failures]
-    table = Table(title, [place.column() for place in places], rows, notes=notes)
-    return _unmarked_best(table)
+    return replace(table, notes=notes)
 
 
 def difference_table(comparison: Comparison) -> Table:

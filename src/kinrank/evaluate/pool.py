@@ -49,14 +49,11 @@ class Pooled(Method):
         threads: int | None = None,
         block_size: int | None = None,
     ) -> Ranking:
-        """Search the whole gallery, then re-rank the pool of each query on its own.
-
-        ``k`` None returns the pool alone, not the whole gallery.
-        """
+        """Search the whole gallery, then re-rank the pool of each query on its own."""
         rows = gallery if isinstance(gallery, StackedRows) else as_matrix("gallery", gallery)
         vectors = as_matrix("queries", queries)
         pool = min(self.pool, len(rows))
-        kept = pool if k is None else check_int("k", k, 1, len(rows))
+        kept = len(rows) if k is None else check_int("k", k, 1, len(rows))
         plain = Plain(metric=getattr(self.method, "metric", "euclidean"))
         first = plain.rerank(vectors, rows, max(pool, kept), threads=threads)
         indices, distances = first.indices.copy(), first.distances.copy()

@@ -168,9 +168,9 @@ def _html_head(table: Table) -> str:
     names = "".join(f'<th scope="col">{escape(heading(column))}</th>' for column in table.columns)
     groups = table.groups()
     if not any(name for name, _ in groups):
-        return f'<tr><th scope="col">{escape(table.corner)}</th>{names}</tr>'
+        return f'<tr><th class="corner" scope="col">{escape(table.corner)}</th>{names}</tr>'
     spans = "".join(
         f'<th scope="colgroup" colspan="{width}">{escape(name)}</th>' for name, width in groups
     )
-    corner = f'<th scope="col" rowspan="2">{escape(table.corner)}</th>'
+    corner = f'<th class="corner" scope="col" rowspan="2">{escape(table.corner)}</th>'
     return f"<tr>{corner}{spans}</tr><tr>{names}</tr>"

@@ -33,6 +33,7 @@ class Study:
     Attributes
     ----------
     form : rows (a table), bars (groups of bars), curve (a parameter), latency (time only)
+    parameter, own : of a curve, the sign of the parameter and the label of its value in the base
     """
 
     key: str
@@ -40,6 +41,7 @@ class Study:
     form: Literal["rows", "bars", "curve", "latency"]
     variants: Sequence[Variant]
     parameter: str = ""
+    own: str = ""
 
 
 # The values that the paper's tables show, and round the settings of its authors where it has plots.
@@ -124,7 +126,9 @@ def _parameter(name: str) -> Callable[[MethodSpec, Grids], Study]:
         ]
         if name == "k1":
             variants += _other_diffusion(grids[name])
-        return Study(name, f"Effect of {SIGNS[name]}", "curve", variants, SIGNS[name])
+        own = getattr(base.build(), name, None)
+        shown = "" if own is None else f"{own:g}"
+        return Study(name, f"Effect of {SIGNS[name]}", "curve", variants, SIGNS[name], shown)
 
     return study
 

@@ -80,9 +80,14 @@ def _focus(comparison: Comparison, specs: Sequence[MethodSpec], focus: str | Non
                 f"`focus` must be one of the methods ({', '.join(by_label)}), got {focus!r}."
             )
         return by_label[focus]
+    return by_label[best_method(comparison)]
+
+
+def best_method(comparison: Comparison) -> str:
+    """The best method by the first metric of the first set, the reference not counted."""
     data = comparison.sets[0]
     others = [m for m in comparison.methods if m != comparison.reference]
     done = [cell for m in others if (cell := comparison.get(m, data)) is not None]
     if not done:
-        return by_label[others[0] if others else comparison.reference]
-    return by_label[max(done, key=lambda cell: cell.summary[cell.headlines[0]]).method]
+        return others[0] if others else comparison.reference
+    return max(done, key=lambda cell: cell.summary[cell.headlines[0]]).method

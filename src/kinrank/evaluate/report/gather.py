@@ -44,6 +44,11 @@ class Example:
     ap_before: float
     ap_after: float
 
+    @property
+    def seen_gain(self) -> int:
+        """How many more of the first ten are right."""
+        return sum(right for _, right in self.after) - sum(right for _, right in self.before)
+
 
 @dataclass(frozen=True, eq=False)
 class SetReport:
@@ -75,29 +80,33 @@ def gather(
     rankings = [timed_ranking(spec, data, threads=threads)[0] for spec in (before, after)]
     metric = AP[data.protocol]
     aps = [data.evaluate(ranking).per_query[metric] for ranking in rankings]
-    chosen = choose_queries(aps[0], aps[1], n_examples)
-    examples = [
-        Example(
-            query,
-            _first_counted(data, rankings[0], query),
-            _first_counted(data, rankings[1], query),
-            float(aps[0][query]),
-            float(aps[1][query]),
-        )
-        for query in chosen
-    ]
+    examples = choose_examples(data, rankings, aps, n_examples) if n_examples else []
     histograms = (histogram(data, rankings[0]), histogram(data, rankings[1]))
     return SetReport(data, before.label, after.label, aps[0], aps[1], histograms, examples)
 
 
-def choose_queries(before: Values, after: Values, count: int) -> list[int]:
-    """The largest gains, and the largest loss, so that nobody is shown only the good ones."""
-    gains = np.where(np.isnan(after - before), 0, after - before)
+def choose_examples(
+    data: Dataset, rankings: Sequence[Ranking], aps: Sequence[Values], count: int
+) -> list[Example]:
+    """The largest gains in what can be seen, and the largest loss: nobody is shown the good only.
+
+    Of the queries that gained most over the whole ranking, those whose first ten gained most.
+    """
+    gains = np.where(np.isnan(aps[1] - aps[0]), 0, aps[1] - aps[0])
     order = np.argsort(-gains, kind="stable")
-    chosen = [int(query) for query in order[: max(count - 1, 0)]]
-    if count and gains[order[-1]] < 0 and int(order[-1]) not in chosen:
-        chosen.append(int(order[-1]))
-    return chosen
+    last = int(order[-1])
+    candidates = [int(query) for query in order[: 10 * count] if gains[query] >= 0]
+    examples = [_example(data, rankings, aps, query) for query in candidates]
+    examples.sort(key=lambda example: -example.seen_gain)  # stable: then by gain in AP
+    losers = [_example(data, rankings, aps, last)] if gains[last] < 0 else []
+    return examples[: count - len(losers)] + losers
+
+
+def _example(
+    data: Dataset, rankings: Sequence[Ranking], aps: Sequence[Values], query: int
+) -> Example:
+    before, after = (_first_counted(data, ranking, query) for ranking in rankings)
+    return Example(query, before, after, float(aps[0][query]), float(aps[1][query]))
 
 
 def histogram(data: Dataset, ranking: Ranking) -> Histogram:

@@ -61,7 +61,7 @@ def render_page(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{_resource('page.css')}</style>\n</head>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{_resource('plot.css')}{_resource('page.css')}</style>\n</head>\n"
         f"<body>\n<main>\n{body}\n</main>\n<script>\n{_resource('page.js')}</script>\n"
         "</body>\n</html>\n"
     )
@@ -69,7 +69,8 @@ def render_page(
 
 def _header(comparison: Comparison, focus: str, sets: Sequence[Dataset], title: str) -> str:
     sizes = "; ".join(
-        f"{data.name}: {len(data.query):,} queries over {len(data.gallery):,}" for data in sets
+        f"{data.name}: {len(data.query):,} queries over {len(data.gallery):,} gallery rows"
+        for data in sets
     )
     several = len(comparison.methods)
     methods = f"{several} methods" if several > 1 else "1 method"
@@ -86,6 +87,11 @@ def _footer() -> str:
         f"<footer>kinrank {escape(kinrank.__version__)} · made by <code>kinrank report</code> · "
         "metrics in per cent, intervals by paired bootstrap over queries</footer>"
     )
+
+
+def plot_style() -> str:
+    """The style sheet of plots, for those in files of their own."""
+    return _resource("plot.css")
 
 
 def _resource(name: str) -> str:

@@ -19,48 +19,88 @@ SHAPES = (
     "M0-3.8L3.4 0L0 3.8L-3.4 0z",
 )
 NAMED = 30
+PANEL = 124
 
 
 def curves(
     title: str,
     labels: Sequence[str],
-    series: Mapping[str, Sequence[float | None]],
+    panels: Mapping[str, Mapping[str, Sequence[float | None]]],
     *,
     x_title: str = "",
-    default: str | None = None,
-) -> str:
-    """Lines over labelled places, in per cent; ``default`` is the label that is pointed out."""
-    known = [100 * v for values in series.values() for v in values if v is not None]
-    if not known:
-        return ""
-    ticks = svg.nice_ticks(min(known), max(known))
-    x, y = svg.x_axis(-0.3, len(labels) - 0.7), svg.y_axis(ticks[0], ticks[-1])
-    parts = svg.horizontal_grid(y, ticks)
-    parts += svg.bottom_labels(x, range(len(labels)), labels)
-    if default is not None and default in labels:
-        at = x(list(labels).index(default))
-        parts.append(svg.path(f"M{at:.1f} {svg.TOP}V{svg.HEIGHT - svg.BOTTOM}", "pointed"))
-    legend = []
-    for number, (name, values) in enumerate(series.items()):
-        shape, kind = SHAPES[number % len(SHAPES)], f"c{number % len(SHAPES)}"
+    own: str = "",
+) -> svg.Figure | None:
+    """Panels above each other, one for each metric; lines over labelled places, in per cent.
+
+    Each panel has a scale of its own, so that what a parameter does to a small figure can be seen
+    beside a large one. ``own`` is the label that is pointed out.
+    """
+    shown = {name: lines for name, lines in panels.items() if _known(lines)}
+    if not shown:
+        return None
+    x = svg.x_axis(-0.3, len(labels) - 0.7)
+    height = PANEL * len(shown) + svg.BOTTOM
+    parts = svg.bottom_labels(x, range(len(labels)), labels, height)
+    for number, (name, lines) in enumerate(shown.items()):
+        top = PANEL * number
+        parts += _panel(name, labels, lines, x, top, top + PANEL - 12, number)
+    if own in labels:
+        at = x(list(labels).index(own))
+        parts.append(svg.path(f"M{at:.1f} {svg.TOP}V{height - svg.BOTTOM - 6}", "pointed"))
+    several = next(iter(shown.values())) if len(next(iter(shown.values()))) > 1 else {}
+    legend = [(name, _key(number)) for number, name in enumerate(several)]
+    return svg.Figure(parts=parts, title=title, x_title=x_title, legend=legend, height=height)
+
+
+def _panel(
+    metric: str,
+    labels: Sequence[str],
+    lines: Mapping[str, Sequence[float | None]],
+    x: svg.Axis,
+    top: float,
+    bottom: float,
+    first: int,
+) -> list[str]:
+    known = _known(lines)
+    middle = (min(known) + max(known)) / 2
+    # At least three points high: a tenth of a point must not look like a mountain.
+    low, high = min(*known, middle - 1.5), max(*known, middle + 1.5)
+    ticks = svg.nice_ticks(low, high, 4)
+    y = svg.Axis(ticks[0], ticks[-1], bottom, top + 24)
+    parts = [
+        svg.text(svg.WIDTH - svg.RIGHT, top + 14, metric, "name", "end"),
+        *svg.horizontal_grid(y, ticks),
+    ]
+    for number, (name, values) in enumerate(lines.items()):
+        place = number if len(lines) > 1 else first
         points = [(x(i), y(100 * v), labels[i], v) for i, v in enumerate(values) if v is not None]
         line = "L".join(f"{a:.1f} {b:.1f}" for a, b, _, _ in points)
-        parts.append(svg.path(f"M{line}", f"line {kind}"))
+        parts.append(svg.path(f"M{line}", f"line c{place % len(SHAPES)}"))
         for a, b, label, value in points:
-            told = svg.path(shape, f"mark {kind}", f"{name}, {x_title} {label}: {100 * value:.1f}")
-            parts.append(f'<g transform="translate({a:.1f} {b:.1f})">{told}</g>')
-        mark = svg.path("M1 5H21", f"line {kind}") + (
-            f'<g transform="translate(11 5)">{svg.path(shape, f"mark {kind}")}</g>'
-        )
-        legend.append((name, mark))
-    return svg.figure(parts, title=title, x_title=x_title, legend=legend)
+            told = f"{name}, {label}: {metric} {100 * value:.1f}"
+            mark = svg.path(SHAPES[place % len(SHAPES)], f"mark c{place % len(SHAPES)}", told)
+            parts.append(f'<g transform="translate({a:.1f} {b:.1f})">{mark}</g>')
+    return parts
 
 
-def bars(title: str, groups: Sequence[str], series: Mapping[str, Sequence[float | None]]) -> str:
+def _known(lines: Mapping[str, Sequence[float | None]]) -> list[float]:
+    return [100 * v for values in lines.values() for v in values if v is not None]
+
+
+def _key(number: int) -> str:
+    """A line with its mark, for a legend."""
+    kind = f"c{number % len(SHAPES)}"
+    mark = svg.path(SHAPES[number % len(SHAPES)], f"mark {kind}")
+    return svg.path("M1 5H21", f"line {kind}") + f'<g transform="translate(11 5)">{mark}</g>'
+
+
+def bars(
+    title: str, groups: Sequence[str], series: Mapping[str, Sequence[float | None]]
+) -> svg.Figure | None:
     """Groups of bars from zero, in per cent, each with its number."""
-    known = [100 * v for values in series.values() for v in values if v is not None]
+    known = _known(series)
     if not known:
-        return ""
+        return None
     ticks = svg.nice_ticks(0, max(known) * 1.04)
     x, y = svg.x_axis(-0.5, len(groups) - 0.5), svg.y_axis(0, ticks[-1])
     parts = svg.horizontal_grid(y, ticks) + svg.bottom_labels(x, range(len(groups)), groups)
@@ -78,10 +118,10 @@ def bars(title: str, groups: Sequence[str], series: Mapping[str, Sequence[float 
             if width >= 20:
                 parts.append(svg.text(left + width / 2, top - 3, f"{100 * value:.1f}", "value"))
         legend.append((name, svg.path("M4 1h14v8h-14z", kind)))
-    return svg.figure(parts, title=title, legend=legend)
+    return svg.Figure(parts=parts, title=title, legend=legend)
 
 
-def before_after(title: str, before: Values, after: Values, names: Sequence[str]) -> str:
+def before_after(title: str, before: Values, after: Values, names: Sequence[str]) -> svg.Figure:
     """A dot for each query: average precision before across, after up."""
     axis_x, axis_y = svg.x_axis(0, 100), svg.y_axis(0, 100, svg.WIDTH)
     ticks = (0, 25, 50, 75, 100)
@@ -107,16 +147,19 @@ def before_after(title: str, before: Values, after: Values, names: Sequence[str]
             svg.WIDTH - svg.RIGHT - 6, svg.WIDTH - svg.BOTTOM - 8, "lost", "corner lost", "end"
         )
     )
-    return svg.figure(parts, title=title, x_title="AP before (up: AP after)", height=svg.WIDTH)
+    return svg.Figure(
+        parts=parts, title=title, x_title="AP before (up: AP after)", height=svg.WIDTH
+    )
 
 
-def sorted_gains(title: str, gains: Values) -> str:
+def sorted_gains(title: str, gains: Values) -> svg.Figure | None:
     """All queries side by side, from the largest gain to the largest loss."""
     values = 100 * np.sort(gains[~np.isnan(gains)])[::-1]
     if not len(values):
-        return ""
-    ticks = svg.nice_ticks(min(values.min(), 0), max(values.max(), 0))
-    x, y = svg.x_axis(0, len(values)), svg.y_axis(ticks[0], ticks[-1])
+        return None
+    low, high = min(values.min(), 0.0), max(values.max(), 1.0)
+    ticks = [tick for tick in svg.nice_ticks(low, high) if low <= tick <= high]
+    x, y = svg.x_axis(0, len(values)), svg.y_axis(low, high)
     parts = svg.horizontal_grid(y, ticks)
     zero = y(0)
     for kind, part in (("gained", values > 0), ("lost", values < 0)):
@@ -132,14 +175,14 @@ def sorted_gains(title: str, gains: Values) -> str:
     parts.append(svg.path(f"M{svg.LEFT} {zero:.1f}H{svg.WIDTH - svg.RIGHT}", "zero"))
     shares = [int((values > 0).sum()), int((values == 0).sum()), int((values < 0).sum())]
     caption = "{:,} gained, {:,} stayed, {:,} lost.".format(*shares)
-    return svg.figure(
-        parts, title=title, x_title="queries, by gain in points of AP", caption=caption
+    return svg.Figure(
+        parts=parts, title=title, x_title="queries, by gain in points of AP", caption=caption
     )
 
 
 def distributions(
     title: str, edges: Values, matches: Values, others: Values, caption: str = ""
-) -> str:
+) -> svg.Figure:
     """Two histograms over the same bins, each as shares of its own."""
     top = max(matches.max(initial=0), others.max(initial=0)) or 1.0
     x, y = svg.x_axis(edges[0], edges[-1]), svg.y_axis(0, top * 1.05)
@@ -155,13 +198,13 @@ def distributions(
         ("matches", svg.path("M4 1h14v8h-14z", "area match")),
         ("non-matches", svg.path("M4 1h14v8h-14z", "area other")),
     ]
-    return svg.figure(parts, title=title, x_title="distance", legend=legend, caption=caption)
+    return svg.Figure(parts=parts, title=title, x_title="distance", legend=legend, caption=caption)
 
 
-def intervals(title: str, found: Mapping[str, Interval], caption: str = "") -> str:
+def intervals(title: str, found: Mapping[str, Interval], caption: str = "") -> svg.Figure | None:
     """A dot and a bar for each method: its gain and the interval of it, in points."""
     if not found:
-        return ""
+        return None
     row = 22
     height = svg.TOP + row * len(found) + svg.BOTTOM
     left = min(150, 14 + 6.4 * max(map(len, found)))
@@ -190,10 +233,10 @@ def intervals(title: str, found: Mapping[str, Interval], caption: str = "") -> s
                 f"M{mean - 3.5:.1f} {y}a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0", f"point {kind}", told
             )
         )
-    return svg.figure(parts, title=title, x_title="points", caption=caption, height=height)
+    return svg.Figure(parts=parts, title=title, x_title="points", caption=caption, height=height)
 
 
-def amounts(title: str, found: Mapping[str, float], unit: str, caption: str = "") -> str:
+def amounts(title: str, found: Mapping[str, float], unit: str, caption: str = "") -> svg.Figure:
     """A bar for each method, the number at its end."""
     row = 22
     height = svg.TOP + row * len(found) + 6
@@ -207,7 +250,7 @@ def amounts(title: str, found: Mapping[str, float], unit: str, caption: str = ""
         parts.append(svg.path(shape, "bar c0", f"{name}: {value:.3g} {unit}"))
         shown = f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
         parts.append(svg.text(x(value) + 6, y + 14, f"{shown} {unit}", "value", "start"))
-    return svg.figure(parts, title=title, caption=caption, height=height)
+    return svg.Figure(parts=parts, title=title, caption=caption, height=height)
 
 
 def _short(name: str) -> str:

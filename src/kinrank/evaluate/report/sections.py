@@ -13,6 +13,7 @@ from kinrank.evaluate.layout import LEVELS, comparison_table, difference_table
 from kinrank.evaluate.render import to_html
 from kinrank.evaluate.report import pictures, plots
 from kinrank.evaluate.report.gather import Example, SetReport
+from kinrank.evaluate.report.svg import Figure
 
 LISTED = 8
 WORDS = {
@@ -66,10 +67,12 @@ def tiles(comparison: Comparison, data: str, focus: str) -> str:
 
 def comparison_section(comparison: Comparison) -> str:
     """The table, the differences, and what they cost."""
-    gains = []
+    gains: list[Figure | None] = []
     for data in comparison.sets:
         for metric in comparison.headlines(data)[:3]:
             found = comparison.differences(data, metric)
+            if all(one.low == one.high == 0 for one in found.values()):
+                continue  # Everybody the same: there is nothing to see.
             ordered = dict(sorted(found.items(), key=lambda item: -item[1].mean))
             title = f"{data}: {LEVELS.get(metric, metric)}"
             gains.append(plots.intervals(title, ordered))
@@ -114,7 +117,7 @@ def queries_section(reports: Sequence[SetReport]) -> str:
             + grid(
                 [
                     plots.before_after(title, report.ap_before, report.ap_after, names),
-                    plots.sorted_gains(f"{report.data.name}: gains and losses", gains)
+                    str(plots.sorted_gains(f"{report.data.name}: gains and losses", gains) or "")
                     + _movers(report, names, gains),
                 ],
                 kind="pair",
@@ -195,7 +198,7 @@ def _example(report: SetReport, example: Example) -> str:
     for label, found, ap in lists:
         cells = "".join(_result(report, row, right, n) for n, (row, right) in enumerate(found, 1))
         rows.append(
-            f'<div class="strip"><p>{escape(label)}<br><small>AP {100 * ap:.1f}</small></p>'
+            f'<div class="strip"><p>{escape(label)} <br><small>AP {100 * ap:.1f}</small></p>'
             f"<ol>{cells}</ol></div>"
         )
     return (
@@ -211,7 +214,7 @@ def _result(report: SetReport, row: int, right: bool, rank: int) -> str:
     return f'<li class="{kind}" title="rank {rank}, gallery row {row}: {word}">{inside}</li>'
 
 
-def grid(parts: Sequence[str], kind: str = "") -> str:
+def grid(parts: Sequence[Figure | str | None], kind: str = "") -> str:
     """Plots side by side, as many as fit."""
     shown = [part for part in parts if part]
     if not shown:

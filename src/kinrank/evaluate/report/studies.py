@@ -7,14 +7,16 @@ from kinrank.evaluate.layout import LEVELS
 from kinrank.evaluate.render import to_html
 from kinrank.evaluate.report import plots
 from kinrank.evaluate.report.sections import folded, grid, section
-from kinrank.evaluate.spec import MethodSpec
+from kinrank.evaluate.report.svg import Figure
 
 
 def ablation_section(ablation: Ablation | None) -> str:
     """The paper's ablations: tables, and curves of the parameters."""
     if ablation is None:
         return ""
-    tables, charts, numbers = [], [], []
+    tables: list[Figure | str | None] = []
+    charts: list[Figure | str | None] = []
+    numbers = []
     for result in ablation.results:
         if result.study.form == "rows":
             tables.append(to_html(result.table()))
@@ -27,32 +29,33 @@ def ablation_section(ablation: Ablation | None) -> str:
             tables.append(to_html(result.table()))
     inside = folded("The curves in numbers", "".join(numbers))
     lead = f"Variations of {ablation.method}, one at a time. The dashed line is its own value."
-    return section("ablations", "Ablations", grid(tables), grid(charts), inside, lead=lead)
+    return section(
+        "ablations", "Ablations", grid(tables, "tables"), grid(charts), inside, lead=lead
+    )
 
 
-def study_curves(result: StudyResult) -> list[str]:
-    """A plot for each data set: one curve for each metric and method."""
+def study_curves(result: StudyResult) -> list[Figure]:
+    """A plot for each data set: a panel for each metric, a curve for each method."""
     labels = list(dict.fromkeys(variant.label for variant in result.study.variants))
     place_of = {(v.section, v.label): n for n, v in enumerate(result.study.variants)}
-    default = default_label(result)
     charts = []
     for data in result.sets:
-        series: dict[str, list[float | None]] = {}
-        for curve in result.curves():
-            for metric in result.metrics[data]:
-                name = LEVELS.get(metric, metric)
-                values: list[float | None] = []
-                for label in labels:
-                    number = place_of.get((curve, label))
-                    values.append(None if number is None else result.value(number, data, metric))
-                series[name if len(result.curves()) == 1 else f"{curve}, {name}"] = values
+        panels: dict[str, dict[str, list[float | None]]] = {}
+        for metric in result.metrics[data]:
+            panel = panels.setdefault(LEVELS.get(metric, metric), {})
+            for curve in result.curves():
+                numbers = [place_of.get((curve, label)) for label in labels]
+                panel[curve] = [
+                    None if number is None else result.value(number, data, metric)
+                    for number in numbers
+                ]
         title = result.study.title if len(result.sets) == 1 else f"{result.study.title}: {data}"
-        chart = plots.curves(title, labels, series, x_title=result.study.parameter, default=default)
-        charts.append(chart)
-    return [chart for chart in charts if chart]
+        x_title, own = result.study.parameter, result.study.own
+        charts.append(plots.curves(title, labels, panels, x_title=x_title, own=own))
+    return [chart for chart in charts if chart is not None]
 
 
-def study_bars(result: StudyResult) -> str:
+def study_bars(result: StudyResult) -> Figure | None:
     """Groups of bars, one for each data set and metric."""
     groups = []
     for data, metric in result.places():
@@ -63,12 +66,3 @@ def study_bars(result: StudyResult) -> str:
         for number, variant in enumerate(result.study.variants)
     }
     return plots.bars(result.study.title, groups, series)
-
-
-def default_label(result: StudyResult) -> str | None:
-    """The value of the varied parameter that the method has on its own."""
-    first = result.study.variants[0].spec
-    params = {k: v for k, v in first.params.items() if k != result.study.key}
-    built = MethodSpec(first.name, params).build()
-    value = getattr(built, result.study.key, None)
-    return None if value is None else f"{value:g}"

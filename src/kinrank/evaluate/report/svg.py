@@ -83,27 +83,52 @@ def bottom_labels(
     return [text(axis(t), y, label) for t, label in list(zip(ticks, labels, strict=True))[::step]]
 
 
-def figure(
-    parts: Sequence[str],
-    *,
-    title: str,
-    x_title: str = "",
-    legend: Sequence[tuple[str, str]] = (),
-    caption: str = "",
-    height: float = HEIGHT,
-) -> str:
-    """A plot with its heading, its legend and what it says to those who cannot see it."""
-    inside = "".join(parts)
-    if x_title:
-        inside += text((LEFT + WIDTH - RIGHT) / 2, height - 5, x_title, "axis")
-    keys = "".join(
-        f'<li><svg viewBox="0 0 22 10" aria-hidden="true">{mark}</svg>{escape(name)}</li>'
-        for name, mark in legend
-    )
-    keys = f'<ul class="legend">{keys}</ul>' if keys else ""
-    below = f'<p class="note">{escape(caption)}</p>' if caption else ""
-    return (
-        f'<figure class="plot"><figcaption>{escape(title)}</figcaption>{keys}'
-        f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(title)}">'
-        f"{inside}</svg>{below}</figure>"
-    )
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A plot with its heading and its legend, for a page or for a file of its own."""
+
+    parts: Sequence[str]
+    title: str
+    x_title: str = ""
+    legend: Sequence[tuple[str, str]] = ()
+    caption: str = ""
+    height: float = HEIGHT
+
+    def __str__(self) -> str:
+        """As HTML; the page has the style sheet."""
+        keys = "".join(
+            f'<li><svg viewBox="0 0 22 10" aria-hidden="true">{mark}</svg>{escape(name)}</li>'
+            for name, mark in self.legend
+        )
+        keys = f'<ul class="legend">{keys}</ul>' if keys else ""
+        below = f'<p class="note">{escape(self.caption)}</p>' if self.caption else ""
+        return (
+            f'<figure class="plot"><figcaption>{escape(self.title)}</figcaption>{keys}'
+            f'<svg viewBox="0 0 {WIDTH} {self.height:g}" role="img" '
+            f'aria-label="{escape(self.title)}">{self._inside()}</svg>{below}</figure>'
+        )
+
+    def file(self, style: str) -> str:
+        """As an SVG file with the style sheet, the heading and the legend inside."""
+        head = 26 + 16 * len(self.legend)
+        keys = "".join(
+            f'<g transform="translate({LEFT} {-16 * (len(self.legend) - n) + 2})">{mark}'
+            f"{text(30, 9, name, 'tick', 'start')}</g>"
+            for n, (name, mark) in enumerate(self.legend)
+        )
+        title = text(LEFT, 14 - head, self.title, "title", "start")
+        below = text(LEFT, self.height + 12, self.caption, "tick", "start") if self.caption else ""
+        height = head + self.height + (20 if self.caption else 0)
+        return (
+            '<?xml version="1.0" encoding="UTF-8"?>\n'
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" viewBox="0 {-head} {WIDTH} '
+            f'{height:g}" width="{2 * WIDTH}" height="{2 * height:g}" role="img" '
+            f'aria-label="{escape(self.title)}"><style>{style}</style>'
+            f'<rect class="paper" x="0" y="{-head}" width="{WIDTH}" height="{height:g}"/>'
+            f"{title}{keys}{self._inside()}{below}</svg>\n"
+        )
+
+    def _inside(self) -> str:
+        middle = (LEFT + WIDTH - RIGHT) / 2
+        named = text(middle, self.height - 5, self.x_title, "axis") if self.x_title else ""
+        return "".join(self.parts) + named
