@@ -17,6 +17,7 @@ Listener = Callable[[str, int, int], None]
 Advance = Callable[[int], None]
 
 _listener: ContextVar[Listener | None] = ContextVar("kinrank_progress", default=None)
+_current: ContextVar[str | None] = ContextVar("kinrank_stage", default=None)
 
 
 @contextmanager
@@ -31,22 +32,33 @@ def listen(listener: Listener) -> Iterator[None]:
 
 @contextmanager
 def stage(name: str, total: int) -> Iterator[Advance]:
-    """Announce a stage of ``total`` steps; call the yielded function with the steps done since."""
+    """Announce a stage of ``total`` steps; call the yielded function with the steps done since.
+
+    A stage inside a stage moves the outer one's bar and is not announced itself.
+    """
     listener = _listener.get()
     if listener is None:
         yield _silent
         return
+    outer = _current.get()
+    shown = outer or name
     done = 0
 
     def advance(steps: int) -> None:
         nonlocal done
         done += steps
         if done < total:
-            listener(name, done, total)
+            listener(shown, done, total)
 
-    listener(name, 0, total)
-    yield advance
-    listener(name, total, total)
+    token = _current.set(shown)
+    try:
+        if outer is None:
+            listener(shown, 0, total)
+        yield advance
+        if outer is None:
+            listener(shown, total, total)
+    finally:
+        _current.reset(token)
 
 
 def _silent(steps: int) -> None:

@@ -1,0 +1,237 @@
+"""Diffusion row by row: polynomials of S, applied to one unit vector at a time.
+
+A row needs only the ball of rows that its walks reach with a weight above ``tol``. The ball is
+found in one sweep and its part of S is copied out under local numbers; the polynomial then runs
+over that small matrix, and at step t only over what t steps can reach.
+S must be symmetric, so that a product is a gather.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinrank.kernels.jit import kernel
+
+
+@kernel
+def find_ball(row, indptr, indices, weights, decay, tol, slot, nodes, mass, reach):
+    """Number the rows within reach of ``row``: slot[node] and nodes[slot], nearest hops first.
+
+    reach[h] : how many of them are within h hops. Returns their number and that of the hops.
+    """
+    slot[row], nodes[0], mass[0] = 0, row, 1.0
+    seen, size, hop, at, level_end = 1, 1, 0, 0, 1
+    reach[0] = 1
+    # nodes[0:size] is the ball; what was touched but is too light waits behind it and is dropped.
+    while True:
+        while at < level_end:
+            node, out = nodes[at], decay * mass[at]
+            at += 1
+            for e in range(indptr[node], indptr[node + 1]):
+                other = indices[e]
+                if slot[other] < 0:
+                    slot[other] = seen
+                    nodes[seen], mass[seen] = other, 0.0
+                    seen += 1
+                mass[slot[other]] += out * weights[e]
+        size = level_end
+        for t in range(level_end, seen):
+            node = nodes[t]
+            if mass[t] > tol:
+                nodes[size], mass[size], slot[node] = node, mass[t], size
+                size += 1
+            else:
+                slot[node] = -1
+        hop += 1
+        reach[hop] = size
+        if size == level_end or hop + 1 == reach.shape[0]:
+            return size, hop
+        seen = level_end = size
+
+
+@kernel
+def copy_ball(size, indptr, indices, weights, other_weights, slot, nodes, ptr, ids, w, other_w):
+    """The matrix of the ball under local numbers, with the values of a second one beside it."""
+    at = 0
+    ptr[0] = 0
+    for v in range(size):
+        node = nodes[v]
+        for e in range(indptr[node], indptr[node + 1]):
+            local = slot[indices[e]]
+            if local >= 0:
+                ids[at], w[at], other_w[at] = local, weights[e], other_weights[e]
+                at += 1
+        ptr[v + 1] = at
+
+
+@kernel
+def walk_rows(
+    low, high, rows, indptr, indices, weights, start, powers, binomial, decay, tol,
+    out_ptr, out_ids, out,
+):  # fmt: skip
+    """sum_t powers[t] S^t + sum_t binomial[t] S^t B S^(T-t) for some rows, at the places asked for.
+
+    rows : which row each output row belongs to
+    indptr, indices, weights : S; start : the values of B transposed on the same pattern
+    powers, binomial : (T + 1,) coefficients
+    out_ptr, out_ids : the places; out : their values
+    Both walk in step: with u = S^t e, the second sum is r <- S r + binomial[t] B u.
+    """
+    n, steps = indptr.shape[0] - 1, powers.shape[0]
+    slot = np.full(n, -1, np.int32)
+    nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
+    reach = np.empty(steps + 2, np.int64)
+    ptr, ids = np.empty(n + 1, np.int64), np.empty(indices.shape[0], np.int32)
+    w, b = np.empty(indices.shape[0], np.float32), np.empty(indices.shape[0], np.float32)
+    now, then = np.empty((n, 2), np.float64), np.empty((n, 2), np.float64)
+    total = np.empty(n, np.float64)
+    for at in range(low, high):
+        size, hops = find_ball(
+            rows[at], indptr, indices, weights, decay, tol, slot, nodes, mass, reach
+        )
+        copy_ball(size, indptr, indices, weights, start, slot, nodes, ptr, ids, w, b)
+        for v in range(size):
+            now[v, 0] = now[v, 1] = total[v] = 0.0
+        now[0, 0] = 1.0
+        for t in range(steps):
+            for v in range(reach[min(t, hops)]):
+                total[v] += powers[t] * now[v, 0]
+            for v in range(reach[min(t + 1, hops)]):
+                u, r = 0.0, 0.0
+                for e in range(ptr[v], ptr[v + 1]):
+                    local = ids[e]
+                    u += w[e] * now[local, 0]
+                    r += w[e] * now[local, 1] + binomial[t] * b[e] * now[local, 0]
+                then[v, 0], then[v, 1] = u, r
+            for v in range(reach[min(t + 1, hops)], size):
+                then[v, 0] = then[v, 1] = 0.0
+            now, then = then, now
+        for v in range(size):
+            total[v] += now[v, 1]
+        for e in range(out_ptr[at], out_ptr[at + 1]):
+            local = slot[out_ids[e]]
+            out[e] = total[local] if local >= 0 else 0.0
+        for v in range(size):
+            slot[nodes[v]] = -1
+
+
+@kernel
+def polynomial_rows(
+    low, high, rows, indptr, indices, weights, coefficients, decay, tol, out_ptr, out_ids, out
+):  # fmt: skip
+    """sum_t coefficients[t] T_t(S) for some rows, T_t the Chebyshev polynomials; as walk_rows."""
+    n, terms = indptr.shape[0] - 1, coefficients.shape[0]
+    slot = np.full(n, -1, np.int32)
+    nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
+    reach = np.empty(terms + 2, np.int64)
+    ptr, ids = np.empty(n + 1, np.int64), np.empty(indices.shape[0], np.int32)
+    w, unused = np.empty(indices.shape[0], np.float32), np.empty(indices.shape[0], np.float32)
+    now, then = np.empty(n, np.float64), np.empty(n, np.float64)
+    total = np.empty(n, np.float64)
+    for at in range(low, high):
+        size, hops = find_ball(
+            rows[at], indptr, indices, weights, decay, tol, slot, nodes, mass, reach
+        )
+        copy_ball(size, indptr, indices, weights, weights, slot, nodes, ptr, ids, w, unused)
+        now[:size] = 0.0
+        then[:size] = 0.0
+        now[0] = 1.0
+        total[:size] = 0.0
+        total[0] = coefficients[0]
+        for t in range(1, terms):
+            factor = 1.0 if t == 1 else 2.0
+            for v in range(reach[min(t, hops)]):
+                u = 0.0
+                for e in range(ptr[v], ptr[v + 1]):
+                    u += w[e] * now[ids[e]]
+                then[v] = factor * u - then[v]
+                total[v] += coefficients[t] * then[v]
+            now, then = then, now
+        for e in range(out_ptr[at], out_ptr[at + 1]):
+            local = slot[out_ids[e]]
+            out[e] = total[local] if local >= 0 else 0.0
+        for v in range(size):
+            slot[nodes[v]] = -1
+
+
+@kernel
+def ball_rows(low, high, rows, indptr, indices, weights, decay, tol, hops_limit):
+    """The members of the balls of some rows; returns lengths, indices."""
+    n = indptr.shape[0] - 1
+    slot = np.full(n, -1, np.int32)
+    nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
+    reach = np.empty(hops_limit + 2, np.int64)
+    lengths = np.zeros(high - low, np.int64)
+    parts = np.empty(64, np.int32)
+    at = 0
+    for index in range(low, high):
+        size, _ = find_ball(
+            rows[index], indptr, indices, weights, decay, tol, slot, nodes, mass, reach
+        )
+        if at + size > parts.shape[0]:
+            longer = np.empty(max(2 * parts.shape[0], at + size), np.int32)
+            longer[:at] = parts[:at]
+            parts = longer
+        parts[at : at + size] = nodes[:size]
+        at += size
+        lengths[index - low] = size
+        for v in range(size):
+            slot[nodes[v]] = -1
+    return lengths, parts[:at].copy()
+
+
+@kernel
+def bilinear_rows(
+    low, high, rows, indptr, indices, weights, reach_weights, m_ptr, m_ids, m_values, coefficients,
+    decay, tol, out_ptr, out_ids, out,
+):  # fmt: skip
+    """sum_pq coefficients[p, q] T_p(S) M T_q(S) for some rows, M any symmetric matrix.
+
+    reach_weights : what the ball follows, on the pattern of S, which also holds that of M
+    All T_p(S) e are kept, one row of ``forward`` each; Clenshaw's recurrence then sums over q.
+    """
+    n, terms = indptr.shape[0] - 1, coefficients.shape[0]
+    slot = np.full(n, -1, np.int32)
+    nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
+    reach = np.empty(2 * terms + 2, np.int64)
+    ptr, ids = np.empty(n + 1, np.int64), np.empty(indices.shape[0], np.int32)
+    w, unused = np.empty(indices.shape[0], np.float32), np.empty(indices.shape[0], np.float32)
+    for at in range(low, high):
+        size, _ = find_ball(
+            rows[at], indptr, indices, reach_weights, decay, tol, slot, nodes, mass, reach
+        )
+        copy_ball(size, indptr, indices, weights, weights, slot, nodes, ptr, ids, w, unused)
+        forward = np.zeros((terms, size), np.float64)
+        forward[0, 0] = 1.0
+        for p in range(1, terms):
+            for v in range(size):
+                u = 0.0
+                for e in range(ptr[v], ptr[v + 1]):
+                    u += w[e] * forward[p - 1, ids[e]]
+                forward[p, v] = u if p == 1 else 2.0 * u - forward[p - 2, v]
+        one, two, mixed = np.zeros(size), np.zeros(size), np.zeros(size)
+        for q in range(terms - 1, -1, -1):
+            mixed[:] = 0.0
+            for p in range(terms):
+                if coefficients[p, q] != 0:
+                    for v in range(size):
+                        mixed[v] += coefficients[p, q] * forward[p, v]
+            nxt = np.zeros(size)
+            for v in range(size):
+                node = nodes[v]
+                for e in range(m_ptr[node], m_ptr[node + 1]):
+                    local = slot[m_ids[e]]
+                    if local >= 0:
+                        nxt[local] += mixed[v] * m_values[e]
+            factor = 1.0 if q == 0 else 2.0
+            for v in range(size):
+                u = 0.0
+                for e in range(ptr[v], ptr[v + 1]):
+                    u += w[e] * one[ids[e]]
+                nxt[v] += factor * u - two[v]
+            one, two = nxt, one
+        for e in range(out_ptr[at], out_ptr[at + 1]):
+            local = slot[out_ids[e]]
+            out[e] = one[local] if local >= 0 else 0.0
+        for v in range(size):
+            slot[nodes[v]] = -1

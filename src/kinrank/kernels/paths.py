@@ -1,0 +1,137 @@
+"""Shortest paths from one row at a time (Dijkstra), to all rows or until the first k are sure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinrank.kernels.jit import kernel
+from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
+
+
+@kernel
+def push(keys, nodes, size, key, node):
+    """Add to a min-heap; returns the new size."""
+    at = size
+    while at > 0:
+        parent = (at - 1) >> 1
+        if keys[parent] <= key:
+            break
+        keys[at], nodes[at] = keys[parent], nodes[parent]
+        at = parent
+    keys[at], nodes[at] = key, node
+    return size + 1
+
+
+@kernel
+def pop(keys, nodes, size):
+    """Remove the top of a min-heap; returns the new size."""
+    size -= 1
+    key, node = keys[size], nodes[size]
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and keys[child + 1] < keys[child]:
+            child += 1
+        if keys[child] >= key:
+            break
+        keys[at], nodes[at] = keys[child], nodes[child]
+        at = child
+    if size > 0:
+        keys[at], nodes[at] = key, node
+    return size
+
+
+@kernel
+def path_rows(low, high, rows, ptr, ids, weights, limit, first, out):
+    """Length of the shortest path from rows[i] to all rows from ``first`` on; ``limit`` if none."""
+    n = ptr.shape[0] - 1
+    length = np.empty(n, np.float32)
+    done = np.empty(n, np.bool_)
+    keys, nodes = np.empty(ids.shape[0] + 1, np.float32), np.empty(ids.shape[0] + 1, np.int32)
+    for at in range(low, high):
+        length[:] = limit
+        done[:] = False
+        length[rows[at]] = 0
+        size = push(keys, nodes, 0, np.float32(0), rows[at])
+        while size > 0:
+            key, node = keys[0], nodes[0]
+            size = pop(keys, nodes, size)
+            if done[node]:
+                continue
+            done[node] = True
+            for e in range(ptr[node], ptr[node + 1]):
+                longer = key + weights[e]
+                if longer < length[ids[e]]:
+                    length[ids[e]] = longer
+                    size = push(keys, nodes, size, longer, ids[e])
+        for j in range(first, n):
+            out[at, j - first] = length[j]
+
+
+@kernel
+def first_by_path(
+    low, high, rows, ptr, ids, weights, limit, omega, root, vectors, farthest, lists, list_d,
+    first, out_ids, out, complete,
+):  # fmt: skip
+    """The first k rows by (1 - omega) path + omega d, without walking farther than they need.
+
+    Rows settle in the order of their paths. Nothing unsettled can beat the k-th best once
+    (1 - omega) path + omega d is no smaller for the current path and the least d unsettled, which
+    the row's own list of neighbours tells. complete[i] : whether that point was reached.
+    root : take the root of the squared distances
+    """
+    n, k = ptr.shape[0] - 1, out_ids.shape[1]
+    length = np.full(n, limit, np.float32)
+    done = np.zeros(n, np.bool_)
+    seen = np.empty(n, np.int32)
+    keys, nodes = np.empty(ids.shape[0] + 1, np.float32), np.empty(ids.shape[0] + 1, np.int32)
+    best, best_ids = np.empty(k, np.float32), np.empty(k, np.int32)
+    near = np.float32(1) - omega
+    for at in range(low, high):
+        row = rows[at]
+        x, scale = vectors[row], farthest[row]
+        length[row] = 0
+        seen[0] = row
+        touched, found, spot = 1, 0, 0
+        size = push(keys, nodes, 0, np.float32(0), row)
+        complete[at] = False
+        while size > 0:
+            key, node = keys[0], nodes[0]
+            size = pop(keys, nodes, size)
+            if done[node]:
+                continue
+            if found == k:
+                while spot < lists.shape[1] and (
+                    done[lists[row, spot]] or lists[row, spot] < first
+                ):
+                    spot += 1
+                least = list_d[row, min(spot, lists.shape[1] - 1)]
+                if best[0] < near * key + omega * least:
+                    complete[at] = True
+                    break
+            done[node] = True
+            if node >= first:
+                d = squared_distance(x, vectors[node])
+                d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
+                if root:
+                    d = np.sqrt(d)
+                found = heap_offer(best, best_ids, found, k, near * key + omega * d, node)
+            for e in range(ptr[node], ptr[node + 1]):
+                longer = key + weights[e]
+                if longer < length[ids[e]]:
+                    if length[ids[e]] == limit:
+                        seen[touched] = ids[e]
+                        touched += 1
+                    length[ids[e]] = longer
+                    size = push(keys, nodes, size, longer, ids[e])
+        sort_heap(best, best_ids, found)
+        for t in range(k):
+            filled = t < found
+            out_ids[at, t] = best_ids[t] - first if filled else -1
+            out[at, t] = best[t] if filled else np.float32(np.inf)
+        for t in range(touched):
+            length[seen[t]] = limit
+            done[seen[t]] = False
+    return 0

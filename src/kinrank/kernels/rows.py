@@ -1,0 +1,143 @@
+"""Sparse rows: transposing, adding, and products that keep only the largest of each row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinrank.kernels.jit import kernel
+from kinrank.kernels.topk import heap_offer
+
+
+@kernel
+def enlarge(array, used, needed):
+    """A longer copy of ``array`` that has room for ``needed`` entries."""
+    longer = np.empty(max(2 * array.shape[0], needed), array.dtype)
+    longer[:used] = array[:used]
+    return longer
+
+
+@kernel
+def sort_ids(ids, low, high):
+    """Sort ids[low:high] in place (shell sort: rows are short)."""
+    gap = 1
+    while gap < (high - low) // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for at in range(low + gap, high):
+            key = ids[at]
+            back = at
+            while back >= low + gap and ids[back - gap] > key:
+                ids[back] = ids[back - gap]
+                back -= gap
+            ids[back] = key
+        gap //= 3
+
+
+@kernel
+def transpose(indptr, indices, n_columns):
+    """The transposed pattern, and for each of its entries the place it had before."""
+    counts = np.zeros(n_columns + 1, np.int64)
+    for e in range(indices.shape[0]):
+        counts[indices[e] + 1] += 1
+    for c in range(n_columns):
+        counts[c + 1] += counts[c]
+    ids = np.empty(indices.shape[0], np.int32)
+    places = np.empty(indices.shape[0], np.int64)
+    fill = counts[:-1].copy()
+    for row in range(indptr.shape[0] - 1):
+        for e in range(indptr[row], indptr[row + 1]):
+            at = fill[indices[e]]
+            fill[indices[e]] += 1
+            ids[at] = row
+            places[at] = e
+    return counts, ids, places
+
+
+@kernel
+def merge_rows(a_ptr, a_ids, a_values, b_ptr, b_ids, b_values):
+    """The sum of two matrices whose rows are sorted."""
+    n = a_ptr.shape[0] - 1
+    indptr = np.zeros(n + 1, np.int64)
+    ids = np.empty(a_ids.shape[0] + b_ids.shape[0], np.int32)
+    values = np.empty(ids.shape[0], np.float32)
+    at = 0
+    for row in range(n):
+        a, b = a_ptr[row], b_ptr[row]
+        a_end, b_end = a_ptr[row + 1], b_ptr[row + 1]
+        while a < a_end or b < b_end:
+            take_a = a < a_end and (b == b_end or a_ids[a] <= b_ids[b])
+            take_b = b < b_end and (a == a_end or b_ids[b] <= a_ids[a])
+            value = np.float32(0)
+            if take_a:
+                ids[at] = a_ids[a]
+                value += a_values[a]
+                a += 1
+            if take_b:
+                ids[at] = b_ids[b]
+                value += b_values[b]
+                b += 1
+            values[at] = value
+            at += 1
+        indptr[row + 1] = at
+    return indptr, ids[:at].copy(), values[:at].copy()
+
+
+@kernel
+def values_at(low, high, indptr, indices, a_ptr, a_ids, a_values, out):
+    """Look up the entries of another matrix at the places of a pattern; 0 where it has none."""
+    for row in range(low, high):
+        for e in range(indptr[row], indptr[row + 1]):
+            out[e] = 0
+            for a in range(a_ptr[row], a_ptr[row + 1]):
+                if a_ids[a] == indices[e]:
+                    out[e] = a_values[a]
+                    break
+
+
+@kernel
+def product_rows(
+    low, high, a_ptr, a_ids, a_values, b_ptr, b_ids, b_values, n_columns, keep
+):  # fmt: skip
+    """Rows [low, high) of A B, each cut to its ``keep`` largest entries (0: all), L1 norm 1.
+
+    Returns lengths, indices, data. Sums are float64; ties go to the lower column.
+    """
+    total = np.empty(n_columns, np.float64)
+    seen = np.full(n_columns, -1, np.int32)
+    touched = np.empty(n_columns, np.int32)
+    lengths = np.zeros(high - low, np.int64)
+    ids = np.empty((high - low) * max(keep, 64), np.int32)
+    values = np.empty(ids.shape[0], np.float32)
+    best = np.empty(max(keep, 1), np.float64)
+    at = 0
+    for row in range(low, high):
+        count = 0
+        for a in range(a_ptr[row], a_ptr[row + 1]):
+            weight = np.float64(a_values[a])
+            middle = a_ids[a]
+            for b in range(b_ptr[middle], b_ptr[middle + 1]):
+                c = b_ids[b]
+                if seen[c] != row:
+                    seen[c], total[c] = row, 0.0
+                    touched[count] = c
+                    count += 1
+                total[c] += weight * b_values[b]
+        length = count if keep == 0 else min(keep, count)
+        if at + length > ids.shape[0]:
+            ids = enlarge(ids, at, at + length)
+            values = enlarge(values, at, at + length)
+        if length == count:
+            ids[at : at + count] = touched[:count]
+        else:
+            chosen = ids[at : at + length]
+            size = 0
+            for t in range(count):
+                size = heap_offer(best, chosen, size, length, -total[touched[t]], touched[t])
+        norm = 0.0
+        for t in range(at, at + length):
+            norm += total[ids[t]]
+        for t in range(at, at + length):
+            values[t] = total[ids[t]] / norm if norm > 0 else 0
+        lengths[row - low] = length
+        at += length
+    return lengths, ids[:at].copy(), values[:at].copy()

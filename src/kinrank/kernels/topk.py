@@ -1,0 +1,172 @@
+"""Selection of the smallest: candidates from products, then exact distances in a fixed order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinrank.kernels.jit import kernel, summing_kernel
+
+CHUNK = 32
+GROUPS = 256
+
+
+@summing_kernel
+def squared_distance(x, y):
+    """Sum of (x - y)^2: exactly 0 for equal rows, and the same value whoever asks."""
+    total = np.float32(0)
+    for t in range(x.shape[0]):
+        difference = x[t] - y[t]
+        total += difference * difference
+    return total
+
+
+@kernel
+def sift_down(values, ids, at, size):
+    """Restore a max-heap ordered by (value, id) below position ``at``."""
+    value, key = values[at], ids[at]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        right = child + 1
+        if right < size and (
+            values[right] > values[child]
+            or (values[right] == values[child] and ids[right] > ids[child])
+        ):
+            child = right
+        if values[child] < value or (values[child] == value and ids[child] < key):
+            break
+        values[at], ids[at] = values[child], ids[child]
+        at = child
+    values[at], ids[at] = value, key
+
+
+@kernel
+def sort_heap(values, ids, size):
+    """Turn a max-heap into an array that ascends by (value, id)."""
+    for end in range(size - 1, 0, -1):
+        values[0], values[end] = values[end], values[0]
+        ids[0], ids[end] = ids[end], ids[0]
+        sift_down(values, ids, 0, end)
+
+
+@kernel
+def heap_offer(values, ids, size, capacity, value, key):
+    """Keep (value, key) if it is among the ``capacity`` smallest; returns the new size."""
+    if size < capacity:
+        at = size
+        values[at], ids[at] = value, key
+        while at > 0:
+            parent = (at - 1) // 2
+            if values[parent] < value or (values[parent] == value and ids[parent] < key):
+                values[at], ids[at] = values[parent], ids[parent]
+                at = parent
+            else:
+                break
+        values[at], ids[at] = value, key
+        return size + 1
+    if value < values[0] or (value == values[0] and key < ids[0]):
+        values[0], ids[0] = value, key
+        sift_down(values, ids, 0, capacity)
+    return size
+
+
+@kernel
+def first_bound(product, norms, least, rank):
+    """A value that at least ``rank`` of |y|^2 - 2 xy do not exceed: the rank-th group minimum.
+
+    Groups are strided, so that their minima are taken eight at a time; with 256 groups the bound
+    lets through hardly more than it must, which spares the heap most of its work.
+    """
+    two = np.float32(2)
+    for t in range(GROUPS):
+        least[t] = norms[t] - two * product[t]
+    for begin in range(GROUPS, product.shape[0] - GROUPS + 1, GROUPS):
+        part, own = product[begin : begin + GROUPS], norms[begin : begin + GROUPS]
+        for t in range(part.shape[0]):
+            value = own[t] - two * part[t]
+            least[t] = value if value < least[t] else least[t]
+    return np.partition(least, rank - 1)[rank - 1]
+
+
+@kernel
+def scan_products(low, high, products, norms, first, heap_values, heap_ids, sizes, tops, top_ids):
+    """Offer |y|^2 - 2 xy of one tile of columns to the heaps of its rows.
+
+    products : (rows, columns) float32, xy
+    norms : (columns,) float32, |y|^2
+    first : number of the tile's first column
+    heap_values, heap_ids : (rows, capacity) max-heaps; sizes : (rows,) how full they are
+    tops, top_ids : (rows,) the largest value so far and whose it is
+
+    Most chunks hold nothing new; one branch-free look tells.
+    """
+    capacity = heap_values.shape[1]
+    columns = products.shape[1]
+    two = np.float32(2)
+    least = np.empty(GROUPS, np.float32)
+    for row in range(low, high):
+        values, ids, product = heap_values[row], heap_ids[row], products[row]
+        size, top, top_id = sizes[row], tops[row], top_ids[row]
+        worst = values[0] if size == capacity else np.float32(np.inf)
+        if size == 0 and 2 * capacity <= GROUPS and 4 * GROUPS <= columns:
+            bound = first_bound(product, norms, least, capacity)
+            worst = np.nextafter(bound, worst)
+        for begin in range(0, columns, CHUNK):
+            end = min(begin + CHUNK, columns)
+            if end - begin == CHUNK:
+                hits = np.int32(0)
+                for t in range(begin, begin + CHUNK):
+                    value = norms[t] - two * product[t]
+                    hits += np.int32((value < worst) | (value > top))
+                if hits == 0:
+                    continue
+            for t in range(begin, end):
+                value = norms[t] - two * product[t]
+                if value > top:
+                    top, top_id = value, first + t
+                if value < worst:
+                    size = heap_offer(values, ids, size, capacity, value, first + t)
+                    if size == capacity:
+                        worst = values[0]
+        sizes[row], tops[row], top_ids[row] = size, top, top_id
+
+
+@kernel
+def settle_rows(
+    low, high, start, vectors, norms, slack, heap_values, heap_ids, sizes, top_ids,
+    indices, distances, farthest,
+):  # fmt: skip
+    """Exact distances of the candidates of rows start + [low, high), sorted, the row itself first.
+
+    slack : how far a product may be off; when the last candidate is not clearly farther than the
+    last neighbour, the whole row is computed exactly instead (ties and duplicates).
+    Returns the number of such rows.
+    """
+    n, k, peak = vectors.shape[0], indices.shape[1], norms.max()
+    capacity = heap_values.shape[1]
+    redone = 0
+    best = np.empty(k, np.float32)
+    keys = np.empty(k, np.int32)
+    for local in range(low, high):
+        row = start + local
+        x = vectors[row]
+        bound = heap_values[local, 0] + norms[row]
+        size = 0
+        for t in range(sizes[local]):
+            j = heap_ids[local, t]
+            if j != row:
+                size = heap_offer(best, keys, size, k - 1, squared_distance(x, vectors[j]), j)
+        complete = sizes[local] < capacity
+        if not complete and (size < k - 1 or best[0] >= bound - slack * (norms[row] + peak)):
+            redone += 1
+            size = 0
+            for j in range(n):
+                if j != row:
+                    size = heap_offer(best, keys, size, k - 1, squared_distance(x, vectors[j]), j)
+        sort_heap(best, keys, size)
+        indices[row, 0], distances[row, 0] = row, 0
+        for t in range(k - 1):
+            indices[row, t + 1], distances[row, t + 1] = keys[t], best[t]
+        farthest[row] = squared_distance(x, vectors[top_ids[local]])
+    return redone

@@ -1,0 +1,340 @@
+"""Cluster-aware similarity diffusion.
+
+Jifei Luo, Hantao Yao, Changsheng Xu: Cluster-Aware Similarity Diffusion for Instance Retrieval,
+ICML 2024.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from kinrank import progress
+from kinrank.graph import clusters
+from kinrank.graph.build import Graph, build_graph
+from kinrank.methods.base import Method
+from kinrank.methods.cas_options import VARIANTS, check_options, check_regularizer, derive_sizes
+from kinrank.neighbors.exact import exact_neighbors
+from kinrank.neighbors.given import given_distances
+from kinrank.parallel import Runner
+from kinrank.stages import dense, diffuse, propagate, smooth
+from kinrank.stages.distance import Distances, VectorDistances
+from kinrank.stages.diverge import Divergence
+from kinrank.stages.rank import Ranker
+from kinrank.types import Ranking, SparseRows
+from kinrank.validation import as_vectors, check_int, reduce_k
+
+
+def _option(default: Any, text: str, **metadata: Any) -> Any:
+    return field(default=default, metadata={"help": text, **metadata})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CAS(Method):
+    """Cluster-aware similarity diffusion: diffuse inside local clusters, smooth, compare.
+
+    Distances lie in [0, 1] (without ``geodesic``, and with any ``divergence`` but "euclidean"),
+    smaller is better.
+
+    Time O(n^2 d) for the exact search and O(n k^2) for all that follows, memory O(n k).
+
+    Parameters
+    ----------
+    variant : "authors" or "paper"
+        Sets the options below that are left out: as the authors' code computes, or as the paper's
+        text says. ``CAS(variant=...)`` shows all values.
+    metric : "euclidean", or "cosine", which divides every vector by its norm first
+    k1, k2 : size of the local cluster C and of the neighbour set xi
+    walk_k, enhance_k, keep, graph_k
+        Rows of the two-step walk that guides the smoothing; rows averaged in the enhancement;
+        entries kept per row of P; neighbours in the graph W. They follow from k1 and k2.
+    sigma, mu, kappa, beta, omega
+        Width of the affinity; weight of the regulariser, a = 1 / (1 + mu); weight of xi; how much
+        smoothing holds on to F; share of the original distance in the result.
+    clusters : "expanded" R*(i, k1), "reciprocal" R(i, k1) or "knn" N(i, k1)
+    self_counts : whether a row is one of its own k1 nearest in cluster lists
+    symmetric : make W symmetric before it is normalised
+    similarity : "bidirectional" (BSD), "smoothed" (SSM, the tensor-product diffusion of RDP) or
+        "original" (OSM, the affinity itself)
+    regularizer : E of BSD: "identity", "graph" (I + S) or a sparse, symmetric, positive
+        semi-definite and non-negative matrix over [queries; gallery]
+    solver : of BSD: "local" (row by row, converged), "iterate" (``steps`` of the basic iteration
+        from ``start``, row by row), "cg" (the paper's conjugate gradients) or "dense" (closed
+        form); the last two hold n x n matrices and refuse more than 4096 rows
+    steps, start : of "iterate"; start is "graph" (W), "regularizer" (E) or "zero"
+    tol : entries of F below it may be left out
+    smoothing : "nss", "aqe" (mean over N(i, k2)) or None
+    enhancement : average the rows of xi and of the nearest before propagating
+    guide : T and r of NSS from the "walk" or from the "similarity" F itself
+    propagation : "square" (P = F F, F' = P P) or "transpose" (P = F^T F, F' = P F)
+    divergence : "js", "jaccard", "cosine", "euclidean" or "similarity" (F' itself)
+    fusion : what omega weighs: "squared" or "euclidean" distance, or "diffusion", which is
+        1 - F_ij / sqrt(F_ii F_jj) with the converged F
+    geodesic : replace the divergence by shortest paths over each row's geodesic_k nearest
+
+    Examples
+    --------
+    >>> import numpy as np, kinrank
+    >>> points = np.random.default_rng(0).normal(size=(100, 8))
+    >>> kinrank.CAS(k1=6, k2=3).rerank(points[:3], points[3:], k=5).distances.shape
+    (3, 5)
+    """
+
+    variant: Literal["authors", "paper"] = _option("authors", "whose choices fill in the rest")
+    metric: Literal["euclidean", "cosine"] = _option("euclidean", "cosine normalises the vectors")
+    k1: int = _option(20, "size of the local cluster C")
+    k2: int = _option(5, "size of the neighbour set xi")
+    walk_k: int | None = _option(None, "rows of the walk that guides smoothing, itself counted")
+    enhance_k: int | None = _option(None, "rows averaged in the enhancement, itself counted")
+    keep: int | None = _option(None, "entries kept per row of the transition matrix P")
+    graph_k: int | None = _option(None, "neighbours in the affinity graph, itself not counted")
+    sigma: float = _option(0.3, "width of the affinity exp(-d^2 / sigma^2)")
+    mu: float = _option(0.23, "weight of the regulariser; a = 1 / (1 + mu)")
+    kappa: float = _option(2.0, "weight of the neighbour set xi")
+    beta: float | None = _option(None, "how much smoothing holds on to F")
+    omega: float = _option(0.3, "share of the original distance in the result")
+    clusters: Literal["expanded", "reciprocal", "knn"] | None = _option(None, "local clusters")
+    self_counts: bool | None = _option(None, "a row is one of its own k1 nearest")
+    symmetric: bool = _option(True, "make the affinity graph symmetric")
+    similarity: Literal["bidirectional", "smoothed", "original"] = _option(
+        "bidirectional", "BSD, SSM or OSM of the paper's ablation"
+    )
+    regularizer: Any = _option("identity", "E of BSD: identity or graph", cli=False)
+    solver: Literal["local", "iterate", "cg", "dense"] | None = _option(None, "how BSD is solved")
+    steps: int | None = _option(None, "steps of the basic iteration")
+    start: Literal["graph", "regularizer", "zero"] | None = _option(
+        None, "where the basic iteration starts"
+    )
+    tol: float = _option(1e-6, "entries of F below it may be left out")
+    smoothing: Literal["nss", "aqe"] | None = _option("nss", "neighbour-guided smoothing")
+    enhancement: bool = _option(True, "average the rows of the nearest before propagating")
+    guide: Literal["walk", "similarity"] | None = _option(None, "what guides the smoothing")
+    propagation: Literal["square", "transpose"] | None = _option(None, "how P and F' are made")
+    divergence: Literal["js", "jaccard", "cosine", "euclidean", "similarity"] = _option(
+        "js", "distance between the rows of F'"
+    )
+    fusion: Literal["squared", "euclidean", "diffusion"] | None = _option(
+        None, "what distance omega weighs"
+    )
+    geodesic: bool = _option(False, "shortest paths instead of the divergence itself")
+    geodesic_k: int = _option(100, "neighbours in the graph of shortest paths, itself counted")
+
+    def __post_init__(self) -> None:
+        given = {item.name: getattr(self, item.name) for item in fields(self)}
+        object.__setattr__(self, "_given", given)
+        values = check_options(given)
+        for name, value in {**values, **derive_sizes(values)}.items():
+            object.__setattr__(self, name, value)
+
+    def replace(self, **changes: Any) -> CAS:
+        """A copy with other values; what followed from the old ones follows from the new."""
+        given: dict[str, Any] = getattr(self, "_given")  # noqa: B009
+        return CAS(**{**given, **changes})
+
+    def rerank(
+        self,
+        queries: Any,
+        gallery: Any,
+        k: int | None = None,
+        *,
+        threads: int | None = None,
+        block_size: int | None = None,
+    ) -> Ranking:
+        """Rank the gallery for each query, all queries together (transductive, as the paper).
+
+        Parameters
+        ----------
+        queries : (n_queries, d) array of any real dtype, or a torch tensor
+        gallery : (n_gallery, d) likewise
+        k : how many results per query; None ranks the whole gallery
+        threads, block_size : how the work is divided; never changes the result
+
+        Returns
+        -------
+        Ranking
+        """
+        run = Runner.of(threads, block_size)
+        vectors = as_vectors(
+            ("queries", queries), ("gallery", gallery), cosine=self.metric == "cosine"
+        )
+        n_queries = len(queries)
+        k = _results(k, len(vectors) - n_queries)
+        fitted = self._fitted(len(vectors))
+        neighbors = exact_neighbors(vectors, fitted._list_length(), run)
+        return fitted._rank(VectorDistances(neighbors, vectors), n_queries, k, run)
+
+    def rerank_neighbors(
+        self,
+        distances: Any,
+        indices: Any = None,
+        *,
+        n_queries: int,
+        k: int | None = None,
+        squared: bool = False,
+        farthest: Any = None,
+        threads: int | None = None,
+        block_size: int | None = None,
+    ) -> Ranking:
+        """Rank from neighbours or distances that are already known.
+
+        Rows are numbered [queries; gallery]: query 0 is row 0, gallery row 0 is row n_queries.
+
+        Parameters
+        ----------
+        distances : (n, n) distances between all rows, or (n, K) of the rows in ``indices``
+        indices : (n, K) nearest rows of every row, in any order, with or without the row itself;
+            entries of -1 are passed over. None when ``distances`` is the full matrix.
+        n_queries : how many of the rows are queries
+        squared : whether the distances are squared already (as faiss gives them)
+        farthest : with ``indices``: the largest distance from each row to any other, (n,) or one
+            number for all (2 is near it for unit vectors and squared distances)
+        k, threads, block_size : as in ``rerank``
+
+        Returns
+        -------
+        Ranking
+            With ``indices``, a gallery row that is neither listed for a query nor shares a cluster
+            with it counts as farthest.
+        """
+        run = Runner.of(threads, block_size)
+        source = given_distances(distances, indices, squared=squared, farthest=farthest)
+        n = len(source.neighbors)
+        n_queries = check_int("n_queries", n_queries, 1, n - 1)
+        k = _results(k, n - n_queries)
+        limit = n if indices is None else source.neighbors.k
+        fitted = self._fitted(limit, "rows" if indices is None else "listed neighbours")
+        return fitted._rank(source, n_queries, k, run)
+
+    def _fitted(self, limit: int, what: str = "rows") -> CAS:
+        """The same method with no list longer than ``limit``."""
+        assert self.walk_k and self.enhance_k and self.keep and self.graph_k
+        extra = 0 if self.self_counts else 1
+        given: dict[str, Any] = getattr(self, "_given")  # noqa: B009
+        sizes = {
+            "k1": reduce_k("k1", self.k1, max(limit - extra, 1), what),
+            "k2": reduce_k("k2", self.k2, limit, what),
+        }
+        for name, low in (("walk_k", 0), ("enhance_k", 0), ("graph_k", 1)):
+            size, top = getattr(self, name), max(limit - low, 1)
+            sizes[name] = min(size, top) if given[name] is None else reduce_k(name, size, top, what)
+        sizes["geodesic_k"] = min(self.geodesic_k, limit)
+        sizes["k2"] = min(sizes["k2"], sizes["k1"] + extra)
+        return self.replace(**sizes, keep=self.keep)
+
+    def _list_length(self) -> int:
+        """The longest list of neighbours that any stage asks for."""
+        extra = 0 if self.self_counts else 1
+        sizes = [self.k1 + extra, self.k2, self.graph_k + 1, self.enhance_k]  # type: ignore[operator]
+        sizes += [self.walk_k] if self.smoothing == "nss" and self.guide == "walk" else []
+        sizes += [self.geodesic_k] if self.geodesic else []
+        return max(sizes)
+
+    def _rank(self, distances: Distances, n_queries: int, k: int, run: Runner) -> Ranking:
+        """The stages, one after the other."""
+        n = len(distances.neighbors)
+        regularizer = check_regularizer(self.regularizer, n)
+        with progress.stage("clusters", n):
+            xi = clusters.reciprocal(distances.neighbors.indices, self.k2, run)
+            pattern = self._clusters(distances, run)
+        with progress.stage("graph", n):
+            graph = self._graph(distances, xi, run)
+        with progress.stage("diffusion", n):
+            f = smooth.unit_rows(self._diffuse(distances, graph, pattern, regularizer, run))
+        with progress.stage("smoothing", n):
+            f = self._smooth(f, xi, distances, run)
+        with progress.stage("enhancement", n):
+            f = self._enhance(f, xi, distances, run)
+        with progress.stage("propagation", n):
+            f = propagate.propagate(f, int(self.keep or 0), str(self.propagation), run)
+        divergence = Divergence.of(f, self.divergence)
+        paths = None
+        if self.geodesic:
+            with progress.stage("geodesic", n):
+                paths = divergence.graph(distances.neighbors.indices, self.geodesic_k, run)
+        with progress.stage("ranking", n_queries):
+            diffusion = self._diffusion_distance(graph, n_queries, run)
+            ranker = Ranker(
+                distances, divergence, n_queries, self.omega, str(self.fusion), diffusion, paths, run
+            )
+            return ranker.rank(k)
+
+    def _clusters(self, distances: Distances, run: Runner) -> SparseRows:
+        lists, extra = distances.neighbors.indices, 0 if self.self_counts else 1
+        if self.clusters == "knn":
+            return clusters.nearest(lists, self.k1 + extra)
+        if self.clusters == "reciprocal":
+            return clusters.reciprocal(lists, self.k1 + extra, run)
+        half = max(self.k1 // 2 + extra, 1)
+        return clusters.expanded(lists, self.k1 + extra, half, run)
+
+    def _graph(self, distances: Distances, xi: SparseRows, run: Runner) -> Graph:
+        return build_graph(
+            distances.neighbors, int(self.graph_k or 0), self.sigma, self.kappa, xi,
+            symmetric=self.symmetric, run=run,
+        )  # fmt: skip
+
+    def _diffuse(
+        self, distances: Distances, graph: Graph, pattern: SparseRows,
+        regularizer: str | SparseRows, run: Runner,
+    ) -> SparseRows:  # fmt: skip
+        alpha = 1 / (1 + self.mu)
+        if self.similarity == "original":
+            rows = np.arange(len(pattern), dtype=np.int32)
+            d2 = distances.at(rows, pattern.indptr, pattern.indices, run)
+            return pattern.with_data(np.exp(-d2 / np.float32(self.sigma**2)))
+        if self.similarity == "smoothed":
+            return diffuse.smoothed(graph, pattern, alpha, self.tol, run)
+        if self.solver == "dense":
+            return dense.closed_form(graph, pattern, alpha, regularizer)
+        if self.solver == "cg":
+            return dense.conjugate_gradients(graph, pattern, alpha, regularizer, self.tol)
+        if self.solver == "local":
+            return diffuse.solve(graph, pattern, alpha, regularizer, self.tol, run)
+        steps, start = int(self.steps or 0), str(self.start)
+        return diffuse.iterate(graph, pattern, alpha, regularizer, steps, start, self.tol, run)
+
+    def _smooth(
+        self, f: SparseRows, xi: SparseRows, distances: Distances, run: Runner
+    ) -> SparseRows:
+        beta, known = float(self.beta or 0), distances.neighbors
+        if self.smoothing is None:
+            return f
+        if self.smoothing == "aqe":
+            return smooth.smooth_by_average(f, known.indices, self.k2, run)
+        if self.guide == "similarity":
+            return smooth.smooth_by_similarity(f, xi, beta, run)
+        return smooth.smooth_by_walk(f, xi, known, int(self.walk_k or 1), self.sigma, beta, run)
+
+    def _enhance(
+        self, f: SparseRows, xi: SparseRows, distances: Distances, run: Runner
+    ) -> SparseRows:
+        if not self.enhancement:
+            return f
+        lists, k = distances.neighbors.indices, int(self.enhance_k or 1)
+        return propagate.enhance(f, xi, lists, k, self.kappa, run)
+
+    def _diffusion_distance(self, graph: Graph, n_queries: int, run: Runner) -> SparseRows | None:
+        """1 - F_ij / sqrt(F_ii F_jj) of the queries, where it is not 1."""
+        if self.fusion != "diffusion":
+            return None
+        alpha, queries = 1 / (1 + self.mu), np.arange(n_queries, dtype=np.int32)
+        n = len(graph.s)
+        ball = diffuse.surroundings(graph, queries, alpha, self.tol, run)
+        f = diffuse.solve(graph, ball, alpha, "identity", self.tol, run, queries)
+        own = SparseRows(
+            np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int32), None, n
+        )
+        root = np.sqrt(diffuse.solve(graph, own, alpha, "identity", self.tol, run).values)
+        scale = root[np.repeat(queries, ball.lengths)] * root[ball.indices]
+        return ball.with_data(np.clip(1 - f.values / scale, 0, 1).astype(np.float32))
+
+
+def _results(k: int | None, n_gallery: int) -> int:
+    if k is None:
+        return n_gallery
+    return reduce_k("k", check_int("k", k, 1), n_gallery, "gallery rows")
+
+
+__all__ = ["CAS", "VARIANTS"]

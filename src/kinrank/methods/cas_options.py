@@ -1,0 +1,140 @@
+"""The options of CAS: their ranges, the two variants, and sizes that follow from k1 and k2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kinrank.errors import InvalidInputError
+from kinrank.types import SparseRows
+from kinrank.validation import check_bool, check_choice, check_float, check_int
+
+# What the paper's text says and what the authors' code computes, where they differ.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "authors": {
+        "beta": 0.0,
+        "clusters": "expanded",
+        "self_counts": False,
+        "solver": "iterate",
+        "steps": 10,
+        "start": "graph",
+        "guide": "walk",
+        "propagation": "square",
+        "fusion": "squared",
+    },
+    "paper": {
+        "beta": 1e-3,
+        "clusters": "expanded",
+        "self_counts": True,
+        "solver": "local",
+        "steps": 10,
+        "start": "regularizer",
+        "guide": "similarity",
+        "propagation": "transpose",
+        "fusion": "euclidean",
+    },
+}
+
+_CHOICES: dict[str, tuple[str | None, ...]] = {
+    "metric": ("euclidean", "cosine"),
+    "clusters": ("expanded", "reciprocal", "knn"),
+    "similarity": ("bidirectional", "smoothed", "original"),
+    "solver": ("local", "iterate", "cg", "dense"),
+    "start": ("graph", "regularizer", "zero"),
+    "smoothing": ("nss", "aqe", None),
+    "guide": ("walk", "similarity"),
+    "propagation": ("square", "transpose"),
+    "divergence": ("js", "jaccard", "cosine", "euclidean", "similarity"),
+    "fusion": ("squared", "euclidean", "diffusion"),
+}
+_FLAGS = ("self_counts", "symmetric", "enhancement", "geodesic")
+# name: (low, high, whether the low end itself is allowed)
+_RANGES = {
+    "sigma": (0.0, 1e6, False),
+    "mu": (0.0, 1e6, False),
+    "kappa": (0.0, 1e6, False),
+    "beta": (0.0, 1e6, True),
+    "omega": (0.0, 1.0, True),
+    "tol": (0.0, 0.1, True),
+}
+_SIZES = ("k1", "k2", "steps", "geodesic_k", "walk_k", "enhance_k", "keep", "graph_k")
+
+
+def check_options(given: dict[str, Any]) -> dict[str, Any]:
+    """All options with the variant's values filled in, or an error about the first bad one."""
+    values = dict(given)
+    variant = check_choice("variant", given["variant"], tuple(VARIANTS))
+    for name, value in VARIANTS[variant].items():
+        if values[name] is None:
+            values[name] = value
+    for name, choices in _CHOICES.items():
+        check_choice(name, values[name], choices)
+    for name in _FLAGS:
+        values[name] = check_bool(name, values[name])
+    for name, (low, high, closed) in _RANGES.items():
+        values[name] = check_float(name, values[name], low, high, low_open=not closed)
+    for name in _SIZES:
+        if values[name] is not None:
+            values[name] = check_int(name, values[name], 1)
+    extra = 0 if values["self_counts"] else 1
+    if values["k2"] > values["k1"] + extra:
+        raise InvalidInputError(
+            f"`k2` must be at most k1 (the neighbour set lies in the cluster), "
+            f"got k2={values['k2']} and k1={values['k1']}."
+        )
+    regularizer = values["regularizer"]
+    if isinstance(regularizer, str):
+        check_choice("regularizer", regularizer, ("identity", "graph"))
+    return values
+
+
+def derive_sizes(values: dict[str, Any]) -> dict[str, int]:
+    """Sizes that were left out: straight lines through the authors' two settings.
+
+    Those are k1=20: walk 25, kept 25 and k1=60: walk 70, kept 80; enhancement is k2 + 1 in both
+    and the graph has the k2 - 1 nearest. The paper has k2 for the enhancement.
+    """
+    k1, k2 = values["k1"], values["k2"]
+    own = {
+        "walk_k": max(k1 + 1, round(1.125 * k1 + 2.5)),
+        "enhance_k": k2 if values["variant"] == "paper" else k2 + 1,
+        "keep": max(k1, round(1.375 * k1 - 2.5)),
+        "graph_k": max(k2 - 1, 1),
+    }
+    return {name: own[name] if values[name] is None else values[name] for name in own}
+
+
+def check_regularizer(regularizer: Any, n: int) -> str | SparseRows:
+    """E as a name or as sparse rows; symmetric, non-negative, positive semi-definite."""
+    if isinstance(regularizer, str):
+        return regularizer
+    from scipy.sparse import issparse
+
+    if not issparse(regularizer) or regularizer.shape != (n, n):
+        shape = getattr(regularizer, "shape", None)
+        raise InvalidInputError(
+            f"`regularizer` must be 'identity', 'graph' or a sparse matrix of shape ({n}, {n}), "
+            f"one row per query and gallery row, got {type(regularizer).__name__} {shape or ''}."
+        )
+    e = regularizer.tocsr().astype(np.float64)
+    if not np.isfinite(e.data).all() or (e.data < 0).any():
+        raise InvalidInputError("`regularizer` must be finite and non-negative, got other entries.")
+    if abs(e - e.T).max() > 1e-6 * max(abs(e).max(), 1e-300):
+        raise InvalidInputError("`regularizer` must be symmetric, got a matrix that is not.")
+    if _least_eigenvalue(e) < -1e-6 * max(abs(e).max(), 1e-300):
+        raise InvalidInputError(
+            "`regularizer` must be positive semi-definite, got a negative eigenvalue."
+        )
+    return SparseRows.from_scipy(e)
+
+
+def _least_eigenvalue(e: Any) -> float:
+    diagonal = e.diagonal()
+    if (2 * diagonal >= np.asarray(e.sum(axis=1)).ravel()).all():
+        return 0.0  # diagonally dominant
+    if e.shape[0] <= 512:
+        return float(np.linalg.eigvalsh(e.toarray())[0])
+    from scipy.sparse.linalg import eigsh
+
+    return float(eigsh(e, k=1, which="SA", return_eigenvectors=False)[0])

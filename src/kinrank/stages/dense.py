@@ -1,0 +1,70 @@
+"""BSD with full matrices, as the paper writes it: for small n, and to check the sparse way."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.errors import InvalidInputError
+from kinrank.graph.build import Graph
+from kinrank.types import SparseRows
+
+MAX_ROWS = 4096
+
+Matrix = npt.NDArray[np.float64]
+
+
+def closed_form(
+    graph: Graph, pattern: SparseRows, alpha: float, regularizer: str | SparseRows
+) -> SparseRows:
+    """The Lyapunov equation in the eigenbasis of S, where it is a division per entry."""
+    s, e = _matrices(graph, regularizer)
+    eigenvalues, basis = np.linalg.eigh(s)
+    mean = (eigenvalues[:, None] + eigenvalues[None, :]) / 2
+    inside = basis.T @ e @ basis * (1 - alpha) / (1 - alpha * mean)
+    return _on(pattern, basis @ inside @ basis.T)
+
+
+def conjugate_gradients(
+    graph: Graph, pattern: SparseRows, alpha: float, regularizer: str | SparseRows, tol: float
+) -> SparseRows:
+    """The paper's efficient iteration: conjugate gradients on the Lyapunov equation."""
+    s, e = _matrices(graph, regularizer)
+    f = e.copy()
+    residual = 2 * (1 - alpha) * e - _lyapunov(s, f, alpha)
+    direction = residual.copy()
+    power = float(np.sum(residual * residual))
+    goal = tol * tol * max(float(np.sum(e * e)), 1e-300)
+    for _ in range(10 * len(s)):
+        if power <= goal:
+            break
+        image = _lyapunov(s, direction, alpha)
+        step = power / float(np.sum(direction * image))
+        f += step * direction
+        residual -= step * image
+        before, power = power, float(np.sum(residual * residual))
+        direction = residual + power / before * direction
+    return _on(pattern, f)
+
+
+def _lyapunov(s: Matrix, f: Matrix, alpha: float) -> Matrix:
+    return 2 * f - alpha * (s @ f + f @ s)
+
+
+def _matrices(graph: Graph, regularizer: str | SparseRows) -> tuple[Matrix, Matrix]:
+    n = len(graph.s)
+    if n > MAX_ROWS:
+        raise InvalidInputError(
+            f"`solver` must be 'local' or 'iterate' for more than {MAX_ROWS} rows (the others "
+            f"hold n x n matrices), got {n} rows."
+        )
+    s = graph.s.to_scipy().toarray().astype(np.float64)
+    s = (s + s.T) / 2
+    if isinstance(regularizer, SparseRows):
+        return s, regularizer.to_scipy().toarray().astype(np.float64)
+    return s, np.eye(n) + (s if regularizer == "graph" else 0)
+
+
+def _on(pattern: SparseRows, full: Matrix) -> SparseRows:
+    owner = np.repeat(np.arange(len(pattern)), pattern.lengths)
+    return pattern.with_data(np.maximum(full[owner, pattern.indices], 0).astype(np.float32))

@@ -1,0 +1,96 @@
+"""Where d(i, j) comes from: vectors, a matrix, or lists of neighbours.
+
+All give the squared distance over the row's farthest, so that values lie in [0, 1].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from kinrank.kernels import select as kernels
+from kinrank.parallel import Runner
+from kinrank.types import Floats, Ints, Longs, Neighbors
+
+
+class Distances(Protocol):
+    """Distances between the rows that are ranked."""
+
+    neighbors: Neighbors
+
+    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
+        """From rows[i] to ids[indptr[i]:indptr[i + 1]]; one value per id."""
+
+    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
+        """From each of ``rows`` to all rows from ``first`` on, (len(rows), n - first)."""
+
+
+@dataclass(frozen=True, eq=False)
+class VectorDistances:
+    """Computed from vectors when asked for."""
+
+    neighbors: Neighbors
+    vectors: Floats
+
+    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
+        """See Distances."""
+        out = np.empty(len(ids), np.float32)
+        args = (rows, self.vectors, self.neighbors.farthest, indptr, ids, out)
+        run.map("distances", lambda a, b: kernels.distances_at(a, b, *args), len(rows))
+        return out
+
+    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
+        """See Distances."""
+        out = np.empty((len(rows), len(self.vectors) - first), np.float32)
+        args = (rows, self.vectors, self.neighbors.farthest, first, out)
+        run.map("distances", lambda a, b: kernels.dense_distances(a, b, *args), len(rows))
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixDistances:
+    """Taken from a full matrix of squared distances, (n, n), that the user brought."""
+
+    neighbors: Neighbors
+    matrix: Floats
+
+    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
+        """See Distances."""
+        owner = np.repeat(rows, np.diff(indptr))
+        return _over_farthest(self.matrix[owner, ids], self.neighbors.farthest[owner])
+
+    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
+        """See Distances."""
+        return _over_farthest(self.matrix[rows, first:], self.neighbors.farthest[rows, None])
+
+
+@dataclass(frozen=True, eq=False)
+class ListDistances:
+    """Known only inside the lists; whatever is not listed counts as farthest."""
+
+    neighbors: Neighbors
+
+    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
+        """See Distances."""
+        out = np.empty(len(ids), np.float32)
+        for at, row in enumerate(rows):
+            part = slice(indptr[at], indptr[at + 1])
+            out[part] = self._row(row)[ids[part]]
+        return out
+
+    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
+        """See Distances."""
+        return np.stack([self._row(row)[first:] for row in rows])
+
+    def _row(self, row: int) -> Floats:
+        known = self.neighbors
+        values = np.ones(len(known), np.float32)
+        values[known.indices[row]] = _over_farthest(known.distances[row], known.farthest[row])
+        return values
+
+
+def _over_farthest(squared: Floats, farthest: Floats) -> Floats:
+    scale = np.where(farthest > 0, farthest, 1)
+    return np.minimum(squared / scale, 1).astype(np.float32)

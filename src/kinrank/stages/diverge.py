@@ -1,0 +1,115 @@
+"""The distance d' between the rows of F'."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinrank.graph.build import half_sum, transposed
+from kinrank.graph.clusters import nearest
+from kinrank.kernels import divergence as kernels
+from kinrank.kernels.rows import transpose, values_at
+from kinrank.parallel import Runner
+from kinrank.types import Floats, Ints, SparseRows
+
+MEASURES = {
+    "js": kernels.JS,
+    "jaccard": kernels.JACCARD,
+    "cosine": kernels.COSINE,
+    "euclidean": kernels.EUCLIDEAN,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Divergence:
+    """Rows of F' and how they are compared. All measures but euclidean lie in [0, 1].
+
+    rows : F', L1 norm 1; measure : a name of MEASURES, or "similarity" (1 - F'_ij / max_j F'_ij)
+    """
+
+    rows: SparseRows
+    measure: str
+    norms: Floats
+    entropies: Floats
+
+    @classmethod
+    def of(cls, rows: SparseRows, measure: str) -> Divergence:
+        """Precompute what every pair needs."""
+        norms = kernels.row_norms(rows.indptr, rows.values)
+        return cls(rows, measure, norms, kernels.entropies(rows.values))
+
+    def near(self, n_queries: int, lists: Ints, run: Runner) -> SparseRows:
+        """d' of the first ``n_queries`` rows to all later ones they share a column with.
+
+        Those of ``lists``, (n, K), are answered for even if they share nothing.
+        """
+        rows, n = self.rows, len(self.rows)
+        if self.measure == "similarity":
+            return self._similarity(n_queries, lists)
+        gallery = slice(rows.indptr[n_queries], None)
+        late = SparseRows(
+            rows.indptr[n_queries:] - rows.indptr[n_queries], rows.indices[gallery], None, n
+        )
+        ptr, ids, places = transpose(late.indptr, late.indices, n)
+        places += rows.indptr[n_queries]
+        columns = (ptr, ids + np.int32(n_queries), rows.values[places], self.entropies[places])
+        args = (MEASURES[self.measure], rows.indptr, rows.indices, rows.values, self.entropies)
+        return run.rows(
+            "divergence",
+            lambda a, b: kernels.divergence_rows(a, b, *args, *columns, self.norms, lists, n_queries),
+            n_queries,
+            n,
+        )
+
+    def background(self, row: int, first: int) -> Floats | float:
+        """d' of ``row`` to the rows from ``first`` on, as if it shared no column with them."""
+        if self.measure != "euclidean":
+            return 1.0
+        return np.sqrt(self.norms[row] + self.norms[first:])
+
+    def graph(self, lists: Ints, k: int, run: Runner) -> SparseRows:
+        """d' on the pairs of which one is among the k nearest of the other; symmetric."""
+        pattern = half_sum(nearest(lists, k))
+        n = len(pattern)
+        if self.measure == "similarity":
+            return pattern.with_data(self._similar_pairs(pattern, run))
+        out = np.zeros(pattern.nnz, np.float32)
+        rows = self.rows
+        args = (rows.indptr, rows.indices, rows.values, self.entropies, self.norms)
+        pairs = (pattern.indptr, pattern.indices, out)
+        measure = MEASURES[self.measure]
+        run.map("geodesic", lambda a, b: kernels.divergence_pairs(a, b, measure, *args, *pairs), n)
+        # Only pairs with i < j were computed, all others are 0: add the mirror image.
+        mirrored = transposed(pattern.with_data(out)).values
+        return pattern.with_data(out + mirrored)
+
+    def _similarity(self, n_queries: int, lists: Ints) -> SparseRows:
+        rows = self.rows
+        ids, values = [], []
+        for row in range(n_queries):
+            part = slice(rows.indptr[row], rows.indptr[row + 1])
+            known, weight = rows.indices[part], rows.values[part]
+            top = weight.max() if len(weight) and weight.max() > 0 else 1
+            further = np.setdiff1d(lists[row], known)
+            here = np.concatenate([known, further])
+            late = here >= n_queries
+            ids.append(here[late])
+            values.append(np.concatenate([1 - weight / top, np.ones(len(further))])[late])
+        ptr = np.zeros(n_queries + 1, np.int64)
+        np.cumsum([len(part) for part in ids], out=ptr[1:])
+        data = np.concatenate(values).astype(np.float32)
+        return SparseRows(ptr, np.concatenate(ids).astype(np.int32), data, rows.n_columns)
+
+    def _similar_pairs(self, pattern: SparseRows, run: Runner) -> Floats:
+        rows, n = self.rows, len(self.rows)
+        largest = np.zeros(n, np.float32)
+        np.maximum.at(largest, np.repeat(np.arange(n), rows.lengths), rows.values)
+        out = np.empty(pattern.nnz, np.float32)
+        args = (pattern.indptr, pattern.indices, rows.indptr, rows.indices, rows.values, out)
+        run.map("geodesic", lambda a, b: values_at(a, b, *args), n)
+        owner = np.repeat(np.arange(n), pattern.lengths)
+        out = 1 - out / np.where(largest > 0, largest, 1)[owner]
+        out = np.minimum(out, transposed(pattern.with_data(out)).values)
+        out[owner == pattern.indices] = 0
+        return out

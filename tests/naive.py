@@ -1,0 +1,311 @@
+"""CAS with full matrices, in the paper's letters: slow, plain, and the definition of right.
+
+Everything is float64 and n x n. Nothing here is imported by the library.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+
+def squared_distances(X):
+    """d^2(i, j) / max_j d^2(i, j); a row of zeros stays zero."""
+    X = np.asarray(X, np.float64)
+    D = ((X[:, None, :] - X[None, :, :]) ** 2).sum(-1) if len(X) < 400 else _by_rows(X)
+    return over_farthest(D)
+
+
+def _by_rows(X):
+    return np.stack([((x - X) ** 2).sum(1) for x in X])
+
+
+def over_farthest(D):
+    far = D.max(axis=1, keepdims=True)
+    return np.where(far > 0, D / np.where(far > 0, far, 1), 0.0)
+
+
+def ranks(D):
+    """The rows nearest to each row: itself first, ties by lower index."""
+    D = D.copy()
+    np.fill_diagonal(D, -1)
+    return np.argsort(D, axis=1, kind="stable")
+
+
+def N(rank, k):
+    """Indicator of the k nearest, the row itself counted."""
+    n = len(rank)
+    out = np.zeros((n, n), bool)
+    for i in range(n):
+        out[i, rank[i, :k]] = True
+    return out
+
+
+def R(rank, k):
+    """k-reciprocal neighbours."""
+    near = N(rank, k)
+    return near & near.T
+
+
+def R_star(rank, k, half):
+    """Expanded k-reciprocal neighbours."""
+    full, part = R(rank, k), R(rank, half)
+    out = full.copy()
+    for i in range(len(rank)):
+        for c in np.flatnonzero(full[i]):
+            if (part[c] & full[i]).sum() > 2 / 3 * part[c].sum() + 1e-9:
+                out[i] |= part[c]
+    return out
+
+
+def affinity(D2, sigma):
+    return np.exp(-D2 / sigma**2)
+
+
+def graph(D2, rank, k, sigma, kappa, xi, symmetric=True):
+    """W on the k nearest without the row itself, and S."""
+    n = len(rank)
+    W = np.zeros((n, n))
+    for i in range(n):
+        for j in rank[i, 1 : k + 1]:
+            W[i, j] = affinity(D2[i, j], sigma) * (kappa if xi[i, j] else 1)
+    if symmetric:
+        W = (W + W.T) / 2
+    d = W.sum(axis=1)
+    root = np.where(d > 0, 1 / np.sqrt(np.where(d > 0, d, 1)), 0)
+    S = root[:, None] * W * root[None, :]
+    if not symmetric:
+        S = (S + S.T) / 2
+        S = S / max(1.0, np.abs(np.linalg.eigvalsh(S)).max())
+    return W, S
+
+
+def bsd_closed_form(S, E, alpha):
+    """F* = (1 - a) vec^-1((I - a S-bar)^-1 vec(E)), by the n^2 x n^2 matrix; tiny n only."""
+    n = len(S)
+    eye = np.eye(n)
+    S_bar = (np.kron(S, eye) + np.kron(eye, S)) / 2
+    vec = np.linalg.solve(np.eye(n * n) - alpha * S_bar, E.reshape(-1))
+    return (1 - alpha) * vec.reshape(n, n)
+
+
+def bsd_lyapunov(S, E, alpha):
+    """The same F* from (I - aS) F + F (I - aS) = 2 (1 - a) E."""
+    from scipy.linalg import solve_continuous_lyapunov
+
+    A = np.eye(len(S)) - alpha * S
+    return solve_continuous_lyapunov(A, 2 * (1 - alpha) * E)
+
+
+def bsd_iterate(S, E, alpha, steps, F):
+    """The basic iteration."""
+    for _ in range(steps):
+        F = alpha / 2 * (F @ S.T + S @ F) + (1 - alpha) * E
+    return F
+
+
+def ssm(S, alpha, steps=2000):
+    """Tensor-product diffusion A = a S A S^T + (1 - a) I, iterated until it stands still."""
+    A = np.eye(len(S))
+    for _ in range(steps):
+        B = alpha * S @ A @ S.T + (1 - alpha) * np.eye(len(S))
+        if np.abs(B - A).max() < 1e-15:
+            break
+        A = B
+    return B
+
+
+def l1(F, C=None):
+    """Rows of L1 norm 1; an empty one becomes uniform on C."""
+    norm = F.sum(axis=1, keepdims=True)
+    uniform = 0.0 if C is None else C / C.sum(axis=1, keepdims=True)
+    return np.where(norm > 0, F / np.where(norm > 0, norm, 1), uniform)
+
+
+def nss_row(f, p, r, beta, C):
+    """Closed form of min 1/2 |r x - p f|^2 + beta |x - f|^2, x >= 0 on C, |x|_1 = |f|_1."""
+    if r * r + 2 * beta <= 0:
+        return f
+    p = np.minimum(p, r)
+    x = (r * p + 2 * beta) / (r * r + 2 * beta) * f
+    x = x + (r * r * f.sum() - r * (p * f).sum()) / (C.sum() * (r * r + 2 * beta))
+    return np.where(C, x, 0.0)
+
+
+def nss_by_similarity(F, C, xi, beta):
+    out = np.empty_like(F)
+    for i in range(len(F)):
+        members = np.flatnonzero(xi[i])
+        T = F[:, members].mean(axis=1)
+        r = F[np.ix_(members, members)].mean()
+        out[i] = nss_row(F[i], T, r, beta, C[i])
+    return out
+
+
+def nss_by_walk(F, C, xi, D2, rank, walk_k, sigma, beta):
+    n = len(F)
+    P = np.zeros((n, n))
+    for i in range(n):
+        P[i, rank[i, 1:walk_k]] = affinity(D2[i, rank[i, 1:walk_k]], sigma)
+    P = l1(P)
+    Q = P @ P
+    out = F.copy()
+    for i in range(n):
+        members = np.flatnonzero(xi[i])
+        if len(members) < 2 or C[i].sum() - len(members) < 2:
+            continue
+        r = Q[members, members].mean()
+        T = np.where(xi[i], r, Q[:, members].mean(axis=1))
+        out[i] = nss_row(F[i], T, r, beta, C[i])
+    return out
+
+
+def aqe(F, rank, k):
+    return l1(np.stack([F[rank[i, :k]].mean(axis=0) for i in range(len(F))]))
+
+
+def enhance(F, xi, rank, k, kappa):
+    rows = []
+    for i in range(len(F)):
+        rows.append((kappa * F[xi[i]].mean(axis=0) + F[rank[i, :k]].mean(axis=0)) / (kappa + 1))
+    return l1(np.stack(rows))
+
+
+def cut(P, keep):
+    """The ``keep`` largest of each row, ties to the lower column, L1 norm 1."""
+    out = np.zeros_like(P)
+    for i, row in enumerate(P):
+        top = np.lexsort((np.arange(len(row)), -row))[:keep]
+        out[i, top] = row[top]
+    return l1(out)
+
+
+def propagate(F, keep, scheme):
+    if scheme == "transpose":
+        return l1(cut(F.T @ F, keep) @ F)
+    P = cut(F @ F, keep)
+    return l1(P @ P)
+
+
+def js(p, q):
+    """Jensen-Shannon divergence, base 2."""
+    total = 0.0
+    for a, b in zip(p, q, strict=True):
+        if a > 0:
+            total += a * np.log2(2 * a / (a + b)) / 2
+        if b > 0:
+            total += b * np.log2(2 * b / (a + b)) / 2
+    return total
+
+
+def js_matrix(F):
+    """js of all pairs."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        f = np.where(F > 0, F * np.log2(F), 0)
+        out = np.empty((len(F), len(F)))
+        for i in range(len(F)):
+            M = F[i] + F
+            both = np.where(M > 0, M * np.log2(M), 0).sum(axis=1)
+            out[i] = 1 + (f[i].sum() + f.sum(axis=1) - both) / 2
+    return np.clip(out, 0, None)
+
+
+def divergence(F, measure):
+    """d' of all pairs."""
+    if measure == "js":
+        return js_matrix(F)
+    if measure == "jaccard":
+        low = np.stack([np.minimum(row, F).sum(axis=1) for row in F])
+        high = np.stack([np.maximum(row, F).sum(axis=1) for row in F])
+        return 1 - low / high
+    if measure == "cosine":
+        unit = F / np.linalg.norm(F, axis=1, keepdims=True)
+        return np.clip(1 - unit @ unit.T, 0, 1)
+    if measure == "euclidean":
+        return np.stack([np.linalg.norm(row - F, axis=1) for row in F])
+    return 1 - F / F.max(axis=1, keepdims=True)
+
+
+def geodesic(D, rank, k, unreachable=50.0):
+    """Shortest paths over the graph that keeps D on each row's k nearest (Dijkstra, all rows)."""
+    n = len(D)
+    edges = np.full((n, n), np.inf)
+    for i in range(n):
+        edges[i, rank[i, :k]] = D[i, rank[i, :k]]
+    edges = np.minimum(edges, edges.T)
+    np.fill_diagonal(edges, 0)
+    out = np.full((n, n), unreachable)
+    for source in range(n):
+        done = np.zeros(n, bool)
+        heap = [(0.0, source)]
+        while heap:
+            length, node = heapq.heappop(heap)
+            if done[node]:
+                continue
+            done[node] = True
+            out[source, node] = min(length, unreachable)
+            for other in np.flatnonzero(np.isfinite(edges[node]) & ~done):
+                heapq.heappush(heap, (length + edges[node, other], other))
+    return out
+
+
+def diffusion_distance(S, alpha):
+    F = (1 - alpha) * np.linalg.inv(np.eye(len(S)) - alpha * S)
+    root = np.sqrt(np.diag(F))
+    return np.clip(1 - F / root[:, None] / root[None, :], 0, 1)
+
+
+def cas(D2, n_queries, o, E=None):
+    """d* between queries and gallery, and the intermediate matrices.
+
+    D2 : (n, n) squared distances over the row's farthest
+    o : the options, an object with the attributes of kinrank.CAS
+    E : the regulariser if it is a matrix
+    """
+    n, alpha = len(D2), 1 / (1 + o.mu)
+    extra = 0 if o.self_counts else 1
+    rank = ranks(D2)
+    xi = R(rank, o.k2)
+    if o.clusters == "knn":
+        C = N(rank, o.k1 + extra)
+    elif o.clusters == "reciprocal":
+        C = R(rank, o.k1 + extra)
+    else:
+        C = R_star(rank, o.k1 + extra, max(o.k1 // 2 + extra, 1))
+    W, S = graph(D2, rank, o.graph_k, o.sigma, o.kappa, xi, o.symmetric)
+    if E is None:
+        E = np.eye(n) + (S if o.regularizer == "graph" else 0)
+    if o.similarity == "original":
+        F_star = affinity(D2, o.sigma)
+    elif o.similarity == "smoothed":
+        F_star = ssm(S, alpha)
+    elif o.solver == "iterate":
+        start = {"graph": W, "regularizer": E, "zero": np.zeros((n, n))}[o.start]
+        F_star = bsd_iterate(S, E, alpha, o.steps, start)
+    else:
+        F_star = bsd_lyapunov(S, E, alpha)
+    F = l1(np.where(C, F_star, 0.0), C)
+    F_hat = F
+    if o.smoothing == "aqe":
+        F_hat = aqe(F, rank, o.k2)
+    elif o.smoothing == "nss" and o.guide == "similarity":
+        F_hat = nss_by_similarity(F, C, xi, o.beta)
+    elif o.smoothing == "nss":
+        F_hat = nss_by_walk(F, C, xi, D2, rank, o.walk_k, o.sigma, o.beta)
+    F_tilde = enhance(F_hat, xi, rank, o.enhance_k, o.kappa) if o.enhancement else F_hat
+    F_prime = propagate(F_tilde, o.keep, o.propagation)
+    d_prime = divergence(F_prime, o.divergence)
+    if o.geodesic:
+        d_prime = geodesic(d_prime, rank, o.geodesic_k)
+    d = {
+        "squared": lambda: D2,
+        "euclidean": lambda: np.sqrt(D2),
+        "diffusion": lambda: diffusion_distance(S, alpha),
+    }[o.fusion]()
+    d_star = (1 - o.omega) * d_prime + o.omega * d
+    stages = {
+        "rank": rank, "xi": xi, "C": C, "W": W, "S": S, "F_star": F_star, "F": F, "F_hat": F_hat,
+        "F_tilde": F_tilde, "F_prime": F_prime, "d_prime": d_prime, "d": d,
+    }  # fmt: skip
+    return d_star[:n_queries, n_queries:], stages
