@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kinrank import progress
-from kinrank.errors import KinrankWarning
+from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.methods.base import Method
 from kinrank.types import Ranking
 from kinrank.validation import as_matrix, check_float, check_int
@@ -63,3 +63,11 @@ class Fake(Method):
                 advance(1)
         indices = np.argsort(distances, axis=1, kind="stable")[:, :k]
         return Ranking(indices, np.take_along_axis(distances, indices, axis=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken(Method):
+    """Never ranks anything."""
+
+    def rerank(self, queries, gallery, k=None, *, threads=None, block_size=None):
+        raise InvalidInputError("it cannot")

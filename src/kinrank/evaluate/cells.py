@@ -65,7 +65,8 @@ class Measured:
     @classmethod
     def load(cls, path: Path) -> Measured:
         """Read what ``save`` wrote."""
-        with np.load(path, allow_pickle=False) as file:
+        # numpy would leave a broken file open if it opened it itself.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             meta = json.loads(str(file["meta"]))
             names = meta["per_query"]
             meta["per_query"] = {name: file[f"query_{n}"] for n, name in enumerate(names)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,20 +130,23 @@ class CellRunner:
 
     def run(self, spec: MethodSpec, data: Dataset) -> Measured | Failed:
         """A cell, from its file if it is there."""
-        found = self._prints.setdefault(id(data), "") or fingerprint(data)
-        self._prints[id(data)] = found
-        file = self.folder / f"{cell_key(spec, found, isolated=self.isolate)}.npz"
-        if file.is_file():
-            kept = _load(file, spec, data)
-            if kept is not None:
-                return kept
         try:
-            if self.isolate:
-                cell = run_worker(spec, self._source(data), file, threads=self.threads)
-                return _named(cell, spec, data)
-            cell = measure(spec, data, threads=self.threads)
+            return self._run(spec, data)
         except (KinrankError, WorkerError, MemoryError) as error:
             return Failed(spec.label, data.name, str(error) or type(error).__name__)
+
+    def _run(self, spec: MethodSpec, data: Dataset) -> Measured:
+        if id(data) not in self._prints:
+            self._prints[id(data)] = fingerprint(data)
+        key = cell_key(spec, self._prints[id(data)], isolated=self.isolate)
+        file = self.folder / f"{key}.npz"
+        kept = _load(file, spec, data) if file.is_file() else None
+        if kept is not None:
+            return kept
+        if self.isolate:
+            cell = run_worker(spec, self._source(data), file, threads=self.threads)
+            return _named(cell, spec, data)
+        cell = measure(spec, data, threads=self.threads)
         cell.save(file)
         return cell
 
@@ -163,7 +167,7 @@ def _load(file: Path, spec: MethodSpec, data: Dataset) -> Measured | None:
     """A kept cell; None if its file is broken, which is no reason to stop."""
     try:
         return _named(Measured.load(file), spec, data)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
         return None
 
 

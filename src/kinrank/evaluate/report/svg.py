@@ -27,7 +27,9 @@ class Axis:
 
 def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
     """Round numbers from below ``low`` to above ``high``, about ``count`` of them."""
-    span = max(high - low, 1e-9)
+    if high <= low:
+        low, high = low - 0.5, low + 0.5
+    span = high - low
     power = 10.0 ** math.floor(math.log10(span / count))
     step = next(power * m for m in (1, 2, 2.5, 5, 10) if span / (power * m) <= count)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)

@@ -1,0 +1,164 @@
+"""Comparisons: what is in the cells, going on after a stop, failures, processes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kinrank import InvalidInputError, datasets
+from kinrank.evaluate import cells as cells_module
+from kinrank.evaluate import compare as compare_module
+from kinrank.evaluate.cells import Failed, Measured, fingerprint, measure
+from kinrank.evaluate.compare import compare
+from kinrank.evaluate.layout import comparison_table, difference_table
+from kinrank.evaluate.render import render
+from kinrank.evaluate.spec import parse_method
+from kinrank.evaluate.worker import WorkerError, _ended, run_worker
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """The cells that are really computed."""
+    computed = []
+
+    def counting(spec, data, *, threads=None):
+        computed.append((spec.label, data.name))
+        return measure(spec, data, threads=threads)
+
+    monkeypatch.setattr(compare_module, "measure", counting)
+    return computed
+
+
+def test_cells_are_the_metrics_of_the_methods(fake_method, toy_set) -> None:
+    found = compare("none,fake", [toy_set], isolate=False)
+    cell = found.get("fake", "toy")
+    ranking = parse_method("fake").build().rerank(toy_set.query.features, toy_set.gallery.features)
+    assert cell.summary == toy_set.evaluate(ranking).summary()
+    assert cell.seconds > 0
+    assert cell.headlines == ("mAP", "R1", "mINP")
+    assert found.reference == "none"
+
+
+def test_a_finished_cell_is_not_computed_again(fake_method, toy_set, counted, tmp_path) -> None:
+    first = compare("none,fake", [toy_set], work=tmp_path, isolate=False)
+    assert len(counted) == 2
+    again = compare("none,fake,fake(k1=3)", [toy_set], work=tmp_path, isolate=False)
+    assert counted[2:] == [("fake(k1=3)", "toy")]
+    assert again.get("fake", "toy").summary == first.get("fake", "toy").summary
+    np.testing.assert_array_equal(
+        again.get("fake", "toy").per_query["mAP"], first.get("fake", "toy").per_query["mAP"]
+    )
+
+
+def test_it_goes_on_after_a_stop(fake_method, toy_set, counted, tmp_path) -> None:
+    def stop(cell, done, total):
+        if done == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare("none,fake", [toy_set], work=tmp_path, isolate=False, on_cell=stop)
+    compare("none,fake", [toy_set], work=tmp_path, isolate=False)
+    assert counted == [("none", "toy"), ("fake", "toy")]
+
+
+def test_a_broken_file_is_computed_again(fake_method, toy_set, counted, tmp_path) -> None:
+    compare("fake", [toy_set], work=tmp_path, isolate=False)
+    (file,) = (tmp_path / "cells").iterdir()
+    file.write_bytes(file.read_bytes()[:50])
+    compare("fake", [toy_set], work=tmp_path, isolate=False)
+    assert len(counted) == 2
+
+
+def test_other_data_are_other_cells(toy_set, levels_set) -> None:
+    changed = np.array(toy_set.gallery.features)
+    changed[3, 1] += 1e-3
+    prints = {
+        fingerprint(toy_set),
+        fingerprint(toy_set.with_features(toy_set.query.features, changed)),
+        fingerprint(replace(toy_set, protocol="retrieval")),
+        fingerprint(replace(toy_set, query=replace(toy_set.query, labels=np.zeros(20, int)))),
+        fingerprint(levels_set),
+        fingerprint(replace(levels_set, gnd=levels_set.gnd[::-1])),
+    }
+    assert len(prints) == 6
+    assert fingerprint(toy_set) == fingerprint(replace(toy_set, name="other"))
+
+
+def test_a_failure_does_not_stop_the_others(fake_method, toy_set) -> None:
+    empty = datasets.Dataset(
+        name="empty",
+        protocol="reid",
+        query=datasets.Part(labels=np.array([1])),
+        gallery=datasets.Part(labels=np.array([1])),
+    )
+    told = []
+    found = compare("none,fake", [empty, toy_set], isolate=False, on_cell=lambda *a: told.append(a))
+    assert [type(cell) for cell, _, _ in told] == [Failed, Failed, Measured, Measured]
+    assert [(done, total) for _, done, total in told] == [(n, 4) for n in range(1, 5)]
+    assert len(found.failures) == 2
+    assert "must have vectors to be ranked" in found.failures[0].reason
+    text = render(comparison_table(found), "md")
+    assert "none on empty failed" in text
+
+
+def test_what_is_refused(fake_method, toy_set) -> None:
+    with pytest.raises(InvalidInputError, match="`sets` must have at least one entry"):
+        compare("none", [])
+    with pytest.raises(InvalidInputError, match="`sets` must have different names, got toy twice"):
+        compare("none", [toy_set, toy_set])
+
+
+def test_a_cell_in_its_own_process(toy_set, tmp_path) -> None:
+    found = compare("none,cas(k1=8,k2=3)", [toy_set], work=tmp_path, isolate=True)
+    assert not found.failures
+    for method in found.methods:
+        cell = found.get(method, "toy")
+        assert cell.peak_bytes >= cell.start_bytes > 10_000_000
+        same = measure(parse_method(method), toy_set)
+        assert cell.summary == pytest.approx(same.summary)
+    assert "memory (MB)" in render(comparison_table(found), "md")
+
+
+def test_a_worker_that_fails_says_why(tmp_path) -> None:
+    with pytest.raises(WorkerError, match="FileNotFoundError"):
+        run_worker(parse_method("none"), {"path": str(tmp_path / "absent")}, tmp_path / "r.npz")
+    assert "for want of memory" in _ended(-9)
+    assert _ended(-6) == "ended by signal 6"
+    assert _ended(3) == "ended with exit code 3"
+
+
+def test_differences_are_paired(fake_method, toy_set) -> None:
+    found = compare("none,fake", [toy_set], isolate=False)
+    (change,) = found.differences("toy", "mAP").values()
+    # The fake method ranks as plain search does: no query differs.
+    assert (change.mean, change.low, change.high) == (0, 0, 0)
+    assert "°" in render(difference_table(found), "md")
+
+
+def test_layouts_of_the_paper(levels_set) -> None:
+    other = replace(levels_set, name="other")
+    table = comparison_table(compare("none", [levels_set, other], isolate=False))
+    # Instance retrieval: levels above, sets below.
+    assert [group for group, _ in table.groups()] == ["Easy", "Medium", "Hard", "time"]
+    assert [column.name for column in table.columns[:2]] == ["levels", "other"]
+    # One set, or re-identification: sets above, metrics below.
+    single = comparison_table(compare("none", [levels_set], isolate=False))
+    assert single.groups() == [("levels", 4)]
+
+
+def test_what_is_not_told_apart_from_the_best_is_marked(toy_set) -> None:
+    found = compare("none,cas(k1=10,k2=4),cas(k1=11,k2=4)", [toy_set], isolate=False)
+    table = comparison_table(found)
+    marks = {row.label: row.marks[0] for row in table.rows}
+    values = {row.label: row.values[0] for row in table.rows}
+    best = max(values, key=values.get)
+    assert marks[best] == ""
+    assert marks["none"] == ""  # far below
+    assert best != "none"
+
+
+def test_a_cut_ranking_is_said(fake_method, toy_set, monkeypatch) -> None:
+    monkeypatch.setattr(cells_module, "MAX_ENTRIES", 100)
+    found = compare("none", [toy_set], isolate=False)
+    assert found.get("none", "toy").missing > 0
+    assert "the ranking was cut" in render(comparison_table(found), "md")
