@@ -7,9 +7,9 @@ import pytest
 
 from kinrank import InvalidInputError, datasets
 from kinrank.evaluate import cells as cells_module
-from kinrank.evaluate import compare as compare_module
+from kinrank.evaluate import comparison as compare_module
 from kinrank.evaluate.cells import Failed, Measured, fingerprint, measure
-from kinrank.evaluate.compare import compare
+from kinrank.evaluate.comparison import compare
 from kinrank.evaluate.layout import comparison_table, difference_table
 from kinrank.evaluate.render import render
 from kinrank.evaluate.spec import parse_method

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinrank import evaluate
+from kinrank import datasets, evaluate
+from kinrank.evaluate.cells import measure
+from kinrank.evaluate.spec import parse_method
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 GOLDEN, DATA = SHARED / "golden", SHARED / "data"
@@ -58,6 +60,21 @@ def test_first_ranking(name) -> None:
     ranking = np.argsort(-(queries @ gallery.T), axis=1, kind="stable")
     expected = json.loads((GOLDEN / f"{name}.json").read_text())["none"]["metrics"]
     np.testing.assert_allclose(evaluator(name)(ranking), expected, atol=0.01)
+
+
+METHODS = {
+    "cas_js_default": "cas",
+    "cas_js_rgem": "cas(k1=60,k2=6)",
+    "cas_geodesic_default": "cas(geodesic=True)",
+    "cas_geodesic_rgem": "cas(k1=60,k2=6,geodesic=True)",
+}
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_a_method_through_the_whole_chain(key) -> None:
+    cell = measure(parse_method(METHODS[key]), datasets.load("digits"))
+    expected = json.loads((GOLDEN / "digits.json").read_text())[key]["metrics"]
+    np.testing.assert_allclose([100 * cell.summary[m] for m in cell.headlines], expected, atol=0.01)
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.npz")))

@@ -1,19 +1,21 @@
 """The report: what is in it, and how it looks in a browser."""
 
 import re
+from base64 import b64decode
 from dataclasses import replace
 from html.parser import HTMLParser
+from io import BytesIO
 
 import numpy as np
 import pytest
 
-from kinrank import InvalidInputError, datasets
+from kinrank import InvalidInputError, OptionalDependencyError, datasets
 from kinrank.demo.png import encode_grey
 from kinrank.evaluate.bootstrap import Interval
-from kinrank.evaluate.report import plots, report
-from kinrank.evaluate.report.gather import gather, histogram
-from kinrank.evaluate.report.page import plot_style
-from kinrank.evaluate.report.svg import nice_ticks
+from kinrank.evaluate.reporting import pictures, plots, report
+from kinrank.evaluate.reporting.gather import gather, histogram
+from kinrank.evaluate.reporting.page import plot_style
+from kinrank.evaluate.reporting.svg import nice_ticks
 from kinrank.evaluate.spec import parse_method
 from kinrank.types import Ranking
 
@@ -147,6 +149,35 @@ def test_in_chromium(browser, page_file, tmp_path, scheme, size) -> None:
     page.close()
     assert said == []
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+
+
+def test_thumbnails_have_the_box_of_the_query(picture_set) -> None:
+    image = pytest.importorskip("PIL.Image")
+    uri = pictures.picture(picture_set, "query", 0)
+    content = BytesIO(b64decode(uri.partition(",")[2]))
+    with image.open(content) as small:
+        assert small.height == pictures.HEIGHT
+        pixels = np.asarray(small.convert("RGB"), int)
+    orange = (pixels[..., 0] > 200) & (abs(pixels[..., 1] - 140) < 60) & (pixels[..., 2] < 90)
+    assert orange.sum() > 50
+
+
+def test_without_pillow_small_files_are_taken_as_they_are(picture_set, monkeypatch) -> None:
+    def absent(package, *, extra, purpose):
+        raise OptionalDependencyError(package, extra, purpose)
+
+    monkeypatch.setattr(pictures, "require", absent)
+    uri = pictures.picture(picture_set, "gallery", 3)
+    assert b64decode(uri.partition(",")[2]) == (picture_set.images / "g3.png").read_bytes()
+    monkeypatch.setattr(pictures, "MAX_RAW_BYTES", 10)
+    assert pictures.picture(picture_set, "gallery", 3) is None
+
+
+def test_files_that_are_no_images_are_left_out(picture_set, tmp_path) -> None:
+    (tmp_path / "g0.png").write_bytes(b"no image")
+    broken = replace(picture_set, images=tmp_path)
+    assert pictures.picture(broken, "gallery", 0) is None
+    assert pictures.picture(broken, "gallery", 1) is None
 
 
 def test_without_images_and_studies(toy_set) -> None:

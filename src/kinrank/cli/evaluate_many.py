@@ -56,11 +56,11 @@ def compare_command(
     in bold, and differences with paired bootstrap intervals. A finished cell is kept in --work and
     is not computed again. Exit code 1 if a cell failed.
     """
-    from kinrank.evaluate.compare import compare
+    from kinrank.evaluate.comparison import compare
     from kinrank.evaluate.layout import comparison_table, difference_table
     from kinrank.evaluate.render import render
-    from kinrank.evaluate.report.build import best_method
-    from kinrank.evaluate.report.page import render_page
+    from kinrank.evaluate.reporting.build import best_method
+    from kinrank.evaluate.reporting.page import render_page
 
     for file in out:
         if file.suffix[1:] not in FORMS:
@@ -155,7 +155,7 @@ def report_command(
     Tables, gains with intervals, each query before and after, distances of matches and
     non-matches, parameter curves, and retrieval examples when images are at hand.
     """
-    from kinrank.evaluate.report import report as make_report
+    from kinrank.evaluate.reporting import report as make_report
 
     sets = load_sets(data)
     with running() as told:
@@ -190,8 +190,8 @@ def _grids(values: tuple[str, ...]) -> dict[str, list[float]]:
 
 def _write_ablation(folder: Path, found: Ablation) -> None:
     from kinrank.evaluate.render import render
-    from kinrank.evaluate.report.page import plot_style
-    from kinrank.evaluate.report.studies import study_bars, study_curves
+    from kinrank.evaluate.reporting.page import plot_style
+    from kinrank.evaluate.reporting.studies import study_bars, study_curves
 
     folder.mkdir(parents=True, exist_ok=True)
     style = plot_style()

@@ -15,7 +15,7 @@ from kinrank.cli.report import format_seconds, shown_warnings, watched
 if TYPE_CHECKING:
     from kinrank.datasets import Dataset
     from kinrank.evaluate.cells import Failed, Measured
-    from kinrank.evaluate.compare import OnCell
+    from kinrank.evaluate.comparison import OnCell
     from kinrank.evaluate.spec import MethodSpec
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -1,7 +1,15 @@
-"""Measuring rankings the way the field does."""
+"""Measuring rankings the way the field does.
+
+result = kinrank.evaluate.reid(ranking, query_ids, gallery_ids, query_cams, gallery_cams)
+table = kinrank.evaluate.compare("all", [kinrank.datasets.load("digits")])
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kinrank.evaluate.bootstrap import Interval, confidence_intervals, paired_difference
 from kinrank.evaluate.draws import single_shot
 from kinrank.evaluate.protocols import reid, retrieval, revisited
 from kinrank.evaluate.results import (
@@ -12,14 +20,44 @@ from kinrank.evaluate.results import (
     RevisitedEvaluation,
 )
 
+if TYPE_CHECKING:
+    from kinrank.evaluate.ablation import ablate
+    from kinrank.evaluate.comparison import compare
+    from kinrank.evaluate.pool import Pooled
+    from kinrank.evaluate.reporting import report
+    from kinrank.evaluate.search import Plain
+
 __all__ = [
     "Evaluation",
+    "Interval",
     "LevelEvaluation",
+    "Plain",
+    "Pooled",
     "ReidEvaluation",
     "RetrievalEvaluation",
     "RevisitedEvaluation",
+    "ablate",
+    "compare",
+    "confidence_intervals",
+    "paired_difference",
     "reid",
+    "report",
     "retrieval",
     "revisited",
     "single_shot",
 ]
+
+# Data sets know their protocols, so what needs data sets is loaded after them.
+_LAZY = {
+    "Plain": "kinrank.evaluate.search",
+    "Pooled": "kinrank.evaluate.pool",
+    "ablate": "kinrank.evaluate.ablation",
+    "compare": "kinrank.evaluate.comparison",
+    "report": "kinrank.evaluate.reporting.build",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'kinrank.evaluate' has no attribute {name!r}")

@@ -11,7 +11,7 @@ from typing import Any
 from kinrank.datasets.base import Dataset
 from kinrank.errors import InvalidInputError
 from kinrank.evaluate.cells import Failed, Measured
-from kinrank.evaluate.compare import CellRunner, OnCell
+from kinrank.evaluate.comparison import CellRunner, OnCell
 from kinrank.evaluate.layout import LEVELS
 from kinrank.evaluate.spec import MethodSpec, parse_method
 from kinrank.evaluate.studies import Study, complexity, make_studies

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kinrank.evaluate.cells import Measured
-from kinrank.evaluate.compare import Comparison
+from kinrank.evaluate.comparison import Comparison
 from kinrank.evaluate.tables import Column, Row, Table, Value
 
 LEVELS = {"mAP E": "Easy", "mAP M": "Medium", "mAP H": "Hard"}

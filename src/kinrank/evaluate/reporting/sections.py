@@ -8,12 +8,12 @@ from html import escape
 import numpy as np
 
 from kinrank.evaluate.bootstrap import paired_difference
-from kinrank.evaluate.compare import Comparison
+from kinrank.evaluate.comparison import Comparison
 from kinrank.evaluate.layout import LEVELS, comparison_table, difference_table
 from kinrank.evaluate.render import to_html
-from kinrank.evaluate.report import pictures, plots
-from kinrank.evaluate.report.gather import Example, SetReport
-from kinrank.evaluate.report.svg import Figure
+from kinrank.evaluate.reporting import pictures, plots
+from kinrank.evaluate.reporting.gather import Example, SetReport
+from kinrank.evaluate.reporting.svg import Figure
 
 LISTED = 8
 WORDS = {

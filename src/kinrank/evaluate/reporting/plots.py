@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kinrank.evaluate.bootstrap import Interval
 from kinrank.evaluate.metrics import Values
-from kinrank.evaluate.report import svg
+from kinrank.evaluate.reporting import svg
 
 # Shapes besides colours, so that curves can be told apart without them.
 SHAPES = (

@@ -8,9 +8,9 @@ from pathlib import Path
 from kinrank.datasets.base import Dataset
 from kinrank.errors import InvalidInputError
 from kinrank.evaluate.ablation import ablate
-from kinrank.evaluate.compare import Comparison, OnCell, compare
-from kinrank.evaluate.report.gather import gather
-from kinrank.evaluate.report.page import render_page
+from kinrank.evaluate.comparison import Comparison, OnCell, compare
+from kinrank.evaluate.reporting.gather import gather
+from kinrank.evaluate.reporting.page import render_page
 from kinrank.evaluate.spec import MethodSpec, parse_methods
 from kinrank.io import write_text_atomic
 

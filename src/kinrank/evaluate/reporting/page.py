@@ -9,10 +9,10 @@ from importlib.resources import files
 import kinrank
 from kinrank.datasets.base import Dataset
 from kinrank.evaluate.ablation import Ablation
-from kinrank.evaluate.compare import Comparison
-from kinrank.evaluate.report import sections
-from kinrank.evaluate.report.gather import SetReport
-from kinrank.evaluate.report.studies import ablation_section
+from kinrank.evaluate.comparison import Comparison
+from kinrank.evaluate.reporting import sections
+from kinrank.evaluate.reporting.gather import SetReport
+from kinrank.evaluate.reporting.studies import ablation_section
 
 NAMES = {
     "comparison": "Comparison",
@@ -95,4 +95,4 @@ def plot_style() -> str:
 
 
 def _resource(name: str) -> str:
-    return files("kinrank.evaluate.report").joinpath(name).read_text(encoding="utf-8")
+    return files("kinrank.evaluate.reporting").joinpath(name).read_text(encoding="utf-8")

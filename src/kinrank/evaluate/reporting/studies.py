@@ -5,9 +5,9 @@ from __future__ import annotations
 from kinrank.evaluate.ablation import Ablation, StudyResult
 from kinrank.evaluate.layout import LEVELS
 from kinrank.evaluate.render import to_html
-from kinrank.evaluate.report import plots
-from kinrank.evaluate.report.sections import folded, grid, section
-from kinrank.evaluate.report.svg import Figure
+from kinrank.evaluate.reporting import plots
+from kinrank.evaluate.reporting.sections import folded, grid, section
+from kinrank.evaluate.reporting.svg import Figure
 
 
 def ablation_section(ablation: Ablation | None) -> str:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kinrank.evaluate.report.build import report
+from kinrank.evaluate.reporting.build import report
 
 __all__ = ["report"]
