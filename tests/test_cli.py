@@ -14,7 +14,7 @@ from fakes import Fake
 from kinrank.cli.app import app
 from kinrank.cli.report import format_seconds
 
-COMMANDS = {"rerank", "methods", "demo"}
+COMMANDS = {"ablate", "compare", "demo", "eval", "methods", "report", "rerank"}
 
 
 # The app
