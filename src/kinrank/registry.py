@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 _METHODS = {
     "cas": "kinrank.methods.cas:CAS",
+    "ecn": "kinrank.methods.context.ecn:ECN",
+    "kreciprocal": "kinrank.methods.context.kreciprocal:KReciprocal",
+    "sca": "kinrank.methods.context.sca:SCA",
+    "stml": "kinrank.methods.context.stml:STML",
 }
 
 

@@ -6,7 +6,7 @@ import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +78,13 @@ class Ranking:
                 f"{os.fspath(path)} must be a ranking saved by kinrank "
                 f"(npz with `indices` and `distances`), got: {error}"
             ) from error
+
+
+class Searcher(Protocol):
+    """Anything that answers queries: an exact search, a store, or a fitted method."""
+
+    def search(self, queries: Any, k: int | None = None) -> Ranking:
+        """The first ``k`` rows for each query; None is all of them."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,24 @@
+"""The first k of sparse candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinrank.kernels.jit import kernel
+from kinrank.kernels.topk import heap_offer, sort_heap
+
+
+@kernel
+def first_candidates(low, high, ptr, ids, values, first, below, out_ids, out, counts):
+    """The smallest values < ``below`` of each row's candidates >= ``first``, by (value, id)."""
+    k = out_ids.shape[1]
+    best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
+    for row in range(low, high):
+        size = 0
+        for e in range(ptr[row], ptr[row + 1]):
+            if ids[e] >= first and values[e] < below:
+                size = heap_offer(best, keys, size, k, values[e], np.int32(ids[e] - first))
+        sort_heap(best, keys, size)
+        counts[row] = size
+        for t in range(size):
+            out_ids[row, t], out[row, t] = keys[t], best[t]

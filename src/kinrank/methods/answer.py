@@ -1,0 +1,93 @@
+"""From scores to a ranking: scored rows first, all others behind, ordered by distance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinrank.kernels.answer import first_candidates
+from kinrank.neighbors.search import ascending, few
+from kinrank.parallel import Runner
+from kinrank.stages.distance import Distances
+from kinrank.stages.diverge import Divergence
+from kinrank.types import Floats, Ints, Longs, Ranking, SparseRows
+
+Dense = Callable[[Ints], Floats]
+ALONE = Runner(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The rows of each query that have a score, nearest first, not yet filled up to k.
+
+    indices, values : (n_queries, k); counts : (n_queries,) how many of them are known
+    """
+
+    indices: Ints
+    values: Floats
+    counts: Longs
+
+    @classmethod
+    def empty(cls, n_queries: int, k: int) -> Scored:
+        """Nothing known yet."""
+        return cls(
+            np.full((n_queries, k), -1, np.int32),
+            np.full((n_queries, k), np.inf, np.float32),
+            np.zeros(n_queries, np.int64),
+        )
+
+    def filled(self, dense: Dense, n_gallery: int, run: Runner, rest: float | None) -> Ranking:
+        """With the rows that have no score behind, nearest first, at the value ``rest``.
+
+        dense : the original distances of a few queries to the whole gallery
+        rest : None counts on from the last value, one by one
+        """
+        k = self.indices.shape[1]
+        short = np.flatnonzero(self.counts < k).astype(np.int32)
+
+        def fill(low: int, high: int) -> None:
+            for row, distances in zip(short[low:high], dense(short[low:high]), strict=True):
+                known = self.counts[row]
+                distances[self.indices[row, :known]] = -np.inf
+                self.indices[row, known:] = ascending(distances)[known:k]
+                self.values[row, known:] = np.arange(known, k) if rest is None else rest
+
+        few(run, max(len(short), 1), n_gallery).map("ranking", fill, len(short))
+        return Ranking(self.indices, self.values)
+
+
+def first_of(near: SparseRows, first: int, k: int, below: float, run: Runner) -> Scored:
+    """The first ``k`` of each row's candidates from ``first`` on that have values < ``below``."""
+    scored = Scored.empty(len(near), k)
+    args = (near.indptr, near.indices, near.values, first, np.float32(below))
+    out = (scored.indices, scored.values, scored.counts)
+    run.map("ranking", lambda a, b: first_candidates(a, b, *args, *out), len(near))
+    return scored
+
+
+def rank_by_divergence(
+    divergence: Divergence, distances: Distances, n_queries: int, k: int, run: Runner
+) -> Ranking:
+    """The rows that share something with the query, then all others by their distance."""
+    lists = distances.neighbors.indices[:, :0]  # rows that share nothing are not asked for
+    near = divergence.near(n_queries, lists, run)
+    scored = first_of(near, n_queries, k, 1.0, run)
+    n_gallery = len(distances.neighbors) - n_queries
+    return scored.filled(lambda q: distances.dense(q, n_queries, ALONE), n_gallery, run, 1.0)
+
+
+def rank_dense(
+    n_queries: int, n_gallery: int, k: int, run: Runner, rows: Callable[[int, int], Floats]
+) -> Ranking:
+    """The first ``k`` of distances that ``rows(low, high)`` computes, (high - low, n_gallery)."""
+    found = Ranking(np.empty((n_queries, k), np.int32), np.empty((n_queries, k), np.float32))
+
+    def some(low: int, high: int) -> None:
+        for row, values in enumerate(rows(low, high), start=low):
+            order = ascending(values)[:k]
+            found.indices[row], found.distances[row] = order, values[order]
+
+    few(run, n_queries, n_gallery).map("ranking", some, n_queries)
+    return found

@@ -1,0 +1,223 @@
+"""What methods that take vectors share: parameters, checks, and the two ways to answer.
+
+A joint (transductive) method ranks all queries and the gallery together. An inductive one prepares
+the gallery once, ``fit``, and then answers any query, ``search``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from kinrank.errors import InvalidInputError
+from kinrank.methods.base import Method
+from kinrank.neighbors.exact import exact_neighbors_and_more
+from kinrank.parallel import Runner
+from kinrank.stages.distance import VectorDistances
+from kinrank.types import Floats, Neighbors, Ranking
+from kinrank.validation import (
+    as_vectors,
+    check_bool,
+    check_choice,
+    check_float,
+    check_int,
+    reduce_k,
+)
+
+M = TypeVar("M", bound=Method)
+
+METRICS = ("euclidean", "cosine")
+# Rows beside k that a list of a query holds, so that the first k can be told from it alone.
+SPARE_ROWS = 64
+
+
+def option(default: Any, text: str, **metadata: Any) -> Any:
+    """A field with the help that the command line shows."""
+    return field(default=default, metadata={"help": text, **metadata})
+
+
+def check_fields(
+    method: Method,
+    *,
+    sizes: tuple[str, ...] = (),
+    floats: Mapping[str, tuple[float, float]] | None = None,
+    positive: Mapping[str, tuple[float, float]] | None = None,
+    choices: Mapping[str, tuple[Any, ...]] | None = None,
+    flags: tuple[str, ...] = (),
+) -> None:
+    """Check the fields of a method: integers from 1, floats in [low, high] or (low, high]."""
+    for name in sizes:
+        check_int(name, getattr(method, name), 1)
+    for name, (low, high) in (floats or {}).items():
+        check_float(name, getattr(method, name), low, high)
+    for name, (low, high) in (positive or {}).items():
+        check_float(name, getattr(method, name), low, high, low_open=True)
+    for name, known in (choices or {}).items():
+        check_choice(name, getattr(method, name), known)
+    for name in flags:
+        check_bool(name, getattr(method, name))
+
+
+def fitted_to(method: M, limits: Mapping[str, int], what: str) -> M:
+    """The same method with no size above its limit; a warning for each that was."""
+    sizes = {
+        name: reduce_k(name, getattr(method, name), max(limit, 1), what)
+        for name, limit in limits.items()
+        if getattr(method, name) is not None
+    }
+    return replace(method, **sizes)
+
+
+def results(k: int | None, n_gallery: int) -> int:
+    """How many results a user gets who asks for ``k``."""
+    if k is None:
+        return n_gallery
+    return reduce_k("k", check_int("k", k, 1), n_gallery, "gallery rows")
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Queries and gallery, one above the other."""
+
+    vectors: Floats
+    n_queries: int
+
+    @property
+    def queries(self) -> Floats:
+        """The first rows."""
+        return self.vectors[: self.n_queries]
+
+    @property
+    def gallery(self) -> Floats:
+        """The rows behind the queries."""
+        return self.vectors[self.n_queries :]
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def distances(self, length: int, k: int, run: Runner) -> VectorDistances:
+        """Lists of ``length`` for every row, and for queries long enough to take k results from."""
+        n = len(self)
+        longer = min(n, max(length, self.n_queries and k + SPARE_ROWS))
+        if 4 * longer > n:
+            longer = length  # the whole row will be ranked anyway
+        lists, more = exact_neighbors_and_more(self.vectors, length, self.n_queries, longer, run)
+        return VectorDistances(lists, more, self.vectors)
+
+    def neighbors(self, length: int, run: Runner) -> Neighbors:
+        """The nearest rows of every row, itself first."""
+        return exact_neighbors_and_more(self.vectors, length, 0, length, run)[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointMethod(Method):
+    """A method in which queries and gallery rows influence each other."""
+
+    def rerank(
+        self,
+        queries: Any,
+        gallery: Any,
+        k: int | None = None,
+        *,
+        threads: int | None = None,
+        block_size: int | None = None,
+    ) -> Ranking:
+        run = Runner.of(threads, block_size)
+        cosine = getattr(self, "metric", "cosine") == "cosine"
+        vectors = as_vectors(("queries", queries), ("gallery", gallery), cosine=cosine)
+        rows = Rows(vectors, len(queries))
+        k = results(k, len(rows.gallery))
+        return fitted_to(self, self._limits(len(rows)), "rows")._rank(rows, k, run)
+
+    def _limits(self, n: int) -> dict[str, int]:
+        """The largest value that each size can take with ``n`` rows."""
+        raise NotImplementedError
+
+    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+        """The method itself."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class InductiveMethod(Method):
+    """A method that prepares the gallery once and answers each query on its own."""
+
+    def fit(
+        self, gallery: Any, *, threads: int | None = None, block_size: int | None = None
+    ) -> FittedMethod:
+        """Prepare the gallery; the result has ``search(queries, k)``."""
+        run = Runner.of(threads, block_size)
+        return self._fit(as_vectors(("gallery", gallery), cosine=True), run)
+
+    def rerank(
+        self,
+        queries: Any,
+        gallery: Any,
+        k: int | None = None,
+        *,
+        threads: int | None = None,
+        block_size: int | None = None,
+    ) -> Ranking:
+        run = Runner.of(threads, block_size)
+        vectors = as_vectors(("queries", queries), ("gallery", gallery), cosine=True)
+        rows = Rows(vectors, len(queries))
+        k = results(k, len(rows.gallery))
+        return self._fit(rows.gallery, run).answer(rows.queries, k, run)
+
+    def _fit(self, gallery: Floats, run: Runner) -> FittedMethod:
+        method = fitted_to(self, self._limits(len(gallery)), "gallery rows")
+        return FittedMethod(method, gallery, method._prepare(gallery, run))
+
+    def _limits(self, n: int) -> dict[str, int]:
+        """The largest value that each size can take with ``n`` gallery rows."""
+        raise NotImplementedError
+
+    def _prepare(self, gallery: Floats, run: Runner) -> Any:
+        """All that can be computed before a query is known."""
+        raise NotImplementedError
+
+    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+        """The first ``k`` gallery rows of each query."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMethod:
+    """A method with a gallery it is ready to search; see ``kinrank.types.Searcher``."""
+
+    method: InductiveMethod
+    gallery: Floats
+    state: Any
+
+    def __len__(self) -> int:
+        return len(self.gallery)
+
+    def search(
+        self,
+        queries: Any,
+        k: int | None = None,
+        *,
+        threads: int | None = None,
+        block_size: int | None = None,
+    ) -> Ranking:
+        """Rank the gallery for each query on its own.
+
+        Parameters
+        ----------
+        queries : (n_queries, d) array of any real dtype, or a torch tensor
+        k : how many results per query; None ranks the whole gallery
+        threads, block_size : how the work is divided; never changes the result
+        """
+        run = Runner.of(threads, block_size)
+        vectors = as_vectors(("queries", queries), cosine=True)
+        if vectors.shape[1] != self.gallery.shape[1]:
+            raise InvalidInputError(
+                f"`queries` must have as many columns as the gallery ({self.gallery.shape[1]}), "
+                f"got {vectors.shape[1]}."
+            )
+        return self.answer(vectors, results(k, len(self)), run)
+
+    def answer(self, queries: Floats, k: int, run: Runner) -> Ranking:
+        """As ``search``, of unit vectors that were checked before."""
+        return self.method._search(self.state, self.gallery, queries, k, run)

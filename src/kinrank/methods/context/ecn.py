@@ -1,0 +1,71 @@
+"""Expanded cross neighbourhood distance.
+
+M. Saquib Sarfraz, Arne Schumann, Andreas Eberle, Rainer Stiefelhagen: A Pose-Sensitive Embedding
+for Person Re-Identification with Expanded Cross Neighborhood Re-Ranking, CVPR 2018.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinrank.methods.answer import first_of
+from kinrank.methods.common import JointMethod, Rows, check_fields, option
+from kinrank.methods.context.cross import cross_scores, summed_rows
+from kinrank.neighbors.search import dense_search
+from kinrank.parallel import Runner
+from kinrank.types import Ints, Ranking, SparseRows
+
+
+@dataclass(frozen=True, kw_only=True)
+class ECN(JointMethod):
+    """How alike the rank lists of the query's wider neighbourhood and of the gallery row's are.
+
+    r(i, j) = sum over x of max(0, k1 - pos_i(x)) max(0, k1 - pos_j(x))
+    E(i) = the t nearest of i and the q nearest of each of them
+    d* = - mean of r(e, g), e in E(q), and of r(e, q), e in E(g)
+
+    Distances are <= 0; rows without any common neighbour have 0 and follow in the order of their
+    distance. Vectors are normalised first. Time O(n^2 d) for the exact search and O(n k1 t q) for
+    the rest, memory O(n k1 t q).
+
+    Parameters
+    ----------
+    k1 : length of the rank lists that are compared, the row itself counted
+    t, q : nearest rows, and nearest of each of these
+    """
+
+    k1: int = option(25, "length of the rank lists, the row itself counted")
+    t: int = option(3, "nearest rows that join the neighbourhood")
+    q: int = option(8, "nearest of each of these that join too")
+
+    def __post_init__(self) -> None:
+        check_fields(self, sizes=("k1", "t", "q"))
+
+    def _limits(self, n: int) -> dict[str, int]:
+        return {"k1": n, "t": n - 1, "q": n - 1}
+
+    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+        n = len(rows)
+        lists = rows.neighbors(max(self.k1, self.t + 1, self.q + 1), run).indices
+        positions = rank_weights(lists, self.k1)
+        near = lists[:, 1 : self.t + 1]
+        expanded = np.concatenate([near, lists[near, 1 : self.q + 1].reshape(n, -1)], axis=1)
+        ones = np.ones(n, np.float32)
+        u = summed_rows(expanded, ones, positions, run)
+        scores = cross_scores(u, positions, rows.n_queries, run)
+        mean = np.float32(-1 / (2 * expanded.shape[1]))
+        scored = first_of(scores.with_data(mean * scores.values), rows.n_queries, k, 0.0, run)
+        return scored.filled(
+            lambda q: dense_search(rows.queries[q], rows.gallery), len(rows.gallery), run, 0.0
+        )
+
+
+def rank_weights(lists: Ints, k: int) -> SparseRows:
+    """Row i has k - position at each of its first ``k``."""
+    n = len(lists)
+    order = np.argsort(lists[:, :k], axis=1)
+    ids = np.take_along_axis(lists[:, :k], order, axis=1)
+    ptr = np.arange(0, n * k + 1, k, dtype=np.int64)
+    return SparseRows(ptr, ids.ravel(), (k - order).astype(np.float32).ravel(), n)

@@ -1,0 +1,140 @@
+"""k-reciprocal features: what the dialects of the method, its graph and its drop-ins share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinrank.graph import clusters
+from kinrank.kernels import half as kernels
+from kinrank.parallel import Runner
+from kinrank.stages import smooth
+from kinrank.stages.distance import Distances
+from kinrank.stages.diverge import Divergence
+from kinrank.types import Floats, Ints, Longs, Neighbors, SparseRows
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one of the copies in the wild differs from the others.
+
+    squared_twice : the base distance is d^4 over its largest, not d^2
+    cosine : vectors are normalised first
+    plain : weights exp(-d^2) without a largest, lists of k1 with the row itself, no original
+        distance in the result
+    half : features and Jaccard sums in float16
+    """
+
+    squared_twice: bool = False
+    cosine: bool = False
+    plain: bool = False
+    half: bool = False
+
+
+DIALECTS = {
+    "zhong": Dialect(),
+    "torchreid": Dialect(squared_twice=True),
+    "strong-baseline": Dialect(half=True),
+    "layumi": Dialect(squared_twice=True, cosine=True),
+    "spcl": Dialect(plain=True),
+}
+
+
+def list_length(k1: int, k2: int, dialect: Dialect) -> int:
+    """The rows of a neighbour list that the features need, the row itself counted."""
+    return max(k1 if dialect.plain else k1 + 1, k2)
+
+
+def encode(distances: Distances, k1: int, k2: int, dialect: Dialect, run: Runner) -> SparseRows:
+    """V: weights on the expanded k1-reciprocal neighbours, averaged over the k2 nearest."""
+    lists = distances.neighbors.indices
+    half = round(k1 / 2) + 1  # to even, as numpy does in the original
+    full = k1 if dialect.plain else k1 + 1
+    near = clusters.expanded(lists, full, min(half, lists.shape[1]), run)
+    rows = np.arange(len(lists), dtype=np.int32)
+    base = distances.at(rows, near.indptr, near.indices, run)
+    if dialect.plain:
+        base = base * np.repeat(distances.neighbors.farthest, near.lengths)
+    v = _stored(smooth.unit_rows(near.with_data(np.exp(-base))), dialect)
+    if k2 > 1:
+        v = _stored(smooth.smooth_by_average(v, lists, k2, run), dialect)
+    return v
+
+
+def _stored(v: SparseRows, dialect: Dialect) -> SparseRows:
+    if not dialect.half:
+        return v
+    return v.with_data(v.values.astype(np.float16).astype(np.float32))
+
+
+def jaccard(v: SparseRows, omega: float, dialect: Dialect) -> Divergence:
+    """The Jaccard distance between rows of V."""
+    if not dialect.half:
+        return Divergence.of(v, "jaccard")
+    plain = Divergence.of(_sorted(v), "jaccard")
+    return HalfJaccard(plain.rows, plain.measure, plain.norms, plain.entropies, omega)
+
+
+def _sorted(v: SparseRows) -> SparseRows:
+    """Columns ascending: float16 sums depend on their order."""
+    owner = np.repeat(np.arange(len(v)), v.lengths)
+    order = np.lexsort((v.indices, owner))
+    return SparseRows(v.indptr, v.indices[order], v.values[order], v.n_columns)
+
+
+@dataclass(frozen=True, eq=False)
+class HalfJaccard(Divergence):
+    """Jaccard with float16 sums, as copies that keep V in float16 compute it."""
+
+    omega: float = 0.0
+
+    def near(self, n_queries: int, lists: Ints, run: Runner) -> SparseRows:
+        """As Divergence.near."""
+        known = super().near(n_queries, lists, run)
+        rows = self.rows
+        out = np.empty(known.nnz, np.float32)
+        args = (rows.indptr, rows.indices, rows.values, known.indptr, known.indices, out)
+        run.map("divergence", lambda a, b: kernels.half_jaccard(a, b, *args), n_queries)
+        return known.with_data(self._weighted(out))
+
+    def background(self, row: int, first: int) -> Floats | float:  # noqa: ARG002
+        """As Divergence.background."""
+        return float(self._weighted(np.ones(1, np.float32))[0])
+
+    def _weighted(self, distance: Floats) -> Floats:
+        """What times 1 - omega gives the float16 product of the original."""
+        share = 1 - self.omega
+        if share == 0:
+            return distance
+        product = distance.astype(np.float16) * np.float16(share)
+        return (product.astype(np.float32) / np.float32(share)).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredDistances:
+    """Other distances, each squared once more (and so d^4 over its largest)."""
+
+    base: Distances
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """See Distances."""
+        return _squared(self.base.neighbors)
+
+    @property
+    def query_lists(self) -> Neighbors:
+        """See Distances."""
+        return _squared(self.base.query_lists)
+
+    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
+        """See Distances."""
+        return self.base.at(rows, indptr, ids, run) ** 2
+
+    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
+        """See Distances."""
+        return self.base.dense(rows, first, run) ** 2
+
+
+def _squared(lists: Neighbors) -> Neighbors:
+    return Neighbors(lists.indices, lists.distances**2, lists.farthest**2)

@@ -1,0 +1,85 @@
+"""k-reciprocal encoding.
+
+Zhun Zhong, Liang Zheng, Donglin Cao, Shaozi Li: Re-ranking Person Re-identification with
+k-reciprocal Encoding, CVPR 2017.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kinrank.methods.answer import rank_by_divergence
+from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
+from kinrank.methods.context.encoding import (
+    DIALECTS,
+    SquaredDistances,
+    encode,
+    jaccard,
+    list_length,
+)
+from kinrank.parallel import Runner
+from kinrank.stages.distance import Distances
+from kinrank.stages.rank import Ranker
+from kinrank.types import Ranking
+
+
+@dataclass(frozen=True, kw_only=True)
+class KReciprocal(JointMethod):
+    """Jaccard distance of weighted reciprocal neighbours, mixed with the original distance.
+
+    R*(i) = R(i, k1) joined with each R(c, k1 / 2) that lies mostly inside it
+    V_i = exp(-d(i, .)) on R*(i), L1 norm 1, then averaged over the k2 nearest of i
+    d* = (1 - lambda) Jaccard(V_q, V_g) + lambda d
+
+    Distances lie in [0, 1]. Time O(n^2 d) for the exact search and O(n k1 k2) for the rest, memory
+    O(n k1 k2).
+
+    Parameters
+    ----------
+    metric : "euclidean", or "cosine", which divides every vector by its norm first
+    k1, k2 : size of the reciprocal neighbourhood; rows averaged, the row itself counted
+    lambda_value : share of the original distance in the result
+    dialect : whose copy to reproduce; the same method gives other numbers in each
+        "zhong" (the original: d^2 over its largest), "torchreid" (d^4; also PyRetri, OpenUnReID on
+        a CPU and the CAS authors), "strong-baseline" (float16 features; also TransReID, SOLIDER),
+        "layumi" (d^4 of unit vectors) or "spcl" (weights exp(-d^2), lists of k1 with the row
+        itself, lambda_value left out; also Cluster Contrast and OpenUnReID on a GPU)
+    """
+
+    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
+    k1: int = option(20, "size of the reciprocal neighbourhood")
+    k2: int = option(6, "rows averaged, the row itself counted")
+    lambda_value: float = option(0.3, "share of the original distance in the result")
+    dialect: Literal["zhong", "torchreid", "strong-baseline", "layumi", "spcl"] = option(
+        "zhong", "whose copy of the method to reproduce"
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            sizes=("k1", "k2"),
+            floats={"lambda_value": (0, 1)},
+            choices={"metric": METRICS, "dialect": tuple(DIALECTS)},
+        )
+        if DIALECTS[self.dialect].cosine:
+            object.__setattr__(self, "metric", "cosine")
+
+    def _limits(self, n: int) -> dict[str, int]:
+        return {"k1": n if DIALECTS[self.dialect].plain else n - 1, "k2": n}
+
+    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+        length = list_length(self.k1, self.k2, DIALECTS[self.dialect])
+        return self.rank(rows.distances(length, k, run), rows.n_queries, k, run)
+
+    def rank(self, distances: Distances, n_queries: int, k: int, run: Runner) -> Ranking:
+        """Rank rows from ``n_queries`` on for each row before, by any kind of distance."""
+        dialect = DIALECTS[self.dialect]
+        if dialect.squared_twice:
+            distances = SquaredDistances(distances)
+        v = encode(distances, self.k1, self.k2, dialect, run)
+        omega = 0.0 if dialect.plain else self.lambda_value
+        divergence = jaccard(v, omega, dialect)
+        if omega == 0:
+            return rank_by_divergence(divergence, distances, n_queries, k, run)
+        return Ranker(distances, divergence, n_queries, omega, "squared", None, None, run).rank(k)

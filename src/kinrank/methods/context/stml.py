@@ -1,0 +1,68 @@
+"""Contextualised similarity of self-taught metric learning, used for re-ranking.
+
+Sungyeon Kim, Dongwon Kim, Minsu Cho, Suha Kwak: Self-Taught Metric Learning without Labels,
+CVPR 2022; for re-ranking as in Luo et al., ICML 2024.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from kinrank.graph import clusters
+from kinrank.methods.answer import rank_dense
+from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
+from kinrank.methods.context.cross import cross_scores, summed_rows
+from kinrank.parallel import Runner
+from kinrank.types import Floats, Ranking
+
+
+@dataclass(frozen=True, kw_only=True)
+class STML(JointMethod):
+    """The pairwise similarity and the overlap of reciprocal neighbours, half each.
+
+    W_P = exp(-(d^2 over the row's largest)^2 / sigma)
+    V_i = indicator of R(i, k1); W~ = V V^T / |V_i|; W^_i = the mean of W~ over the k1 / 2 nearest
+    W_C = (W^ + W^^T) / 2; score = (W_P + W_C) / 2
+
+    Distances are minus the score, in [-1, 0]. Time O(n^2 d) for the exact search, O(n k1^2) for the
+    context and O(n_queries n_gallery d) for W_P, memory O(n k1^2).
+
+    Parameters
+    ----------
+    metric : "euclidean", or "cosine", which divides every vector by its norm first
+    k1 : size of the reciprocal neighbourhood, the row itself counted
+    sigma : width of the pairwise similarity
+    """
+
+    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
+    k1: int = option(20, "size of the reciprocal neighbourhood, the row itself counted")
+    sigma: float = option(0.1, "width of the pairwise similarity")
+
+    def __post_init__(self) -> None:
+        check_fields(self, sizes=("k1",), positive={"sigma": (0, 1e6)}, choices={"metric": METRICS})
+
+    def _limits(self, n: int) -> dict[str, int]:
+        return {"k1": n}
+
+    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+        distances = rows.distances(self.k1, k, run)
+        lists, first = distances.neighbors.indices, rows.n_queries
+        v = clusters.reciprocal(lists, self.k1, run)
+        half = max(self.k1 // 2, 1)
+        shares = (1 / (half * v.lengths)).astype(np.float32)
+        u = summed_rows(lists[:, :half], shares, v, run)
+        context = cross_scores(u, v, first, run)
+
+        def some(low: int, high: int) -> Floats:
+            queries = np.arange(low, high, dtype=np.int32)
+            d2 = distances.dense(queries, first, Runner(1))
+            out: Floats = np.exp(-(d2**2) / np.float32(self.sigma)) / np.float32(-2)
+            for at, query in enumerate(queries):
+                part = slice(context.indptr[query], context.indptr[query + 1])
+                out[at, context.indices[part] - first] -= context.values[part] / np.float32(4)
+            return out
+
+        return rank_dense(first, len(rows.gallery), k, run, some)

@@ -1,0 +1,1 @@
+"""Methods that spread similarity over the graph of neighbours."""

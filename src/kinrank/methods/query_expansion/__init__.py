@@ -1,0 +1,1 @@
+"""Methods that move the query, or the gallery, towards its neighbours."""
