@@ -21,6 +21,17 @@ class Graph:
     s: SparseRows
     w: SparseRows
 
+    def floor(self, tol: float) -> Floats:
+        """How light a row may be before a walk leaves it out: 0.03 sqrt(tol) sqrt(D).
+
+        F sqrt(D) = sqrt(D), so that leaving out such rows changes column j by no more than the
+        factor times sqrt(D_j); and a walk that matters is left out only if it is that light seen
+        from both its ends, hence the root.
+        """
+        owner = np.repeat(np.arange(len(self.w)), self.w.lengths)
+        degree = np.bincount(owner, weights=self.w.values, minlength=len(self.w))
+        return (0.03 * np.sqrt(tol) * np.sqrt(degree)).astype(np.float32)
+
 
 def affinity(neighbors: Neighbors, first: int, last: int, sigma: float) -> Floats:
     """exp(-d^2 / sigma^2) to the neighbours in columns [first, last) of the lists.

@@ -1,8 +1,9 @@
 """Diffusion row by row: polynomials of S, applied to one unit vector at a time.
 
-A row needs only the ball of rows that its walks reach with a weight above ``tol``. The ball is
+Only some entries of a row are asked for. A walk from i to j that leaves the surroundings of both
+weighs next to nothing, so the row needs only the union of these surroundings, its ball. It is
 found in one sweep and its part of S is copied out under local numbers; the polynomial then runs
-over that small matrix, and at step t only over what t steps can reach.
+over that small matrix. What is left out is of the order of the floor squared.
 S must be symmetric, so that a product is a gather.
 """
 
@@ -14,39 +15,43 @@ from kinrank.kernels.jit import kernel
 
 
 @kernel
-def find_ball(row, indptr, indices, weights, decay, tol, slot, nodes, mass, reach):
-    """Number the rows within reach of ``row``: slot[node] and nodes[slot], nearest hops first.
+def find_ball(row, seeds, indptr, indices, weights, decay, floor, slot, nodes, mass, reach):
+    """Number the surroundings of ``row`` and of ``seeds``: slot[node] and nodes[slot], row first.
 
-    reach[h] : how many of them are within h hops. Returns their number and that of the hops.
+    One sweep: mass 1 starts at the row, a tenth at every seed, and spreads hop by hop; a row that it
+    reaches with no more than its floor is left out. reach[h] : how many are within h hops of the
+    row and the seeds; it has one entry for each hop that matters. Returns how many there are.
     """
     slot[row], nodes[0], mass[0] = 0, row, 1.0
-    seen, size, hop, at, level_end = 1, 1, 0, 0, 1
-    reach[0] = 1
-    # nodes[0:size] is the ball; what was touched but is too light waits behind it and is dropped.
-    while True:
+    size = 1
+    for t in range(seeds.shape[0]):
+        node = seeds[t]
+        if slot[node] < 0:
+            slot[node], nodes[size], mass[size] = size, node, 0.1
+            size += 1
+    at = hop = 0
+    reach[:] = size
+    while at < size and hop + 1 < reach.shape[0]:
+        level_end = seen = size
         while at < level_end:
             node, out = nodes[at], decay * mass[at]
             at += 1
             for e in range(indptr[node], indptr[node + 1]):
                 other = indices[e]
                 if slot[other] < 0:
-                    slot[other] = seen
-                    nodes[seen], mass[seen] = other, 0.0
+                    slot[other], nodes[seen], mass[seen] = seen, other, 0.0
                     seen += 1
                 mass[slot[other]] += out * weights[e]
-        size = level_end
         for t in range(level_end, seen):
             node = nodes[t]
-            if mass[t] > tol:
-                nodes[size], mass[size], slot[node] = node, mass[t], size
+            if mass[t] > floor[node]:
+                slot[node], nodes[size], mass[size] = size, node, mass[t]
                 size += 1
             else:
                 slot[node] = -1
         hop += 1
-        reach[hop] = size
-        if size == level_end or hop + 1 == reach.shape[0]:
-            return size, hop
-        seen = level_end = size
+        reach[hop:] = size
+    return size
 
 
 @kernel
@@ -66,7 +71,7 @@ def copy_ball(size, indptr, indices, weights, other_weights, slot, nodes, ptr, i
 
 @kernel
 def walk_rows(
-    low, high, rows, indptr, indices, weights, start, powers, binomial, decay, tol,
+    low, high, rows, indptr, indices, weights, start, powers, binomial, decay, floor,
     out_ptr, out_ids, out,
 ):  # fmt: skip
     """sum_t powers[t] S^t + sum_t binomial[t] S^t B S^(T-t) for some rows, at the places asked for.
@@ -80,33 +85,33 @@ def walk_rows(
     n, steps = indptr.shape[0] - 1, powers.shape[0]
     slot = np.full(n, -1, np.int32)
     nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
-    reach = np.empty(steps + 2, np.int64)
-    ptr, ids = np.empty(n + 1, np.int64), np.empty(indices.shape[0], np.int32)
+    reach = np.empty(steps // 2 + 1, np.int64)
+    ptr, ids = np.empty(n + 1, np.int64), np.empty(indices.shape[0], np.uint32)
     w, b = np.empty(indices.shape[0], np.float32), np.empty(indices.shape[0], np.float32)
     now, then = np.empty((n, 2), np.float64), np.empty((n, 2), np.float64)
     total = np.empty(n, np.float64)
     for at in range(low, high):
-        size, hops = find_ball(
-            rows[at], indptr, indices, weights, decay, tol, slot, nodes, mass, reach
+        seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]
+        size = find_ball(
+            rows[at], seeds, indptr, indices, weights, decay, floor, slot, nodes, mass, reach
         )
         copy_ball(size, indptr, indices, weights, start, slot, nodes, ptr, ids, w, b)
         for v in range(size):
-            now[v, 0] = now[v, 1] = total[v] = 0.0
+            now[v, 0] = now[v, 1] = then[v, 0] = then[v, 1] = total[v] = 0.0
         now[0, 0] = 1.0
         for t in range(steps):
-            for v in range(reach[min(t, hops)]):
+            for v in range(reach[0]):
                 total[v] += powers[t] * now[v, 0]
-            for v in range(reach[min(t + 1, hops)]):
+            # Farther out nothing has arrived yet, or it cannot be back in time.
+            for v in range(reach[min(t + 1, steps - 1 - t)]):
                 u, r = 0.0, 0.0
                 for e in range(ptr[v], ptr[v + 1]):
                     local = ids[e]
                     u += w[e] * now[local, 0]
                     r += w[e] * now[local, 1] + binomial[t] * b[e] * now[local, 0]
                 then[v, 0], then[v, 1] = u, r
-            for v in range(reach[min(t + 1, hops)], size):
-                then[v, 0] = then[v, 1] = 0.0
             now, then = then, now
-        for v in range(size):
+        for v in range(reach[0]):
             total[v] += now[v, 1]
         for e in range(out_ptr[at], out_ptr[at + 1]):
             local = slot[out_ids[e]]
@@ -117,20 +122,21 @@ def walk_rows(
 
 @kernel
 def polynomial_rows(
-    low, high, rows, indptr, indices, weights, coefficients, decay, tol, out_ptr, out_ids, out
+    low, high, rows, indptr, indices, weights, coefficients, decay, floor, out_ptr, out_ids, out
 ):  # fmt: skip
     """sum_t coefficients[t] T_t(S) for some rows, T_t the Chebyshev polynomials; as walk_rows."""
     n, terms = indptr.shape[0] - 1, coefficients.shape[0]
     slot = np.full(n, -1, np.int32)
     nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
-    reach = np.empty(terms + 2, np.int64)
-    ptr, ids = np.empty(n + 1, np.int64), np.empty(indices.shape[0], np.int32)
+    reach = np.empty(terms // 2 + 1, np.int64)
+    ptr, ids = np.empty(n + 1, np.int64), np.empty(indices.shape[0], np.uint32)
     w, unused = np.empty(indices.shape[0], np.float32), np.empty(indices.shape[0], np.float32)
     now, then = np.empty(n, np.float64), np.empty(n, np.float64)
     total = np.empty(n, np.float64)
     for at in range(low, high):
-        size, hops = find_ball(
-            rows[at], indptr, indices, weights, decay, tol, slot, nodes, mass, reach
+        seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]
+        size = find_ball(
+            rows[at], seeds, indptr, indices, weights, decay, floor, slot, nodes, mass, reach
         )
         copy_ball(size, indptr, indices, weights, weights, slot, nodes, ptr, ids, w, unused)
         now[:size] = 0.0
@@ -140,11 +146,12 @@ def polynomial_rows(
         total[0] = coefficients[0]
         for t in range(1, terms):
             factor = 1.0 if t == 1 else 2.0
-            for v in range(reach[min(t, hops)]):
+            for v in range(reach[min(t, terms - 1 - t)]):
                 u = 0.0
                 for e in range(ptr[v], ptr[v + 1]):
                     u += w[e] * now[ids[e]]
                 then[v] = factor * u - then[v]
+            for v in range(reach[0]):
                 total[v] += coefficients[t] * then[v]
             now, then = then, now
         for e in range(out_ptr[at], out_ptr[at + 1]):
@@ -155,18 +162,18 @@ def polynomial_rows(
 
 
 @kernel
-def ball_rows(low, high, rows, indptr, indices, weights, decay, tol, hops_limit):
+def ball_rows(low, high, rows, indptr, indices, weights, decay, floor):
     """The members of the balls of some rows; returns lengths, indices."""
     n = indptr.shape[0] - 1
     slot = np.full(n, -1, np.int32)
     nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
-    reach = np.empty(hops_limit + 2, np.int64)
+    reach = np.empty(256, np.int64)
     lengths = np.zeros(high - low, np.int64)
     parts = np.empty(64, np.int32)
     at = 0
     for index in range(low, high):
-        size, _ = find_ball(
-            rows[index], indptr, indices, weights, decay, tol, slot, nodes, mass, reach
+        size = find_ball(
+            rows[index], rows[:0], indptr, indices, weights, decay, floor, slot, nodes, mass, reach
         )
         if at + size > parts.shape[0]:
             longer = np.empty(max(2 * parts.shape[0], at + size), np.int32)
@@ -183,7 +190,7 @@ def ball_rows(low, high, rows, indptr, indices, weights, decay, tol, hops_limit)
 @kernel
 def bilinear_rows(
     low, high, rows, indptr, indices, weights, reach_weights, m_ptr, m_ids, m_values, coefficients,
-    decay, tol, out_ptr, out_ids, out,
+    decay, floor, out_ptr, out_ids, out,
 ):  # fmt: skip
     """sum_pq coefficients[p, q] T_p(S) M T_q(S) for some rows, M any symmetric matrix.
 
@@ -193,12 +200,13 @@ def bilinear_rows(
     n, terms = indptr.shape[0] - 1, coefficients.shape[0]
     slot = np.full(n, -1, np.int32)
     nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
-    reach = np.empty(2 * terms + 2, np.int64)
-    ptr, ids = np.empty(n + 1, np.int64), np.empty(indices.shape[0], np.int32)
+    reach = np.empty(terms + 1, np.int64)
+    ptr, ids = np.empty(n + 1, np.int64), np.empty(indices.shape[0], np.uint32)
     w, unused = np.empty(indices.shape[0], np.float32), np.empty(indices.shape[0], np.float32)
     for at in range(low, high):
-        size, _ = find_ball(
-            rows[at], indptr, indices, reach_weights, decay, tol, slot, nodes, mass, reach
+        seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]
+        size = find_ball(
+            rows[at], seeds, indptr, indices, reach_weights, decay, floor, slot, nodes, mass, reach
         )
         copy_ball(size, indptr, indices, weights, weights, slot, nodes, ptr, ids, w, unused)
         forward = np.zeros((terms, size), np.float64)

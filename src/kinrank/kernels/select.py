@@ -31,6 +31,57 @@ def dense_distances(low, high, rows, vectors, farthest, first, out):
 
 
 @kernel
+def first_near(
+    low, high, ptr, ids, modified, omega, root, vectors, farthest, lists, list_d, first, least,
+    out_ids, out, complete,
+):  # fmt: skip
+    """The first k of each query by (1 - omega) d' + omega d, ascending by (value, id).
+
+    ptr, ids, modified : the candidates and their d', of which lists are a part
+    lists, list_d : (n_queries, K) nearest rows and their d; root : d is the root of the square
+    least : (n_queries,) no row outside the candidates has a smaller d'
+    complete[i] : whether nothing outside the candidates can be among them.
+    A candidate that is not listed is no nearer than the last that is: most are ruled out by that
+    bound, the more the earlier the small d' were seen, and their distance is never computed.
+    """
+    k, length = out_ids.shape[1], lists.shape[1]
+    best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
+    known = np.full(vectors.shape[0], np.float32(-1))
+    near = np.float32(1) - omega
+    for row in range(low, high):
+        x, scale = vectors[row], farthest[row]
+        for t in range(length):
+            known[lists[row, t]] = list_d[row, t]
+        beyond = omega * list_d[row, length - 1]
+        size = 0
+        floor = ceiling = np.float32(-1)
+        for turn in range(4):  # first the listed, then the others by their d'
+            if turn > 0:
+                floor = np.float32(-1) if turn == 1 else ceiling
+                ceiling = (np.float32(0.8), np.float32(0.95), np.float32(np.inf))[turn - 1]
+            for e in range(ptr[row], ptr[row + 1]):
+                j, d, value = ids[e], known[ids[e]], near * modified[e]
+                if (d >= 0) != (turn == 0):
+                    continue
+                if d < 0:
+                    if modified[e] < floor or modified[e] >= ceiling:
+                        continue
+                    if size == k and value + beyond > best[0]:
+                        continue
+                    d = squared_distance(x, vectors[j])
+                    d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
+                    d = np.sqrt(d) if root else d
+                size = heap_offer(best, keys, size, k, value + omega * d, j)
+        complete[row] = size == k and best[0] < near * least[row] + beyond
+        for t in range(length):
+            known[lists[row, t]] = np.float32(-1)
+        sort_heap(best, keys, size)
+        for t in range(k):
+            out_ids[row, t] = keys[t] - first if t < size else -1
+            out[row, t] = best[t] if t < size else np.float32(np.inf)
+
+
+@kernel
 def first_of(low, high, ptr, ids, values, bounds, first, out_ids, out, complete):
     """The smallest of each row's candidates, ascending by (value, id).
 

@@ -7,7 +7,7 @@ import numpy as np
 from kinrank.kernels.jit import kernel, summing_kernel
 
 CHUNK = 32
-GROUPS = 256
+GROUPS = 512
 
 
 @summing_kernel
@@ -75,7 +75,7 @@ def heap_offer(values, ids, size, capacity, value, key):
 def first_bound(product, norms, least, rank):
     """A value that at least ``rank`` of |y|^2 - 2 xy do not exceed: the rank-th group minimum.
 
-    Groups are strided, so that their minima are taken eight at a time; with 256 groups the bound
+    Groups are strided, so that their minima are taken eight at a time; with 512 groups the bound
     lets through hardly more than it must, which spares the heap most of its work.
     """
     two = np.float32(2)
@@ -165,8 +165,8 @@ def settle_rows(
                 if j != row:
                     size = heap_offer(best, keys, size, k - 1, squared_distance(x, vectors[j]), j)
         sort_heap(best, keys, size)
-        indices[row, 0], distances[row, 0] = row, 0
+        indices[local, 0], distances[local, 0] = row, 0
         for t in range(k - 1):
-            indices[row, t + 1], distances[row, t + 1] = keys[t], best[t]
-        farthest[row] = squared_distance(x, vectors[top_ids[local]])
+            indices[local, t + 1], distances[local, t + 1] = keys[t], best[t]
+        farthest[local] = squared_distance(x, vectors[top_ids[local]])
     return redone

@@ -16,7 +16,7 @@ from kinrank.graph import clusters
 from kinrank.graph.build import Graph, build_graph
 from kinrank.methods.base import Method
 from kinrank.methods.cas_options import VARIANTS, check_options, check_regularizer, derive_sizes
-from kinrank.neighbors.exact import exact_neighbors
+from kinrank.neighbors.exact import exact_neighbors_and_more
 from kinrank.neighbors.given import given_distances
 from kinrank.parallel import Runner
 from kinrank.stages import dense, diffuse, propagate, smooth
@@ -64,7 +64,7 @@ class CAS(Method):
         from ``start``, row by row), "cg" (the paper's conjugate gradients) or "dense" (closed
         form); the last two hold n x n matrices and refuse more than 4096 rows
     steps, start : of "iterate"; start is "graph" (W), "regularizer" (E) or "zero"
-    tol : entries of F below it may be left out
+    tol : about what may be missing from an entry of F (walks lighter than that are left out)
     smoothing : "nss", "aqe" (mean over N(i, k2)) or None
     enhancement : average the rows of xi and of the nearest before propagating
     guide : T and r of NSS from the "walk" or from the "similarity" F itself
@@ -101,13 +101,15 @@ class CAS(Method):
     similarity: Literal["bidirectional", "smoothed", "original"] = _option(
         "bidirectional", "BSD, SSM or OSM of the paper's ablation"
     )
-    regularizer: Any = _option("identity", "E of BSD: identity or graph", cli=False)
+    regularizer: Any = _option(
+        "identity", "E of BSD, the regulariser", cli=("identity", "graph")
+    )
     solver: Literal["local", "iterate", "cg", "dense"] | None = _option(None, "how BSD is solved")
     steps: int | None = _option(None, "steps of the basic iteration")
     start: Literal["graph", "regularizer", "zero"] | None = _option(
         None, "where the basic iteration starts"
     )
-    tol: float = _option(1e-6, "entries of F below it may be left out")
+    tol: float = _option(1e-6, "about what may be missing from an entry of F")
     smoothing: Literal["nss", "aqe"] | None = _option("nss", "neighbour-guided smoothing")
     enhancement: bool = _option(True, "average the rows of the nearest before propagating")
     guide: Literal["walk", "similarity"] | None = _option(None, "what guides the smoothing")
@@ -162,8 +164,13 @@ class CAS(Method):
         n_queries = len(queries)
         k = _results(k, len(vectors) - n_queries)
         fitted = self._fitted(len(vectors))
-        neighbors = exact_neighbors(vectors, fitted._list_length(), run)
-        return fitted._rank(VectorDistances(neighbors, vectors), n_queries, k, run)
+        length = fitted._list_length()
+        # Long enough to hold k gallery rows beside the other queries, so that k rows are certain;
+        # where the whole gallery is ranked, lists do not matter.
+        whole = k == len(vectors) - n_queries
+        longer = length if whole else min(len(vectors), max(length, k + k // 4 + 16))
+        lists = exact_neighbors_and_more(vectors, length, n_queries, longer, run)
+        return fitted._rank(VectorDistances(*lists, vectors), n_queries, k, run)
 
     def rerank_neighbors(
         self,

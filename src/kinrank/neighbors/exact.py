@@ -35,43 +35,66 @@ def exact_neighbors(vectors: Floats, k: int, run: Runner) -> Neighbors:
     -------
     Neighbors
     """
+    return exact_neighbors_and_more(vectors, k, 0, k, run)[0]
+
+
+def exact_neighbors_and_more(
+    vectors: Floats, k: int, n_first: int, first_k: int, run: Runner
+) -> tuple[Neighbors, Neighbors]:
+    """As ``exact_neighbors``, and lists of length ``first_k`` >= k for the first ``n_first`` rows."""
     n = len(vectors)
     norms = np.einsum("ij,ij->i", vectors, vectors)
-    found = Neighbors(np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.empty_like(norms))
+    found, longer = _empty(n, k), _empty(n_first, first_k)
     tile = np.empty(min(n, TILE_ROWS) * min(n, TILE_COLUMNS), np.float32)
     with ThreadPoolExecutor(run.threads) as pool, progress.stage("neighbours", n) as advance:
         for start in range(0, n, TILE_ROWS):
-            _search_rows(vectors, norms, start, tile, found, pool, run.threads)
-            advance(min(TILE_ROWS, n - start))
-    return found
+            rows = slice(start, min(start + TILE_ROWS, n))
+            early = slice(start, max(start, min(rows.stop, n_first)))
+            length = first_k if early.stop > start else k
+            part = _search_rows(vectors, norms, rows, length, tile, pool, run.threads)
+            _copy(part, found, rows)
+            _copy(part, longer, early)
+            advance(rows.stop - start)
+    return found, longer
+
+
+def _empty(n: int, k: int) -> Neighbors:
+    return Neighbors(
+        np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.empty(n, np.float32)
+    )
+
+
+def _copy(part: Neighbors, whole: Neighbors, rows: slice) -> None:
+    count = rows.stop - rows.start
+    if count == 0:
+        return
+    whole.indices[rows] = part.indices[:count, : whole.k]
+    whole.distances[rows] = part.distances[:count, : whole.k]
+    whole.farthest[rows] = part.farthest[:count]
 
 
 def _search_rows(
-    vectors: Floats,
-    norms: Floats,
-    start: int,
-    tile: Floats,
-    found: Neighbors,
-    pool: ThreadPoolExecutor,
+    vectors: Floats, norms: Floats, rows: slice, k: int, tile: Floats, pool: ThreadPoolExecutor,
     threads: int,
-) -> None:
-    """Fill in the lists of rows [start, start + TILE_ROWS)."""
+) -> Neighbors:  # fmt: skip
+    """The lists of a few rows."""
     n, width = vectors.shape
-    rows = vectors[start : start + TILE_ROWS]
-    count, capacity = len(rows), min(n, found.k + SPARE)
+    count, capacity = rows.stop - rows.start, min(n, k + SPARE)
     heaps, ids = np.empty((count, capacity), np.float32), np.empty((count, capacity), np.int32)
-    sizes, top_ids = np.zeros(count, np.int64), np.full(count, start, np.int64)
+    sizes, top_ids = np.zeros(count, np.int64), np.full(count, rows.start, np.int64)
     tops = np.full(count, -np.inf, np.float32)
     step = -(-count // (4 * threads))
     parts = [(low, min(count, low + step)) for low in range(0, count, step)]
     for first in range(0, n, TILE_COLUMNS):
         columns = vectors[first : first + TILE_COLUMNS]
         products = tile[: count * len(columns)].reshape(count, len(columns))
-        np.dot(rows, columns.T, out=products)
+        np.dot(vectors[rows], columns.T, out=products)
         scan = (products, norms[first : first + len(columns)], first)
         state = (heaps, ids, sizes, tops, top_ids)
         list(pool.map(lambda part: topk.scan_products(*part, *scan, *state), parts))  # noqa: B023
+    found = _empty(count, k)
     slack = np.float32(SLACK * math.sqrt(width))
-    settle = (start, vectors, norms, slack, heaps, ids, sizes, top_ids)
+    settle = (rows.start, vectors, norms, slack, heaps, ids, sizes, top_ids)
     out = (found.indices, found.distances, found.farthest)
     list(pool.map(lambda part: topk.settle_rows(*part, *settle, *out), parts))
+    return found

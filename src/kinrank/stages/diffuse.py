@@ -88,7 +88,7 @@ def surroundings(
     graph: Graph, rows: Ints, alpha: float, tol: float, run: Runner
 ) -> SparseRows:
     """The members of the ball of each of ``rows``: where F is not negligible."""
-    args = (rows, *_csr(graph.s), alpha, tol, MAX_TERMS)
+    args = (rows, *_csr(graph.s), alpha, graph.floor(tol))
     return run.rows(
         "diffusion", lambda a, b: kernels.ball_rows(a, b, *args), len(rows), len(graph.s)
     )
@@ -133,7 +133,7 @@ def _polynomial(
     run: Runner, rows: Ints | None,
 ) -> SparseRows:  # fmt: skip
     out = np.empty(pattern.nnz, np.float32)
-    args = (_all_rows(pattern, rows), *_csr(graph.s), series, float(decay), tol)
+    args = (_all_rows(pattern, rows), *_csr(graph.s), series, float(decay), graph.floor(tol))
     places = (pattern.indptr, pattern.indices, out)
     run.map("diffusion", lambda a, b: kernels.polynomial_rows(a, b, *args, *places), len(pattern))
     return pattern.with_data(np.maximum(out, 0))
@@ -146,7 +146,8 @@ def _walk(
     out = np.empty(pattern.nnz, np.float32)
     # Both share a symmetric pattern, so the transposed values are in the same places.
     start = transposed(graph.w).values
-    args = (_all_rows(pattern, None), *_csr(graph.s), start, powers, binomial, alpha, tol)
+    args = (_all_rows(pattern, None), *_csr(graph.s), start, powers, binomial, alpha,
+            graph.floor(tol))
     places = (pattern.indptr, pattern.indices, out)
     run.map("diffusion", lambda a, b: kernels.walk_rows(a, b, *args, *places), len(pattern))
     return pattern.with_data(out)
@@ -161,7 +162,8 @@ def _bilinear(
     s = _spread(graph.s, middle, 0)
     largest = np.bincount(np.repeat(np.arange(len(middle)), middle.lengths), middle.values).max()
     reach = _spread(graph.s, middle, 1 / max(largest, 1e-30)).values
-    args = (_all_rows(pattern, rows), *_csr(s), reach, *_csr(middle), plane, alpha, tol)
+    args = (_all_rows(pattern, rows), *_csr(s), reach, *_csr(middle), plane, alpha,
+            graph.floor(tol))
     places = (pattern.indptr, pattern.indices, out)
     run.map("diffusion", lambda a, b: kernels.bilinear_rows(a, b, *args, *places), len(pattern))
     return pattern.with_data(np.maximum(out, 0))

@@ -18,7 +18,13 @@ from kinrank.types import Floats, Ints, Longs, Neighbors
 class Distances(Protocol):
     """Distances between the rows that are ranked."""
 
-    neighbors: Neighbors
+    @property
+    def neighbors(self) -> Neighbors:
+        """The nearest rows of every row."""
+
+    @property
+    def query_lists(self) -> Neighbors:
+        """Lists of the first rows, long enough to rank by."""
 
     def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
         """From rows[i] to ids[indptr[i]:indptr[i + 1]]; one value per id."""
@@ -32,6 +38,7 @@ class VectorDistances:
     """Computed from vectors when asked for."""
 
     neighbors: Neighbors
+    query_lists: Neighbors
     vectors: Floats
 
     def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
@@ -56,6 +63,11 @@ class MatrixDistances:
     neighbors: Neighbors
     matrix: Floats
 
+    @property
+    def query_lists(self) -> Neighbors:
+        """The lists themselves."""
+        return self.neighbors
+
     def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
         """See Distances."""
         owner = np.repeat(rows, np.diff(indptr))
@@ -71,6 +83,11 @@ class ListDistances:
     """Known only inside the lists; whatever is not listed counts as farthest."""
 
     neighbors: Neighbors
+
+    @property
+    def query_lists(self) -> Neighbors:
+        """The lists themselves."""
+        return self.neighbors
 
     def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
         """See Distances."""

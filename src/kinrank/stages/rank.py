@@ -8,6 +8,7 @@ Equal d* are ordered by d where omega leaves it out, then by index.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +49,8 @@ class Ranker:
         n_gallery = len(self.distances.neighbors) - self.n_queries
         near = None
         if self.graph is None:
-            near = self.divergence.near(self.n_queries, self.distances.neighbors.indices, self.run)
+            lists = self.distances.query_lists.indices
+            near = self.divergence.near(self.n_queries, lists, self.run)
         if k < n_gallery and self.fusion != "diffusion":
             complete = self._first_by_path(found) if near is None else self._first(near, found)
             missing = missing[~complete]
@@ -57,36 +59,46 @@ class Ranker:
 
     def _first(self, near: SparseRows, found: Ranking) -> npt.NDArray[np.bool_]:
         """The first k among the candidates; returns for which queries that is the answer."""
-        known = self.distances.neighbors
-        queries = np.arange(self.n_queries, dtype=np.int32)
-        base = self._root(self.distances.at(queries, near.indptr, near.indices, self.run))
-        values = self._fuse(near.values, base)
-        beyond = known.distances[: self.n_queries, -1] / np.maximum(
-            known.farthest[: self.n_queries], np.finfo(np.float32).tiny
-        )
-        least = np.array([np.min(self.divergence.background(q, self.n_queries)) for q in queries])
-        bounds = self._fuse(least.astype(np.float32), self._root(np.minimum(beyond, 1)))
+        least = np.array(
+            [np.min(self.divergence.background(q, self.n_queries)) for q in range(self.n_queries)]
+        ).astype(np.float32)
         complete = np.zeros(self.n_queries, np.bool_)
-        args = (near.indptr, near.indices, values, bounds, self.n_queries)
         out = (found.indices, found.distances, complete)
-        self.run.map(
-            "ranking", lambda a, b: select.first_of(a, b, *args, *out), self.n_queries
-        )
+        listed, omega = self._listed(), np.float32(self.omega)
+        if isinstance(self.distances, VectorDistances):
+            known = self.distances.query_lists
+            args: tuple[Any, ...] = (
+                near.indptr, near.indices, near.values, omega, self.fusion == "euclidean",
+                self.distances.vectors, known.farthest, known.indices, listed, self.n_queries, least,
+            )  # fmt: skip
+            kernel = select.first_near
+        else:
+            queries = np.arange(self.n_queries, dtype=np.int32)
+            base = self._root(self.distances.at(queries, near.indptr, near.indices, self.run))
+            bounds = self._fuse(least, listed[:, -1])
+            args = (near.indptr, near.indices, self._fuse(near.values, base), bounds, self.n_queries)
+            kernel = select.first_of
+        self.run.map("ranking", lambda a, b: kernel(a, b, *args, *out), self.n_queries)
         return complete
+
+    def _listed(self) -> Floats:
+        """d to the rows in the lists of the queries."""
+        known = self.distances.query_lists
+        scale = np.maximum(known.farthest, np.finfo(np.float32).tiny)[: self.n_queries, None]
+        return self._root(np.minimum(known.distances[: self.n_queries] / scale, 1))
 
     def _first_by_path(self, found: Ranking) -> npt.NDArray[np.bool_]:
         """As _first, along shortest paths."""
         complete = np.zeros(self.n_queries, np.bool_)
         if not isinstance(self.distances, VectorDistances):
             return complete
-        known, graph = self.distances.neighbors, self.graph
+        known, graph = self.distances.query_lists, self.graph
         assert graph is not None
-        scale = np.maximum(known.farthest, np.finfo(np.float32).tiny)[: self.n_queries, None]
-        listed = self._root(np.minimum(known.distances[: self.n_queries] / scale, 1))
         args = (
             np.arange(self.n_queries, dtype=np.int32), graph.indptr, graph.indices, graph.values,
             UNREACHABLE, np.float32(self.omega), self.fusion == "euclidean",
-            self.distances.vectors, known.farthest, known.indices, listed, self.n_queries,
+            self.distances.vectors, known.farthest, known.indices, self._listed(),
+            self.n_queries,
         )  # fmt: skip
         out = (found.indices, found.distances, complete)
         self.run.map("ranking", lambda a, b: paths.first_by_path(a, b, *args, *out), self.n_queries)
