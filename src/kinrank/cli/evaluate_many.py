@@ -191,7 +191,7 @@ def _grids(values: tuple[str, ...]) -> dict[str, list[float]]:
 def _write_ablation(folder: Path, found: Ablation) -> None:
     from kinrank.evaluate.render import render
     from kinrank.evaluate.reporting.page import plot_style
-    from kinrank.evaluate.reporting.studies import study_bars, study_curves
+    from kinrank.evaluate.reporting.studies import study_figures
 
     folder.mkdir(parents=True, exist_ok=True)
     style = plot_style()
@@ -199,11 +199,7 @@ def _write_ablation(folder: Path, found: Ablation) -> None:
         key = result.study.key
         for form in ("csv", "md", "tex"):
             write_text_atomic(folder / f"{key}.{form}", render(result.table(), form))
-        figures = []
-        if result.study.form == "curve":
-            figures = study_curves(result)
-        elif result.study.form == "bars":
-            figures = [bars] if (bars := study_bars(result)) is not None else []
+        figures = study_figures(result)
         for number, figure in enumerate(figures):
             name = key if len(figures) == 1 else f"{key}-{result.sets[number]}"
             write_text_atomic(folder / f"{name.replace('/', '_')}.svg", figure.file(style))

@@ -16,7 +16,7 @@ from kinrank.datasets.rows import StackedRows
 from kinrank.errors import InvalidInputError
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner
-from kinrank.types import Floats, Ranking
+from kinrank.types import Floats, Ints, Ranking
 from kinrank.validation import as_matrix, as_vectors, check_choice, check_int
 
 GALLERY_BLOCK = 32768
@@ -59,46 +59,63 @@ class Plain(Method):
             )
         kept = len(rows) if k is None else check_int("k", k, 1, len(rows))
         run = Runner.of(threads, block_size or QUERY_BLOCK)
-        best = _Best(vectors, kept)
+        best = _Best(vectors, kept, run)
         with progress.stage("search", len(rows)) as advance:
             for low in range(0, len(rows), GALLERY_BLOCK):
                 block = as_vectors(("gallery", rows[low : low + GALLERY_BLOCK]), cosine=cosine)
-                best.merge(block, low, run)
+                best.take(block, low)
                 advance(len(block))
-        return Ranking(best.indices, np.sqrt(best.distances))
+            indices, distances = best.settle()
+        return Ranking(indices, np.sqrt(distances))
 
 
 class _Best:
-    """The nearest so far of each query, ascending."""
+    """The nearest so far of each query; sorted only when there are many more than asked for."""
 
-    def __init__(self, queries: Floats, k: int) -> None:
-        self.queries, self.k = queries, k
+    def __init__(self, queries: Floats, k: int, run: Runner) -> None:
+        self.queries, self.k, self.run = queries, k, run
         self.norms = np.einsum("ij,ij->i", queries, queries)[:, None]
-        self.indices = np.zeros((len(queries), 0), np.int32)
-        self.distances = np.zeros((len(queries), 0), np.float32)
+        self._distances: list[Floats] = []
+        self._indices: list[Ints] = []
+        self._held = 0
 
-    def merge(self, block: Floats, first: int, run: Runner) -> None:
+    def take(self, block: Floats, first: int) -> None:
         """Take in gallery rows ``first`` and after."""
         norms = np.einsum("ij,ij->i", block, block)
-        ids = np.arange(first, first + len(block), dtype=np.int32)
+        near = np.empty((len(self.queries), len(block)), np.float32)
 
-        def part(low: int, high: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-            near = self.queries[low:high] @ block.T
-            near *= -2
-            near += norms
-            near += self.norms[low:high]
-            np.maximum(near, 0, out=near)
-            # What is there has lower rows than the block, so a stable order settles ties by row.
-            distances = np.concatenate([self.distances[low:high], near], axis=1)
+        def part(low: int, high: int) -> None:
+            rows = near[low:high]
+            np.matmul(self.queries[low:high], block.T, out=rows)
+            rows *= -2
+            rows += norms
+            rows += self.norms[low:high]
+            np.maximum(rows, 0, out=rows)
+
+        self.run.map("search", part, len(self.queries))
+        ids = np.arange(first, first + len(block), dtype=np.int32)
+        self._distances.append(near)
+        self._indices.append(np.broadcast_to(ids, near.shape))
+        self._held += len(block)
+        if self._held > 2 * max(self.k, GALLERY_BLOCK):
+            self.settle()
+
+    def settle(self) -> tuple[Ints, Floats]:
+        """Keep the ``k`` nearest of what is held, ascending."""
+
+        def part(low: int, high: int) -> tuple[Ints, Floats]:
+            # Blocks are in the order of the gallery, so a stable order settles ties by row.
+            distances = np.concatenate([block[low:high] for block in self._distances], axis=1)
+            indices = np.concatenate([block[low:high] for block in self._indices], axis=1)
             order = _stable_order(distances)[:, : self.k]
-            known = self.indices[low:high]
-            all_ids = np.concatenate([known, np.broadcast_to(ids, near.shape)], axis=1)
-            taken = np.take_along_axis(all_ids, order, axis=1)
+            taken = np.take_along_axis(indices, order, axis=1)
             return taken, np.take_along_axis(distances, order, axis=1)
 
-        parts = run.map("search", part, len(self.queries))
-        self.indices = np.concatenate([indices for indices, _ in parts])
-        self.distances = np.concatenate([distances for _, distances in parts])
+        parts = self.run.map("search", part, len(self.queries))
+        indices = np.concatenate([taken for taken, _ in parts])
+        distances = np.concatenate([values for _, values in parts])
+        self._indices, self._distances, self._held = [indices], [distances], indices.shape[1]
+        return indices, distances
 
 
 def _stable_order(values: Floats) -> npt.NDArray[np.int64]:

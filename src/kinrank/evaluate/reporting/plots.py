@@ -259,4 +259,5 @@ def _short(name: str) -> str:
 
 def _thinned(rows: npt.NDArray[np.int64], limit: int = 400) -> npt.NDArray[np.int64]:
     """Every so many of very many: a plot of 300 points has no room for more."""
-    return rows[:: max(1, len(rows) // limit)]
+    step = max(1, len(rows) // limit)
+    return rows if step == 1 else np.append(rows[:-1:step], rows[-1])

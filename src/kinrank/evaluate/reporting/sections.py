@@ -156,20 +156,22 @@ def distances_section(reports: Sequence[SetReport]) -> str:
     """Distances of matches and non-matches, before and after."""
     parts = []
     for report in reports:
+        pair: list[Figure | None] = []
         for name, found in zip((report.before, report.after), report.histograms, strict=True):
             caption = (
                 f"{100 * found.order:.1f}% of all pairs of a match and a non-match are in the "
                 "right order."
             )
             title = f"{report.data.name}: {name}"
-            parts.append(
+            pair.append(
                 plots.distributions(title, found.edges, found.matches, found.others, caption)
             )
+        parts.append(grid(pair, "pair"))
     lead = (
         "The less the two overlap, the better one threshold serves all queries. Heights are "
         "shares of each kind."
     )
-    return section("distances", "Distances", grid(parts), lead=lead)
+    return section("distances", "Distances", *parts, lead=lead)
 
 
 def examples_section(reports: Sequence[SetReport]) -> str:

@@ -14,24 +14,28 @@ def ablation_section(ablation: Ablation | None) -> str:
     """The paper's ablations: tables, and curves of the parameters."""
     if ablation is None:
         return ""
-    tables: list[Figure | str | None] = []
-    charts: list[Figure | str | None] = []
-    numbers = []
+    tables, numbers = [], []
+    rows: list[list[Figure]] = []
     for result in ablation.results:
-        if result.study.form == "rows":
-            tables.append(to_html(result.table()))
-        elif result.study.form == "bars":
-            charts.append(study_bars(result))
-        elif result.study.form == "curve":
-            charts += study_curves(result)
+        if result.study.form == "curve":
             numbers.append(to_html(result.table()))
-        else:
+        elif result.study.form != "bars":
             tables.append(to_html(result.table()))
+        rows.append(study_figures(result))
+    several = any(len(result.sets) > 1 for result in ablation.results)
+    # With several sets each study has a row of plots of its own, one for each set.
+    charts = [*map(grid, rows)] if several else [grid([f for row in rows for f in row])]
     inside = folded("The curves in numbers", "".join(numbers))
     lead = f"Variations of {ablation.method}, one at a time. The dashed line is its own value."
-    return section(
-        "ablations", "Ablations", grid(tables, "tables"), grid(charts), inside, lead=lead
-    )
+    shown = grid(tables, "wide" if several else "tables")
+    return section("ablations", "Ablations", shown, *charts, inside, lead=lead)
+
+
+def study_figures(result: StudyResult) -> list[Figure]:
+    """The plots of a study, one for each data set; none for tables."""
+    makers = {"curve": study_curves, "bars": study_bars}
+    maker = makers.get(result.study.form)
+    return [] if maker is None else maker(result)
 
 
 def study_curves(result: StudyResult) -> list[Figure]:
@@ -55,14 +59,15 @@ def study_curves(result: StudyResult) -> list[Figure]:
     return [chart for chart in charts if chart is not None]
 
 
-def study_bars(result: StudyResult) -> Figure | None:
-    """Groups of bars, one for each data set and metric."""
-    groups = []
-    for data, metric in result.places():
-        name = LEVELS.get(metric, metric)
-        groups.append(name if len(result.sets) == 1 else f"{data} {name}")
-    series = {
-        variant.label: [result.value(number, *place) for place in result.places()]
-        for number, variant in enumerate(result.study.variants)
-    }
-    return plots.bars(result.study.title, groups, series)
+def study_bars(result: StudyResult) -> list[Figure]:
+    """A plot for each data set: a group of bars for each metric."""
+    charts = []
+    for data in result.sets:
+        metrics = result.metrics[data]
+        series = {
+            variant.label: [result.value(number, data, metric) for metric in metrics]
+            for number, variant in enumerate(result.study.variants)
+        }
+        title = result.study.title if len(result.sets) == 1 else f"{result.study.title}: {data}"
+        charts.append(plots.bars(title, [LEVELS.get(m, m) for m in metrics], series))
+    return [chart for chart in charts if chart is not None]
