@@ -63,8 +63,8 @@ SIGNS = {
     "mu": "μ",
     "beta": "β",
 }
-# Diffusion on the same graph, for the figure of k1: a method, and its number of neighbours.
-OTHER_DIFFUSION = (("rdp", "k"), ("dfs", "k"), ("fsr", "k"))
+# Diffusion on the same graph, for the figure of k1: the first of these that is registered.
+OTHER_DIFFUSION = ("rdp", "dfs", "fsr")
 
 
 def make_studies(
@@ -169,8 +169,8 @@ def _baseline(base: MethodSpec) -> Variant:
 
 
 def _other_diffusion(values: Sequence[float]) -> list[Variant]:
-    """The same curve for the first diffusion method that is registered."""
-    for name, parameter in OTHER_DIFFUSION:
-        if name in registered() and parameter in {f.name for f in fields(method_class(name))}:
-            return [Variant(f"{v:g}", MethodSpec(name, {parameter: v}), name) for v in values]
+    """The same curve for a method of diffusion over the whole graph."""
+    for name in OTHER_DIFFUSION:
+        if name in registered() and "k1" in {f.name for f in fields(method_class(name))}:
+            return [Variant(f"{v:g}", MethodSpec(name, {"k1": v}), name) for v in values]
     return []
