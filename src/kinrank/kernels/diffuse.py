@@ -86,9 +86,9 @@ def walk_rows(
     slot = np.full(n, -1, np.int32)
     nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
     reach = np.empty(steps // 2 + 1, np.int64)
-    ptr, ids = np.empty(n + 1, np.int64), np.empty(indices.shape[0], np.uint32)
+    ptr, ids = np.empty(n + 1, np.uint64), np.empty(indices.shape[0], np.uint32)
     w, b = np.empty(indices.shape[0], np.float32), np.empty(indices.shape[0], np.float32)
-    now, then = np.empty((n, 2), np.float64), np.empty((n, 2), np.float64)
+    now, then = np.empty((n, 2), np.float32), np.empty((n, 2), np.float32)
     total = np.empty(n, np.float64)
     for at in range(low, high):
         seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]
@@ -100,15 +100,16 @@ def walk_rows(
             now[v, 0] = now[v, 1] = then[v, 0] = then[v, 1] = total[v] = 0.0
         now[0, 0] = 1.0
         for t in range(steps):
+            pull = np.float32(binomial[t])
             for v in range(reach[0]):
                 total[v] += powers[t] * now[v, 0]
             # Farther out nothing has arrived yet, or it cannot be back in time.
             for v in range(reach[min(t + 1, steps - 1 - t)]):
-                u, r = 0.0, 0.0
+                u = r = np.float32(0)
                 for e in range(ptr[v], ptr[v + 1]):
                     local = ids[e]
                     u += w[e] * now[local, 0]
-                    r += w[e] * now[local, 1] + binomial[t] * b[e] * now[local, 0]
+                    r += w[e] * now[local, 1] + pull * b[e] * now[local, 0]
                 then[v, 0], then[v, 1] = u, r
             now, then = then, now
         for v in range(reach[0]):
@@ -129,9 +130,9 @@ def polynomial_rows(
     slot = np.full(n, -1, np.int32)
     nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
     reach = np.empty(terms // 2 + 1, np.int64)
-    ptr, ids = np.empty(n + 1, np.int64), np.empty(indices.shape[0], np.uint32)
+    ptr, ids = np.empty(n + 1, np.uint64), np.empty(indices.shape[0], np.uint32)
     w, unused = np.empty(indices.shape[0], np.float32), np.empty(indices.shape[0], np.float32)
-    now, then = np.empty(n, np.float64), np.empty(n, np.float64)
+    now, then = np.empty(n, np.float32), np.empty(n, np.float32)
     total = np.empty(n, np.float64)
     for at in range(low, high):
         seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]
@@ -147,7 +148,7 @@ def polynomial_rows(
         for t in range(1, terms):
             factor = 1.0 if t == 1 else 2.0
             for v in range(reach[min(t, terms - 1 - t)]):
-                u = 0.0
+                u = np.float32(0)
                 for e in range(ptr[v], ptr[v + 1]):
                     u += w[e] * now[ids[e]]
                 then[v] = factor * u - then[v]
@@ -201,7 +202,7 @@ def bilinear_rows(
     slot = np.full(n, -1, np.int32)
     nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
     reach = np.empty(terms + 1, np.int64)
-    ptr, ids = np.empty(n + 1, np.int64), np.empty(indices.shape[0], np.uint32)
+    ptr, ids = np.empty(n + 1, np.uint64), np.empty(indices.shape[0], np.uint32)
     w, unused = np.empty(indices.shape[0], np.float32), np.empty(indices.shape[0], np.float32)
     for at in range(low, high):
         seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]

@@ -9,7 +9,7 @@ import numpy as np
 from kinrank.graph.build import half_sum, transposed
 from kinrank.graph.clusters import nearest
 from kinrank.kernels import divergence as kernels
-from kinrank.kernels.rows import transpose, values_at
+from kinrank.kernels.rows import values_at
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ints, SparseRows
 
@@ -47,17 +47,15 @@ class Divergence:
         rows, n = self.rows, len(self.rows)
         if self.measure == "similarity":
             return self._similarity(n_queries, lists)
-        gallery = slice(rows.indptr[n_queries], None)
-        late = SparseRows(
-            rows.indptr[n_queries:] - rows.indptr[n_queries], rows.indices[gallery], None, n
-        )
-        ptr, ids, places = transpose(late.indptr, late.indices, n)
-        places += rows.indptr[n_queries]
-        columns = (ptr, ids + np.int32(n_queries), rows.values[places], self.entropies[places])
-        args = (MEASURES[self.measure], rows.indptr, rows.indices, rows.values, self.entropies)
+        wanted = np.zeros(n, np.bool_)
+        wanted[rows.indices[: rows.indptr[n_queries]]] = True
+        own = (rows.indptr, rows.indices, rows.values, self.entropies)
+        columns = kernels.columns_of(n_queries, *own, wanted)
+        measure = MEASURES[self.measure]
+        rest = (*columns, self.norms, lists, n_queries)
         return run.rows(
             "divergence",
-            lambda a, b: kernels.divergence_rows(a, b, *args, *columns, self.norms, lists, n_queries),
+            lambda a, b: kernels.divergence_rows(a, b, measure, *own, *rest),
             n_queries,
             n,
         )
