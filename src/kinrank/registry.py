@@ -12,8 +12,13 @@ if TYPE_CHECKING:
 
 _METHODS = {
     "cas": "kinrank.methods.cas:CAS",
+    "dfs": "kinrank.methods.diffusion.dfs:DFS",
     "ecn": "kinrank.methods.context.ecn:ECN",
+    "fsr": "kinrank.methods.diffusion.fsr:FSR",
+    "gnn": "kinrank.methods.context.gnn:GNN",
     "kreciprocal": "kinrank.methods.context.kreciprocal:KReciprocal",
+    "manifold": "kinrank.methods.diffusion.manifold:Manifold",
+    "rdp": "kinrank.methods.diffusion.rdp:RDP",
     "sca": "kinrank.methods.context.sca:SCA",
     "stml": "kinrank.methods.context.stml:STML",
 }

@@ -22,3 +22,20 @@ def first_candidates(low, high, ptr, ids, values, first, below, out_ids, out, co
         counts[row] = size
         for t in range(size):
             out_ids[row, t], out[row, t] = keys[t], best[t]
+
+
+@kernel
+def first_positive(scores, out_ids, out, counts):
+    """The largest positive scores of each row, as minus the score, ascending by (value, id)."""
+    k = out_ids.shape[1]
+    best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
+    for row in range(scores.shape[0]):
+        size = 0
+        for j in range(scores.shape[1]):
+            score = scores[row, j]
+            if score > 0 and (size < k or -score <= best[0]):
+                size = heap_offer(best, keys, size, k, -score, np.int32(j))
+        sort_heap(best, keys, size)
+        counts[row] = size
+        for t in range(size):
+            out_ids[row, t], out[row, t] = keys[t], best[t]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinrank.kernels.answer import first_candidates
+from kinrank.kernels.answer import first_candidates, first_positive
 from kinrank.neighbors.search import ascending, few
 from kinrank.parallel import Runner
 from kinrank.stages.distance import Distances
@@ -76,6 +76,25 @@ def rank_by_divergence(
     scored = first_of(near, n_queries, k, 1.0, run)
     n_gallery = len(distances.neighbors) - n_queries
     return scored.filled(lambda q: distances.dense(q, n_queries, ALONE), n_gallery, run, 1.0)
+
+
+def rank_scores(
+    rows: Callable[[int, int], Floats], dense: Dense, size: tuple[int, int, int], run: Runner
+) -> Ranking:
+    """The largest positive scores that ``rows(low, high)`` computes for a few queries.
+
+    size : number of queries, of gallery rows and of results
+    """
+    n_queries, n_gallery, k = size
+    scored = Scored.empty(n_queries, k)
+
+    def some(low: int, high: int) -> None:
+        part = slice(low, high)
+        out = (scored.indices[part], scored.values[part], scored.counts[part])
+        first_positive(np.ascontiguousarray(rows(low, high)), *out)
+
+    few(run, n_queries, n_gallery).map("ranking", some, n_queries)
+    return scored.filled(dense, n_gallery, run, 0.0)
 
 
 def rank_dense(

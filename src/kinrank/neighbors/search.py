@@ -16,6 +16,7 @@ import numpy as np
 
 from kinrank import progress
 from kinrank.kernels import search as kernels
+from kinrank.kernels.lanes import LANES
 from kinrank.kernels.topk import scan_products
 from kinrank.neighbors.exact import SLACK, SPARE, TILE_COLUMNS, TILE_ROWS
 from kinrank.parallel import Runner
@@ -114,7 +115,8 @@ def dense_search(queries: Floats, gallery: Floats, measure: Measure = "squared")
 def few(run: Runner, n_rows: int, n_columns: int) -> Runner:
     """A runner whose dense blocks of ``n_columns`` stay near the caches."""
     size = max(1, min(_CELLS // n_columns, -(-n_rows // (4 * run.threads))))
-    return Runner(run.threads, size)
+    # A multiple of the lanes that kernels work in, as long as every thread has work.
+    return Runner(run.threads, -(-size // LANES) * LANES if size > LANES // 2 else size)
 
 
 def ascending(values: Floats) -> Longs:

@@ -1,0 +1,126 @@
+"""A sparse symmetric matrix and a few vectors at once, side by side in lanes that vectorise.
+
+A block is always LANES wide, filled up with zeros, and lanes never meet: a vector's result does not
+depend on its company, so that neither threads nor block sizes can change a bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinrank.kernels.jit import summing_kernel
+
+LANES = 64
+
+
+@summing_kernel
+def multiply(ptr, ids, values, x, out):
+    """S X for X of (n, LANES); four entries at a time, to load and store less."""
+    for row in range(ptr.shape[0] - 1):
+        total = out[row]
+        total[:] = 0
+        e, end = ptr[row], ptr[row + 1]
+        while e + 4 <= end:
+            w0, w1, w2, w3 = values[e], values[e + 1], values[e + 2], values[e + 3]
+            x0, x1, x2, x3 = x[ids[e]], x[ids[e + 1]], x[ids[e + 2]], x[ids[e + 3]]
+            for t in range(total.shape[0]):
+                total[t] += w0 * x0[t] + w1 * x1[t] + w2 * x2[t] + w3 * x3[t]
+            e += 4
+        while e < end:
+            w0, x0 = values[e], x[ids[e]]
+            for t in range(total.shape[0]):
+                total[t] += w0 * x0[t]
+            e += 1
+
+
+@summing_kernel
+def recur(product, before, weight, total):
+    """before <- 2 product - before, and weight times that onto the total."""
+    two = np.float32(2)
+    for row in range(product.shape[0]):
+        a, b, c = product[row], before[row], total[row]
+        for t in range(a.shape[0]):
+            value = two * a[t] - b[t]
+            b[t] = value
+            c[t] += weight * value
+
+
+@summing_kernel
+def chebyshev(ptr, ids, values, series, x, work):
+    """The sum of series[t] T_t(S) X, in place of X; at least two terms; work : (3, n, LANES)."""
+    before, now, product = work[0], work[1], work[2]
+    before[:] = x
+    multiply(ptr, ids, values, x, now)
+    for row in range(x.shape[0]):
+        a, b, c = before[row], now[row], x[row]
+        for t in range(a.shape[0]):
+            c[t] = series[0] * a[t] + series[1] * b[t]
+    for term in range(2, series.shape[0]):
+        multiply(ptr, ids, values, now, product)
+        recur(product, before, series[term], x)
+        before, now = now, before
+
+
+@summing_kernel
+def curvature(direction, product, alpha, curve):
+    """product <- direction - alpha product, and the sums of direction times that."""
+    curve[:] = 0
+    for row in range(direction.shape[0]):
+        a, b = direction[row], product[row]
+        for t in range(curve.shape[0]):
+            value = a[t] - alpha * b[t]
+            b[t] = value
+            curve[t] += np.float64(a[t] * value)
+
+
+@summing_kernel
+def advance(x, residual, direction, product, step, power):
+    """One step along the direction; the squared norms of what is left."""
+    power[:] = 0
+    for row in range(x.shape[0]):
+        a, b, c, d = x[row], residual[row], direction[row], product[row]
+        for t in range(power.shape[0]):
+            a[t] += step[t] * c[t]
+            value = b[t] - step[t] * d[t]
+            b[t] = value
+            power[t] += np.float64(value * value)
+
+
+@summing_kernel
+def turn(residual, direction, back):
+    """The next direction: what is left, and a share of the last direction."""
+    for row in range(residual.shape[0]):
+        a, b = residual[row], direction[row]
+        for t in range(back.shape[0]):
+            b[t] = a[t] + back[t] * b[t]
+
+
+@summing_kernel
+def conjugate_gradients(ptr, ids, values, alpha, y, steps, tol, work):
+    """Solve (I - alpha S) X = Y for each lane, X in place of Y; work : (3, n, LANES).
+
+    A lane stands still once its residual is below ``tol`` times its right side.
+    """
+    lanes = y.shape[1]
+    residual, direction, product = work[0], work[1], work[2]
+    power, before, curve = np.zeros(lanes), np.zeros(lanes), np.zeros(lanes)
+    step, back = np.zeros(lanes, np.float32), np.zeros(lanes, np.float32)
+    residual[:] = y
+    direction[:] = y
+    product[:] = 0
+    y[:] = 0
+    advance(y, residual, direction, product, step, power)  # no step yet: the norms of Y
+    goal = power * (tol * tol)
+    for _ in range(steps):
+        if (power <= goal).all():
+            break
+        multiply(ptr, ids, values, direction, product)
+        curvature(direction, product, alpha, curve)
+        for t in range(lanes):
+            active = power[t] > goal[t] and curve[t] > 0
+            step[t] = power[t] / curve[t] if active else 0
+            before[t] = power[t]
+        advance(y, residual, direction, product, step, power)
+        for t in range(lanes):
+            back[t] = power[t] / before[t] if before[t] > 0 else 0
+        turn(residual, direction, back)

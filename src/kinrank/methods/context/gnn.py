@@ -1,0 +1,118 @@
+"""Re-ranking as a graph neural network; the same operator as contextual affinity (ConAff).
+
+Xuanmeng Zhang, Minyue Jiang, Zhedong Zheng, Xiao Tan, Errui Ding, Yi Yang: Understanding Image
+Retrieval Re-Ranking: A Graph Neural Network Perspective, 2020 (ACM TOMM). Chunlin Yu, Ye Shi,
+Jingya Wang: Contextually Affinitive Neighborhood Refinery for Deep Clustering, NeurIPS 2023.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from kinrank.graph.build import half_sum, transposed
+from kinrank.graph.clusters import nearest
+from kinrank.kernels import contextual as kernels
+from kinrank.kernels.rows import product_rows
+from kinrank.methods.answer import rank_scores
+from kinrank.methods.common import JointMethod, Rows, check_fields, option
+from kinrank.neighbors.search import dense_search
+from kinrank.parallel import Runner
+from kinrank.types import Floats, Neighbors, Ranking, SparseRows
+
+DIALECTS = ("cas", "zhang")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GNN(JointMethod):
+    """Cosine between neighbourhoods that were passed on to the nearest twice.
+
+    A = indicator of the k1 nearest; twice: A <- A + A^T, A_i <- sum over the k2 nearest j of
+    s_ij^alpha A_j, L2 norm 1; score = A_q A_g, and with ``mix`` the cosine of the vectors
+
+    Distances are minus the score, in [-1, 0]; rows without a score have 0 and follow in the order
+    of their distance. Vectors are normalised first. Time O(n^2 d) for the exact search,
+    O(n k1 k2) for the first round and O(k1^2 k2^2) per query for the second, which is never stored;
+    memory O(n k1 k2).
+
+    Parameters
+    ----------
+    k1, k2 : size of a neighbourhood; rows it is passed on to; the row itself counts in both
+    alpha : power of the similarity
+    mix : share of the cosine of the vectors (0.3 in the authors' newer code, without it before)
+    dialect : "cas" (the CAS authors: a row's own neighbourhood counts once more, which their tables
+        are made with) or "zhang" (the original, whose settings are k1=26, k2=7)
+    """
+
+    k1: int = option(40, "size of a neighbourhood, the row itself counted")
+    k2: int = option(10, "rows a neighbourhood is passed on to, the row itself counted")
+    alpha: float = option(2.0, "power of the similarity")
+    mix: float = option(0.0, "share of the cosine of the vectors")
+    dialect: Literal["cas", "zhang"] = option("cas", "whose copy of the method to reproduce")
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            sizes=("k1", "k2"),
+            floats={"alpha": (0, 100), "mix": (0, 1)},
+            choices={"dialect": DIALECTS},
+        )
+
+    def _limits(self, n: int) -> dict[str, int]:
+        return {"k1": n, "k2": n}
+
+    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+        n, first = len(rows), rows.n_queries
+        lists = rows.neighbors(max(self.k1, self.k2), run)
+        m = nearest(lists.indices, self.k1)
+        if self.k2 == 1:  # the original does not propagate then
+            passed, back = _identity(n), transposed(m)
+        else:
+            passed = self._passing(lists)
+            m = back = half_sum(_unit(_product(passed, half_sum(m), run)))
+        args = (passed.indptr, passed.indices, passed.values, m.indptr, m.indices, m.values)
+        mirrored = (back.indptr, back.indices, back.values)
+        norms = np.empty(n, np.float32)
+        run.map("context", lambda a, b: kernels.propagated_norms(a, b, *args, norms), n)
+
+        def some(low: int, high: int) -> Floats:
+            out = np.empty((high - low, n - first), np.float32)
+            kernels.contextual_scores(low, high, *args, *mirrored, norms, first, out)
+            if self.mix == 0:
+                return out
+            cosine = dense_search(rows.queries[low:high], rows.gallery, "inner")
+            return (np.float32(1 - self.mix) * out - np.float32(self.mix) * cosine).astype(
+                np.float32
+            )
+
+        size = (first, n - first, k)
+        return rank_scores(some, lambda q: dense_search(rows.queries[q], rows.gallery), size, run)
+
+    def _passing(self, lists: Neighbors) -> SparseRows:
+        """P: the k2 nearest with their similarity, and the row itself once more."""
+        n, k = len(lists), self.k2
+        similarity = np.maximum(1 - lists.distances[:, :k] / 2, 0) ** np.float32(self.alpha)
+        if self.dialect == "cas":
+            similarity[:, 0] += 1
+        ptr = np.arange(0, n * k + 1, k, dtype=np.int64)
+        ids = np.ascontiguousarray(lists.indices[:, :k])
+        return SparseRows(ptr, ids.ravel(), similarity.astype(np.float32).ravel(), n)
+
+
+def _product(a: SparseRows, b: SparseRows, run: Runner) -> SparseRows:
+    args = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values, b.n_columns, 0)
+    product = run.rows("context", lambda x, y: product_rows(x, y, *args), len(a), b.n_columns)
+    return transposed(transposed(product))  # sorts the columns
+
+
+def _unit(a: SparseRows) -> SparseRows:
+    """Rows of Euclidean norm 1."""
+    owner = np.repeat(np.arange(len(a)), a.lengths)
+    norm = np.sqrt(np.bincount(owner, weights=a.values.astype(np.float64) ** 2, minlength=len(a)))
+    return a.with_data((a.values / np.where(norm > 0, norm, 1)[owner]).astype(np.float32))
+
+
+def _identity(n: int) -> SparseRows:
+    return SparseRows(np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int32), None, n)

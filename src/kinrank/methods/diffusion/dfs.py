@@ -1,0 +1,66 @@
+"""Diffusion for retrieval.
+
+Ahmet Iscen, Giorgos Tolias, Yannis Avrithis, Teddy Furon, Ondrej Chum: Efficient Diffusion on
+Region Manifolds: Recovering Small Objects with Compact CNN Representations, CVPR 2017.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kinrank.methods.common import InductiveMethod, check_fields, option
+from kinrank.methods.diffusion.gallery import gallery_graph, query_starts, rank_by_scores
+from kinrank.methods.diffusion.solve import System, by_conjugate_gradients
+from kinrank.parallel import Runner
+from kinrank.types import Floats, Ranking
+from kinrank.validation import check_float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DFS(InductiveMethod):
+    """Diffuse the query's nearest over the mutual graph of the gallery (global descriptors).
+
+    W_ij = max(s_ij, 0)^gamma for mutual neighbours; S = D^-1/2 W D^-1/2
+    y = max(s(q, .), 0)^gamma at the kq nearest; (I - alpha S) f = y; score = f
+
+    Distances are minus the score, <= 0; rows that are not reached have 0 and follow in the order of
+    their distance. Vectors are normalised first. Time O(n^2 d) to fit, O(n d + steps n k1) per
+    query, memory O(n k1). A new query needs only the fitted gallery.
+
+    Parameters
+    ----------
+    k1 : neighbours in the graph, the row itself counted
+    kq : neighbours of the query that the diffusion starts from (10 in the original, 4 in the CAS
+        authors' tables)
+    alpha : how far it spreads
+    gamma : power of the similarity
+    steps, tol : of conjugate gradients; the original stops after 20 steps, converged or not
+    """
+
+    k1: int = option(50, "neighbours in the graph, the row itself counted")
+    kq: int = option(4, "neighbours of the query that the diffusion starts from")
+    alpha: float = option(0.99, "how far the diffusion spreads")
+    gamma: float = option(3.0, "power of the similarity")
+    steps: int = option(20, "steps of conjugate gradients, at most")
+    tol: float = option(1e-6, "residual at which they stop")
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            sizes=("k1", "kq", "steps"),
+            floats={"tol": (0, 0.1)},
+            positive={"gamma": (0, 100)},
+        )
+        check_float("alpha", self.alpha, 0, 1, high_open=True)
+
+    def _limits(self, n: int) -> dict[str, int]:
+        return {"k1": n, "kq": n}
+
+    def _prepare(self, gallery: Floats, run: Runner) -> System:
+        solve = by_conjugate_gradients(self.alpha, self.steps, self.tol)
+        return System.of(gallery_graph(gallery, self.k1, self.gamma, run), solve)
+
+    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+        y = query_starts(queries, gallery, self.kq, self.gamma, run)
+        return rank_by_scores(lambda a, b: state.solutions(y, a, b), queries, gallery, k, run)

@@ -1,0 +1,101 @@
+"""Fast spectral ranking.
+
+Ahmet Iscen, Yannis Avrithis, Giorgos Tolias, Teddy Furon, Ondrej Chum: Fast Spectral Ranking for
+Similarity Search, CVPR 2018.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinrank.errors import InvalidInputError
+from kinrank.methods.common import InductiveMethod, check_fields, option
+from kinrank.methods.diffusion.gallery import gallery_graph, query_starts, rank_by_scores
+from kinrank.methods.diffusion.solve import System, by_conjugate_gradients
+from kinrank.parallel import Runner
+from kinrank.types import Floats, Ranking, SparseRows
+from kinrank.validation import check_bool, check_float, check_int
+
+_STEPS, _TOL = 1000, 1e-6  # of the converged solution that full rank stands for
+
+
+@dataclass(frozen=True, kw_only=True)
+class FSR(InductiveMethod):
+    """Diffusion as a filter of the graph's spectrum: f = U h(L) U^T y, h(x) = 1 / (1 - alpha x).
+
+    The graph and y are those of ``dfs``. With ``rank`` the leading eigenvectors are kept, so that
+    a query costs one product with them. Without, the rank is full: then f is the converged
+    solution of (I - alpha S) f = y, computed as such, without any n x n matrix.
+
+    Distances are minus the score, <= 0; rows without a positive score have 0 and follow in the
+    order of their distance. Vectors are normalised first. Full rank: time O(n^2 d) to fit and
+    O(n d + t n k1) per query, t the steps to convergence (about 100 for alpha = 0.99), memory
+    O(n k1). Rank r: O(n^2 d + n k1 r + n r^2) to fit with memory O(n r), O(n (d + r)) per query.
+
+    Parameters
+    ----------
+    k1 : neighbours in the graph, the row itself counted
+    kq : neighbours of the query that the diffusion starts from
+    rank : eigenvectors kept; None for all of them (1000 to 2000 are usual)
+    residual : with ``rank``: add the part of y outside the kept eigenvectors, as h(0) does
+    alpha, gamma : how far it spreads; power of the similarity
+    """
+
+    k1: int = option(50, "neighbours in the graph, the row itself counted")
+    kq: int = option(10, "neighbours of the query that the diffusion starts from")
+    rank: int | None = option(None, "eigenvectors kept; all of them when left out")
+    residual: bool = option(True, "add what the kept eigenvectors do not hold")
+    alpha: float = option(0.99, "how far the diffusion spreads")
+    gamma: float = option(3.0, "power of the similarity")
+
+    def __post_init__(self) -> None:
+        check_fields(self, sizes=("k1", "kq"), positive={"gamma": (0, 100)})
+        check_bool("residual", self.residual)
+        check_float("alpha", self.alpha, 0, 1, high_open=True)
+        if self.rank is not None:
+            check_int("rank", self.rank, 1)
+
+    def _limits(self, n: int) -> dict[str, int]:
+        return {"k1": n, "kq": n, "rank": n - 1}
+
+    def _prepare(self, gallery: Floats, run: Runner) -> Any:
+        s = gallery_graph(gallery, self.k1, self.gamma, run)
+        if self.rank is not None:
+            return self._spectrum(s)
+        return System.of(s, by_conjugate_gradients(self.alpha, _STEPS, _TOL))
+
+    def _spectrum(self, s: SparseRows) -> tuple[Floats, Floats]:
+        """The leading eigenvectors, (n, rank), and h of their eigenvalues."""
+        from scipy.sparse.linalg import eigsh
+
+        if len(s) < 3:
+            raise InvalidInputError(f"`gallery` must have 3 rows or more for a rank, got {len(s)}.")
+        assert self.rank is not None
+        start = np.ones(len(s))  # a fixed start: the same bits in every run
+        values, vectors = eigsh(s.to_scipy().astype(np.float64), k=self.rank, which="LA", v0=start)
+        gain = 1 / (1 - self.alpha * np.minimum(values, 1))
+        return vectors.astype(np.float32), (gain - self.residual).astype(np.float32)
+
+    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+        y = query_starts(queries, gallery, self.kq, self.gamma, run)
+
+        def rows(low: int, high: int) -> Floats:
+            if self.rank is None:
+                solved: Floats = state.solutions(y, low, high)
+                return solved
+            return np.stack([self._filtered(y, state, row) for row in range(low, high)])
+
+        return rank_by_scores(rows, queries, gallery, k, run)
+
+    def _filtered(self, y: SparseRows, spectrum: tuple[Floats, Floats], row: int) -> Floats:
+        """One query: matrix times vector, whose bits do not depend on how queries are grouped."""
+        vectors, gain = spectrum
+        part = slice(y.indptr[row], y.indptr[row + 1])
+        ids, values = y.indices[part], y.values[part]
+        scores: Floats = vectors @ (gain * (values @ vectors[ids]))
+        if self.residual:
+            scores[ids] += values
+        return scores

@@ -1,0 +1,73 @@
+"""Ranking on data manifolds: the basic diffusion.
+
+Dengyong Zhou, Jason Weston, Arthur Gretton, Olivier Bousquet, Bernhard Schölkopf: Ranking on Data
+Manifolds, NIPS 2003.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from kinrank.graph.build import build_graph
+from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
+from kinrank.methods.diffusion.gallery import rank_by_scores
+from kinrank.methods.diffusion.solve import System, by_conjugate_gradients, unit_starts
+from kinrank.parallel import Runner
+from kinrank.types import Floats, Ranking, SparseRows
+from kinrank.validation import check_float
+
+_STEPS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifold(JointMethod):
+    """Spread from the query until it stands still: f <- alpha S f + (1 - alpha) e_q.
+
+    W_ij = exp(-d^2 / sigma^2) on the k1 nearest, made symmetric, d^2 over the row's largest and the
+    row itself without an edge; S = D^-1/2 W D^-1/2; f = (1 - alpha) (I - alpha S)^-1 e_q
+
+    Distances are minus the score, in [-1, 0]; rows that are not reached have 0 and follow in the
+    order of their distance. Time O(n^2 d) for the exact search and O(t n k1) per query, t the steps
+    of conjugate gradients to ``tol``, memory O(n k1).
+
+    Parameters
+    ----------
+    metric : "euclidean", or "cosine", which divides every vector by its norm first
+    k1 : neighbours in the graph, the row itself not counted
+    sigma, alpha : width of the affinity; how far it spreads
+    tol : residual at which the solution counts as converged
+    """
+
+    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
+    k1: int = option(20, "neighbours in the graph, the row itself not counted")
+    sigma: float = option(0.3, "width of the affinity")
+    alpha: float = option(0.99, "how far the diffusion spreads")
+    tol: float = option(1e-6, "residual at which it counts as converged")
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            sizes=("k1",),
+            positive={"sigma": (0, 1e6), "tol": (0, 0.1)},
+            choices={"metric": METRICS},
+        )
+        check_float("alpha", self.alpha, 0, 1, high_open=True)
+
+    def _limits(self, n: int) -> dict[str, int]:
+        return {"k1": n - 1}
+
+    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+        n, first = len(rows), rows.n_queries
+        lists = rows.neighbors(self.k1 + 1, run)
+        nobody = SparseRows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), None, n)
+        s = build_graph(lists, self.k1, self.sigma, 1.0, nobody, symmetric=True, run=run).s
+        system = System.of(s, by_conjugate_gradients(self.alpha, _STEPS, self.tol))
+        starts = unit_starts(first, n)
+
+        def some(low: int, high: int) -> Floats:
+            return np.float32(1 - self.alpha) * system.solutions(starts, low, high, first)
+
+        return rank_by_scores(some, rows.queries, rows.gallery, k, run)

@@ -1,0 +1,95 @@
+"""Regularised diffusion process.
+
+Song Bai, Xiang Bai, Qi Tian, Longin Jan Latecki: Regularized Diffusion Process for Visual
+Retrieval, AAAI 2017; Regularized Diffusion Process on Bidirectional Context for Object Retrieval,
+TPAMI 2019.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from numpy.polynomial import chebyshev
+
+from kinrank.graph.build import half_sum
+from kinrank.graph.mutual import normalized
+from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
+from kinrank.methods.diffusion.gallery import rank_by_scores
+from kinrank.methods.diffusion.solve import System, by_series, unit_starts
+from kinrank.parallel import Runner
+from kinrank.types import Neighbors, Ranking, SparseRows
+
+
+@dataclass(frozen=True, kw_only=True)
+class RDP(JointMethod):
+    """Diffusion on the tensor product graph, with the identity as regulariser.
+
+    W_ij = exp(-(d^2 over the largest of all)^2 / sigma^2) on the k1 nearest, made symmetric
+    ``steps`` times A <- alpha S A S^T + (1 - alpha) I from A = I, alpha = 1 / (1 + mu)
+    score = A_qg
+
+    S is symmetric, so A is a polynomial of S of degree 2 steps, and only its rows for the queries
+    are computed, by Chebyshev polynomials: terms below ``tol`` are left out.
+
+    Distances are minus the score, in [-1, 0]; rows that are not reached have 0 and follow in the
+    order of their distance. Time O(n^2 d) for the exact search and O(t n k1) per query, t terms (at
+    most 2 steps), memory O(n k1).
+
+    Parameters
+    ----------
+    metric : "euclidean", or "cosine", which divides every vector by its norm first
+    k1 : neighbours in the graph, the row itself counted
+    sigma, mu : width of the affinity; weight of the regulariser
+    steps : iterations
+    tol : Chebyshev terms below it are left out; 0 keeps all
+    """
+
+    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
+    k1: int = option(30, "neighbours in the graph, the row itself counted")
+    sigma: float = option(0.5, "width of the affinity")
+    mu: float = option(0.3, "weight of the regulariser; alpha = 1 / (1 + mu)")
+    steps: int = option(20, "iterations")
+    tol: float = option(1e-4, "terms of the polynomial below it are left out")
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            sizes=("k1", "steps"),
+            floats={"tol": (0, 0.1)},
+            positive={"sigma": (0, 1e6), "mu": (0, 1e6)},
+            choices={"metric": METRICS},
+        )
+
+    def _limits(self, n: int) -> dict[str, int]:
+        return {"k1": n}
+
+    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+        first = rows.n_queries
+        system = System.of(self._graph(rows.neighbors(self.k1, run)), by_series(self._series()))
+        starts = unit_starts(first, len(rows))
+        return rank_by_scores(
+            lambda a, b: system.solutions(starts, a, b, first), rows.queries, rows.gallery, k, run
+        )
+
+    def _graph(self, lists: Neighbors) -> SparseRows:
+        n, k = len(lists), self.k1
+        largest = float(lists.farthest.max())
+        d2 = lists.distances[:, :k] / (largest if largest > 0 else 1.0)
+        order = np.argsort(lists.indices[:, :k], axis=1)
+        ids = np.take_along_axis(lists.indices[:, :k], order, axis=1).ravel()
+        weight = np.take_along_axis(np.exp(-(d2**2) / self.sigma**2), order, axis=1)
+        ptr = np.arange(0, n * k + 1, k, dtype=np.int64)
+        return normalized(half_sum(SparseRows(ptr, ids, weight.astype(np.float32).ravel(), n)))
+
+    def _series(self) -> npt.NDArray[np.float64]:
+        """(1 - a) sum of a^t x^2t for t < steps, and a^steps x^(2 steps), in Chebyshev terms."""
+        alpha = 1 / (1 + self.mu)
+        nodes = chebyshev.chebpts1(2 * self.steps + 1)
+        square = alpha * nodes**2
+        values = (1 - alpha) * (1 - square**self.steps) / (1 - square) + square**self.steps
+        series = chebyshev.chebfit(nodes, values, 2 * self.steps)
+        kept = np.flatnonzero(np.abs(series) > self.tol)
+        return np.asarray(series[: kept[-1] + 1 if len(kept) else 1])
