@@ -59,7 +59,7 @@ class DFS(InductiveMethod):
 
     def _prepare(self, gallery: Floats, run: Runner) -> System:
         solve = by_conjugate_gradients(self.alpha, self.steps, self.tol)
-        return System.of(gallery_graph(gallery, self.k1, self.gamma, run), solve)
+        return System(gallery_graph(gallery, self.k1, self.gamma, run), solve)
 
     def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
         y = query_starts(queries, gallery, self.kq, self.gamma, run)

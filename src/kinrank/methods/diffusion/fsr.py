@@ -65,7 +65,7 @@ class FSR(InductiveMethod):
         s = gallery_graph(gallery, self.k1, self.gamma, run)
         if self.rank is not None:
             return self._spectrum(s)
-        return System.of(s, by_conjugate_gradients(self.alpha, _STEPS, _TOL))
+        return System(s, by_conjugate_gradients(self.alpha, _STEPS, _TOL))
 
     def _spectrum(self, s: SparseRows) -> tuple[Floats, Floats]:
         """The leading eigenvectors, (n, rank), and h of their eigenvalues."""

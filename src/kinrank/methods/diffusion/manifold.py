@@ -64,7 +64,7 @@ class Manifold(JointMethod):
         lists = rows.neighbors(self.k1 + 1, run)
         nobody = SparseRows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), None, n)
         s = build_graph(lists, self.k1, self.sigma, 1.0, nobody, symmetric=True, run=run).s
-        system = System.of(s, by_conjugate_gradients(self.alpha, _STEPS, self.tol))
+        system = System(s, by_conjugate_gradients(self.alpha, _STEPS, self.tol))
         starts = unit_starts(first, n)
 
         def some(low: int, high: int) -> Floats:

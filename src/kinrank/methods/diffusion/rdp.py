@@ -68,7 +68,7 @@ class RDP(JointMethod):
 
     def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
         first = rows.n_queries
-        system = System.of(self._graph(rows.neighbors(self.k1, run)), by_series(self._series()))
+        system = System(self._graph(rows.neighbors(self.k1, run)), by_series(self._series()))
         starts = unit_starts(first, len(rows))
         return rank_by_scores(
             lambda a, b: system.solutions(starts, a, b, first), rows.queries, rows.gallery, k, run

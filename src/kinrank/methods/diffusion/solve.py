@@ -10,40 +10,17 @@ import numpy.typing as npt
 
 from kinrank.kernels import lanes as kernels
 from kinrank.kernels.lanes import LANES
-from kinrank.types import Floats, Longs, SparseRows
+from kinrank.types import Floats, SparseRows
 
 Solver = Callable[[SparseRows, Floats, Floats], None]
 
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """A symmetric matrix whose rows were put in an order that keeps neighbours together.
-
-    Products with it then find more of what they need in the caches.
-
-    s : the matrix in the new order; place : where each row went; solve : what is done to vectors
-    """
+    """A symmetric matrix, and what is done to vectors with it."""
 
     s: SparseRows
-    place: Longs
     solve: Solver
-
-    @classmethod
-    def of(cls, s: SparseRows, solve: Solver) -> System:
-        """Choose the order (reverse Cuthill-McKee)."""
-        from scipy.sparse import csr_matrix
-        from scipy.sparse.csgraph import reverse_cuthill_mckee
-
-        matrix = csr_matrix(s.to_scipy())
-        order = reverse_cuthill_mckee(matrix, symmetric_mode=True)
-        place = np.empty(len(s), np.int64)
-        place[order] = np.arange(len(s))
-        moved = matrix[order][:, order]
-        moved.sort_indices()
-        rows = SparseRows(
-            moved.indptr.astype(np.int64), moved.indices.astype(np.int32), moved.data, len(s)
-        )
-        return cls(rows, place, solve)
 
     def solutions(self, start: SparseRows, low: int, high: int, first: int = 0) -> Floats:
         """For the right sides in rows [low, high) of ``start``, from column ``first`` on."""
@@ -55,9 +32,9 @@ class System:
             x = np.zeros((n, LANES), np.float32)
             part = slice(start.indptr[begin], start.indptr[end])
             lane = np.repeat(np.arange(end - begin), start.lengths[begin:end])
-            x[self.place[start.indices[part]], lane] = start.values[part]
+            x[start.indices[part], lane] = start.values[part]
             self.solve(self.s, x, work)
-            out[begin - low : end - low] = x[self.place[first:], : end - begin].T
+            out[begin - low : end - low] = x[first:, : end - begin].T
         return out
 
 
