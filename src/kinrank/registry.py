@@ -11,15 +11,21 @@ if TYPE_CHECKING:
     from kinrank.methods.base import Method
 
 _METHODS = {
+    "alphaqe": "kinrank.methods.query_expansion.alphaqe:AlphaQE",
+    "aqe": "kinrank.methods.query_expansion.aqe:AQE",
+    "aqewd": "kinrank.methods.query_expansion.aqewd:AQEwD",
     "cas": "kinrank.methods.cas:CAS",
     "dfs": "kinrank.methods.diffusion.dfs:DFS",
+    "dqe": "kinrank.methods.query_expansion.dqe:DQE",
     "ecn": "kinrank.methods.context.ecn:ECN",
     "fsr": "kinrank.methods.diffusion.fsr:FSR",
     "gnn": "kinrank.methods.context.gnn:GNN",
+    "knn": "kinrank.methods.context.knn:KNN",
     "kreciprocal": "kinrank.methods.context.kreciprocal:KReciprocal",
     "manifold": "kinrank.methods.diffusion.manifold:Manifold",
     "rdp": "kinrank.methods.diffusion.rdp:RDP",
     "sca": "kinrank.methods.context.sca:SCA",
+    "sg": "kinrank.methods.query_expansion.sg:SG",
     "stml": "kinrank.methods.context.stml:STML",
 }
 

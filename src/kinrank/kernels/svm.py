@@ -1,0 +1,68 @@
+"""A small linear support vector machine with a hard margin, solved in its dual."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinrank.kernels.jit import kernel
+from kinrank.kernels.search import inner_product
+
+CEILING = 1e4  # not separable: the dual has no bound of its own
+TOLERANCE = 1e-9
+MAX_STEPS = 100_000
+
+
+@kernel
+def dual_weights(gram, signs):
+    """a of min 1/2 a^T (yy^T G) a - 1^T a with a >= 0 and y^T a = 0, two entries at a time.
+
+    The first is the worst offender, the second the one that gains most with it (second order).
+    """
+    m = gram.shape[0]
+    a, slope = np.zeros(m), np.full(m, -1.0)
+    for _ in range(MAX_STEPS):
+        i, most, least = -1, -np.inf, np.inf
+        for t in range(m):
+            pull = -signs[t] * slope[t]
+            if (a[t] < CEILING if signs[t] > 0 else a[t] > 0) and pull > most:
+                i, most = t, pull
+        j, gain = -1, 0.0
+        for t in range(m):
+            pull = -signs[t] * slope[t]
+            if a[t] > 0 if signs[t] > 0 else a[t] < CEILING:
+                least = min(least, pull)
+                if i >= 0 and pull < most:
+                    bend = max(gram[i, i] + gram[t, t] - 2 * gram[i, t], 1e-12)
+                    if (most - pull) ** 2 / bend > gain:
+                        j, gain = t, (most - pull) ** 2 / bend
+        if i < 0 or j < 0 or most - least < TOLERANCE:
+            break
+        bend = max(gram[i, i] + gram[j, j] - 2 * gram[i, j], 1e-12)
+        step = (most + signs[j] * slope[j]) / bend
+        step = min(step, CEILING - a[i] if signs[i] > 0 else a[i])
+        step = min(step, a[j] if signs[j] > 0 else CEILING - a[j])
+        a[i] += signs[i] * step
+        a[j] -= signs[j] * step
+        for t in range(m):
+            slope[t] += signs[t] * step * (gram[t, i] - gram[t, j])
+    return a
+
+
+@kernel
+def margin_weights(low, high, rows, gallery, ids, n_positive, out):
+    """y a for the row itself and gallery[ids[i]], of which the last are negatives.
+
+    n_positive : how many are positives, the row itself counted
+    """
+    m = ids.shape[1] + 1
+    signs, gram = np.ones(m), np.empty((m, m))
+    signs[n_positive:] = -1
+    members = np.empty((m, rows.shape[1]), np.float32)
+    for row in range(low, high):
+        members[0] = rows[row]
+        for t in range(1, m):
+            members[t] = gallery[ids[row, t - 1]]
+        for i in range(m):
+            for j in range(i + 1):
+                gram[i, j] = gram[j, i] = inner_product(members[i], members[j])
+        out[row] = signs * dual_weights(gram, signs)

@@ -1,0 +1,102 @@
+"""k-nearest-neighbour re-ranking.
+
+Xiaohui Shen, Zhe Lin, Jonathan Brandt, Shai Avidan, Ying Wu: Object Retrieval and Localization with
+Spatially-Constrained Similarity Measure and k-NN Re-ranking, CVPR 2012.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from kinrank.kernels.ranks import add_inverse_ranks
+from kinrank.kernels.search import dense_values
+from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
+from kinrank.neighbors.search import ascending
+from kinrank.parallel import Runner
+from kinrank.types import Floats, Ints, Longs, Ranking
+
+DIALECTS = ("cas", "shen")
+_CELLS = 1 << 26  # of the scores that are summed at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class KNN(JointMethod):
+    """Vote of the query's nearest, each by the rank it gives to a row.
+
+    With c_0 = q, c_1 .. c_k1 the query's list and R_i(x) the rank of x in the list of i, from 1:
+    score(x) = sum over j of w_j / R_cj(x)
+
+    Distances are minus the score, < 0. Time O(n^2 d) for the exact search and O(n d + n log n) for
+    each row that is in any query's list, memory O(n k1) and a block of queries by gallery rows.
+
+    Parameters
+    ----------
+    metric : "euclidean", or "cosine", which divides every vector by its norm first
+    k1 : rows that vote beside the query
+    dialect : "cas" (the CAS authors: w_j = 1 / (j + 1 + R_cj(q)), forward and backward rank) or
+        "shen" (the original: w_j = 1 / (j + 1))
+    """
+
+    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
+    k1: int = option(50, "rows that vote beside the query")
+    dialect: Literal["cas", "shen"] = option("cas", "how votes are weighted")
+
+    def __post_init__(self) -> None:
+        check_fields(self, sizes=("k1",), choices={"metric": METRICS, "dialect": DIALECTS})
+
+    def _limits(self, n: int) -> dict[str, int]:
+        return {"k1": n - 1}
+
+    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+        lists = rows.neighbors(self.k1 + 1, run).indices[: rows.n_queries]
+        n_queries, n_gallery = rows.n_queries, len(rows.gallery)
+        found = Ranking(np.empty((n_queries, k), np.int32), np.empty((n_queries, k), np.float32))
+        size = max(1, _CELLS // n_gallery)
+        for low in range(0, n_queries, size):
+            high = min(low + size, n_queries)
+            scores = self._scores(rows, lists[low:high], low, run)
+            for at, score in enumerate(scores):
+                order = ascending(-score)[:k]
+                found.indices[low + at], found.distances[low + at] = order, -score[order]
+        return found
+
+    def _scores(self, rows: Rows, lists: Ints, low: int, run: Runner) -> Floats:
+        """Scores of a block of queries, whose first is number ``low``."""
+        scores = np.zeros((len(lists), len(rows.gallery)), np.float32)
+        voters, inverse = np.unique(lists, return_inverse=True)
+        uses = np.argsort(inverse.ravel(), kind="stable")
+        ends = np.cumsum(np.bincount(inverse.ravel(), minlength=len(voters)))
+        step = 64 * run.threads
+        for begin in range(0, len(voters), step):  # ranks of many rows, votes of one after another
+            some = voters[begin : begin + step]
+            orders = run_orders(rows.vectors, some, run)
+            for at, order in enumerate(orders, start=begin):
+                votes = uses[ends[at - 1] if at else 0 : ends[at]]
+                self._vote(order, votes, lists.shape[1], low, rows.n_queries, scores)
+        return scores
+
+    def _vote(
+        self, order: Ints, votes: Longs, width: int, low: int, first: int, scores: Floats
+    ) -> None:
+        """Add one row's ranks to the scores of the queries that list it."""
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(1, len(order) + 1)
+        for vote in votes:
+            query, position = divmod(int(vote), width)
+            back = rank[low + query] if self.dialect == "cas" else 0
+            add_inverse_ranks(order, first, position + 1, back, scores[query])
+
+
+def run_orders(vectors: Floats, some: Ints, run: Runner) -> list[Ints]:
+    """All rows by their distance from each of ``some``, itself first."""
+
+    def ordered(low: int, high: int) -> list[Ints]:
+        values = np.empty((high - low, len(vectors)), np.float32)
+        dense_values(0, high - low, vectors[some[low:high]], vectors, False, values)
+        values[np.arange(high - low), some[low:high]] = -1
+        return [ascending(row).astype(np.int32) for row in values]
+
+    return [order for part in run.map("ranks", ordered, len(some)) for order in part]

@@ -1,0 +1,48 @@
+"""Alpha query expansion.
+
+Filip Radenović, Giorgos Tolias, Ondřej Chum: Fine-tuning CNN Image Retrieval with No Human
+Annotation, TPAMI 2019.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinrank.methods.common import option
+from kinrank.methods.query_expansion.expansion import Expansion
+from kinrank.types import Floats
+from kinrank.validation import check_float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlphaQE(Expansion):
+    """The query and its nearest, weights max(s, 0)^alpha; with ``dba`` also alphaDBA.
+
+    Negative similarities have no weight: in the original an odd power makes them subtract and a
+    fractional one gives NaN.
+
+    Distances are minus the score, in [-1, 1]. Vectors are normalised first. Time O(n_queries n d),
+    with ``dba`` O(n^2 d) more to fit; memory O(n d). A new query needs only the fitted gallery.
+
+    Parameters
+    ----------
+    kqe : nearest rows that join the query
+    alpha : power of the similarity
+    dba, kdba : expand the gallery rows too; rows one is made from, itself counted
+    order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
+        "augmented" ones
+    """
+
+    kqe: int = option(48, "nearest rows that join the query")
+    kdba: int = option(32, "rows a gallery row is made from, itself counted")
+    alpha: float = option(3.0, "power of the similarity")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_float("alpha", self.alpha, 0, 100)
+
+    def _weights(self, similarity: Floats) -> Floats:
+        weights: Floats = np.maximum(similarity, 0) ** np.float32(self.alpha)
+        return weights

@@ -1,0 +1,65 @@
+"""Discriminative query expansion.
+
+Relja Arandjelović, Andrew Zisserman: Three Things Everyone Should Know to Improve Object
+Retrieval, CVPR 2012.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinrank.kernels.svm import margin_weights
+from kinrank.methods.common import option
+from kinrank.methods.query_expansion.expansion import Expansion, add_up
+from kinrank.neighbors.search import exact_search
+from kinrank.parallel import Runner
+from kinrank.types import Floats, Ints
+from kinrank.validation import check_int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQE(Expansion):
+    """The normal of the widest margin between the nearest and the farthest; ``dba`` also DDBA.
+
+    A linear support vector machine with a hard margin for each query: positives are the query and
+    its kqe nearest, negatives the neg farthest gallery rows. Where they cannot be separated, dual
+    weights are bounded by 1e4. The offset is left out of the score.
+
+    Distances are minus the score, in [-1, 1]. Vectors are normalised first. Time O(n_queries n d)
+    and O(m^2 d) per query, m = 1 + kqe + neg, with ``dba`` O(n^2 d) more to fit; memory O(n d). A
+    new query needs only the fitted gallery.
+
+    Parameters
+    ----------
+    kqe, neg : nearest rows that are positives, farthest that are negatives
+    dba, kdba, dbneg : expand the gallery rows too; positives (itself counted) and negatives of one
+    order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
+        "augmented" ones
+    """
+
+    kqe: int = option(20, "nearest rows that are positives")
+    neg: int = option(20, "farthest rows that are negatives")
+    dbneg: int = option(4, "farthest rows that are negatives of a gallery row")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_int("neg", self.neg, 1)
+        check_int("dbneg", self.dbneg, 1)
+
+    def _limits(self, n: int) -> dict[str, int]:
+        limits = {"kqe": n, "neg": n}
+        return {**limits, "kdba": n, "dbneg": n} if self.dba else limits
+
+    def _expand(
+        self, rows: Floats, gallery: Floats, ids: Ints, squared: Floats, run: Runner
+    ) -> Floats:
+        del squared  # the machine weighs by itself
+        negatives = self.dbneg if rows is gallery else self.neg
+        farthest = exact_search(-rows, gallery, min(negatives, len(gallery)), run, "inner").indices
+        members = np.concatenate([ids, farthest], axis=1)
+        weights = np.empty((len(rows), members.shape[1] + 1), np.float32)
+        args = (rows, gallery, members, ids.shape[1] + 1, weights)
+        run.map("expansion", lambda a, b: margin_weights(a, b, *args), len(rows))
+        return add_up(rows, gallery, members, weights, run)

@@ -1,0 +1,80 @@
+"""What query expansion and its twin on the database side share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from kinrank.kernels.expand import weighted_sums
+from kinrank.methods.common import InductiveMethod, option
+from kinrank.neighbors.exact import exact_neighbors
+from kinrank.neighbors.search import exact_search
+from kinrank.parallel import Runner
+from kinrank.types import Floats, Ints, Ranking
+from kinrank.validation import check_bool, check_choice, check_int
+
+ORDERS = ("original", "augmented")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expansion(InductiveMethod):
+    """q' = the unit vector along the weighted sum of q and its nearest; score = q' g.
+
+    On the database side (``dba``) every gallery row is replaced in the same way first.
+
+    Distances are minus the score, in [-1, 1]. Vectors are normalised first. Time
+    O(n_queries n d + n_queries kqe d), with ``dba`` O(n^2 d) more to fit; memory O(n d). A new
+    query needs only the fitted gallery.
+    """
+
+    kqe: int = option(4, "nearest rows that join the query")
+    dba: bool = option(False, "expand the gallery rows too")
+    kdba: int = option(4, "rows a gallery row is made from, itself counted")
+    order: Literal["original", "augmented"] = option(
+        "original", "which gallery rows join the query"
+    )
+
+    def __post_init__(self) -> None:
+        check_int("kqe", self.kqe, 1)
+        check_int("kdba", self.kdba, 1)
+        check_bool("dba", self.dba)
+        check_choice("order", self.order, ORDERS)
+
+    def _limits(self, n: int) -> dict[str, int]:
+        return {"kqe": n, "kdba": n} if self.dba else {"kqe": n}
+
+    def _prepare(self, gallery: Floats, run: Runner) -> Floats:
+        """The gallery that is searched in the end."""
+        if not self.dba:
+            return gallery
+        lists = exact_neighbors(gallery, self.kdba, run)
+        return self._expand(gallery, gallery, lists.indices[:, 1:], lists.distances[:, 1:], run)
+
+    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+        source = gallery if self.order == "original" else state
+        near = exact_search(queries, source, self.kqe, run)
+        expanded = self._expand(queries, source, near.indices, near.values, run)
+        found = exact_search(expanded, state, k, run, "inner")
+        return Ranking(found.indices, found.values)
+
+    def _expand(
+        self, rows: Floats, gallery: Floats, ids: Ints, squared: Floats, run: Runner
+    ) -> Floats:
+        """Each row joined with the gallery rows ``ids``; squared : their distances."""
+        similarity = np.ones((len(rows), ids.shape[1] + 1), np.float32)
+        similarity[:, 1:] -= squared / 2
+        return add_up(rows, gallery, ids, self._weights(similarity), run)
+
+    def _weights(self, similarity: Floats) -> Floats:
+        """Weights of the row itself and of its nearest, from their similarities to it."""
+        raise NotImplementedError
+
+
+def add_up(rows: Floats, gallery: Floats, ids: Ints, weights: Floats, run: Runner) -> Floats:
+    """The unit vectors along the weighted sums of each row and the gallery rows ``ids``."""
+    out = np.empty_like(rows)
+    args = (rows, gallery, np.ascontiguousarray(ids), weights.astype(np.float32), out)
+    run.map("expansion", lambda a, b: weighted_sums(a, b, *args), len(rows))
+    return out
