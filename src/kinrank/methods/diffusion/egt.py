@@ -1,0 +1,109 @@
+"""Explore-exploit graph traversal.
+
+Cheng Chang, Guangwei Yu, Chundi Liu, Maksims Volkovs: Explore-Exploit Graph Traversal for Image
+Retrieval, CVPR 2019.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from kinrank.graph.build import half_sum, transposed
+from kinrank.kernels.traverse import traversals
+from kinrank.methods.answer import Scored
+from kinrank.methods.common import InductiveMethod, check_fields, option
+from kinrank.neighbors.exact import exact_neighbors
+from kinrank.neighbors.search import dense_search, exact_search
+from kinrank.parallel import Runner
+from kinrank.types import Floats, Ranking, SparseRows
+from kinrank.validation import check_float
+
+DIALECTS = ("symmetric", "layer6")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EGT(InductiveMethod):
+    """Walk the neighbour graph from the query, heaviest edge first.
+
+    The frontier is a heap of edges. Rows behind edges above t are taken at once (explore), then
+    their edges join the frontier; if none is above t, the heaviest is taken (exploit).
+
+    Distances are positions, 0, 1, 2, ...: they order the rows of one query and cannot be compared
+    between queries. Rows that are not reached follow in the order of their distance. Vectors are
+    normalised first. Time O(n^2 d) to fit, O(n d + p k1 log n) per query, memory O(n k1). A new
+    query needs only the fitted gallery; other queries are never part of the graph.
+
+    Parameters
+    ----------
+    k1 : neighbours in the graph, the row itself not counted
+    t : similarity above which edges are followed at once
+    p : rows taken by traversal
+    dialect : "symmetric", or "layer6", which reproduces the authors' program: a row keeps only the
+        last of its reverse edges, and weights are rounded to three decimals
+    """
+
+    k1: int = option(50, "neighbours in the graph, the row itself not counted")
+    t: float = option(0.42, "similarity above which edges are followed at once")
+    p: int = option(1000, "rows taken by traversal")
+    dialect: Literal["symmetric", "layer6"] = option("symmetric", "how edges are made two-way")
+
+    def __post_init__(self) -> None:
+        check_fields(self, sizes=("k1", "p"), choices={"dialect": DIALECTS})
+        check_float("t", self.t, -1, 2)
+
+    def _limits(self, n: int) -> dict[str, int]:
+        return {"k1": n - 1}
+
+    def _prepare(self, gallery: Floats, run: Runner) -> SparseRows:
+        """The graph of gallery rows."""
+        n, k = len(gallery), min(self.k1, len(gallery) - 1)
+        lists = exact_neighbors(gallery, k + 1, run)
+        order = np.argsort(lists.indices[:, 1:], axis=1)
+        ids = np.take_along_axis(lists.indices[:, 1:], order, axis=1).ravel()
+        s = np.take_along_axis(self._weights(lists.distances[:, 1:]), order, axis=1).ravel()
+        directed = SparseRows(k * np.arange(n + 1), ids, s, n)
+        return _last_reverse(directed) if self.dialect == "layer6" else _both_ways(directed)
+
+    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+        near = exact_search(queries, gallery, self.k1, run)
+        weights = self._weights(near.values)
+        taken = Scored.empty(len(queries), min(k, self.p))
+        args = (near.indices, weights, state.indptr, state.indices, state.values)
+        out = (np.float32(self.t), taken.indices, taken.counts)
+        run.map("traversal", lambda a, b: traversals(a, b, *args, *out), len(queries))
+        scored = Scored.empty(len(queries), k)
+        scored.indices[:, : taken.indices.shape[1]] = taken.indices
+        scored.values[:] = np.arange(k)
+        scored.counts[:] = taken.counts
+        return scored.filled(lambda q: dense_search(queries[q], gallery), len(gallery), run, None)
+
+    def _weights(self, squared: Floats) -> Floats:
+        s = 1 - squared / 2
+        return (np.round(s, 3) if self.dialect == "layer6" else s).astype(np.float32)
+
+
+def _both_ways(directed: SparseRows) -> SparseRows:
+    """Every edge in both directions."""
+    count = half_sum(directed.with_data(None)).values  # 1 for mutual edges, 1/2 for others
+    halved = half_sum(directed)
+    return halved.with_data(halved.values / count)
+
+
+def _last_reverse(directed: SparseRows) -> SparseRows:
+    """The edges, and for each row the last that leads to it turned round."""
+    from scipy.sparse import coo_array
+
+    reverse = transposed(directed)
+    reached = np.flatnonzero(reverse.lengths > 0)
+    last = reverse.indptr[reached + 1] - 1
+    n = len(directed)
+    rows = np.concatenate([np.repeat(np.arange(n), directed.lengths), reached])
+    ids = np.concatenate([directed.indices, reverse.indices[last]])
+    values = np.concatenate([directed.values, reverse.values[last]]).astype(np.float64)
+    total = coo_array((values, (rows, ids)), shape=(n, n)).tocsr()
+    count = coo_array((np.ones(len(ids)), (rows, ids)), shape=(n, n)).tocsr()
+    ptr, columns = total.indptr.astype(np.int64), total.indices.astype(np.int32)
+    return SparseRows(ptr, columns, (total.data / count.data).astype(np.float32), n)

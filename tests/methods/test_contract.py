@@ -1,0 +1,192 @@
+"""What every registered method promises, whatever it computes."""
+
+import inspect
+import tracemalloc
+import warnings
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+import kinrank
+from kinrank.registry import method_class
+from kinrank.types import Searcher
+
+METHODS = kinrank.methods()
+NQ, NG = 12, 120
+# Sizes that fit the small sets of this file, where the defaults are for thousands of rows.
+SMALL = {
+    "alphaqe": {"kqe": 8, "kdba": 5},
+    "cas": {"k1": 8, "k2": 4},
+    "dqe": {"kqe": 5, "neg": 5},
+    "egt": {"k1": 6, "p": 30},
+    "eir": {"k1": 8, "truncation": 40},
+    "gnn": {"k1": 8, "k2": 3},
+    "sg": {"m": 30, "k1": 4},
+}
+INDUCTIVE = [name for name in METHODS if hasattr(method_class(name), "fit") and name != "cas"]
+
+
+def make(name, **params):
+    return method_class(name)(**{**SMALL.get(name, {}), **params})
+
+
+@pytest.fixture(scope="module")
+def sets():
+    rng = np.random.default_rng(3)
+    centres = rng.normal(size=(10, 16)) * 1.5
+    rows = centres[rng.integers(0, 10, NQ + NG)] + rng.normal(size=(NQ + NG, 16))
+    return rows[:NQ].astype(np.float32), rows[NQ:].astype(np.float32)
+
+
+def check_ranking(ranking, n_queries, k, n_gallery):
+    assert ranking.indices.shape == ranking.distances.shape == (n_queries, k)
+    assert ranking.indices.dtype == np.int32
+    assert ranking.distances.dtype == np.float32
+    assert ranking.indices.min() >= 0
+    assert ranking.indices.max() < n_gallery
+    assert np.isfinite(ranking.distances).all()
+    assert (np.diff(ranking.distances, axis=1) >= 0).all()
+    assert all(len(np.unique(row)) == k for row in ranking.indices)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_whole_gallery_and_first_k(sets, name):
+    whole = make(name).rerank(*sets)
+    check_ranking(whole, NQ, NG, NG)
+    for k in (1, 10, NG - 1):
+        first = make(name).rerank(*sets, k)
+        check_ranking(first, NQ, k, NG)
+        np.testing.assert_array_equal(first.indices, whole.indices[:, :k])
+        np.testing.assert_array_equal(first.distances, whole.distances[:, :k])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_same_bits_for_any_threads_and_blocks(sets, name):
+    expected = make(name).rerank(*sets, 20, threads=1)
+    for work in ({"threads": 4}, {"threads": 2, "block_size": 7}, {"threads": 1, "block_size": 1}):
+        got = make(name).rerank(*sets, 20, **work)
+        assert got.indices.tobytes() == expected.indices.tobytes()
+        assert got.distances.tobytes() == expected.distances.tobytes()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_input_is_left_alone_and_of_any_kind(sets, name):
+    queries, gallery = sets
+    before = queries.copy(), gallery.copy()
+    expected = make(name).rerank(queries, gallery, 10)
+    np.testing.assert_array_equal(queries, before[0])
+    np.testing.assert_array_equal(gallery, before[1])
+    wide = make(name).rerank(queries.astype(np.float64), np.asfortranarray(gallery), 10)
+    np.testing.assert_array_equal(wide.indices, expected.indices)
+    half = make(name).rerank(queries.astype(np.float16), gallery.astype(np.float16).tolist(), 10)
+    check_ranking(half, NQ, 10, NG)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_bad_input_is_refused(sets, name):
+    queries, gallery = sets
+    broken = gallery.copy()
+    broken[5, 2] = np.nan
+    with pytest.raises(kinrank.InvalidInputError, match="`gallery` must be finite.*row 5"):
+        make(name).rerank(queries, broken)
+    with pytest.raises(kinrank.InvalidInputError, match="as many columns"):
+        make(name).rerank(queries[:, :5], gallery)
+    with pytest.raises(kinrank.InvalidInputError, match="two-dimensional"):
+        make(name).rerank(queries[0], gallery)
+    for k in (0, 2.5, True):
+        with pytest.raises(kinrank.InvalidInputError, match="`k` must be an integer"):
+            make(name).rerank(queries, gallery, k)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_too_large_sizes_are_reduced_with_a_warning(sets, name):
+    queries, gallery = sets
+    with pytest.warns(kinrank.KinrankWarning, match="`k` is 500"):
+        ranking = make(name).rerank(queries, gallery, 500)
+    check_ranking(ranking, NQ, NG, NG)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("n_queries", "n_gallery"), [(1, 1), (1, 3), (4, 2)])
+def test_tiny_sets(sets, name, n_queries, n_gallery):
+    queries, gallery = sets
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kinrank.KinrankWarning)
+        ranking = make(name).rerank(queries[:n_queries], gallery[:n_gallery])
+    check_ranking(ranking, n_queries, n_gallery, n_gallery)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_copies(sets, name):
+    queries, gallery = sets
+    many = np.concatenate([gallery[:20], np.repeat(gallery[20:22], 40, axis=0)])
+    check_ranking(make(name).rerank(np.concatenate([queries, many[:2]]), many, 30), NQ + 2, 30, 100)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_parameters_are_checked_documented_and_frozen(name):
+    cls = method_class(name)
+    for field in fields(cls):
+        assert field.metadata.get("help"), field.name
+        assert field.name in (cls.__doc__ or ""), field.name
+        if field.type in ("int", "float"):
+            with pytest.raises(kinrank.InvalidInputError, match=f"`{field.name}` must be"):
+                replace(make(name), **{field.name: -7 if field.type == "int" else np.nan})
+    with pytest.raises(kinrank.UnknownNameError, match="parameter of"):
+        kinrank.rerank([[1.0]], [[1.0]], name, nonsense=1)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_cost_and_source_are_documented(name):
+    cls = method_class(name)
+    assert "Time O(" in cls.__doc__
+    assert "emory O(" in cls.__doc__
+    assert "istances" in cls.__doc__
+    module = inspect.getdoc(inspect.getmodule(cls))
+    assert any(str(year) in module for year in range(2003, 2027)), "the publication"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_square_array(name):
+    rng = np.random.default_rng(0)
+    n = 6000
+    rows = rng.normal(size=(n, 4)).astype(np.float32)
+    make(name).rerank(rows[:3], rows[3:200], 10)  # compiled before memory is watched
+    tracemalloc.start()
+    try:
+        make(name).rerank(rows[:3], rows[3:], 10)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * n * n  # bytes of one n x n float32 array
+
+
+@pytest.mark.parametrize("name", INDUCTIVE)
+def test_fitted_methods_answer_each_query_alone(sets, name):
+    queries, gallery = sets
+    fitted = make(name).fit(gallery)
+    searcher: Searcher = fitted
+    expected = make(name).rerank(queries, gallery, 15)
+    together = searcher.search(queries, 15)
+    np.testing.assert_array_equal(together.indices, expected.indices)
+    np.testing.assert_array_equal(together.distances, expected.distances)
+    alone = [fitted.search(queries[q : q + 1], 15) for q in range(3)]
+    for q, ranking in enumerate(alone):
+        np.testing.assert_array_equal(ranking.indices[0], expected.indices[q])
+    assert len(fitted) == NG
+    assert fitted.search(queries[:1]).k == NG
+    with pytest.raises(kinrank.InvalidInputError, match="as many columns as the gallery"):
+        fitted.search(queries[:, :3])
+
+
+def test_the_inductive_methods_can_be_fitted():
+    named = {"alphaqe", "aqe", "aqewd", "dfs", "dqe", "egt", "eir", "fsr", "sg"}
+    assert named <= set(INDUCTIVE)
+
+
+def test_all_methods_of_the_paper_are_there():
+    assert set(METHODS) >= {
+        "alphaqe", "aqe", "aqewd", "cas", "cdm", "dfs", "dqe", "ecn", "egt", "eir", "fsr", "gnn",
+        "knn", "kreciprocal", "manifold", "rdp", "sca", "sg", "stml",
+    }  # fmt: skip
