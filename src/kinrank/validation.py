@@ -18,6 +18,7 @@ Name = TypeVar("Name", bound=str | None)
 # Outside this range squares would lose digits or overflow in float32.
 _SAFE_EXPONENT = 20
 _CHECK_ROWS = 16384
+_FAR = 16.0  # centre^2 over variance from which vectors are moved to the origin
 
 
 def check_int(name: str, value: object, low: int, high: int | None = None) -> int:
@@ -126,7 +127,7 @@ def as_vectors(*named: tuple[str, Any], cosine: bool = False) -> npt.NDArray[np.
     -------
     array, (sum of n_i, d), float32
         All values times one power of two if they are so large or small that squares would not
-        fit; distances keep their proportions.
+        fit, and moved if they lie together far from the origin; distances keep their proportions.
     """
     matrices = [(name, as_matrix(name, values)) for name, values in named]
     first, width = matrices[0][0], matrices[0][1].shape[1]
@@ -149,7 +150,21 @@ def as_vectors(*named: tuple[str, Any], cosine: bool = False) -> npt.NDArray[np.
             else:
                 part[...] = rows
         begin += len(matrix)
-    return stacked
+    return stacked if cosine else _near_origin(stacked)
+
+
+def _near_origin(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Move rows that lie together far from the origin: products would lose their digits there.
+
+    The shift has few bits, so that subtracting it is exact for all but the largest differences.
+    """
+    centre = np.mean(rows, axis=0, dtype=np.float64)
+    spread = float(np.mean(np.var(rows[:_CHECK_ROWS], axis=0, dtype=np.float64)))
+    if float(np.mean(centre**2)) <= _FAR * max(spread, 1e-30):
+        return rows
+    mantissa, exponent = np.frexp(centre)
+    rows -= np.ldexp(np.round(mantissa * 256), exponent - 8).astype(np.float32)
+    return rows
 
 
 def _common_exponent(matrices: list[tuple[str, npt.NDArray[Any]]]) -> int:

@@ -109,7 +109,7 @@ class CAS(Method):
     start: Literal["graph", "regularizer", "zero"] | None = _option(
         None, "where the basic iteration starts"
     )
-    tol: float = _option(1e-6, "about what may be missing from an entry of F")
+    tol: float = _option(3e-7, "about what may be missing from an entry of F")
     smoothing: Literal["nss", "aqe"] | None = _option("nss", "neighbour-guided smoothing")
     enhancement: bool = _option(True, "average the rows of the nearest before propagating")
     guide: Literal["walk", "similarity"] | None = _option(None, "what guides the smoothing")

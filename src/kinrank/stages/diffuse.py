@@ -87,8 +87,11 @@ def iterate(
 def surroundings(
     graph: Graph, rows: Ints, alpha: float, tol: float, run: Runner
 ) -> SparseRows:
-    """The members of the ball of each of ``rows``: where F is not negligible."""
-    args = (rows, *_csr(graph.s), alpha, graph.floor(tol))
+    """The members of the ball of each of ``rows``: where F exceeds ``tol``.
+
+    Nothing is known of the other ends, so the floor is tol itself, not its root.
+    """
+    args = (rows, *_csr(graph.s), alpha, graph.floor((10 * tol) ** 2))
     return run.rows(
         "diffusion", lambda a, b: kernels.ball_rows(a, b, *args), len(rows), len(graph.s)
     )
@@ -103,7 +106,7 @@ def _series(function: Callable[[Coefficients], Any], tol: float) -> Coefficients
     degree = 16
     while True:
         series = np.asarray(chebyshev.chebinterpolate(function, degree))
-        small = np.abs(series) <= tol / 4
+        small = np.abs(series) <= tol / 100
         if small[-2:].all() or degree >= MAX_TERMS:
             last = np.flatnonzero(~small)
             return series[: last[-1] + 1 if len(last) else 1]

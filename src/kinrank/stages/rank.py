@@ -51,11 +51,16 @@ class Ranker:
         if self.graph is None:
             lists = self.distances.query_lists.indices
             near = self.divergence.near(self.n_queries, lists, self.run)
-        if k < n_gallery and self.fusion != "diffusion":
+        if k < n_gallery and not self._ties:
             complete = self._first_by_path(found) if near is None else self._first(near, found)
             missing = missing[~complete]
         self._all(missing, near, found)
         return found
+
+    @property
+    def _ties(self) -> bool:
+        """Whether d does not tell apart rows that are far from the query."""
+        return self.omega == 0 or self.fusion == "diffusion"
 
     def _first(self, near: SparseRows, found: Ranking) -> npt.NDArray[np.bool_]:
         """The first k among the candidates; returns for which queries that is the answer."""
@@ -118,9 +123,8 @@ class Ranker:
         alone = Runner(1)
         d2 = self.distances.dense(queries, self.n_queries, alone)
         fused = self._fuse(self._modified(queries, near), self._base(queries, d2))
-        tied = self.omega == 0 or self.fusion == "diffusion"
         for at, query in enumerate(queries):
-            order = _ascending(d2[at]) if tied else None
+            order = _ascending(d2[at]) if self._ties else None
             row = fused[at] if order is None else fused[at][order]
             first = _ascending(row)[: found.k]
             found.distances[query] = row[first]
