@@ -31,9 +31,10 @@ class FSR(InductiveMethod):
     solution of (I - alpha S) f = y, computed as such, without any n x n matrix.
 
     Distances are minus the score, <= 0; rows without a positive score have 0 and follow in the
-    order of their distance. Vectors are normalised first. Full rank: time O(n^2 d) to fit and
+    order of their distance. Vectors are normalised first. At full rank: Time O(n^2 d) to fit and
     O(n d + t n k1) per query, t the steps to convergence (about 100 for alpha = 0.99), memory
-    O(n k1). Rank r: O(n^2 d + n k1 r + n r^2) to fit with memory O(n r), O(n (d + r)) per query.
+    O(n k1). At rank r: O(n^2 d + n k1 r + n r^2) to fit, O(n (d + r)) per query, memory O(n r). A
+    new query needs only the fitted gallery.
 
     Parameters
     ----------
