@@ -25,30 +25,90 @@ from kinrank.registry import methods
 from kinrank.types import Ranking
 
 if TYPE_CHECKING:
-    from kinrank import datasets, evaluate
+    from kinrank import compat, datasets, evaluate
+    from kinrank.jaccard import jaccard_graph
     from kinrank.methods.cas import CAS
+    from kinrank.methods.context.cdm import CDM
+    from kinrank.methods.context.ecn import ECN
+    from kinrank.methods.context.gnn import GNN
+    from kinrank.methods.context.knn import KNN
+    from kinrank.methods.context.kreciprocal import KReciprocal
+    from kinrank.methods.context.sca import SCA
+    from kinrank.methods.context.stml import STML
+    from kinrank.methods.diffusion.dfs import DFS
+    from kinrank.methods.diffusion.egt import EGT
+    from kinrank.methods.diffusion.eir import EIR
+    from kinrank.methods.diffusion.fsr import FSR
+    from kinrank.methods.diffusion.manifold import Manifold
+    from kinrank.methods.diffusion.rdp import RDP
+    from kinrank.methods.query_expansion.alphaqe import AlphaQE
+    from kinrank.methods.query_expansion.aqe import AQE
+    from kinrank.methods.query_expansion.aqewd import AQEwD
+    from kinrank.methods.query_expansion.dqe import DQE
+    from kinrank.methods.query_expansion.sg import SG
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AQE",
     "CAS",
+    "CDM",
+    "DFS",
+    "DQE",
+    "ECN",
+    "EGT",
+    "EIR",
+    "FSR",
+    "GNN",
+    "KNN",
+    "RDP",
+    "SCA",
+    "SG",
+    "STML",
+    "AQEwD",
+    "AlphaQE",
     "FileFormatError",
     "InvalidInputError",
+    "KReciprocal",
     "KinrankError",
     "KinrankWarning",
+    "Manifold",
     "OptionalDependencyError",
     "Ranking",
     "UnknownNameError",
     "__version__",
+    "compat",
     "datasets",
     "evaluate",
+    "jaccard_graph",
     "methods",
     "rerank",
 ]
 
 # Loaded on first use, so that `import kinrank` brings neither numba nor scipy.
-_LAZY = {"CAS": "kinrank.methods.cas"}
-_SUBMODULES = ("datasets", "evaluate")
+_LAZY = {
+    "AQE": "kinrank.methods.query_expansion.aqe",
+    "AQEwD": "kinrank.methods.query_expansion.aqewd",
+    "AlphaQE": "kinrank.methods.query_expansion.alphaqe",
+    "CAS": "kinrank.methods.cas",
+    "CDM": "kinrank.methods.context.cdm",
+    "DFS": "kinrank.methods.diffusion.dfs",
+    "DQE": "kinrank.methods.query_expansion.dqe",
+    "ECN": "kinrank.methods.context.ecn",
+    "EGT": "kinrank.methods.diffusion.egt",
+    "EIR": "kinrank.methods.diffusion.eir",
+    "FSR": "kinrank.methods.diffusion.fsr",
+    "GNN": "kinrank.methods.context.gnn",
+    "KNN": "kinrank.methods.context.knn",
+    "KReciprocal": "kinrank.methods.context.kreciprocal",
+    "Manifold": "kinrank.methods.diffusion.manifold",
+    "RDP": "kinrank.methods.diffusion.rdp",
+    "SCA": "kinrank.methods.context.sca",
+    "SG": "kinrank.methods.query_expansion.sg",
+    "STML": "kinrank.methods.context.stml",
+    "jaccard_graph": "kinrank.jaccard",
+}
+_SUBMODULES = ("compat", "datasets", "evaluate")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,19 @@
+"""Drop-ins for functions that people already call.
+
+Change one import and keep the call:
+
+    from kinrank.compat.torchreid import re_ranking                  # also fast-reid, the original
+    from kinrank.compat.strong_baseline import re_ranking            # also TransReID, SOLIDER
+    from kinrank.compat.spcl import compute_jaccard_distance         # also Cluster Contrast
+    from kinrank.compat.oml import Reranker                          # open-metric-learning
+
+All compute k-reciprocal encoding as the library they stand for, or CAS with ``method="cas"``.
+"""
+
+from __future__ import annotations
+
+from kinrank.compat.spcl import compute_jaccard_distance
+from kinrank.compat.strong_baseline import re_ranking as re_ranking_features
+from kinrank.compat.torchreid import re_ranking
+
+__all__ = ["compute_jaccard_distance", "re_ranking", "re_ranking_features"]

@@ -1,0 +1,130 @@
+"""Distances that come as the blocks of one matrix, and a matrix back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinrank.errors import InvalidInputError
+from kinrank.methods.cas import CAS
+from kinrank.methods.context.kreciprocal import KReciprocal
+from kinrank.neighbors.search import ascending
+from kinrank.parallel import Runner
+from kinrank.types import Floats, Ints, Longs, Neighbors, Ranking
+from kinrank.validation import as_matrix, check_choice
+
+METHODS = ("kreciprocal", "cas")
+
+
+@dataclass(frozen=True, eq=False)
+class BlockDistances:
+    """Squared distances between [queries; gallery] in the blocks they came in, never joined.
+
+    Values are over the row's farthest, as ``kinrank.stages.distance`` wants them.
+    """
+
+    q_g: Floats
+    q_q: Floats
+    g_g: Floats
+    neighbors: Neighbors
+
+    @property
+    def query_lists(self) -> Neighbors:
+        """The lists themselves."""
+        return self.neighbors
+
+    @classmethod
+    def of(cls, q_g: Floats, q_q: Floats, g_g: Floats, length: int, run: Runner) -> BlockDistances:
+        """With lists of ``length`` for every row, the row itself first, ties by lower index."""
+        n = len(q_q) + len(g_g)
+        lists = Neighbors(
+            np.empty((n, length), np.int32), np.empty((n, length), np.float32),
+            np.empty(n, np.float32),
+        )  # fmt: skip
+        made = cls(q_g, q_q, g_g, lists)
+
+        def some(low: int, high: int) -> None:
+            for row in range(low, high):
+                values = made._row(row)
+                ranked = values.copy()
+                ranked[row] = -1
+                order = ascending(ranked)[:length]
+                lists.indices[row], lists.distances[row] = order, values[order]
+                lists.distances[row, 0] = 0
+                lists.farthest[row] = values.max()
+
+        run.map("neighbours", some, n)
+        return made
+
+    def _row(self, row: int) -> Floats:
+        n_queries = len(self.q_q)
+        if row < n_queries:
+            return np.concatenate([self.q_q[row], self.q_g[row]])
+        return np.concatenate([self.q_g[:, row - n_queries], self.g_g[row - n_queries]])
+
+    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
+        """See kinrank.stages.distance.Distances."""
+        out = np.empty(len(ids), np.float32)
+
+        def some(low: int, high: int) -> None:
+            for at in range(low, high):
+                part = slice(indptr[at], indptr[at + 1])
+                out[part] = self._scaled(self._row(rows[at])[ids[part]], rows[at])
+
+        run.map("distances", some, len(rows))
+        return out
+
+    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
+        """See kinrank.stages.distance.Distances."""
+        del run  # rows are copied, not computed
+        return np.stack([self._scaled(self._row(row)[first:], row) for row in rows])
+
+    def _scaled(self, values: Floats, row: int) -> Floats:
+        farthest = self.neighbors.farthest[row]
+        return np.minimum(values / (farthest if farthest > 0 else 1), 1).astype(np.float32)
+
+
+def check_blocks(q_g: Any, q_q: Any, g_g: Any) -> tuple[Floats, Floats, Floats]:
+    """The three blocks as float32, of matching shapes."""
+    named = {"q_g_dist": q_g, "q_q_dist": q_q, "g_g_dist": g_g}
+    blocks = {name: as_matrix(name, block).astype(np.float32) for name, block in named.items()}
+    n_queries, n_gallery = blocks["q_g_dist"].shape
+    wanted = {"q_q_dist": (n_queries, n_queries), "g_g_dist": (n_gallery, n_gallery)}
+    for name, shape in wanted.items():
+        if blocks[name].shape != shape:
+            raise InvalidInputError(f"`{name}` must be {shape}, got shape {blocks[name].shape}.")
+    for name, block in blocks.items():
+        if not np.isfinite(block).all() or (block < 0).any():
+            raise InvalidInputError(f"`{name}` must be finite and not negative, got other values.")
+    return blocks["q_g_dist"], blocks["q_q_dist"], blocks["g_g_dist"]
+
+
+def rank_blocks(
+    blocks: tuple[Floats, Floats, Floats], k1: int, k2: int, share: float, method: str,
+    dialect: str = "zhong",
+) -> Floats:  # fmt: skip
+    """The new distances between queries and gallery, (n_queries, n_gallery)."""
+    check_choice("method", method, METHODS)
+    run = Runner.of()
+    n_queries, n_gallery = blocks[0].shape
+    n = n_queries + n_gallery
+    if method == "cas":
+        joined = np.block([[blocks[1], blocks[0]], [blocks[0].T, blocks[2]]])
+        cas = CAS(k1=min(k1, n - 1), k2=min(k2, k1, n - 1), omega=share)
+        ranking = cas.rerank_neighbors(joined, n_queries=n_queries, squared=True)
+    else:
+        encoder = KReciprocal(
+            k1=min(k1, n - 1), k2=min(k2, n), lambda_value=share, dialect=dialect,  # type: ignore[arg-type]
+        )  # fmt: skip
+        distances = BlockDistances.of(*blocks, max(encoder.k1 + 1, encoder.k2), run)
+        ranking = encoder.rank(distances, n_queries, n_gallery, run)
+    return as_square(ranking)
+
+
+def as_square(ranking: Ranking) -> Floats:
+    """A ranking of the whole gallery as distances by gallery row."""
+    out = np.empty(ranking.indices.shape, np.float32)
+    np.put_along_axis(out, ranking.indices.astype(np.int64), ranking.distances, axis=1)
+    return out

@@ -1,0 +1,71 @@
+"""``re_ranking`` of reid-strong-baseline, TransReID and SOLIDER, on features."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.compat.blocks import as_square, check_blocks, rank_blocks
+from kinrank.errors import InvalidInputError
+from kinrank.methods.cas import CAS
+from kinrank.methods.context.kreciprocal import KReciprocal
+from kinrank.neighbors.search import dense_search
+from kinrank.types import Floats
+from kinrank.validation import as_matrix, as_vectors, check_bool, check_choice
+
+
+def re_ranking(
+    probFea: Any,  # noqa: N803 - the names of the original
+    galFea: Any,  # noqa: N803
+    k1: int,
+    k2: int,
+    lambda_value: float,
+    local_distmat: Any = None,
+    only_local: bool = False,
+    *,
+    method: Literal["kreciprocal", "cas"] = "kreciprocal",
+) -> npt.NDArray[np.float32]:
+    """New distances between queries and gallery from their features.
+
+    Parameters
+    ----------
+    probFea, galFea : (nq, d), (ng, d) arrays or tensors
+    k1, k2, lambda_value : as in the original
+    local_distmat : (nq + ng, nq + ng) distances that are added to the squared Euclidean ones
+    only_local : use ``local_distmat`` alone
+    method : "cas" for cluster-aware similarity diffusion instead, with omega = lambda_value
+
+    Returns
+    -------
+    array, (nq, ng), float32
+    """
+    check_choice("method", method, ("kreciprocal", "cas"))
+    if local_distmat is not None or check_bool("only_local", only_local):
+        blocks = _local(probFea, galFea, local_distmat, only_local)
+        return rank_blocks(blocks, k1, k2, lambda_value, method, "strong-baseline")
+    n = len(probFea) + len(galFea)
+    if method == "cas":
+        cas = CAS(k1=min(k1, n - 1), k2=min(k2, k1, n - 1), omega=lambda_value)
+        return as_square(cas.rerank(probFea, galFea))
+    encoder = KReciprocal(
+        k1=min(k1, n - 1), k2=min(k2, n), lambda_value=lambda_value, dialect="strong-baseline"
+    )
+    return as_square(encoder.rerank(probFea, galFea))
+
+
+def _local(
+    queries: Any, gallery: Any, local: Any, only_local: bool
+) -> tuple[Floats, Floats, Floats]:
+    n_queries, n = len(queries), len(queries) + len(gallery)
+    if local is None:
+        raise InvalidInputError("`local_distmat` must be given with `only_local`, got None.")
+    matrix = as_matrix("local_distmat", local).astype(np.float32)
+    if matrix.shape != (n, n):
+        raise InvalidInputError(f"`local_distmat` must be {(n, n)}, got shape {matrix.shape}.")
+    if not only_local:
+        vectors = as_vectors(("probFea", queries), ("galFea", gallery))
+        matrix = matrix + dense_search(vectors, vectors)
+    head, tail = matrix[:n_queries], matrix[n_queries:]
+    return check_blocks(head[:, n_queries:], head[:, :n_queries], tail[:, n_queries:])
