@@ -31,14 +31,18 @@ VARIANTS = {
 
 def load(folder: Path):
     """Unit rows of float32, and a function from a ranking to its mAP in per cent."""
-    query, gallery = (np.load(folder / f"{part}.npy").astype(np.float32) for part in ("query", "gallery"))
+    query, gallery = (
+        np.load(folder / f"{part}.npy").astype(np.float32) for part in ("query", "gallery")
+    )
     query /= np.linalg.norm(query, axis=1, keepdims=True)
     gallery /= np.linalg.norm(gallery, axis=1, keepdims=True)
     if (folder / "gnd.json").exists():
         gnd = json.loads((folder / "gnd.json").read_text())
         return query, gallery, lambda ranking: 100 * evaluate.revisited(ranking, gnd).medium.mAP
     names = ("query_ids", "gallery_ids", "query_cams", "gallery_cams")
-    labels = [np.load(folder / f"{name}.npy") for name in names if (folder / f"{name}.npy").exists()]
+    labels = [
+        np.load(folder / f"{name}.npy") for name in names if (folder / f"{name}.npy").exists()
+    ]
     return query, gallery, lambda ranking: 100 * evaluate.reid(ranking, *labels).mAP
 
 
@@ -54,7 +58,9 @@ def main(folders: list[Path]) -> None:
         for size, name in columns:
             method = kinrank.CAS(**SIZES[size], **VARIANTS[name])
             cells.append(score(method.rerank(query, gallery)))
-        print(f"| {folder.name} | " + " | ".join(f"{cell:.1f}" for cell in cells) + " |", flush=True)
+        print(
+            f"| {folder.name} | " + " | ".join(f"{cell:.1f}" for cell in cells) + " |", flush=True
+        )
 
 
 if __name__ == "__main__":

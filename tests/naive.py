@@ -181,6 +181,15 @@ def cut(P, keep):
     return l1(out)
 
 
+def cut_margin(F, keep, scheme):
+    """How far apart, relatively, the last entry of P that is kept and the first that is not are."""
+    P = np.sort(F.T @ F if scheme == "transpose" else F @ F, axis=1)[:, ::-1]
+    if keep >= P.shape[1]:
+        return 1.0
+    last, next_ = P[:, keep - 1], P[:, keep]
+    return np.where(next_ > 0, (last - next_) / np.where(last > 0, last, 1), 1).min()
+
+
 def propagate(F, keep, scheme):
     if scheme == "transpose":
         return l1(cut(F.T @ F, keep) @ F)
@@ -199,32 +208,32 @@ def js(p, q):
     return total
 
 
-def js_matrix(F):
-    """js of all pairs."""
+def js_matrix(F, rows):
+    """js of the first rows to all."""
     with np.errstate(divide="ignore", invalid="ignore"):
         f = np.where(F > 0, F * np.log2(F), 0)
-        out = np.empty((len(F), len(F)))
-        for i in range(len(F)):
+        out = np.empty((rows, len(F)))
+        for i in range(rows):
             M = F[i] + F
             both = np.where(M > 0, M * np.log2(M), 0).sum(axis=1)
             out[i] = 1 + (f[i].sum() + f.sum(axis=1) - both) / 2
     return np.clip(out, 0, None)
 
 
-def divergence(F, measure):
-    """d' of all pairs."""
+def divergence(F, measure, rows):
+    """d' of the first rows to all."""
     if measure == "js":
-        return js_matrix(F)
+        return js_matrix(F, rows)
     if measure == "jaccard":
-        low = np.stack([np.minimum(row, F).sum(axis=1) for row in F])
-        high = np.stack([np.maximum(row, F).sum(axis=1) for row in F])
+        low = np.stack([np.minimum(row, F).sum(axis=1) for row in F[:rows]])
+        high = np.stack([np.maximum(row, F).sum(axis=1) for row in F[:rows]])
         return 1 - low / high
     if measure == "cosine":
         unit = F / np.linalg.norm(F, axis=1, keepdims=True)
-        return np.clip(1 - unit @ unit.T, 0, 1)
+        return np.clip(1 - unit[:rows] @ unit.T, 0, 1)
     if measure == "euclidean":
-        return np.stack([np.linalg.norm(row - F, axis=1) for row in F])
-    return 1 - F / F.max(axis=1, keepdims=True)
+        return np.stack([np.linalg.norm(row - F, axis=1) for row in F[:rows]])
+    return 1 - F[:rows] / F[:rows].max(axis=1, keepdims=True)
 
 
 def geodesic(D, rank, k, unreachable=50.0):
@@ -295,7 +304,7 @@ def cas(D2, n_queries, o, E=None):
         F_hat = nss_by_walk(F, C, xi, D2, rank, o.walk_k, o.sigma, o.beta)
     F_tilde = enhance(F_hat, xi, rank, o.enhance_k, o.kappa) if o.enhancement else F_hat
     F_prime = propagate(F_tilde, o.keep, o.propagation)
-    d_prime = divergence(F_prime, o.divergence)
+    d_prime = divergence(F_prime, o.divergence, n if o.geodesic else n_queries)
     if o.geodesic:
         d_prime = geodesic(d_prime, rank, o.geodesic_k)
     d = {
@@ -303,9 +312,9 @@ def cas(D2, n_queries, o, E=None):
         "euclidean": lambda: np.sqrt(D2),
         "diffusion": lambda: diffusion_distance(S, alpha),
     }[o.fusion]()
-    d_star = (1 - o.omega) * d_prime + o.omega * d
+    d_star = (1 - o.omega) * d_prime[:n_queries] + o.omega * d[:n_queries]
     stages = {
         "rank": rank, "xi": xi, "C": C, "W": W, "S": S, "F_star": F_star, "F": F, "F_hat": F_hat,
         "F_tilde": F_tilde, "F_prime": F_prime, "d_prime": d_prime, "d": d,
     }  # fmt: skip
-    return d_star[:n_queries, n_queries:], stages
+    return d_star[:, n_queries:], stages

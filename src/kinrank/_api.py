@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinrank.errors import InvalidInputError, UnknownNameError
 from kinrank.registry import method_class
 from kinrank.types import Ranking
+
+if TYPE_CHECKING:
+    from kinrank.methods.base import Method
 
 
 def rerank(
@@ -49,7 +52,7 @@ def rerank(
     )
 
 
-def make_method(method: str, **params: Any) -> Any:
+def make_method(method: str, **params: Any) -> Method:
     """An instance of the method registered under ``method``."""
     cls = method_class(method)
     known = [field.name for field in fields(cls)]

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from engine_data import clustered
 
+from engine_data import clustered
 from kinrank import CAS, InvalidInputError, KinrankWarning
 
 X = clustered(120, seed=4)

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from engine_data import GOLDEN, digits
 
+from engine_data import GOLDEN, digits
 from kinrank import CAS, evaluate
 from kinrank.types import Ranking
 

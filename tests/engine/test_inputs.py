@@ -4,9 +4,9 @@ import warnings
 
 import numpy as np
 import pytest
-from engine_data import clustered, digits
 
 import kinrank
+from engine_data import clustered, digits
 from kinrank import CAS, InvalidInputError, KinrankWarning
 
 X = clustered(80, d=6)
@@ -92,7 +92,9 @@ def test_bad_vectors(queries, gallery, message):
 def test_zero_vectors():
     gallery = G.copy()
     gallery[3] = 0
-    with pytest.raises(InvalidInputError, match="no zero vectors for metric='cosine', got one in row 3"):
+    with pytest.raises(
+        InvalidInputError, match="no zero vectors for metric='cosine', got one in row 3"
+    ):
         kinrank.rerank(Q, gallery, metric="cosine", **SMALL)
     assert np.isfinite(kinrank.rerank(Q, gallery, **SMALL).distances).all()
 
@@ -110,7 +112,10 @@ def test_zero_vectors():
         ({"threads": 0}, "`threads` must be an integer"),
         ({"block_size": -1}, "`block_size` must be an integer"),
         ({"geodesic": 1}, "`geodesic` must be True or False, got 1"),
-        ({"regularizer": np.eye(3)}, "`regularizer` must be 'identity', 'graph' or a sparse matrix"),
+        (
+            {"regularizer": np.eye(3)},
+            "`regularizer` must be 'identity', 'graph' or a sparse matrix",
+        ),
     ],
 )
 def test_bad_options(options, message):
@@ -164,7 +169,9 @@ def test_tiny_galleries(n_gallery, variant):
 def test_sizes_beyond_the_data_are_reduced_and_said():
     with pytest.warns(KinrankWarning, match="`k1` is 500, but there are only 79 rows"):
         kinrank.rerank(Q, G, k1=500, k2=3)
-    with pytest.warns(KinrankWarning, match="`k` is 100, but there are only 72 gallery rows: 72 is"):
+    with pytest.warns(
+        KinrankWarning, match="`k` is 100, but there are only 72 gallery rows: 72 is"
+    ):
         assert kinrank.rerank(Q, G, k=100, **SMALL).k == 72
 
 

@@ -1,12 +1,12 @@
 """The facts that the paper proves, checked on what the engine computes."""
 
-import naive
 import numpy as np
 import pytest
-from engine_data import clustered
 from hypothesis import given
 from hypothesis import strategies as st
 
+import naive
+from engine_data import clustered
 from kinrank import CAS
 from kinrank.graph import clusters
 from kinrank.graph.build import build_graph, spectral_radius
@@ -168,6 +168,8 @@ def test_a_larger_pull_to_the_original_distance_moves_towards_it():
     first = CAS(k1=10, k2=3, omega=1.0).rerank(x[:20], x[20:], k=20).indices
     shared = [
         np.mean([len(set(a) & set(b)) for a, b in zip(first, other, strict=True)])
-        for other in (CAS(k1=10, k2=3, omega=w).rerank(x[:20], x[20:], k=20).indices for w in (0, 0.9))
+        for other in (
+            CAS(k1=10, k2=3, omega=w).rerank(x[:20], x[20:], k=20).indices for w in (0, 0.9)
+        )
     ]
     assert shared[0] < shared[1]

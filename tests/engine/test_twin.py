@@ -1,14 +1,14 @@
 """The sparse engine equals its dense twin, for every option."""
 
-import naive
 import numpy as np
 import pytest
-from engine_data import clustered, dense, digits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
+import naive
+from engine_data import clustered, dense, digits
 from kinrank import CAS
 
 OPTIONS = [
@@ -22,7 +22,11 @@ OPTIONS = [
     {"regularizer": "graph", "start": "regularizer"},
     {"start": "zero", "steps": 3},
     {"start": "regularizer", "steps": 1},
-    *({"variant": v, "similarity": s} for v in ("paper", "authors") for s in ("original", "smoothed")),
+    *(
+        {"variant": v, "similarity": s}
+        for v in ("paper", "authors")
+        for s in ("original", "smoothed")
+    ),
     *({"variant": v, "smoothing": s} for v in ("paper", "authors") for s in (None, "aqe")),
     {"enhancement": False},
     {"guide": "similarity", "beta": 0.01},
@@ -52,7 +56,12 @@ def named(options):
 def assert_equal(method, queries, gallery, regularizer=None):
     """d* within 1e-4, relatively, and the same order."""
     rows = np.concatenate([queries, gallery])
-    expected, _ = naive.cas(naive.squared_distances(rows), len(queries), method, regularizer)
+    d2 = naive.squared_distances(rows)
+    expected, stages = naive.cas(d2, len(queries), method, regularizer)
+    while naive.cut_margin(stages["F_tilde"], method.keep, method.propagation) < 2e-5:
+        # Entries of P tie where P is cut, often exactly: rounding would decide, so cut elsewhere.
+        method = method.replace(keep=method.keep + 1)
+        expected, stages = naive.cas(d2, len(queries), method, regularizer)
     ranking = method.rerank(queries, gallery)
     np.testing.assert_allclose(dense(ranking, len(gallery)), expected, rtol=1e-4, atol=2e-6)
     ordered = np.take_along_axis(expected, ranking.indices.astype(np.int64), axis=1)
@@ -66,15 +75,15 @@ def assert_equal(method, queries, gallery, regularizer=None):
 @pytest.mark.filterwarnings("ignore::kinrank.KinrankWarning")
 @pytest.mark.parametrize("options", OPTIONS, ids=named)
 def test_clusters(options):
-    x = clustered(150, seed=3)
-    assert_equal(CAS(k1=12, k2=4).replace(**options), x[:20], x[20:])
+    x = clustered(110, seed=3)
+    assert_equal(CAS(k1=12, k2=4).replace(**options), x[:10], x[10:])
 
 
 @pytest.mark.filterwarnings("ignore::kinrank.KinrankWarning")
 @pytest.mark.parametrize("options", OPTIONS, ids=named)
 def test_digits(options):
     queries, gallery, _, _ = digits()
-    assert_equal(CAS(k1=15, k2=5).replace(**options), queries[:12], gallery[:200])
+    assert_equal(CAS(k1=15, k2=5).replace(**options), queries[:12], gallery[:140])
 
 
 @pytest.mark.parametrize("options", [{"variant": "paper"}, {}, {"start": "regularizer"}], ids=named)
@@ -96,7 +105,11 @@ def integer_rows(draw):
 
 # `keep` is out of the way: in such symmetric data entries of P tie in theory, and rounding decides.
 SIZES = st.fixed_dictionaries(
-    {"k1": st.integers(3, 12), "k2": st.integers(1, 3), "variant": st.sampled_from(["paper", "authors"])}
+    {
+        "k1": st.integers(3, 12),
+        "k2": st.integers(1, 3),
+        "variant": st.sampled_from(["paper", "authors"]),
+    }
 )
 
 
@@ -108,7 +121,9 @@ def test_ties_and_duplicates(rows, sizes, geodesic, n_queries):
     rows = rows.astype(np.float32)
     expected, _ = naive.cas(naive.squared_distances(rows), n_queries, method)
     ranking = method.rerank(rows[:n_queries], rows[n_queries:])
-    np.testing.assert_allclose(dense(ranking, len(rows) - n_queries), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        dense(ranking, len(rows) - n_queries), expected, rtol=1e-4, atol=1e-5
+    )
 
 
 def test_stages_equal_the_twin_on_digits():
@@ -137,4 +152,6 @@ def test_stages_equal_the_twin_on_digits():
         (xi, "xi"), (pattern, "C"), (graph.w, "W"), (graph.s, "S"), (f, "F"), (f_hat, "F_hat"),
         (f_tilde, "F_tilde"), (f_prime, "F_prime"),
     ]:  # fmt: skip
-        np.testing.assert_allclose(found.to_scipy().toarray(), stages[name], atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(
+            found.to_scipy().toarray(), stages[name], atol=1e-5, err_msg=name
+        )

@@ -1,13 +1,13 @@
 """The exact search is exact, whatever the data look like."""
 
-import naive
 import numpy as np
 import pytest
-from engine_data import clustered
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+import naive
+from engine_data import clustered
 from kinrank.neighbors import exact
 from kinrank.neighbors.exact import exact_neighbors, exact_neighbors_and_more
 from kinrank.parallel import Runner
@@ -30,7 +30,9 @@ def check(rows, k):
 
 
 @given(
-    arrays(np.float32, st.tuples(st.integers(1, 40), st.integers(1, 5)), elements=st.integers(-2, 2)),
+    arrays(
+        np.float32, st.tuples(st.integers(1, 40), st.integers(1, 5)), elements=st.integers(-2, 2)
+    ),
     st.data(),
 )
 def test_ties_go_to_the_lower_index(rows, data):

@@ -30,7 +30,8 @@ class Graph:
         """
         owner = np.repeat(np.arange(len(self.w)), self.w.lengths)
         degree = np.bincount(owner, weights=self.w.values, minlength=len(self.w))
-        return (0.03 * np.sqrt(tol) * np.sqrt(degree)).astype(np.float32)
+        floor: Floats = (0.03 * np.sqrt(tol) * np.sqrt(degree)).astype(np.float32)
+        return floor
 
 
 def affinity(neighbors: Neighbors, first: int, last: int, sigma: float) -> Floats:
@@ -52,7 +53,6 @@ def build_graph(
     symmetric : W becomes (W + W^T) / 2 and S = D^-1/2 W D^-1/2. Otherwise W stays as it is and S
     is the symmetric part of D^-1/2 W D^-1/2.
     """
-    n = len(neighbors)
     ids = neighbors.indices[:, 1 : k + 1]
     order = np.argsort(ids, axis=1)
     weights = np.take_along_axis(affinity(neighbors, 1, k + 1, sigma), order, axis=1)
@@ -70,8 +70,8 @@ def half_sum(a: SparseRows) -> SparseRows:
     """(A + A^T) / 2."""
     ptr, ids, places = kernels.transpose(a.indptr, a.indices, a.n_columns)
     half = a.values / np.float32(2)
-    merged = kernels.merge_rows(a.indptr, a.indices, half, ptr, ids, half[places])
-    return SparseRows(*merged, a.n_columns)
+    indptr, merged, values = kernels.merge_rows(a.indptr, a.indices, half, ptr, ids, half[places])
+    return SparseRows(indptr, merged, values, a.n_columns)
 
 
 def transposed(a: SparseRows) -> SparseRows:

@@ -16,7 +16,7 @@ from kinrank.kernels.jit import kernel
 
 @kernel
 def find_ball(row, seeds, indptr, indices, weights, decay, floor, slot, nodes, mass, reach):
-    """Number the surroundings of ``row`` and of ``seeds``: slot[node] and nodes[slot], row first.
+    """Number the surroundings of ``row`` and ``seeds``: slot[node] and nodes[slot], row first.
 
     One sweep: mass 1 starts at the row, a tenth at every seed, and spreads hop by hop; a row that it
     reaches with no more than its floor is left out. reach[h] : how many are within h hops of the

@@ -20,8 +20,15 @@ BUFFER = 256
 _ROOT_HALF = np.int32(0x3F3504F3)
 # log2(1 + m) / m for m in [sqrt(1/2) - 1, sqrt(2) - 1]: least squares, off by less than 4e-8.
 _FIT = (
-    1.442695, -0.721347333, 0.480910642, -0.360704833, 0.287917586,
-    -0.238919953, 0.215675436, -0.20742503, 0.126139669,
+    1.442695,
+    -0.721347333,
+    0.480910642,
+    -0.360704833,
+    0.287917586,
+    -0.238919953,
+    0.215675436,
+    -0.20742503,
+    0.126139669,
 )
 _L1, _L2, _L3, _L4, _L5, _L6, _L7, _L8, _L9 = (np.float32(c) for c in _FIT)
 
@@ -48,7 +55,7 @@ def xlog2x(x, bits, mantissa, mantissa_bits, exponent, count):
 @kernel
 def row_norms(ptr, values):
     """Squared Euclidean norm of every row."""
-    norms = np.zeros(ptr.shape[0] - 1, np.float32)
+    norms = np.zeros(ptr.shape[0] - 1, np.float64)
     for row in range(norms.shape[0]):
         total = 0.0
         for e in range(ptr[row], ptr[row + 1]):
@@ -62,9 +69,7 @@ def entropies(values):
     """x log2 x of every entry, as the kernels below compute it."""
     out = values.copy()
     mantissa, exponent = np.empty_like(out), np.empty_like(out)
-    xlog2x(
-        out, out.view(np.int32), mantissa, mantissa.view(np.int32), exponent, out.shape[0]
-    )
+    xlog2x(out, out.view(np.int32), mantissa, mantissa.view(np.int32), exponent, out.shape[0])
     return out
 
 
@@ -142,7 +147,8 @@ def divergence_rows(
                         term[t] = min(u, v[t])
                 else:
                     for t in range(width):
-                        term[t] = u * v[t]
+                        term[t] = v[t]
+                scale = np.float64(u) if measure >= COSINE else 1.0
                 for t in range(width):
                     other = in_ids[begin + t]
                     if seen[other] != row:
@@ -150,7 +156,7 @@ def divergence_rows(
                         total[other] = 0.0
                         touched[count] = other
                         count += 1
-                    total[other] += term[t]
+                    total[other] += scale * term[t]
         for t in range(lists.shape[1]):
             other = lists[row, t]
             if other >= first and seen[other] != row:
@@ -209,7 +215,7 @@ def divergence_pairs(low, high, measure, ptr, ids, values, f, norms, pair_ptr, p
                     total += min(dense[ids[begin + t]], values[begin + t])
             else:
                 for t in range(width):
-                    total += dense[ids[begin + t]] * values[begin + t]
+                    total += np.float64(dense[ids[begin + t]]) * values[begin + t]
             out[pair] = finish(measure, total, norms[row], norms[other])
         for e in range(ptr[row], ptr[row + 1]):
             dense[ids[e]] = dense_f[ids[e]] = 0

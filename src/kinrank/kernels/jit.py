@@ -8,11 +8,11 @@ they vectorise (the order is then fixed by the compiled code, not by threads or 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias
 
 import numba
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function: TypeAlias = Callable[..., Any]
 
 REGROUP = {"reassoc", "contract", "nsz"}
 
@@ -30,6 +30,7 @@ def summing_kernel(function: Function) -> Function:
 def _compile(function: Function, fastmath: bool | set[str]) -> Function:
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
     try:
-        return cast(Function, numba.njit(cache=True, **options)(function))
+        compiled: Function = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no folder can be written to: compile in every process
-        return cast(Function, numba.njit(**options)(function))
+        compiled = numba.njit(**options)(function)
+    return compiled

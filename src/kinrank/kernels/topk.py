@@ -109,7 +109,7 @@ def scan_products(low, high, products, norms, first, heap_values, heap_ids, size
         values, ids, product = heap_values[row], heap_ids[row], products[row]
         size, top, top_id = sizes[row], tops[row], top_ids[row]
         worst = values[0] if size == capacity else np.float32(np.inf)
-        if size == 0 and 2 * capacity <= GROUPS and 4 * GROUPS <= columns:
+        if size == 0 and 2 * capacity <= GROUPS and columns >= 4 * GROUPS:
             bound = first_bound(product, norms, least, capacity)
             worst = np.nextafter(bound, worst)
         for begin in range(0, columns, CHUNK):

@@ -101,9 +101,7 @@ class CAS(Method):
     similarity: Literal["bidirectional", "smoothed", "original"] = _option(
         "bidirectional", "BSD, SSM or OSM of the paper's ablation"
     )
-    regularizer: Any = _option(
-        "identity", "E of BSD, the regulariser", cli=("identity", "graph")
-    )
+    regularizer: Any = _option("identity", "E of BSD, the regulariser", cli=("identity", "graph"))
     solver: Literal["local", "iterate", "cg", "dense"] | None = _option(None, "how BSD is solved")
     steps: int | None = _option(None, "steps of the basic iteration")
     start: Literal["graph", "regularizer", "zero"] | None = _option(
@@ -216,7 +214,6 @@ class CAS(Method):
 
     def _fitted(self, limit: int, what: str = "rows") -> CAS:
         """The same method with no list longer than ``limit``."""
-        assert self.walk_k and self.enhance_k and self.keep and self.graph_k
         extra = 0 if self.self_counts else 1
         given: dict[str, Any] = getattr(self, "_given")  # noqa: B009
         sizes = {
@@ -233,8 +230,8 @@ class CAS(Method):
     def _list_length(self) -> int:
         """The longest list of neighbours that any stage asks for."""
         extra = 0 if self.self_counts else 1
-        sizes = [self.k1 + extra, self.k2, self.graph_k + 1, self.enhance_k]  # type: ignore[operator]
-        sizes += [self.walk_k] if self.smoothing == "nss" and self.guide == "walk" else []
+        sizes = [self.k1 + extra, self.k2, int(self.graph_k or 1) + 1, int(self.enhance_k or 1)]
+        sizes += [int(self.walk_k or 1)] if self.smoothing == "nss" and self.guide == "walk" else []
         sizes += [self.geodesic_k] if self.geodesic else []
         return max(sizes)
 
@@ -263,7 +260,14 @@ class CAS(Method):
         with progress.stage("ranking", n_queries):
             diffusion = self._diffusion_distance(graph, n_queries, run)
             ranker = Ranker(
-                distances, divergence, n_queries, self.omega, str(self.fusion), diffusion, paths, run
+                distances,
+                divergence,
+                n_queries,
+                self.omega,
+                str(self.fusion),
+                diffusion,
+                paths,
+                run,
             )
             return ranker.rank(k)
 
@@ -330,9 +334,7 @@ class CAS(Method):
         n = len(graph.s)
         ball = diffuse.surroundings(graph, queries, alpha, self.tol, run)
         f = diffuse.solve(graph, ball, alpha, "identity", self.tol, run, queries)
-        own = SparseRows(
-            np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int32), None, n
-        )
+        own = SparseRows(np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int32), None, n)
         root = np.sqrt(diffuse.solve(graph, own, alpha, "identity", self.tol, run).values)
         scale = root[np.repeat(queries, ball.lengths)] * root[ball.indices]
         return ball.with_data(np.clip(1 - f.values / scale, 0, 1).astype(np.float32))

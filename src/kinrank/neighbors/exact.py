@@ -41,7 +41,7 @@ def exact_neighbors(vectors: Floats, k: int, run: Runner) -> Neighbors:
 def exact_neighbors_and_more(
     vectors: Floats, k: int, n_first: int, first_k: int, run: Runner
 ) -> tuple[Neighbors, Neighbors]:
-    """As ``exact_neighbors``, and lists of length ``first_k`` >= k for the first ``n_first`` rows."""
+    """As ``exact_neighbors``, and lists of ``first_k`` >= k for the first ``n_first`` rows."""
     n = len(vectors)
     norms = np.einsum("ij,ij->i", vectors, vectors)
     found, longer = _empty(n, k), _empty(n_first, first_k)

@@ -12,9 +12,7 @@ from kinrank.types import Floats, Neighbors
 from kinrank.validation import as_array, as_matrix
 
 
-def given_distances(
-    distances: Any, indices: Any, *, squared: bool, farthest: Any
-) -> Distances:
+def given_distances(distances: Any, indices: Any, *, squared: bool, farthest: Any) -> Distances:
     """Check what was given and bring it into the form the stages take."""
     matrix = as_matrix("distances", distances).astype(np.float32)
     if np.isnan(matrix).any() or (matrix < 0).any():

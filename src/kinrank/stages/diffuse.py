@@ -46,7 +46,8 @@ def smoothed(
 ) -> SparseRows:
     """The tensor-product diffusion A = a S A S + (1 - a) I of RDP (SSM), converged."""
     series = _series(lambda x: (1 - alpha) / (1 - alpha * x * x), tol)
-    return _polynomial(graph, pattern, series, np.sqrt(alpha), tol, run, None)
+    # Weights fall by the root of a per step, so that long walks count for more than in BSD.
+    return _polynomial(graph, pattern, series, np.sqrt(alpha), tol / 100, run, None)
 
 
 def iterate(
@@ -69,12 +70,12 @@ def iterate(
             return _walk(graph, pattern, powers, walk, alpha, tol, run)
         if regularizer == "graph":
             powers = np.append(powers, 0) + np.append(0, powers)
-        series = np.asarray(chebyshev.poly2cheb(powers))
+        series: Coefficients = np.asarray(chebyshev.poly2cheb(powers), np.float64)
         total = _polynomial(graph, pattern, series, alpha, tol, run, None)
     else:
         nodes = chebyshev.chebpts1(steps + 1)
         mean = alpha * (nodes[:, None] + nodes[None, :]) / 2
-        plane = (1 - alpha) * sum(mean**s for s in range(steps))
+        plane = (1 - alpha) * np.sum([mean**s for s in range(steps)], axis=0)
         if start == "regularizer":
             plane = plane + mean**steps
         total = _bilinear(graph, pattern, regularizer, _fit_plane(plane), alpha, tol, run, None)
@@ -84,9 +85,7 @@ def iterate(
     return pattern.with_data(total.values + begun.values)
 
 
-def surroundings(
-    graph: Graph, rows: Ints, alpha: float, tol: float, run: Runner
-) -> SparseRows:
+def surroundings(graph: Graph, rows: Ints, alpha: float, tol: float, run: Runner) -> SparseRows:
     """The members of the ball of each of ``rows``: where F exceeds ``tol``.
 
     Nothing is known of the other ends, so the floor is tol itself, not its root.
@@ -149,8 +148,15 @@ def _walk(
     out = np.empty(pattern.nnz, np.float32)
     # Both share a symmetric pattern, so the transposed values are in the same places.
     start = transposed(graph.w).values
-    args = (_all_rows(pattern, None), *_csr(graph.s), start, powers, binomial, alpha,
-            graph.floor(tol))
+    args = (
+        _all_rows(pattern, None),
+        *_csr(graph.s),
+        start,
+        powers,
+        binomial,
+        alpha,
+        graph.floor(tol),
+    )
     places = (pattern.indptr, pattern.indices, out)
     run.map("diffusion", lambda a, b: kernels.walk_rows(a, b, *args, *places), len(pattern))
     return pattern.with_data(out)
@@ -165,8 +171,15 @@ def _bilinear(
     s = _spread(graph.s, middle, 0)
     largest = np.bincount(np.repeat(np.arange(len(middle)), middle.lengths), middle.values).max()
     reach = _spread(graph.s, middle, 1 / max(largest, 1e-30)).values
-    args = (_all_rows(pattern, rows), *_csr(s), reach, *_csr(middle), plane, alpha,
-            graph.floor(tol))
+    args = (
+        _all_rows(pattern, rows),
+        *_csr(s),
+        reach,
+        *_csr(middle),
+        plane,
+        alpha,
+        graph.floor(tol),
+    )
     places = (pattern.indptr, pattern.indices, out)
     run.map("diffusion", lambda a, b: kernels.bilinear_rows(a, b, *args, *places), len(pattern))
     return pattern.with_data(np.maximum(out, 0))
@@ -175,5 +188,5 @@ def _bilinear(
 def _spread(s: SparseRows, other: SparseRows, weight: float) -> SparseRows:
     """S + weight * other, on the pattern of both."""
     values = (weight * other.values).astype(np.float32)
-    merged = merge_rows(*_csr(s), other.indptr, other.indices, values)
-    return SparseRows(*merged, s.n_columns)
+    indptr, ids, merged = merge_rows(*_csr(s), other.indptr, other.indices, values)
+    return SparseRows(indptr, ids, merged, s.n_columns)

@@ -68,12 +68,12 @@ class MatrixDistances:
         """The lists themselves."""
         return self.neighbors
 
-    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
+    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:  # noqa: ARG002
         """See Distances."""
         owner = np.repeat(rows, np.diff(indptr))
         return _over_farthest(self.matrix[owner, ids], self.neighbors.farthest[owner])
 
-    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
+    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:  # noqa: ARG002
         """See Distances."""
         return _over_farthest(self.matrix[rows, first:], self.neighbors.farthest[rows, None])
 
@@ -89,7 +89,7 @@ class ListDistances:
         """The lists themselves."""
         return self.neighbors
 
-    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
+    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:  # noqa: ARG002
         """See Distances."""
         out = np.empty(len(ids), np.float32)
         for at, row in enumerate(rows):
@@ -97,7 +97,7 @@ class ListDistances:
             out[part] = self._row(row)[ids[part]]
         return out
 
-    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
+    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:  # noqa: ARG002
         """See Distances."""
         return np.stack([self._row(row)[first:] for row in rows])
 

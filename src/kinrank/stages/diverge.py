@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from kinrank.graph.build import half_sum, transposed
 from kinrank.graph.clusters import nearest
@@ -30,7 +31,7 @@ class Divergence:
 
     rows: SparseRows
     measure: str
-    norms: Floats
+    norms: npt.NDArray[np.float64]
     entropies: Floats
 
     @classmethod
@@ -64,14 +65,15 @@ class Divergence:
         """d' of ``row`` to the rows from ``first`` on, as if it shared no column with them."""
         if self.measure != "euclidean":
             return 1.0
-        return np.sqrt(self.norms[row] + self.norms[first:])
+        distance: Floats = np.sqrt(self.norms[row] + self.norms[first:]).astype(np.float32)
+        return distance
 
     def graph(self, lists: Ints, k: int, run: Runner) -> SparseRows:
         """d' on the pairs of which one is among the k nearest of the other; symmetric."""
+        if self.measure == "similarity":
+            return self._similar_pairs(lists, k, run)
         pattern = half_sum(nearest(lists, k))
         n = len(pattern)
-        if self.measure == "similarity":
-            return pattern.with_data(self._similar_pairs(pattern, run))
         out = np.zeros(pattern.nnz, np.float32)
         rows = self.rows
         args = (rows.indptr, rows.indices, rows.values, self.entropies, self.norms)
@@ -99,15 +101,17 @@ class Divergence:
         data = np.concatenate(values).astype(np.float32)
         return SparseRows(ptr, np.concatenate(ids).astype(np.int32), data, rows.n_columns)
 
-    def _similar_pairs(self, pattern: SparseRows, run: Runner) -> Floats:
-        rows, n = self.rows, len(self.rows)
+    def _similar_pairs(self, lists: Ints, k: int, run: Runner) -> SparseRows:
+        """The smaller of d'(i, j) and d'(j, i), each only where its list holds the pair."""
+        rows, n, pattern = self.rows, len(self.rows), nearest(lists, k)
         largest = np.zeros(n, np.float32)
         np.maximum.at(largest, np.repeat(np.arange(n), rows.lengths), rows.values)
         out = np.empty(pattern.nnz, np.float32)
         args = (pattern.indptr, pattern.indices, rows.indptr, rows.indices, rows.values, out)
         run.map("geodesic", lambda a, b: values_at(a, b, *args), n)
         owner = np.repeat(np.arange(n), pattern.lengths)
-        out = 1 - out / np.where(largest > 0, largest, 1)[owner]
-        out = np.minimum(out, transposed(pattern.with_data(out)).values)
-        out[owner == pattern.indices] = 0
-        return out
+        # 1 + similarity: above 0 wherever there is an edge, and largest where the edge is shortest.
+        near = 1 + out / np.where(largest > 0, largest, 1)[owner]
+        edges = pattern.with_data(near.astype(np.float32)).to_scipy()
+        edges = SparseRows.from_scipy(edges.maximum(edges.T))
+        return edges.with_data(np.maximum(2 - edges.values, 0))

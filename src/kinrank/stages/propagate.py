@@ -10,7 +10,9 @@ from kinrank.parallel import Runner
 from kinrank.types import Ints, SparseRows
 
 
-def enhance(f: SparseRows, xi: SparseRows, lists: Ints, k: int, kappa: float, run: Runner) -> SparseRows:
+def enhance(
+    f: SparseRows, xi: SparseRows, lists: Ints, k: int, kappa: float, run: Runner
+) -> SparseRows:
     """(kappa mean of the rows of xi[i] + mean of the rows of N(i, k)) / (kappa + 1)."""
     n = len(f)
     sizes = xi.lengths

@@ -74,14 +74,21 @@ class Ranker:
             known = self.distances.query_lists
             args: tuple[Any, ...] = (
                 near.indptr, near.indices, near.values, omega, self.fusion == "euclidean",
-                self.distances.vectors, known.farthest, known.indices, listed, self.n_queries, least,
+                self.distances.vectors, known.farthest, known.indices, listed, self.n_queries,
+                least,
             )  # fmt: skip
             kernel = select.first_near
         else:
             queries = np.arange(self.n_queries, dtype=np.int32)
             base = self._root(self.distances.at(queries, near.indptr, near.indices, self.run))
             bounds = self._fuse(least, listed[:, -1])
-            args = (near.indptr, near.indices, self._fuse(near.values, base), bounds, self.n_queries)
+            args = (
+                near.indptr,
+                near.indices,
+                self._fuse(near.values, base),
+                bounds,
+                self.n_queries,
+            )
             kernel = select.first_of
         self.run.map("ranking", lambda a, b: kernel(a, b, *args, *out), self.n_queries)
         return complete
@@ -167,7 +174,9 @@ class Ranker:
 
 def _ascending(values: Floats) -> Longs:
     """The order of non-negative values, ties by position: one sort of (value, position) keys."""
-    bits = (values + np.float32(0)).view(np.uint32)  # + 0 turns -0.0, which would sort last, into 0.0
+    bits = (values + np.float32(0)).view(
+        np.uint32
+    )  # + 0 turns -0.0, which would sort last, into 0.0
     keys = bits.astype(np.uint64) << np.uint64(32)
     keys |= np.arange(len(values), dtype=np.uint64)
     keys.sort()

@@ -16,7 +16,9 @@ def unit_rows(f: SparseRows) -> SparseRows:
     owner = np.repeat(np.arange(len(f)), f.lengths)
     norm = np.bincount(owner, weights=f.values, minlength=len(f))
     uniform = 1 / np.maximum(f.lengths, 1)
-    values = np.where(norm[owner] > 0, f.values / np.where(norm > 0, norm, 1)[owner], uniform[owner])
+    values = np.where(
+        norm[owner] > 0, f.values / np.where(norm > 0, norm, 1)[owner], uniform[owner]
+    )
     return f.with_data(values.astype(np.float32))
 
 
@@ -35,12 +37,12 @@ def smooth_by_walk(
     """NSS with T and r from a two-step walk over the k - 1 nearest without the row itself."""
     n = len(f)
     ids = np.ascontiguousarray(neighbors.indices[:, 1:k])
-    p = affinity(neighbors, 1, k, sigma).astype(np.float64)
-    norm = p.sum(axis=1, keepdims=True)
-    p = (p / np.where(norm > 0, norm, 1)).astype(np.float32)
-    fixed = np.arange(0, ids.size + 1, max(ids.shape[1], 1), dtype=np.int64)[: n + 1]
     if ids.shape[1] == 0:
         return f
+    weights = affinity(neighbors, 1, k, sigma)
+    norm = weights.sum(axis=1, keepdims=True, dtype=np.float64)
+    p: Floats = (weights / np.where(norm > 0, norm, 1)).astype(np.float32)
+    fixed = np.arange(0, ids.size + 1, ids.shape[1], dtype=np.int64)
     incoming = transposed(SparseRows(fixed, ids.ravel(), p.ravel(), n))
     columns = (incoming.indptr, incoming.indices, incoming.values)
     diagonal = np.empty(n, np.float32)
@@ -61,9 +63,7 @@ def smooth_by_average(f: SparseRows, lists: Ints, k: int, run: Runner) -> Sparse
     return run.rows("smoothing", lambda a, b: product_rows(a, b, *args), n, n)
 
 
-def _close(
-    f: SparseRows, guide: Floats, anchor: Floats, beta: float, run: Runner
-) -> SparseRows:
+def _close(f: SparseRows, guide: Floats, anchor: Floats, beta: float, run: Runner) -> SparseRows:
     out = np.empty(f.nnz, np.float32)
     args = (f.indptr, f.values, guide, anchor, float(beta), out)
     run.map("smoothing", lambda a, b: kernels.closed_form(a, b, *args), len(f))

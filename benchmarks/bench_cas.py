@@ -1,0 +1,202 @@
+"""What CAS costs, as ratios within one run.
+
+    python benchmarks/bench_cas.py [speed] [scaling] [naive] [start] [--data FOLDER]
+
+speed    whole runs against the exact k-NN search inside them, and peak memory, on two real sets
+scaling  rows doubled from 10,000 to 80,000: how the part after the search grows
+naive    against the dense twin of the tests at 2,500, 5,000 and 10,000 rows
+start    seconds until the first result in a new process, with and without compiled kernels
+
+FOLDER holds the feature sets; the default is ../shared/data beside the repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import kinrank
+from kinrank import progress
+
+ROOT = Path(__file__).resolve().parents[1]
+SETS = {
+    "market1501-retail-0288": ({"k1": 20, "k2": 5}, 100),
+    "roxford5k-efflite2-gem": ({"k1": 60, "k2": 6}, None),
+}
+
+
+def unit(rows):
+    """float32 rows of norm 1."""
+    rows = rows.astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def clustered(n, d=128, per_cluster=20, seed=0):
+    """Synthetic rows around n / 20 centres."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(n // per_cluster, d)).astype(np.float32)
+    rows = centres[rng.integers(len(centres), size=n)]
+    return unit(rows + 0.8 * rng.normal(size=(n, d)).astype(np.float32))
+
+
+def timed(method, queries, gallery, k, repeat=3):
+    """Seconds of the quickest of a few runs: whole, and by stage."""
+    best = None
+    for _ in range(repeat):
+        watch = progress.Stopwatch()
+        begin = time.perf_counter()
+        with progress.listen(watch):
+            method.rerank(queries, gallery, k)
+        total = time.perf_counter() - begin
+        if best is None or total < best[0]:
+            best = (total, watch.seconds)
+    return best
+
+
+def in_child(*args):
+    """Run one measurement of this file in its own process and read its JSON."""
+    command = [sys.executable, __file__, *map(str, args)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def one(folder, name, geodesic):
+    """Child: one set, one setting."""
+    sizes, k = SETS[name]
+    queries, gallery = (
+        unit(np.load(Path(folder) / name / f"{p}.npy")) for p in ("query", "gallery")
+    )
+    method = kinrank.CAS(**sizes, geodesic=geodesic == "True")
+    method.rerank(queries[:5], gallery[:500], k=50)
+    total, stages = timed(method, queries, gallery, k)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(json.dumps({"total": total, "stages": stages, "peak": peak}))
+
+
+def speed(folder):
+    """Print the ratio to the search for both sets, without and with shortest paths."""
+    print("| set | geodesic | search s | whole s | ratio | peak GB | stages s |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name in SETS:
+        for geodesic in (False, True):
+            found = in_child("one", folder, name, geodesic)
+            search = found["stages"]["neighbours"]
+            rest = ", ".join(
+                f"{k} {v:.2f}" for k, v in found["stages"].items() if k != "neighbours"
+            )
+            print(
+                f"| {name} | {'yes' if geodesic else 'no'} | {search:.2f} | {found['total']:.2f} | "
+                f"{found['total'] / search:.2f} | {found['peak']:.2f} | {rest} |",
+                flush=True,
+            )
+
+
+def grown(n):
+    """Child: the part after the search, and memory, at n rows."""
+    rows = clustered(int(n))
+    count = int(n) // 10
+    method = kinrank.CAS()
+    method.rerank(rows[:5], rows[5:500], k=50)
+    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    total, stages = timed(
+        method, rows[:count], rows[count:], 100, repeat=1 if int(n) > 20000 else 2
+    )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    after = total - stages["neighbours"]
+    print(json.dumps({"after": after, "search": stages["neighbours"], "peak": peak, "base": base}))
+
+
+def scaling():
+    """Print how time and memory grow when the rows double."""
+    print("| rows | search s | after the search s | growth | peak GB | growth |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    before = None
+    for n in (10_000, 20_000, 40_000, 80_000):
+        found = in_child("grown", n)
+        times = f"{found['after'] / before['after']:.2f}" if before else ""
+        memory = f"{found['peak'] / before['peak']:.2f}" if before else ""
+        print(
+            f"| {n:,} | {found['search']:.2f} | {found['after']:.2f} | {times} | "
+            f"{found['peak']:.2f} | {memory} |",
+            flush=True,
+        )
+        before = found
+
+
+def against_naive():
+    """Print how many times faster than the dense twin, and that both agree."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    import naive
+
+    print("| rows | dense twin s | kinrank s | times faster | largest difference of d* |")
+    print("| --- | --- | --- | --- | --- |")
+    method = kinrank.CAS()
+    for n in (2_500, 5_000, 10_000):
+        rows = clustered(n)
+        method.rerank(rows[:5], rows[5:500])
+        begin = time.perf_counter()
+        ranking = method.rerank(rows[:50], rows[50:])
+        middle = time.perf_counter()
+        expected, _ = naive.cas(naive.squared_distances(rows), 50, method)
+        end = time.perf_counter()
+        found = np.take_along_axis(expected, ranking.indices.astype(np.int64), axis=1)
+        off = np.abs(found - ranking.distances).max()
+        fast, slow = middle - begin, end - middle
+        print(f"| {n:,} | {slow:.1f} | {fast:.2f} | {slow / fast:.0f} | {off:.1e} |", flush=True)
+
+
+FIRST = """
+import time; begin = time.perf_counter()
+import kinrank; imported = time.perf_counter()
+import numpy as np
+rows = np.random.default_rng(0).normal(size=(600, 32)).astype(np.float32)
+kinrank.rerank(rows[:20], rows[20:], k=20); first = time.perf_counter()
+kinrank.rerank(rows[:20], rows[20:], k=20); second = time.perf_counter()
+print(imported - begin, first - imported, second - first)
+"""
+
+
+def start():
+    """Print the seconds of import and of the first call, kernels compiled or not."""
+    print("| kernels | import s | first call s | second call s |")
+    print("| --- | --- | --- | --- |")
+    with tempfile.TemporaryDirectory() as cache:
+        for state in ("to be compiled", "cached"):
+            out = subprocess.run(
+                [sys.executable, "-c", FIRST],
+                check=True, capture_output=True, text=True,
+                env={**os.environ, "NUMBA_CACHE_DIR": cache},
+            ).stdout.split()  # fmt: skip
+            print(f"| {state} | " + " | ".join(f"{float(v):.2f}" for v in out) + " |", flush=True)
+
+
+def main():
+    """Run what was asked for, or all."""
+    if len(sys.argv) > 1 and sys.argv[1] in ("one", "grown"):
+        return {"one": one, "grown": grown}[sys.argv[1]](*sys.argv[2:])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", nargs="*", default=["speed", "scaling", "start", "naive"])
+    parser.add_argument("--data", default=ROOT.parent / "shared" / "data")
+    options = parser.parse_args()
+    steps = {
+        "speed": lambda: speed(options.data),
+        "scaling": scaling,
+        "naive": against_naive,
+        "start": start,
+    }
+    for name in options.what:
+        print(f"\n## {name}\n", flush=True)
+        steps[name]()
+    return None
+
+
+if __name__ == "__main__":
+    main()
