@@ -34,30 +34,33 @@ def multiply(ptr, ids, values, x, out):
 
 
 @summing_kernel
-def recur(product, before, weight, total):
-    """before <- 2 product - before, and weight times that onto the total."""
-    two = np.float32(2)
+def recur(product, now, before, centre, double, weight, total):
+    """before <- double (product - centre now) - before, and weight times that onto the total."""
     for row in range(product.shape[0]):
-        a, b, c = product[row], before[row], total[row]
+        a, b, c, d = product[row], now[row], before[row], total[row]
         for t in range(a.shape[0]):
-            value = two * a[t] - b[t]
-            b[t] = value
-            c[t] += weight * value
+            value = double * (a[t] - centre * b[t]) - c[t]
+            c[t] = value
+            d[t] += weight * value
 
 
 @summing_kernel
-def chebyshev(ptr, ids, values, series, x, work):
-    """The sum of series[t] T_t(S) X, in place of X; at least two terms; work : (3, n, LANES)."""
+def chebyshev(ptr, ids, values, series, centre, radius, x, work):
+    """The sum of series[t] T_t((S - centre) / radius) X, in place of X; two terms or more.
+
+    work : (3, n, LANES)
+    """
     before, now, product = work[0], work[1], work[2]
     before[:] = x
     multiply(ptr, ids, values, x, now)
     for row in range(x.shape[0]):
         a, b, c = before[row], now[row], x[row]
         for t in range(a.shape[0]):
+            b[t] = (b[t] - centre * a[t]) / radius
             c[t] = series[0] * a[t] + series[1] * b[t]
     for term in range(2, series.shape[0]):
         multiply(ptr, ids, values, now, product)
-        recur(product, before, series[term], x)
+        recur(product, now, before, centre, np.float32(2) / radius, series[term], x)
         before, now = now, before
 
 

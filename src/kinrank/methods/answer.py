@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kinrank.kernels.answer import first_candidates, first_positive
 from kinrank.neighbors.search import ascending, few
@@ -38,24 +40,43 @@ class Scored:
             np.zeros(n_queries, np.int64),
         )
 
-    def filled(self, dense: Dense, n_gallery: int, run: Runner, rest: float | None) -> Ranking:
+    def filled(
+        self, dense: Dense, n_gallery: int, run: Runner, rest: float | None,
+        lists: Ints | None = None,
+    ) -> Ranking:  # fmt: skip
         """With the rows that have no score behind, nearest first, at the value ``rest``.
 
         dense : the original distances of a few queries to the whole gallery
         rest : None counts on from the last value, one by one
+        lists : the nearest gallery rows of each query as far as they are known (-1: none)
         """
         k = self.indices.shape[1]
         short = np.flatnonzero(self.counts < k).astype(np.int32)
+        for row in short:
+            known = self.counts[row]
+            self.values[row, known:] = np.arange(known, k) if rest is None else rest
+        if lists is not None:
+            short = np.array(
+                [row for row in short if not self._fill(int(row), lists[row])], np.int32
+            )
 
         def fill(low: int, high: int) -> None:
             for row, distances in zip(short[low:high], dense(short[low:high]), strict=True):
-                known = self.counts[row]
-                distances[self.indices[row, :known]] = -np.inf
-                self.indices[row, known:] = ascending(distances)[known:k]
-                self.values[row, known:] = np.arange(known, k) if rest is None else rest
+                self._fill(int(row), ascending(distances))
 
         few(run, max(len(short), 1), n_gallery).map("ranking", fill, len(short))
         return Ranking(self.indices, self.values)
+
+    def _fill(self, row: int, order: npt.NDArray[Any]) -> bool:
+        """Put the rows of ``order`` that are not there yet behind; whether they suffice."""
+        known = self.counts[row]
+        order = order[order >= 0]
+        fresh = order[~np.isin(order, self.indices[row, :known])]
+        missing = self.indices.shape[1] - known
+        if len(fresh) < missing:
+            return False
+        self.indices[row, known:] = fresh[:missing]
+        return True
 
 
 def first_of(near: SparseRows, first: int, k: int, below: float, run: Runner) -> Scored:
@@ -75,7 +96,8 @@ def rank_by_divergence(
     near = divergence.near(n_queries, lists, run)
     scored = first_of(near, n_queries, k, 1.0, run)
     n_gallery = len(distances.neighbors) - n_queries
-    return scored.filled(lambda q: distances.dense(q, n_queries, ALONE), n_gallery, run, 1.0)
+    known = np.maximum(distances.query_lists.indices - np.int32(n_queries), -1)
+    return scored.filled(lambda q: distances.dense(q, n_queries, ALONE), n_gallery, run, 1.0, known)
 
 
 def rank_scores(

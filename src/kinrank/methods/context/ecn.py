@@ -48,7 +48,8 @@ class ECN(JointMethod):
 
     def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
         n = len(rows)
-        lists = rows.neighbors(max(self.k1, self.t + 1, self.q + 1), run).indices
+        distances = rows.distances(max(self.k1, self.t + 1, self.q + 1), k, run)
+        lists = distances.neighbors.indices
         positions = rank_weights(lists, self.k1)
         near = lists[:, 1 : self.t + 1]
         expanded = np.concatenate([near, lists[near, 1 : self.q + 1].reshape(n, -1)], axis=1)
@@ -57,9 +58,11 @@ class ECN(JointMethod):
         scores = cross_scores(u, positions, rows.n_queries, run)
         mean = np.float32(-1 / (2 * expanded.shape[1]))
         scored = first_of(scores.with_data(mean * scores.values), rows.n_queries, k, 0.0, run)
+        known = np.maximum(distances.query_lists.indices - np.int32(rows.n_queries), -1)
         return scored.filled(
-            lambda q: dense_search(rows.queries[q], rows.gallery), len(rows.gallery), run, 0.0
-        )
+            lambda q: dense_search(rows.queries[q], rows.gallery),
+            len(rows.gallery), run, 0.0, known,
+        )  # fmt: skip
 
 
 def rank_weights(lists: Ints, k: int) -> SparseRows:

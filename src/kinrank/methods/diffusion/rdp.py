@@ -12,13 +12,12 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from numpy.polynomial import chebyshev
 
 from kinrank.graph.build import half_sum
 from kinrank.graph.mutual import normalized
 from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
 from kinrank.methods.diffusion.gallery import rank_by_scores
-from kinrank.methods.diffusion.solve import System, by_series, unit_starts
+from kinrank.methods.diffusion.solve import System, by_series, least_eigenvalue, unit_starts
 from kinrank.parallel import Runner
 from kinrank.types import Neighbors, Ranking, SparseRows
 
@@ -68,7 +67,9 @@ class RDP(JointMethod):
 
     def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
         first = rows.n_queries
-        system = System(self._graph(rows.neighbors(self.k1, run)), by_series(self._series()))
+        s = self._graph(rows.neighbors(self.k1, run))
+        solve = by_series(self._polynomial, least_eigenvalue(s), 2 * self.steps, self.tol)
+        system = System(s, solve)
         starts = unit_starts(first, len(rows))
         return rank_by_scores(
             lambda a, b: system.solutions(starts, a, b, first), rows.queries, rows.gallery, k, run
@@ -84,12 +85,9 @@ class RDP(JointMethod):
         ptr = np.arange(0, n * k + 1, k, dtype=np.int64)
         return normalized(half_sum(SparseRows(ptr, ids, weight.astype(np.float32).ravel(), n)))
 
-    def _series(self) -> npt.NDArray[np.float64]:
-        """(1 - a) sum of a^t x^2t for t < steps, and a^steps x^(2 steps), in Chebyshev terms."""
+    def _polynomial(self, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """(1 - a) sum of a^t x^2t for t < steps, and a^steps x^(2 steps)."""
         alpha = 1 / (1 + self.mu)
-        nodes = chebyshev.chebpts1(2 * self.steps + 1)
-        square = alpha * nodes**2
-        values = (1 - alpha) * (1 - square**self.steps) / (1 - square) + square**self.steps
-        series = chebyshev.chebfit(nodes, values, 2 * self.steps)
-        kept = np.flatnonzero(np.abs(series) > self.tol)
-        return np.asarray(series[: kept[-1] + 1 if len(kept) else 1])
+        square = alpha * x**2
+        last = square**self.steps
+        return (1 - alpha) * (1 - last) / (1 - square) + last

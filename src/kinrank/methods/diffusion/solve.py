@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.polynomial import chebyshev
 
 from kinrank.kernels import lanes as kernels
 from kinrank.kernels.lanes import LANES
 from kinrank.types import Floats, SparseRows
 
+Function = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 Solver = Callable[[SparseRows, Floats, Floats], None]
 
 
@@ -48,15 +50,37 @@ def by_conjugate_gradients(alpha: float, steps: int, tol: float) -> Solver:
     return solve
 
 
-def by_series(series: npt.NDArray[np.float64]) -> Solver:
-    """The sum of series[t] T_t(S), Chebyshev polynomials, applied in place."""
-    coefficients = np.zeros(max(len(series), 2), np.float32)
-    coefficients[: len(series)] = series
+def by_series(function: Function, low: float, degree: int, tol: float) -> Solver:
+    """A polynomial of S applied in place, by its Chebyshev terms on [low, 1] above ``tol``.
+
+    low : no eigenvalue of S is below it; degree : of the polynomial
+    """
+    centre, radius = (1 + low) / 2, (1 - low) / 2
+    nodes = chebyshev.chebpts1(degree + 1)
+    series = chebyshev.chebfit(nodes, function(centre + radius * nodes), degree)
+    kept = np.flatnonzero(np.abs(series) > tol)
+    coefficients = np.zeros(max(kept[-1] + 1 if len(kept) else 1, 2), np.float32)
+    coefficients[: len(series)] = series[: len(coefficients)]
 
     def solve(s: SparseRows, x: Floats, work: Floats) -> None:
-        kernels.chebyshev(s.indptr, s.indices, s.values, coefficients, x, work)
+        ends = (np.float32(centre), np.float32(radius))
+        kernels.chebyshev(s.indptr, s.indices, s.values, coefficients, *ends, x, work)
 
     return solve
+
+
+def least_eigenvalue(s: SparseRows) -> float:
+    """A bound from below on the eigenvalues of a normalised symmetric matrix, with some to spare.
+
+    Fewer Chebyshev terms are needed on a shorter interval.
+    """
+    if len(s) < 64:
+        return -1.0
+    from scipy.sparse.linalg import eigsh
+
+    matrix, start = s.to_scipy().astype(np.float64), np.ones(len(s))
+    found = eigsh(matrix, k=1, which="SA", v0=start, tol=1e-2, return_eigenvectors=False)
+    return max(float(found[0]) - 0.05, -1.0)
 
 
 def unit_starts(n_queries: int, n: int) -> SparseRows:
