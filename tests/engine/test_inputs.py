@@ -1,5 +1,8 @@
 """Whatever a user gives: a clear error or the right answer."""
 
+import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -214,3 +217,22 @@ def test_variants_are_visible_and_overridable():
     assert CAS(keep=30).replace(k1=60).keep == 30
     with pytest.raises(AttributeError):
         method.k1 = 3
+
+
+PLAIN = """
+import sys
+import numpy as np, kinrank
+x = np.load(sys.argv[1])
+kinrank.CAS(k1=6, k2=3, geodesic=True).rerank(x[:6], x[6:]).save(sys.argv[2])
+"""
+
+
+def test_the_same_without_compilation(tmp_path):
+    rows = clustered(50)
+    np.save(tmp_path / "rows.npy", rows)
+    command = [sys.executable, "-c", PLAIN, tmp_path / "rows.npy", tmp_path / "plain.npz"]
+    subprocess.run(command, check=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
+    plain = kinrank.Ranking.load(tmp_path / "plain.npz")
+    compiled = CAS(k1=6, k2=3, geodesic=True).rerank(rows[:6], rows[6:])
+    np.testing.assert_array_equal(plain.indices, compiled.indices)
+    np.testing.assert_allclose(plain.distances, compiled.distances, atol=2e-6)

@@ -18,8 +18,8 @@ from kinrank.kernels.jit import kernel
 def find_ball(row, seeds, indptr, indices, weights, decay, floor, slot, nodes, mass, reach):
     """Number the surroundings of ``row`` and ``seeds``: slot[node] and nodes[slot], row first.
 
-    One sweep: mass 1 starts at the row, a tenth at every seed, and spreads hop by hop; a row that it
-    reaches with no more than its floor is left out. reach[h] : how many are within h hops of the
+    One sweep: mass 1 starts at the row, a tenth at every seed, and spreads hop by hop; a row that
+    it reaches with no more than its floor is left out. reach[h] : how many are within h hops of the
     row and the seeds; it has one entry for each hop that matters. Returns how many there are.
     """
     slot[row], nodes[0], mass[0] = 0, row, 1.0

@@ -224,6 +224,8 @@ class CAS(Method):
             size, top = getattr(self, name), max(limit - low, 1)
             sizes[name] = min(size, top) if given[name] is None else reduce_k(name, size, top, what)
         sizes["geodesic_k"] = min(self.geodesic_k, limit)
+        if self.geodesic and self.geodesic_k != type(self).geodesic_k:
+            reduce_k("geodesic_k", self.geodesic_k, limit, what)
         sizes["k2"] = min(sizes["k2"], sizes["k1"] + extra)
         return self.replace(**sizes, keep=self.keep)
 
