@@ -88,7 +88,7 @@ def table(name, methods, k):
     del queries, gallery
     for method in methods:
         command = [sys.executable, __file__, "--one", method, "--k", str(k), str(name)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             print(f"{method:<12} failed: {done.stderr.strip().splitlines()[-1]}")
             continue

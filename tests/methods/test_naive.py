@@ -106,9 +106,11 @@ def test_dfs(rows, steps):
     check(rows, "dfs", np.minimum(expected, 0), 1e-4, k1=12, steps=steps)
 
 
-@pytest.mark.parametrize(("rank", "residual"), [(None, True), (20, True), (20, False)])
+@pytest.mark.parametrize(("rank", "residual"), [("full", True), (20, True), (20, False)])
 def test_fsr(rows, rank, residual):
-    expected = slow.fsr(rows[:NQ], rows[NQ:], 12, 5, 0.9, 3.0, rank, residual)
+    expected = slow.fsr(
+        rows[:NQ], rows[NQ:], 12, 5, 0.9, 3.0, None if rank == "full" else rank, residual
+    )
     params = {"k1": 12, "kq": 5, "alpha": 0.9, "rank": rank, "residual": residual}
     check(rows, "fsr", np.minimum(expected, 0), 1e-4, **params)
 

@@ -1,20 +1,23 @@
-"""A postprocessor for open-metric-learning."""
+"""A postprocessor for open-metric-learning.
+
+rr = RetrievalResults.from_embeddings(embeddings, dataset, n_items=100)
+rr = kinrank.compat.oml.Reranker(embeddings, method="cas").process(rr, dataset=dataset)
+"""
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-from oml.interfaces.retrieval import (  # type: ignore[import-not-found, unused-ignore]
-    IRetrievalPostprocessor,
-)
 
 from kinrank._api import make_method
 from kinrank.errors import InvalidInputError
 from kinrank.validation import as_matrix
 
 
-class Reranker(IRetrievalPostprocessor):  # type: ignore[misc, unused-ignore]
+class Reordering:
     """Re-rank retrieval results by the embeddings they were made from.
 
     Parameters
@@ -22,11 +25,6 @@ class Reranker(IRetrievalPostprocessor):  # type: ignore[misc, unused-ignore]
     embeddings : (n, d) of the whole data set, as given to ``RetrievalResults.from_embeddings``
     method : a name of ``kinrank.methods()``
     **params : parameters of the method
-
-    Examples
-    --------
-    rr = RetrievalResults.from_embeddings(embeddings, dataset, n_items=100)
-    rr = kinrank.compat.oml.Reranker(embeddings, method="cas").process(rr, dataset=dataset)
     """
 
     def __init__(self, embeddings: Any, method: str = "cas", **params: Any) -> None:
@@ -54,3 +52,22 @@ class Reranker(IRetrievalPostprocessor):  # type: ignore[misc, unused-ignore]
             ids.append(retrieved.new_tensor(ranking.indices[row][wanted]))
             distances.append(rr.distances[row].new_tensor(ranking.distances[row][wanted]))
         return type(rr)(distances=distances, retrieved_ids=ids, gt_ids=rr.gt_ids)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Reranker":
+        return _reranker()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def _reranker() -> type[Reordering]:
+    """``Reordering`` as the postprocessor that it is, once the package is asked for."""
+    try:
+        interface = import_module("oml.interfaces.retrieval").IRetrievalPostprocessor
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"kinrank.compat.oml.Reranker needs the package {error.name!r}, which is not "
+            "installed. Install it with: pip install open-metric-learning"
+        ) from error
+    return type("Reranker", (Reordering, interface), {"__doc__": Reordering.__doc__})

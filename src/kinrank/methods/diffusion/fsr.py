@@ -7,7 +7,7 @@ Similarity Search, CVPR 2018.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,9 +26,9 @@ _STEPS, _TOL = 1000, 1e-6  # of the converged solution that full rank stands for
 class FSR(InductiveMethod):
     """Diffusion as a filter of the graph's spectrum: f = U h(L) U^T y, h(x) = 1 / (1 - alpha x).
 
-    The graph and y are those of ``dfs``. With ``rank`` the leading eigenvectors are kept, so that
-    a query costs one product with them. Without, the rank is full: then f is the converged
-    solution of (I - alpha S) f = y, computed as such, without any n x n matrix.
+    The graph and y are those of ``dfs``. With a ``rank`` the leading eigenvectors are kept, so that
+    a query costs one product with them. At full rank f is the converged solution of
+    (I - alpha S) f = y, and it is computed as such, without any n x n matrix.
 
     Distances are minus the score, <= 0; rows without a positive score have 0 and follow in the
     order of their distance. Vectors are normalised first. At full rank: Time O(n^2 d) to fit and
@@ -40,14 +40,14 @@ class FSR(InductiveMethod):
     ----------
     k1 : neighbours in the graph, the row itself counted
     kq : neighbours of the query that the diffusion starts from
-    rank : eigenvectors kept; None for all of them (1000 to 2000 are usual)
+    rank : eigenvectors kept (1000 to 2000 are usual), or "full"
     residual : with ``rank``: add the part of y outside the kept eigenvectors, as h(0) does
     alpha, gamma : how far it spreads; power of the similarity
     """
 
     k1: int = option(50, "neighbours in the graph, the row itself counted")
     kq: int = option(10, "neighbours of the query that the diffusion starts from")
-    rank: int | None = option(None, "eigenvectors kept; all of them when left out")
+    rank: int | Literal["full"] = option("full", "eigenvectors kept")
     residual: bool = option(True, "add what the kept eigenvectors do not hold")
     alpha: float = option(0.99, "how far the diffusion spreads")
     gamma: float = option(3.0, "power of the similarity")
@@ -56,15 +56,16 @@ class FSR(InductiveMethod):
         check_fields(self, sizes=("k1", "kq"), positive={"gamma": (0, 100)})
         check_bool("residual", self.residual)
         check_float("alpha", self.alpha, 0, 1, high_open=True)
-        if self.rank is not None:
+        if self.rank != "full":
             check_int("rank", self.rank, 1)
 
     def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n, "kq": n, "rank": n - 1}
+        limits = {"k1": n, "kq": n}
+        return limits if self.rank == "full" else {**limits, "rank": n - 1}
 
     def _prepare(self, gallery: Floats, run: Runner) -> Any:
         s = gallery_graph(gallery, self.k1, self.gamma, run)
-        if self.rank is not None:
+        if self.rank != "full":
             return self._spectrum(s)
         return System(s, by_conjugate_gradients(self.alpha, _STEPS, _TOL))
 
@@ -74,7 +75,6 @@ class FSR(InductiveMethod):
 
         if len(s) < 3:
             raise InvalidInputError(f"`gallery` must have 3 rows or more for a rank, got {len(s)}.")
-        assert self.rank is not None
         start = np.ones(len(s))  # a fixed start: the same bits in every run
         values, vectors = eigsh(s.to_scipy().astype(np.float64), k=self.rank, which="LA", v0=start)
         gain = 1 / (1 - self.alpha * np.minimum(values, 1))
@@ -84,7 +84,7 @@ class FSR(InductiveMethod):
         y = query_starts(queries, gallery, self.kq, self.gamma, run)
 
         def rows(low: int, high: int) -> Floats:
-            if self.rank is None:
+            if self.rank == "full":
                 solved: Floats = state.solutions(y, low, high)
                 return solved
             return np.stack([self._filtered(y, state, row) for row in range(low, high)])
