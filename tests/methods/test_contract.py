@@ -24,6 +24,23 @@ SMALL = {
     "gnn": {"k1": 8, "k2": 3},
     "sg": {"m": 30, "k1": 4},
 }
+# Other ways through the methods, which keep the same promises.
+VARIANTS = [
+    *(("kreciprocal", {"dialect": d}) for d in ("torchreid", "strong-baseline", "layumi", "spcl")),
+    ("kreciprocal", {"lambda_value": 0.0}),
+    ("kreciprocal", {"lambda_value": 1.0}),
+    *((name, {"dba": True}) for name in ("aqe", "aqewd", "alphaqe", "dqe")),
+    *((name, {"dba": True, "order": "augmented"}) for name in ("aqe", "alphaqe", "dqe")),
+    ("gnn", {"dialect": "zhang", "mix": 0.3}),
+    ("gnn", {"k2": 1}),
+    ("knn", {"dialect": "shen"}),
+    ("cdm", {"steps": 3, "pool": 60}),
+    ("fsr", {"rank": 30}),
+    ("fsr", {"rank": 30, "residual": False}),
+    ("eir", {"mode": "joint"}),
+    ("egt", {"dialect": "layer6"}),
+    ("sca", {"k1": 10, "k2": 5}),
+]
 INDUCTIVE = [name for name in METHODS if hasattr(method_class(name), "fit") and name != "cas"]
 
 
@@ -68,6 +85,17 @@ def test_same_bits_for_any_threads_and_blocks(sets, name):
         got = make(name).rerank(*sets, 20, **work)
         assert got.indices.tobytes() == expected.indices.tobytes()
         assert got.distances.tobytes() == expected.distances.tobytes()
+
+
+@pytest.mark.parametrize(("name", "params"), VARIANTS)
+def test_variants_keep_the_promises(sets, name, params):
+    method = make(name, **params)
+    whole = method.rerank(*sets, threads=1)
+    check_ranking(whole, NQ, NG, NG)
+    for k, work in ((10, {"threads": 3}), (40, {"threads": 2, "block_size": 5})):
+        first = method.rerank(*sets, k, **work)
+        assert first.indices.tobytes() == whole.indices[:, :k].tobytes()
+        assert first.distances.tobytes() == whole.distances[:, :k].tobytes()
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -50,7 +50,7 @@ class BlockDistances:
                 values = made._row(row)
                 ranked = values.copy()
                 ranked[row] = -1
-                order = ascending(ranked)[:length]
+                order = ascending(ranked, length)
                 lists.indices[row], lists.distances[row] = order, values[order]
                 lists.distances[row, 0] = 0
                 lists.farthest[row] = values.max()

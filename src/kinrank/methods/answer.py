@@ -127,7 +127,7 @@ def rank_dense(
 
     def some(low: int, high: int) -> None:
         for row, values in enumerate(rows(low, high), start=low):
-            order = ascending(values)[:k]
+            order = ascending(values, k)
             found.indices[row], found.distances[row] = order, values[order]
 
     few(run, n_queries, n_gallery).map("ranking", some, n_queries)

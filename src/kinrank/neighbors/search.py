@@ -98,7 +98,7 @@ def _search_all(queries: Floats, gallery: Floats, k: int, run: Runner, measure: 
     def some(low: int, high: int) -> None:
         values = dense_search(queries[low:high], gallery, measure)
         for row, own in enumerate(values, start=low):
-            order = ascending(own)[:k]
+            order = ascending(own, k)
             found.indices[row], found.values[row] = order, own[order]
 
     few(run, len(queries), len(gallery)).map("search", some, len(queries))
@@ -119,12 +119,15 @@ def few(run: Runner, n_rows: int, n_columns: int) -> Runner:
     return Runner(run.threads, -(-size // LANES) * LANES if size > LANES // 2 else size)
 
 
-def ascending(values: Floats) -> Longs:
-    """The order of ``values``, ties by position: one sort of (value, position) keys."""
+def ascending(values: Floats, k: int | None = None) -> Longs:
+    """The order of ``values`` (its first ``k``), ties by position: a sort of (value, position)."""
     bits = (values + np.float32(0)).view(np.uint32)  # + 0 makes -0.0 and 0.0 equal
     sign = np.uint32(0x80000000)
     ordered = np.where(bits & sign, ~bits, bits | sign)
     keys = ordered.astype(np.uint64) << np.uint64(32)
     keys |= np.arange(len(values), dtype=np.uint64)
+    if k is not None and 4 * k < len(keys):
+        keys.partition(k)
+        keys = keys[:k]
     keys.sort()
-    return (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    return (keys[:k] & np.uint64(0xFFFFFFFF)).astype(np.int64)

@@ -59,7 +59,7 @@ class KNN(JointMethod):
             high = min(low + size, n_queries)
             scores = self._scores(rows, lists[low:high], low, run)
             for at, score in enumerate(scores):
-                order = ascending(-score)[:k]
+                order = ascending(-score, k)
                 found.indices[low + at], found.distances[low + at] = order, -score[order]
         return found
 
