@@ -18,6 +18,7 @@ Name = TypeVar("Name", bound=str | None)
 # Outside this range squares would lose digits or overflow in float32.
 _SAFE_EXPONENT = 20
 _CHECK_ROWS = 16384
+_SAMPLE = 1024  # rows that tell where the vectors lie
 _FAR = 16.0  # centre^2 over variance from which vectors are moved to the origin
 
 
@@ -115,13 +116,16 @@ def as_matrix(name: str, values: Any) -> npt.NDArray[Any]:
     return array
 
 
-def as_vectors(*named: tuple[str, Any], cosine: bool = False) -> npt.NDArray[np.float32]:
+def as_vectors(
+    *named: tuple[str, Any], cosine: bool = False, together: bool = True
+) -> npt.NDArray[np.float32]:
     """Stack named row sets into one finite, C-contiguous float32 array, a copy.
 
     Parameters
     ----------
     named : pairs of a name for messages and an array, (n_i, d) each
     cosine : divide each row by its Euclidean norm
+    together : these are all the rows there are, so that they may be scaled and moved together
 
     Returns
     -------
@@ -137,6 +141,8 @@ def as_vectors(*named: tuple[str, Any], cosine: bool = False) -> npt.NDArray[np.
                 f"`{name}` must have as many columns as `{first}` ({width}), got {matrix.shape[1]}."
             )
     exponent = 0 if cosine else _common_exponent(matrices)
+    if not together:
+        exponent = 0
     stacked = np.empty((sum(len(matrix) for _, matrix in matrices), width), np.float32)
     begin = 0
     for name, matrix in matrices:
@@ -150,7 +156,7 @@ def as_vectors(*named: tuple[str, Any], cosine: bool = False) -> npt.NDArray[np.
             else:
                 part[...] = rows
         begin += len(matrix)
-    return stacked if cosine else _near_origin(stacked)
+    return _near_origin(stacked) if together and not cosine else stacked
 
 
 def _near_origin(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -158,8 +164,8 @@ def _near_origin(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
     The shift has few bits, so that subtracting it is exact for all but the largest differences.
     """
-    centre = np.mean(rows, axis=0, dtype=np.float64)
-    spread = float(np.mean(np.var(rows[:_CHECK_ROWS], axis=0, dtype=np.float64)))
+    some = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float64)
+    centre, spread = some.mean(axis=0), float(np.mean(some.var(axis=0)))
     if float(np.mean(centre**2)) <= _FAR * max(spread, 1e-30):
         return rows
     mantissa, exponent = np.frexp(centre)
@@ -173,7 +179,7 @@ def _common_exponent(matrices: list[tuple[str, npt.NDArray[Any]]]) -> int:
     for name, matrix in matrices:
         for low in range(0, len(matrix), _CHECK_ROWS):
             rows = matrix[low : low + _CHECK_ROWS]
-            top = float(np.max(np.abs(rows.astype(np.float64, copy=False))))
+            top = max(float(np.max(rows)), -float(np.min(rows)))  # NaN if there is one
             if not math.isfinite(top):
                 _refuse_non_finite(name, rows, low)
             largest = max(largest, top)

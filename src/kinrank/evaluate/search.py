@@ -51,7 +51,7 @@ class Plain(Method):
         """Rank the gallery for each query by distance alone."""
         rows = gallery if isinstance(gallery, StackedRows) else as_matrix("gallery", gallery)
         cosine = self.metric == "cosine"
-        vectors = as_vectors(("queries", queries), cosine=cosine)
+        vectors = as_vectors(("queries", queries), cosine=cosine, together=False)
         if vectors.shape[1] != rows.shape[1]:
             raise InvalidInputError(
                 f"`gallery` must have as many columns as `queries` ({vectors.shape[1]}), "
@@ -62,7 +62,8 @@ class Plain(Method):
         best = _Best(vectors, kept, run)
         with progress.stage("search", len(rows)) as advance:
             for low in range(0, len(rows), GALLERY_BLOCK):
-                block = as_vectors(("gallery", rows[low : low + GALLERY_BLOCK]), cosine=cosine)
+                part = ("gallery", rows[low : low + GALLERY_BLOCK])
+                block = as_vectors(part, cosine=cosine, together=False)
                 best.take(block, low)
                 advance(len(block))
             indices, distances = best.settle()
