@@ -22,7 +22,7 @@ class Graph:
     w: SparseRows
 
     def floor(self, tol: float) -> Floats:
-        """How light a row may be before a walk leaves it out: 0.03 sqrt(tol) sqrt(D).
+        """How light a row may be before a walk leaves it out: 0.02 sqrt(tol) sqrt(D).
 
         F sqrt(D) = sqrt(D), so that leaving out such rows changes column j by no more than the
         factor times sqrt(D_j); and a walk that matters is left out only if it is that light seen
@@ -30,7 +30,7 @@ class Graph:
         """
         owner = np.repeat(np.arange(len(self.w)), self.w.lengths)
         degree = np.bincount(owner, weights=self.w.values, minlength=len(self.w))
-        floor: Floats = (0.03 * np.sqrt(tol) * np.sqrt(degree)).astype(np.float32)
+        floor: Floats = (0.02 * np.sqrt(tol) * np.sqrt(degree)).astype(np.float32)
         return floor
 
 

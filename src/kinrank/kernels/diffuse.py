@@ -18,7 +18,7 @@ from kinrank.kernels.jit import kernel
 def find_ball(row, seeds, indptr, indices, weights, decay, floor, slot, nodes, mass, reach):
     """Number the surroundings of ``row`` and ``seeds``: slot[node] and nodes[slot], row first.
 
-    One sweep: mass 1 starts at the row, a tenth at every seed, and spreads hop by hop; a row that
+    One sweep: mass 1 starts at the row, 0.03 at every seed, and spreads hop by hop; a row that
     it reaches with no more than its floor is left out. reach[h] : how many are within h hops of the
     row and the seeds; it has one entry for each hop that matters. Returns how many there are.
     """
@@ -27,7 +27,7 @@ def find_ball(row, seeds, indptr, indices, weights, decay, floor, slot, nodes, m
     for t in range(seeds.shape[0]):
         node = seeds[t]
         if slot[node] < 0:
-            slot[node], nodes[size], mass[size] = size, node, 0.1
+            slot[node], nodes[size], mass[size] = size, node, 0.03
             size += 1
     at = hop = 0
     reach[:] = size
@@ -105,12 +105,13 @@ def walk_rows(
                 total[v] += powers[t] * now[v, 0]
             # Farther out nothing has arrived yet, or it cannot be back in time.
             for v in range(reach[min(t + 1, steps - 1 - t)]):
-                u = r = np.float32(0)
+                u = r = pulled = np.float32(0)
                 for e in range(ptr[v], ptr[v + 1]):
                     local = ids[e]
                     u += w[e] * now[local, 0]
-                    r += w[e] * now[local, 1] + pull * b[e] * now[local, 0]
-                then[v, 0], then[v, 1] = u, r
+                    r += w[e] * now[local, 1]
+                    pulled += b[e] * now[local, 0]
+                then[v, 0], then[v, 1] = u, r + pull * pulled
             now, then = then, now
         for v in range(reach[0]):
             total[v] += now[v, 1]

@@ -72,6 +72,31 @@ def heap_offer(values, ids, size, capacity, value, key):
 
 
 @kernel
+def select_rank(values, rank):
+    """The ``rank``-th smallest value; reorders ``values`` (quickselect)."""
+    low, high, target = 0, values.shape[0] - 1, rank - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        left, right = low, high
+        while left <= right:
+            while values[left] < pivot:
+                left += 1
+            while values[right] > pivot:
+                right -= 1
+            if left <= right:
+                values[left], values[right] = values[right], values[left]
+                left += 1
+                right -= 1
+        if target <= right:
+            high = right
+        elif target >= left:
+            low = left
+        else:
+            break
+    return values[target]
+
+
+@kernel
 def first_bound(product, norms, least, rank):
     """A value that at least ``rank`` of |y|^2 - 2 xy do not exceed: the rank-th group minimum.
 
@@ -86,7 +111,7 @@ def first_bound(product, norms, least, rank):
         for t in range(part.shape[0]):
             value = own[t] - two * part[t]
             least[t] = value if value < least[t] else least[t]
-    return np.partition(least, rank - 1)[rank - 1]
+    return select_rank(least, rank)
 
 
 @kernel
