@@ -32,11 +32,12 @@ def dense_distances(low, high, rows, vectors, farthest, first, out):
 
 @kernel
 def first_near(
-    low, high, ptr, ids, modified, omega, root, vectors, farthest, lists, list_d, first, least,
-    out_ids, out, complete,
+    low, high, start, ptr, ids, modified, omega, root, vectors, farthest, lists, list_d, first,
+    least, out_ids, out, complete,
 ):  # fmt: skip
-    """The first k of each query by (1 - omega) d' + omega d, ascending by (value, id).
+    """The first k of queries [low, high) by (1 - omega) d' + omega d, ascending by (value, id).
 
+    start : the query that the candidates begin with
     ptr, ids, modified : the candidates and their d', of which lists are a part
     lists, list_d : (n_queries, K) nearest rows and their d; root : d is the root of the square
     least : (n_queries,) no row outside the candidates has a smaller d'
@@ -59,7 +60,7 @@ def first_near(
             if turn > 0:
                 floor = np.float32(-1) if turn == 1 else ceiling
                 ceiling = (np.float32(0.8), np.float32(0.95), np.float32(np.inf))[turn - 1]
-            for e in range(ptr[row], ptr[row + 1]):
+            for e in range(ptr[row - start], ptr[row - start + 1]):
                 j, d, value = ids[e], known[ids[e]], near * modified[e]
                 if (d >= 0) != (turn == 0):
                     continue
@@ -82,16 +83,17 @@ def first_near(
 
 
 @kernel
-def first_of(low, high, ptr, ids, values, bounds, first, out_ids, out, complete):
-    """The smallest of each row's candidates, ascending by (value, id).
+def first_of(low, high, start, ptr, ids, values, bounds, first, out_ids, out, complete):
+    """The smallest candidates of rows [low, high), ascending by (value, id).
 
+    start : the row that the candidates begin with
     bounds[i] : nothing outside the candidates is below it; complete[i] : whether that suffices.
     """
     k = out_ids.shape[1]
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
     for row in range(low, high):
         size = 0
-        for e in range(ptr[row], ptr[row + 1]):
+        for e in range(ptr[row - start], ptr[row - start + 1]):
             size = heap_offer(best, keys, size, k, values[e], ids[e])
         complete[row] = size == k and best[0] < bounds[row]
         sort_heap(best, keys, size)

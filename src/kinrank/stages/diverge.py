@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,10 @@ from kinrank.graph.clusters import nearest
 from kinrank.kernels import divergence as kernels
 from kinrank.kernels.rows import values_at
 from kinrank.parallel import Runner
-from kinrank.types import Floats, Ints, SparseRows
+from kinrank.types import Floats, Ints, Longs, SparseRows
+
+# Pointers, rows, values and x log2 x of columns.
+Columns: TypeAlias = tuple[Longs, Ints, Floats, Floats]
 
 MEASURES = {
     "js": kernels.JS,
@@ -40,25 +44,39 @@ class Divergence:
         norms = kernels.row_norms(rows.indptr, rows.values)
         return cls(rows, measure, norms, kernels.entropies(rows.values))
 
-    def near(self, n_queries: int, lists: Ints, run: Runner) -> SparseRows:
+    def columns(self, n_queries: int) -> Columns:
+        """The later rows by columns, as far as the first ``n_queries`` rows use them."""
+        rows = self.rows
+        wanted = np.zeros(rows.n_columns, np.bool_)
+        wanted[rows.indices[: rows.indptr[n_queries]]] = True
+        own = (rows.indptr, rows.indices, rows.values, self.entropies)
+        columns: Columns = kernels.columns_of(n_queries, *own, wanted)
+        return columns
+
+    def near(
+        self,
+        n_queries: int,
+        lists: Ints,
+        run: Runner,
+        part: slice | None = None,
+        columns: Columns | None = None,
+    ) -> SparseRows:
         """d' of the first ``n_queries`` rows to all later ones they share a column with.
 
         Those of ``lists``, (n, K), are answered for even if they share nothing.
+        part : only these of the first rows; columns : of ``columns``, when asked more than once
         """
-        rows, n = self.rows, len(self.rows)
+        rows, part = self.rows, part or slice(0, n_queries)
         if self.measure == "similarity":
-            return self._similarity(n_queries, lists)
-        wanted = np.zeros(n, np.bool_)
-        wanted[rows.indices[: rows.indptr[n_queries]]] = True
+            return self._similarity(part, n_queries, lists)
         own = (rows.indptr, rows.indices, rows.values, self.entropies)
-        columns = kernels.columns_of(n_queries, *own, wanted)
-        measure = MEASURES[self.measure]
-        rest = (*columns, self.norms, lists, n_queries)
+        rest = (*(columns or self.columns(n_queries)), self.norms, lists, n_queries)
+        measure, low = MEASURES[self.measure], part.start
         return run.rows(
             "divergence",
-            lambda a, b: kernels.divergence_rows(a, b, measure, *own, *rest),
-            n_queries,
-            n,
+            lambda a, b: kernels.divergence_rows(low + a, low + b, measure, *own, *rest),
+            part.stop - low,
+            len(rows),
         )
 
     def background(self, row: int, first: int) -> Floats | float:
@@ -84,20 +102,20 @@ class Divergence:
         mirrored = transposed(pattern.with_data(out)).values
         return pattern.with_data(out + mirrored)
 
-    def _similarity(self, n_queries: int, lists: Ints) -> SparseRows:
+    def _similarity(self, part: slice, n_queries: int, lists: Ints) -> SparseRows:
         rows = self.rows
         ids, values = [], []
-        for row in range(n_queries):
-            part = slice(rows.indptr[row], rows.indptr[row + 1])
-            known, weight = rows.indices[part], rows.values[part]
+        for row in range(part.start, part.stop):
+            own = slice(rows.indptr[row], rows.indptr[row + 1])
+            known, weight = rows.indices[own], rows.values[own]
             top = weight.max() if len(weight) and weight.max() > 0 else 1
             further = np.setdiff1d(lists[row], known)
             here = np.concatenate([known, further])
             late = here >= n_queries
             ids.append(here[late])
             values.append(np.concatenate([1 - weight / top, np.ones(len(further))])[late])
-        ptr = np.zeros(n_queries + 1, np.int64)
-        np.cumsum([len(part) for part in ids], out=ptr[1:])
+        ptr = np.zeros(len(ids) + 1, np.int64)
+        np.cumsum([len(found) for found in ids], out=ptr[1:])
         data = np.concatenate(values).astype(np.float32)
         return SparseRows(ptr, np.concatenate(ids).astype(np.int32), data, rows.n_columns)
 

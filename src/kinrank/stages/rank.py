@@ -20,6 +20,7 @@ from kinrank.stages.diverge import Divergence
 from kinrank.types import Floats, Ints, Longs, Ranking, SparseRows
 
 UNREACHABLE = np.float32(50)
+_QUERIES = 1024  # whose candidates are held at a time
 _CELLS = 1 << 22  # of a dense block, so that it stays near the caches
 
 
@@ -45,31 +46,38 @@ class Ranker:
         """The first ``k`` gallery rows of every query."""
         shape = (self.n_queries, k)
         found = Ranking(np.empty(shape, np.int32), np.empty(shape, np.float32))
-        missing = np.arange(self.n_queries, dtype=np.int32)
-        n_gallery = len(self.distances.neighbors) - self.n_queries
-        near = None
-        if self.graph is None:
-            lists = self.distances.query_lists.indices
-            near = self.divergence.near(self.n_queries, lists, self.run)
-        if k < n_gallery and not self._ties:
-            complete = self._first_by_path(found) if near is None else self._first(near, found)
-            missing = missing[~complete]
-        self._all(missing, near, found)
+        if self.graph is not None:
+            self._rank_part(slice(0, self.n_queries), None, found)
+            return found
+        # Candidates may be many: a part of the queries at a time, so that they stay in the caches.
+        lists = self.distances.query_lists.indices
+        columns = self.divergence.columns(self.n_queries)
+        for low in range(0, self.n_queries, _QUERIES):
+            part = slice(low, min(low + _QUERIES, self.n_queries))
+            near = self.divergence.near(self.n_queries, lists, self.run, part, columns)
+            self._rank_part(part, near, found)
         return found
+
+    def _rank_part(self, part: slice, near: SparseRows | None, found: Ranking) -> None:
+        missing = np.arange(part.start, part.stop, dtype=np.int32)
+        n_gallery = len(self.distances.neighbors) - self.n_queries
+        if found.k < n_gallery and not self._ties:
+            first = self._first_by_path(found) if near is None else self._first(part, near, found)
+            missing = missing[~first]
+        self._all(missing, part.start, near, found)
 
     @property
     def _ties(self) -> bool:
         """Whether d does not tell apart rows that are far from the query."""
         return self.omega == 0 or self.fusion == "diffusion"
 
-    def _first(self, near: SparseRows, found: Ranking) -> npt.NDArray[np.bool_]:
+    def _first(self, part: slice, near: SparseRows, found: Ranking) -> npt.NDArray[np.bool_]:
         """The first k among the candidates; returns for which queries that is the answer."""
-        least = np.array(
-            [np.min(self.divergence.background(q, self.n_queries)) for q in range(self.n_queries)]
-        ).astype(np.float32)
-        complete = np.zeros(self.n_queries, np.bool_)
+        queries = np.arange(part.start, part.stop, dtype=np.int32)
+        complete, least = np.zeros(self.n_queries, np.bool_), np.zeros(self.n_queries, np.float32)
+        least[part] = [np.min(self.divergence.background(q, self.n_queries)) for q in queries]
         out = (found.indices, found.distances, complete)
-        listed, omega = self._listed(), np.float32(self.omega)
+        listed, omega, low = self._listed(), np.float32(self.omega), part.start
         if isinstance(self.distances, VectorDistances):
             known = self.distances.query_lists
             args: tuple[Any, ...] = (
@@ -79,19 +87,14 @@ class Ranker:
             )  # fmt: skip
             kernel = select.first_near
         else:
-            queries = np.arange(self.n_queries, dtype=np.int32)
             base = self._root(self.distances.at(queries, near.indptr, near.indices, self.run))
-            bounds = self._fuse(least, listed[:, -1])
-            args = (
-                near.indptr,
-                near.indices,
-                self._fuse(near.values, base),
-                bounds,
-                self.n_queries,
-            )
+            fused, bounds = self._fuse(near.values, base), self._fuse(least, listed[:, -1])
+            args = (near.indptr, near.indices, fused, bounds, self.n_queries)
             kernel = select.first_of
-        self.run.map("ranking", lambda a, b: kernel(a, b, *args, *out), self.n_queries)
-        return complete
+        self.run.map(
+            "ranking", lambda a, b: kernel(low + a, low + b, low, *args, *out), len(queries)
+        )
+        return complete[part]
 
     def _listed(self) -> Floats:
         """d to the rows in the lists of the queries."""
@@ -116,20 +119,20 @@ class Ranker:
         self.run.map("ranking", lambda a, b: paths.first_by_path(a, b, *args, *out), self.n_queries)
         return complete
 
-    def _all(self, queries: Ints, near: SparseRows | None, found: Ranking) -> None:
-        """Rank by all distances of ``queries``, a few at a time."""
+    def _all(self, queries: Ints, start: int, near: SparseRows | None, found: Ranking) -> None:
+        """Rank by all distances of ``queries``, a few at a time; ``near`` begins at ``start``."""
         if len(queries) == 0:
             return
         n_gallery = len(self.distances.neighbors) - self.n_queries
         size = max(1, min(_CELLS // n_gallery, -(-len(queries) // (4 * self.run.threads))))
         Runner(self.run.threads, size).map(
-            "ranking", lambda a, b: self._dense(queries[a:b], near, found), len(queries)
+            "ranking", lambda a, b: self._dense(queries[a:b], start, near, found), len(queries)
         )
 
-    def _dense(self, queries: Ints, near: SparseRows | None, found: Ranking) -> None:
+    def _dense(self, queries: Ints, start: int, near: SparseRows | None, found: Ranking) -> None:
         alone = Runner(1)
         d2 = self.distances.dense(queries, self.n_queries, alone)
-        fused = self._fuse(self._modified(queries, near), self._base(queries, d2))
+        fused = self._fuse(self._modified(queries, start, near), self._base(queries, d2))
         for at, query in enumerate(queries):
             order = _ascending(d2[at]) if self._ties else None
             row = fused[at] if order is None else fused[at][order]
@@ -137,7 +140,7 @@ class Ranker:
             found.distances[query] = row[first]
             found.indices[query] = first if order is None else order[first]
 
-    def _modified(self, queries: Ints, near: SparseRows | None) -> Floats:
+    def _modified(self, queries: Ints, start: int, near: SparseRows | None) -> Floats:
         """d' from each query to the whole gallery."""
         first = self.n_queries
         out = np.empty((len(queries), len(self.distances.neighbors) - first), np.float32)
@@ -148,7 +151,7 @@ class Ranker:
             return out
         for at, query in enumerate(queries):
             out[at] = self.divergence.background(int(query), first)
-            part = slice(near.indptr[query], near.indptr[query + 1])
+            part = slice(near.indptr[query - start], near.indptr[query - start + 1])
             out[at, near.indices[part] - first] = near.values[part]
         return out
 

@@ -11,7 +11,7 @@ from kinrank.kernels import half as kernels
 from kinrank.parallel import Runner
 from kinrank.stages import smooth
 from kinrank.stages.distance import Distances
-from kinrank.stages.diverge import Divergence
+from kinrank.stages.diverge import Columns, Divergence
 from kinrank.types import Floats, Ints, Longs, Neighbors, SparseRows
 
 
@@ -89,13 +89,24 @@ class HalfJaccard(Divergence):
 
     omega: float = 0.0
 
-    def near(self, n_queries: int, lists: Ints, run: Runner) -> SparseRows:
+    def near(
+        self,
+        n_queries: int,
+        lists: Ints,
+        run: Runner,
+        part: slice | None = None,
+        columns: Columns | None = None,
+    ) -> SparseRows:
         """As Divergence.near."""
-        known = super().near(n_queries, lists, run)
-        rows = self.rows
+        known = super().near(n_queries, lists, run, part, columns)
+        rows, low = self.rows, part.start if part else 0
         out = np.empty(known.nnz, np.float32)
-        args = (rows.indptr, rows.indices, rows.values, known.indptr, known.indices, out)
-        run.map("divergence", lambda a, b: kernels.half_jaccard(a, b, *args), n_queries)
+        indptr = np.zeros(low + len(known) + 1, np.int64)  # numbered like the rows
+        indptr[low:] = known.indptr
+        args = (rows.indptr, rows.indices, rows.values, indptr, known.indices, out)
+        run.map(
+            "divergence", lambda a, b: kernels.half_jaccard(low + a, low + b, *args), len(known)
+        )
         return known.with_data(self._weighted(out))
 
     def background(self, row: int, first: int) -> Floats | float:  # noqa: ARG002
