@@ -105,11 +105,10 @@ def grown(n):
     count = int(n) // 10
     method = kinrank.CAS()
     method.rerank(rows[:5], rows[5:500], k=50)
-    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     total, stages = timed(method, rows[:count], rows[count:], 100, repeat=2)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     after = total - stages["neighbours"]
-    print(json.dumps({"after": after, "search": stages["neighbours"], "peak": peak, "base": base}))
+    print(json.dumps({"after": after, "search": stages["neighbours"], "peak": peak}))
 
 
 def scaling():

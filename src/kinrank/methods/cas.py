@@ -15,7 +15,7 @@ from kinrank import progress
 from kinrank.graph import clusters
 from kinrank.graph.build import Graph, build_graph
 from kinrank.methods.base import Method
-from kinrank.methods.cas_options import VARIANTS, check_options, check_regularizer, derive_sizes
+from kinrank.methods.cas_options import check_options, check_regularizer, derive_sizes
 from kinrank.neighbors.exact import exact_neighbors_and_more
 from kinrank.neighbors.given import given_distances
 from kinrank.parallel import Runner
@@ -346,6 +346,3 @@ def _results(k: int | None, n_gallery: int) -> int:
     if k is None:
         return n_gallery
     return reduce_k("k", check_int("k", k, 1), n_gallery, "gallery rows")
-
-
-__all__ = ["CAS", "VARIANTS"]
