@@ -107,6 +107,48 @@ def finish(measure, total, u_norm, v_norm):
 
 
 @kernel
+def add_columns(measure, ids, values, f, in_ptr, in_ids, in_values, in_f, stamp, total, seen, touched):
+    """The sums of one row with all rows that share a column with it; returns how many they are.
+
+    ids, values, f : the row and its x log2 x; in_* : the others by columns
+    total : the sums, of the rows that ``seen`` marks with the stamp and ``touched`` lists
+    """
+    term, mantissa, exponent = (
+        np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32)
+    )  # fmt: skip
+    bits, mantissa_bits = term.view(np.int32), mantissa.view(np.int32)
+    count = 0
+    for e in range(ids.shape[0]):
+        u, fu, column = values[e], f[e], ids[e]
+        for begin in range(in_ptr[column], in_ptr[column + 1], BUFFER):
+            width = min(BUFFER, in_ptr[column + 1] - begin)
+            v = in_values[begin : begin + width]
+            if measure == JS:
+                fv = in_f[begin : begin + width]
+                for t in range(width):
+                    term[t] = u + v[t]
+                xlog2x(term, bits, mantissa, mantissa_bits, exponent, width)
+                for t in range(width):
+                    term[t] = fu + fv[t] - term[t]
+            elif measure == JACCARD:
+                for t in range(width):
+                    term[t] = min(u, v[t])
+            else:
+                for t in range(width):
+                    term[t] = v[t]
+            scale = np.float64(u) if measure >= COSINE else 1.0
+            for t in range(width):
+                other = in_ids[begin + t]
+                if seen[other] != stamp:
+                    seen[other] = stamp
+                    total[other] = 0.0
+                    touched[count] = other
+                    count += 1
+                total[other] += scale * term[t]
+    return count
+
+
+@kernel
 def divergence_rows(
     low, high, measure, ptr, ids, values, f, in_ptr, in_ids, in_values, in_f, norms, lists, first
 ):  # fmt: skip
@@ -120,43 +162,16 @@ def divergence_rows(
     total = np.zeros(n, np.float64)
     seen = np.full(n, -1, np.int32)
     touched = np.empty(n, np.int32)
-    term, mantissa, exponent = (
-        np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32)
-    )  # fmt: skip
-    bits, mantissa_bits = term.view(np.int32), mantissa.view(np.int32)
+    columns = (in_ptr, in_ids, in_values, in_f)
     lengths = np.zeros(high - low, np.int64)
     out_ids = np.empty((high - low) * 64, np.int32)
     out = np.empty(out_ids.shape[0], np.float32)
     at = 0
     for row in range(low, high):
-        count = 0
-        for e in range(ptr[row], ptr[row + 1]):
-            u, fu, column = values[e], f[e], ids[e]
-            for begin in range(in_ptr[column], in_ptr[column + 1], BUFFER):
-                width = min(BUFFER, in_ptr[column + 1] - begin)
-                v = in_values[begin : begin + width]
-                if measure == JS:
-                    fv = in_f[begin : begin + width]
-                    for t in range(width):
-                        term[t] = u + v[t]
-                    xlog2x(term, bits, mantissa, mantissa_bits, exponent, width)
-                    for t in range(width):
-                        term[t] = fu + fv[t] - term[t]
-                elif measure == JACCARD:
-                    for t in range(width):
-                        term[t] = min(u, v[t])
-                else:
-                    for t in range(width):
-                        term[t] = v[t]
-                scale = np.float64(u) if measure >= COSINE else 1.0
-                for t in range(width):
-                    other = in_ids[begin + t]
-                    if seen[other] != row:
-                        seen[other] = row
-                        total[other] = 0.0
-                        touched[count] = other
-                        count += 1
-                    total[other] += scale * term[t]
+        own = slice(ptr[row], ptr[row + 1])
+        count = add_columns(
+            measure, ids[own], values[own], f[own], *columns, row, total, seen, touched
+        )
         for t in range(lists.shape[1]):
             other = lists[row, t]
             if other >= first and seen[other] != row:
