@@ -133,6 +133,17 @@ def as_vectors(
         All values times one power of two if they are so large or small that squares would not
         fit, and moved if they lie together far from the origin; distances keep their proportions.
     """
+    matrices = same_width(*named)
+    exponent = 0 if cosine else common_exponent(matrices)
+    stacked = stack_rows(matrices, cosine, exponent if together else 0)
+    shift = origin_shift(stacked) if together and not cosine else None
+    if shift is not None:
+        stacked -= shift
+    return stacked
+
+
+def same_width(*named: tuple[str, Any]) -> list[tuple[str, npt.NDArray[Any]]]:
+    """Named row sets as matrices that have the same columns."""
     matrices = [(name, as_matrix(name, values)) for name, values in named]
     first, width = matrices[0][0], matrices[0][1].shape[1]
     for name, matrix in matrices:
@@ -140,9 +151,14 @@ def as_vectors(
             raise InvalidInputError(
                 f"`{name}` must have as many columns as `{first}` ({width}), got {matrix.shape[1]}."
             )
-    exponent = 0 if cosine else _common_exponent(matrices)
-    if not together:
-        exponent = 0
+    return matrices
+
+
+def stack_rows(
+    matrices: list[tuple[str, npt.NDArray[Any]]], cosine: bool, exponent: int
+) -> npt.NDArray[np.float32]:
+    """One float32 array: each row over its norm, or all over a power of two."""
+    width = matrices[0][1].shape[1]
     stacked = np.empty((sum(len(matrix) for _, matrix in matrices), width), np.float32)
     begin = 0
     for name, matrix in matrices:
@@ -156,24 +172,26 @@ def as_vectors(
             else:
                 part[...] = rows
         begin += len(matrix)
-    return _near_origin(stacked) if together and not cosine else stacked
+    return stacked
 
 
-def _near_origin(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Move rows that lie together far from the origin: products would lose their digits there.
+def origin_shift(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:
+    """What to subtract from rows that lie together far from the origin: products lose digits there.
 
     The shift has few bits, so that subtracting it is exact for all but the largest differences.
     """
     some = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float64)
     centre, spread = some.mean(axis=0), float(np.mean(some.var(axis=0)))
     if float(np.mean(centre**2)) <= _FAR * max(spread, 1e-30):
-        return rows
+        return None
     mantissa, exponent = np.frexp(centre)
-    rows -= np.ldexp(np.round(mantissa * 256), exponent - 8).astype(np.float32)
-    return rows
+    shift: npt.NDArray[np.float32] = np.ldexp(np.round(mantissa * 256), exponent - 8).astype(
+        np.float32
+    )
+    return shift
 
 
-def _common_exponent(matrices: list[tuple[str, npt.NDArray[Any]]]) -> int:
+def common_exponent(matrices: list[tuple[str, npt.NDArray[Any]]]) -> int:
     """The power of two to divide by, 0 when values are of ordinary size; checks finiteness."""
     largest = 0.0
     for name, matrix in matrices:

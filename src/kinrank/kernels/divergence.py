@@ -107,7 +107,9 @@ def finish(measure, total, u_norm, v_norm):
 
 
 @kernel
-def add_columns(measure, ids, values, f, in_ptr, in_ids, in_values, in_f, stamp, total, seen, touched):
+def add_columns(
+    measure, ids, values, f, in_ptr, in_ids, in_values, in_f, stamp, total, seen, touched
+):
     """The sums of one row with all rows that share a column with it; returns how many they are.
 
     ids, values, f : the row and its x log2 x; in_* : the others by columns

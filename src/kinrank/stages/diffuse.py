@@ -8,8 +8,9 @@ other E it is a sum of T_p(S) E T_q(S). Either way a row needs only its own surr
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import comb
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,8 @@ from kinrank.types import Floats, Ints, SparseRows
 
 MAX_TERMS = 400
 
-Coefficients = npt.NDArray[np.float64]
+Coefficients: TypeAlias = npt.NDArray[np.float64]
+_NONE: Coefficients = np.empty(0)
 
 
 def solve(
@@ -36,18 +38,14 @@ def solve(
         nodes = chebyshev.chebpts1(terms)
         plane = (1 - alpha) / (1 - alpha * (nodes[:, None] + nodes[None, :]) / 2)
         return _bilinear(graph, pattern, regularizer, _fit_plane(plane), alpha, tol, run, rows)
-    factor = _regularizer_factor(regularizer)
-    series = _series(lambda x: factor(x) * (1 - alpha) / (1 - alpha * x), tol)
-    return _polynomial(graph, pattern, series, alpha, tol, run, rows)
+    return apply(graph, pattern, converged(alpha, regularizer, tol), run, rows)
 
 
 def smoothed(
     graph: Graph, pattern: SparseRows, alpha: float, tol: float, run: Runner
 ) -> SparseRows:
     """The tensor-product diffusion A = a S A S + (1 - a) I of RDP (SSM), converged."""
-    series = _series(lambda x: (1 - alpha) / (1 - alpha * x * x), tol)
-    # Weights fall by the root of a per step, so that long walks count for more than in BSD.
-    return _polynomial(graph, pattern, series, np.sqrt(alpha), tol / 100, run, None)
+    return apply(graph, pattern, tensor_product(alpha, tol), run)
 
 
 def iterate(
@@ -58,30 +56,81 @@ def iterate(
 
     start : "graph" (F0 = W), "regularizer" (F0 = E) or "zero"
     """
-    walk = np.zeros(steps + 1)
-    if start == "graph":
-        walk[:] = [comb(steps, t) * (alpha / 2) ** steps for t in range(steps + 1)]
     if isinstance(regularizer, str):
-        powers = np.zeros(steps + 1)
-        powers[:steps] = (1 - alpha) * alpha ** np.arange(steps)
-        if start == "regularizer":
-            powers[steps] = alpha**steps
-        if regularizer == "identity" and start == "graph":
-            return _walk(graph, pattern, powers, walk, alpha, tol, run)
-        if regularizer == "graph":
-            powers = np.append(powers, 0) + np.append(0, powers)
-        series: Coefficients = np.asarray(chebyshev.poly2cheb(powers), np.float64)
-        total = _polynomial(graph, pattern, series, alpha, tol, run, None)
-    else:
-        nodes = chebyshev.chebpts1(steps + 1)
-        mean = alpha * (nodes[:, None] + nodes[None, :]) / 2
-        plane = (1 - alpha) * np.sum([mean**s for s in range(steps)], axis=0)
-        if start == "regularizer":
-            plane = plane + mean**steps
-        total = _bilinear(graph, pattern, regularizer, _fit_plane(plane), alpha, tol, run, None)
+        return apply(graph, pattern, iterated(alpha, regularizer, steps, start, tol), run)
+    nodes = chebyshev.chebpts1(steps + 1)
+    mean = alpha * (nodes[:, None] + nodes[None, :]) / 2
+    plane = (1 - alpha) * np.sum([mean**s for s in range(steps)], axis=0)
+    if start == "regularizer":
+        plane = plane + mean**steps
+    total = _bilinear(graph, pattern, regularizer, _fit_plane(plane), alpha, tol, run, None)
     if start != "graph":
         return total
-    begun = _walk(graph, pattern, 0 * walk, walk, alpha, tol, run)
+    begun = _walk(graph, pattern, _begun(alpha, steps, tol), run, None)
+    return pattern.with_data(total.values + begun.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Polynomial:
+    """F as a function of S: sum_t powers[t] S^t + sum_t binomial[t] S^t W S^(T-t) + a series.
+
+    powers, binomial : (T + 1,), or empty; series : Chebyshev coefficients, or empty
+    decay : how much of a walk's weight is left after a step; tol : what may be missing
+    """
+
+    powers: Coefficients
+    binomial: Coefficients
+    series: Coefficients
+    decay: float
+    tol: float
+
+
+def converged(alpha: float, regularizer: str, tol: float) -> Polynomial:
+    """The F of ``solve``."""
+    factor = _regularizer_factor(regularizer)
+    series = _series(lambda x: factor(x) * (1 - alpha) / (1 - alpha * x), tol)
+    return Polynomial(_NONE, _NONE, series, alpha, tol)
+
+
+def tensor_product(alpha: float, tol: float) -> Polynomial:
+    """The F of ``smoothed``."""
+    series = _series(lambda x: (1 - alpha) / (1 - alpha * x * x), tol)
+    # Weights fall by the root of a per step, so that long walks count for more than in BSD.
+    return Polynomial(_NONE, _NONE, series, float(np.sqrt(alpha)), tol / 100)
+
+
+def iterated(alpha: float, regularizer: str, steps: int, start: str, tol: float) -> Polynomial:
+    """The F of ``iterate``."""
+    powers = np.zeros(steps + 1)
+    powers[:steps] = (1 - alpha) * alpha ** np.arange(steps)
+    begun = _begun(alpha, steps, tol) if start == "graph" else None
+    if begun is not None and regularizer == "identity":
+        return replace(begun, powers=powers)
+    if start == "regularizer":
+        powers[steps] = alpha**steps
+    if regularizer == "graph":
+        powers = np.append(powers, 0) + np.append(0, powers)
+    series: Coefficients = np.asarray(chebyshev.poly2cheb(powers), np.float64)
+    return replace(begun or Polynomial(_NONE, _NONE, _NONE, alpha, tol), series=series)
+
+
+def _begun(alpha: float, steps: int, tol: float) -> Polynomial:
+    """What is left after ``steps`` of a start from W."""
+    binomial = np.array([comb(steps, t) * (alpha / 2) ** steps for t in range(steps + 1)])
+    return Polynomial(0 * binomial, binomial, _NONE, alpha, tol)
+
+
+def apply(
+    graph: Graph, pattern: SparseRows, polynomial: Polynomial, run: Runner,
+    rows: Ints | None = None,
+) -> SparseRows:  # fmt: skip
+    """F on ``pattern``; with ``rows``, only of those rows (one per pattern row)."""
+    if len(polynomial.series) == 0:
+        return _walk(graph, pattern, polynomial, run, rows)
+    total = _polynomial(graph, pattern, polynomial, run, rows)
+    if len(polynomial.binomial) == 0:
+        return total
+    begun = _walk(graph, pattern, polynomial, run, rows)
     return pattern.with_data(total.values + begun.values)
 
 
@@ -131,32 +180,24 @@ def _all_rows(pattern: SparseRows, rows: Ints | None) -> Ints:
 
 
 def _polynomial(
-    graph: Graph, pattern: SparseRows, series: Coefficients, decay: float, tol: float,
-    run: Runner, rows: Ints | None,
-) -> SparseRows:  # fmt: skip
+    graph: Graph, pattern: SparseRows, polynomial: Polynomial, run: Runner, rows: Ints | None
+) -> SparseRows:
     out = np.empty(pattern.nnz, np.float32)
-    args = (_all_rows(pattern, rows), *_csr(graph.s), series, float(decay), graph.floor(tol))
+    own = (polynomial.series, polynomial.decay, graph.floor(polynomial.tol))
+    args = (_all_rows(pattern, rows), *_csr(graph.s), *own)
     places = (pattern.indptr, pattern.indices, out)
     run.map("diffusion", lambda a, b: kernels.polynomial_rows(a, b, *args, *places), len(pattern))
     return pattern.with_data(np.maximum(out, 0))
 
 
 def _walk(
-    graph: Graph, pattern: SparseRows, powers: Coefficients, binomial: Coefficients,
-    alpha: float, tol: float, run: Runner,
-) -> SparseRows:  # fmt: skip
+    graph: Graph, pattern: SparseRows, polynomial: Polynomial, run: Runner, rows: Ints | None
+) -> SparseRows:
     out = np.empty(pattern.nnz, np.float32)
     # Both share a symmetric pattern, so the transposed values are in the same places.
     start = transposed(graph.w).values
-    args = (
-        _all_rows(pattern, None),
-        *_csr(graph.s),
-        start,
-        powers,
-        binomial,
-        alpha,
-        graph.floor(tol),
-    )
+    own = (polynomial.powers, polynomial.binomial, polynomial.decay, graph.floor(polynomial.tol))
+    args = (_all_rows(pattern, rows), *_csr(graph.s), start, *own)
     places = (pattern.indptr, pattern.indices, out)
     run.map("diffusion", lambda a, b: kernels.walk_rows(a, b, *args, *places), len(pattern))
     return pattern.with_data(out)
