@@ -25,6 +25,28 @@ _NPZ = (b"PK\x03\x04", b"PK\x05\x06")  # the second begins an archive without fi
 _BROKEN = (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
+@contextmanager
+def replacing(path: PathLike) -> Iterator[IO[bytes]]:
+    """A file beside ``path`` that takes its place when the block ends without an exception."""
+    target = Path(path).resolve()  # a link stays a link
+    if target.exists() and not target.is_file():
+        # A pipe or /dev/null is written to: to put a file in its place would destroy it.
+        with target.open("wb") as file:
+            yield file
+        return
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        # "x" gives the rights that the user's umask asks for, which tempfile's files lack.
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
 def save_npz(path: PathLike, /, **arrays: npt.ArrayLike) -> None:
     """Write named arrays to an npz file, whole or not at all.
 
@@ -40,7 +62,7 @@ def save_npz(path: PathLike, /, **arrays: npt.ArrayLike) -> None:
     for name, array in checked.items():
         if array.dtype.hasobject:
             raise InvalidInputError(f"`{name}` must hold no Python objects, got {array.dtype}.")
-    with _replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in checked.items():
             # ZipInfo has a fixed date, where a plain name would take the clock's.
             member = zipfile.ZipInfo(f"{name}.npy")
@@ -50,7 +72,7 @@ def save_npz(path: PathLike, /, **arrays: npt.ArrayLike) -> None:
 
 def write_text_atomic(path: PathLike, text: str) -> None:
     """Write ``text`` (UTF-8), whole or not at all."""
-    with _replacing(path) as file:
+    with replacing(path) as file:
         file.write(text.encode())
 
 
@@ -145,25 +167,3 @@ def _not_readable(file: Path, error: Exception) -> FileFormatError:
     if "pickle" in reason or "Python objects" in reason:
         reason = "pickled Python objects, which could run code when read"
     return FileFormatError(f"{file} must be a whole file of plain arrays, got: {reason}")
-
-
-@contextmanager
-def _replacing(path: PathLike) -> Iterator[IO[bytes]]:
-    """A file beside ``path`` that takes its place when the block ends without an exception."""
-    target = Path(path).resolve()  # a link stays a link
-    if target.exists() and not target.is_file():
-        # A pipe or /dev/null is written to: to put a file in its place would destroy it.
-        with target.open("wb") as file:
-            yield file
-        return
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        # "x" gives the rights that the user's umask asks for, which tempfile's files lack.
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
