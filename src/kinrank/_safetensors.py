@@ -1,4 +1,4 @@
-"""The safetensors format, read without its package.
+"""The safetensors format, read and written without its package.
 
 A file is the length of the header (8 bytes), the header (JSON: name -> dtype, shape, data_offsets)
 and the bytes of all arrays. Reading it here maps arrays from disk and takes bfloat16, which the
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,38 @@ _DTYPES = {
 
 def read_header(file: Path) -> tuple[dict[str, Entry], int]:
     """The entries by name, and where the data begins."""
+    entries, begin = _read_json(file)
+    entries.pop("__metadata__", None)
+    return entries, begin
+
+
+def read_metadata(file: Path) -> dict[str, str]:
+    """The words that a file says about itself."""
+    metadata = _read_json(file)[0].get("__metadata__", {})
+    if not isinstance(metadata, dict):
+        raise _broken(file, "metadata that is not a JSON object")
+    return {str(name): str(text) for name, text in metadata.items()}
+
+
+def write(
+    stream: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str]
+) -> None:
+    """Write arrays and words; the same ones give the same bytes."""
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    begin = 0
+    for name, array in arrays.items():
+        kind = next(kind for kind, dtype in _DTYPES.items() if np.dtype(dtype) == array.dtype)
+        end = begin + array.nbytes
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [begin, end]}
+        begin = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _PREFIX)  # the data begins at a multiple of eight
+    stream.write(len(text).to_bytes(_PREFIX, "little") + text)
+    for array in arrays.values():
+        stream.write(np.ascontiguousarray(array).data)
+
+
+def _read_json(file: Path) -> tuple[dict[str, Any], int]:
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(_PREFIX), "little")
         if length > min(_MAX_HEADER, file.stat().st_size - _PREFIX):
@@ -41,7 +74,6 @@ def read_header(file: Path) -> tuple[dict[str, Entry], int]:
             raise _broken(file, "a header that is not JSON") from error
     if not isinstance(entries, dict):
         raise _broken(file, "a header that is not a JSON object")
-    entries.pop("__metadata__", None)
     return entries, _PREFIX + length
 
 

@@ -6,7 +6,7 @@ import os
 import secrets
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -68,6 +68,25 @@ def save_npz(path: PathLike, /, **arrays: npt.ArrayLike) -> None:
             member = zipfile.ZipInfo(f"{name}.npy")
             with archive.open(member, "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+def save_safetensors(
+    path: PathLike, arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str]
+) -> None:
+    """Write named arrays and words about them to a safetensors file, whole or not at all."""
+    with replacing(path) as file:
+        _safetensors.write(file, arrays, metadata)
+
+
+def load_safetensors(path: PathLike) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
+    """All arrays of a safetensors file, in memory, and what it says about itself."""
+    file = Path(path)
+    entries, begin = _safetensors.read_header(file)
+    arrays = {
+        name: np.array(_safetensors.read_entry(file, name, entry, begin))
+        for name, entry in entries.items()
+    }
+    return arrays, _safetensors.read_metadata(file)
 
 
 def write_text_atomic(path: PathLike, text: str) -> None:
