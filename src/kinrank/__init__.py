@@ -18,7 +18,9 @@ from kinrank.errors import (
     InvalidInputError,
     KinrankError,
     KinrankWarning,
+    LockedError,
     OptionalDependencyError,
+    UnknownIdError,
     UnknownNameError,
 )
 from kinrank.registry import methods
@@ -72,9 +74,11 @@ __all__ = [
     "KReciprocal",
     "KinrankError",
     "KinrankWarning",
+    "LockedError",
     "Manifold",
     "OptionalDependencyError",
     "Ranking",
+    "UnknownIdError",
     "UnknownNameError",
     "__version__",
     "compat",

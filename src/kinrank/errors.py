@@ -3,6 +3,8 @@
 KinrankError
 ├── InvalidInputError (ValueError)     bad data or a bad parameter
 ├── UnknownNameError (ValueError)      a name that is not in a registry
+├── UnknownIdError (LookupError)       an id that no row of an index has
+├── LockedError (RuntimeError)         somebody else is writing the index
 ├── FileFormatError (ValueError)       a file that is not what it should be
 └── OptionalDependencyError (ImportError)
 
@@ -35,6 +37,14 @@ class UnknownNameError(KinrankError, ValueError):
         near = get_close_matches(str(name), names, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(f"`{kind}` must be one of {', '.join(names)}, got {name!r}.{hint}")
+
+
+class UnknownIdError(KinrankError, LookupError):
+    """An id that no row has."""
+
+
+class LockedError(KinrankError, RuntimeError):
+    """An index that another process or object is writing."""
 
 
 class OptionalDependencyError(KinrankError, ImportError):

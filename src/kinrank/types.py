@@ -29,10 +29,12 @@ class Ranking:
     ----------
     indices : (n_queries, k) int32, gallery row numbers; -1 where there is none
     distances : (n_queries, k) float32, ascending, smaller is better; inf where there is none
+    ids : (n_queries, k) the users' own names of these rows, if an index knows them; else None
     """
 
     indices: Ints
     distances: Floats
+    ids: npt.NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         indices, distances = np.asarray(self.indices), np.asarray(self.distances)
@@ -43,6 +45,10 @@ class Ranking:
             )
         if indices.dtype.kind not in "iu":
             raise InvalidInputError(f"`indices` must be integers, got dtype {indices.dtype}.")
+        if self.ids is not None and np.shape(self.ids) != indices.shape:
+            raise InvalidInputError(
+                f"`ids` must have the shape of `indices` {indices.shape}, got {np.shape(self.ids)}."
+            )
         object.__setattr__(self, "indices", indices.astype(np.int32, copy=False))
         object.__setattr__(self, "distances", distances.astype(np.float32, copy=False))
 
@@ -56,13 +62,15 @@ class Ranking:
 
     def top(self, k: int) -> Ranking:
         """The first ``k`` results of each query."""
-        return Ranking(self.indices[:, :k], self.distances[:, :k])
+        ids = None if self.ids is None else self.ids[:, :k]
+        return Ranking(self.indices[:, :k], self.distances[:, :k], ids)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to ``path`` (npz), whole or not at all."""
         from kinrank.io import save_npz
 
-        save_npz(path, indices=self.indices, distances=self.distances)
+        named = {} if self.ids is None else {"ids": self.ids}
+        save_npz(path, indices=self.indices, distances=self.distances, **named)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Ranking:
@@ -70,7 +78,8 @@ class Ranking:
         try:
             # Opened here: numpy would leave a broken file open.
             with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                return cls(file["indices"], file["distances"])
+                ids = file["ids"] if "ids" in file.files else None
+                return cls(file["indices"], file["distances"], ids)
         except FileNotFoundError:
             raise
         except (KeyError, ValueError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
