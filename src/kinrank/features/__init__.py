@@ -1,0 +1,49 @@
+"""From pictures to descriptors.
+
+found = kinrank.features.extract("photos", "efficientnet-lite0")
+found.features, found.names, found.labels
+"""
+
+from __future__ import annotations
+
+from kinrank.features.descriptors import Descriptor
+from kinrank.features.extract import Extracted, Summary, extract, extract_to_file
+from kinrank.features.models import MODELS, ModelInfo, load_model, models
+from kinrank.features.networks import OnnxNetwork, TorchNetwork
+from kinrank.features.pooling import gem, mac, multiscale, regional, rmac, spoc
+from kinrank.features.preprocess import PRESETS, Preprocessing, preset
+from kinrank.features.regions import rmac_regions
+from kinrank.features.sources import ImageList, collect, find_images, from_dataset
+from kinrank.features.whitening import Whitening, learned_whitening, pca_whitening, unit
+
+__all__ = [
+    "MODELS",
+    "PRESETS",
+    "Descriptor",
+    "Extracted",
+    "ImageList",
+    "ModelInfo",
+    "OnnxNetwork",
+    "Preprocessing",
+    "Summary",
+    "TorchNetwork",
+    "Whitening",
+    "collect",
+    "extract",
+    "extract_to_file",
+    "find_images",
+    "from_dataset",
+    "gem",
+    "learned_whitening",
+    "load_model",
+    "mac",
+    "models",
+    "multiscale",
+    "pca_whitening",
+    "preset",
+    "regional",
+    "rmac",
+    "rmac_regions",
+    "spoc",
+    "unit",
+]

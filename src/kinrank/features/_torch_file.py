@@ -1,0 +1,99 @@
+"""Weights out of a file that torch saved before version 1.6, without torch and without running it.
+
+The file is five pickles (a magic number, a version, facts about the machine, the dictionary of
+tensors, the list of storages) and then the storages: a count and the numbers. A pickle is a small
+program that can call anything; the reader here knows the handful of names that a dictionary of
+tensors needs, and what stands for them is ours.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.errors import FileFormatError
+
+_MAGIC = 0x1950A86A20F9469CFC6C
+_DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "LongStorage": "<i8", "IntStorage": "<i4"}
+
+
+def read_state(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a state dictionary, by name."""
+    stream = io.BytesIO(path.read_bytes())
+    try:
+        if _Reader(stream).load() != _MAGIC:
+            raise pickle.UnpicklingError("another beginning")
+        for _ in range(2):  # the version, and facts about the machine
+            _Reader(stream).load()
+        tensors = _Reader(stream).load()
+        order = _Reader(stream).load()
+        kinds = {tensor.key: tensor.dtype for tensor in tensors.values()}
+        storages = {key: _read_storage(stream, kinds[key]) for key in order}
+        return {name: tensor.array(storages) for name, tensor in tensors.items()}
+    except Exception as error:  # broken bytes raise almost anything
+        raise FileFormatError(
+            f"{path} must be a dictionary of tensors saved by torch, got: {error}"
+        ) from error
+
+
+@dataclass
+class _Tensor:
+    """A view on a storage."""
+
+    key: str
+    dtype: str
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def array(self, storages: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        storage = storages[self.key]
+        ends = [(size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)]
+        if min(self.shape, default=1) < 1 or min(ends, default=0) < 0 or self.offset < 0:
+            raise ValueError(f"a tensor of shape {self.shape}")
+        if self.offset + sum(ends) >= len(storage):
+            raise ValueError("a tensor outside of its storage")
+        width = storage.itemsize
+        steps = [stride * width for stride in self.strides]
+        view = np.lib.stride_tricks.as_strided(storage[self.offset :], self.shape, steps)
+        return np.array(view)
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("collections", "OrderedDict"):
+            return OrderedDict
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return _rebuild
+        if module == "torch" and name in _DTYPES:
+            return _DTYPES[name]
+        raise pickle.UnpicklingError(f"a call of {module}.{name}, which was not run")
+
+    def persistent_load(self, pid: Any) -> Any:
+        kind, dtype, key, *_ = pid  # and the device, the count, and a view
+        if kind != "storage" or dtype not in _DTYPES.values():
+            raise pickle.UnpicklingError(f"a reference to {pid!r}")
+        return str(key), str(dtype)
+
+
+def _rebuild(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> _Tensor:
+    key, dtype = storage
+    sizes, steps = (tuple(int(number) for number in numbers) for numbers in (shape, strides))
+    return _Tensor(key, dtype, int(offset), sizes, steps)
+
+
+def _read_storage(stream: io.BytesIO, dtype: str) -> npt.NDArray[Any]:
+    count = int.from_bytes(stream.read(8), "little", signed=True)
+    raw = stream.read(max(0, count) * np.dtype(dtype).itemsize)
+    values = np.frombuffer(raw, dtype)
+    if len(values) != count:
+        raise ValueError(f"a storage of {len(values)} numbers instead of {count}")
+    return values

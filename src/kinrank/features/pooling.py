@@ -1,0 +1,109 @@
+"""From a convolutional map to one vector: MAC, SPoC, GeM and R-MAC as plain array functions.
+
+Maps are (..., channels, height, width), any number of them at once; results are (..., channels) and
+of the maps' dtype. Nothing is normalised unless the docstring says so: ``unit`` does that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.errors import InvalidInputError
+from kinrank.features.regions import OVERLAP, rmac_regions
+from kinrank.features.whitening import Whitening, unit
+from kinrank.validation import as_array, check_float
+
+Array = npt.NDArray[Any]
+
+
+def mac(maps: Any) -> Array:
+    """The maximum of each channel (Azizpour et al., CVPR workshops 2015; Tolias et al. 2016)."""
+    return np.asarray(positions_first(maps).max(axis=(0, 1)))
+
+
+def spoc(maps: Any) -> Array:
+    """The mean of each channel (Babenko and Lempitsky, ICCV 2015, without the centre prior)."""
+    return np.asarray(positions_first(maps).mean(axis=(0, 1)))
+
+
+def gem(maps: Any, p: float = 3.0) -> Array:
+    """The generalised mean of each channel, (mean x^p)^(1/p), negative values taken as zero.
+
+    p = 1 is SPoC of what is not negative, and the larger p the nearer to MAC; ``math.inf`` is MAC.
+    Radenović, Tolias, Chum: Fine-Tuning CNN Image Retrieval with No Human Annotation, TPAMI 2019.
+    """
+    values = np.maximum(positions_first(maps), 0)
+    peak = values.max(axis=(0, 1))
+    if p == math.inf:
+        return np.asarray(peak)
+    p = check_float("p", p, 0, low_open=True)
+    # Over the largest, so that no power overflows or vanishes.
+    values /= np.where(peak > 0, peak, 1)
+    mean = _power(values, p).mean(axis=(0, 1))
+    return np.asarray(peak * mean ** (1 / p), values.dtype)
+
+
+def regional(
+    maps: Any, levels: int = 3, overlap: float = OVERLAP, whitening: Whitening | None = None
+) -> Array:
+    """The unit vector of every region of R-MAC, (..., regions, channels).
+
+    Each is the maximum over its region, made unit, and if ``whitening`` is given whitened and made
+    unit again. These are the rows of region-wise search and diffusion (Iscen et al., CVPR 2017).
+    """
+    values = positions_first(maps)
+    squares = rmac_regions(values.shape[0], values.shape[1], levels, overlap)
+    rows = np.stack(
+        [values[y : y + h, x : x + w].max(axis=(0, 1)) for y, x, h, w in squares], axis=-2
+    )
+    return unit(rows) if whitening is None else whitening.apply(unit(rows))
+
+
+def rmac(
+    maps: Any, levels: int = 3, overlap: float = OVERLAP, whitening: Whitening | None = None
+) -> Array:
+    """R-MAC: the sum of the regions' vectors, made unit (Tolias, Sicre, Jégou, ICLR 2016)."""
+    return unit(regional(maps, levels, overlap, whitening).sum(axis=-2))
+
+
+def multiscale(descriptors: Sequence[Any], p: float = 1.0) -> Array:
+    """One unit vector from those of several scales: their generalised mean.
+
+    Parameters
+    ----------
+    descriptors : an array (..., d) for each scale, unit rows
+    p : 1 is the mean; other powers are for rows without negative values, such as GeM's own p
+    """
+    rows = np.stack([np.asarray(scale) for scale in descriptors])
+    if p == 1.0:
+        return unit(rows.mean(axis=0))
+    p = check_float("p", p, 0, low_open=True)
+    if (rows < 0).any():
+        raise InvalidInputError(f"`descriptors` must not be negative for p={p:g}, got some.")
+    return unit(_power(rows, p).mean(axis=0) ** (1 / p))
+
+
+def positions_first(maps: Any) -> Array:
+    """The maps as (height, width, ..., channels), a copy: pooling is then over whole rows."""
+    array = as_array("maps", maps)
+    if array.dtype.kind not in "fiu" or array.ndim < 3 or 0 in array.shape:
+        raise InvalidInputError(
+            "`maps` must be (..., channels, height, width) of real numbers, "
+            f"got shape {array.shape} of {array.dtype}."
+        )
+    dtype = array.dtype if array.dtype in (np.float32, np.float64) else np.float32
+    return np.array(np.moveaxis(array, (-2, -1), (0, 1)), dtype, order="C")
+
+
+def _power(values: Array, p: float) -> Array:
+    """``values ** p``; by products where that is exact and many times faster."""
+    if p == 2.0:
+        return np.asarray(values * values)
+    if p == 3.0:
+        return np.asarray(values * values * values)
+    return np.asarray(values ** values.dtype.type(p))

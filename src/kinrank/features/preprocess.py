@@ -1,0 +1,231 @@
+"""What a network wants to see: size, crop, range, mean, channel order. A small description.
+
+The description can lie next to a model (``net.onnx``, ``net.json``), be one of the presets, or be
+given by options; every field left out has the value of ``Preprocessing()``, which is that of most
+networks trained on ImageNet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError
+from kinrank.validation import check_choice, check_float, check_int
+
+Size = tuple[int, int]
+Box = tuple[float, float, float, float]
+
+RESIZES = ("stretch", "shortest", "longest", "none")
+FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
+CHANNELS = ("rgb", "bgr")
+LAYOUTS = ("nchw", "nhwc")
+MAX_SIDE = 16384
+MAX_INPUT_PIXELS = 1 << 26  # 64 million: what a network gets, not what a file may hold
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preprocessing:
+    """From a picture to the input of a network: (pixel / 255 * pixel_max - mean) / std.
+
+    Parameters
+    ----------
+    size : height and width, or one number for both; None with resize="none"
+    resize : "stretch" to ``size``; "shortest" or "longest", the side that gets ``size`` while
+        proportions stay (longest never enlarges, as is usual in retrieval); "none"
+    crop : height and width cut out of the middle afterwards; None for all of it
+    filter : how pixels are interpolated, antialiased when shrinking
+    pixel_max : what a white pixel is before mean and std, 1 or 255
+    mean, std : of red, green, blue, in this order whatever ``channels`` says
+    channels : "rgb", or "bgr" as OpenCV has them
+    layout : "nchw", or "nhwc" for networks that come from TensorFlow; maps come back so too
+    layer : the value of the network to take; its first output if None
+    """
+
+    size: Size | int | None = 224
+    resize: Literal["stretch", "shortest", "longest", "none"] = "stretch"
+    crop: Size | int | None = None
+    filter: Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] = "bilinear"
+    pixel_max: float = 1.0
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    channels: Literal["rgb", "bgr"] = "rgb"
+    layout: Literal["nchw", "nhwc"] = "nchw"
+    layer: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("resize", self.resize, RESIZES)
+        check_choice("filter", self.filter, FILTERS)
+        check_choice("channels", self.channels, CHANNELS)
+        check_choice("layout", self.layout, LAYOUTS)
+        check_float("pixel_max", self.pixel_max, 0, low_open=True)
+        object.__setattr__(self, "size", _check_size("size", self.size))
+        object.__setattr__(self, "crop", _check_size("crop", self.crop))
+        object.__setattr__(self, "mean", _check_three("mean", self.mean))
+        object.__setattr__(self, "std", _check_three("std", self.std))
+        if min(self.std) <= 0:
+            raise InvalidInputError(f"`std` must be positive, got {self.std}.")
+        if (self.size is None) != (self.resize == "none"):
+            raise InvalidInputError(
+                f"`size` must be given unless resize is 'none', got {self.size} "
+                f"with resize={self.resize!r}."
+            )
+        if self.resize in ("shortest", "longest") and not isinstance(self.size, int):
+            raise InvalidInputError(
+                f"`size` must be one number for resize={self.resize!r}, got {self.size}."
+            )
+        if self.crop is not None and self.resize in ("stretch", "shortest"):
+            assert self.size is not None
+            crop, whole = _pair(self.crop), _pair(self.size)
+            if crop[0] > whole[0] or crop[1] > whole[1]:
+                raise InvalidInputError(f"`crop` must be at most `size` {whole}, got {crop}.")
+        if self.layer is not None and not isinstance(self.layer, str):
+            raise InvalidInputError(f"`layer` must be a name, got {self.layer!r}.")
+
+    @property
+    def input_size(self) -> Size | None:
+        """Height and width that every picture ends up with; None where they differ."""
+        if self.resize in ("none", "longest") or (self.resize == "shortest" and self.crop is None):
+            return None
+        size = self.size if self.crop is None else self.crop
+        assert size is not None
+        return _pair(size)
+
+    def geometry(self, width: int, height: int, scale: float = 1.0) -> tuple[Size, Box]:
+        """What becomes of a picture of ``width`` x ``height`` pixels.
+
+        Returns
+        -------
+        target : (width, height) of the result
+        source : left, top, right, bottom of the part of the picture that it shows, in pixels
+        """
+        full_w, full_h = self._resized(width, height, scale)
+        if self.crop is None:
+            target = (full_w, full_h)
+        else:
+            crop_h, crop_w = (max(1, round(side * scale)) for side in _pair(self.crop))
+            target = (min(crop_w, full_w), min(crop_h, full_h))
+        if target[0] * target[1] > MAX_INPUT_PIXELS:
+            raise InvalidInputError(
+                f"the picture must give at most {MAX_INPUT_PIXELS:,} pixels, got "
+                f"{target[0]} x {target[1]} from {width} x {height}."
+            )
+        left, top = round((full_w - target[0]) / 2), round((full_h - target[1]) / 2)
+        across, down = width / full_w, height / full_h
+        source = (
+            left * across,
+            top * down,
+            min(width, (left + target[0]) * across),
+            min(height, (top + target[1]) * down),
+        )
+        return target, source
+
+    def _resized(self, width: int, height: int, scale: float) -> Size:
+        if self.resize == "stretch":
+            assert self.size is not None
+            high, wide = _pair(self.size)
+            return max(1, round(wide * scale)), max(1, round(high * scale))
+        short, long = min(width, height), max(width, height)
+        if self.resize == "shortest":
+            assert isinstance(self.size, int)
+            one = max(1, round(self.size * scale))
+            sides = one, one * long // short  # rounded down, as torchvision does
+        else:
+            one = round(long * scale)
+            if self.resize == "longest":
+                assert isinstance(self.size, int)
+                one = min(one, round(self.size * scale))
+            one = max(1, one)
+            sides = max(1, round(one * short / long)), one
+        return sides if width <= height else (sides[1], sides[0])
+
+    def describe(self) -> dict[str, Any]:
+        """The fields as plain data, for a JSON file."""
+        return dataclasses.asdict(self)
+
+
+FIELDS = tuple(item.name for item in dataclasses.fields(Preprocessing))
+
+# (x - 127) / 128, what the weights were trained with; ImageNet's mean costs several points of mAP.
+_LITE: dict[str, Any] = {
+    "filter": "bicubic",
+    "pixel_max": 255.0,
+    "mean": (127.0,) * 3,
+    "std": (128.0,) * 3,
+}
+PRESETS: dict[str, dict[str, Any]] = {
+    "imagenet": {"size": 256, "resize": "shortest", "crop": 224},
+    "retrieval": {"size": 1024, "resize": "longest"},
+    # torchreid and most person networks.
+    "person": {"size": (256, 128), "resize": "stretch"},
+    # fast-reid's exported networks subtract the mean themselves.
+    "fast-reid": {
+        "size": (256, 128),
+        "resize": "stretch",
+        "filter": "bicubic",
+        "pixel_max": 255.0,
+        "mean": (0.0,) * 3,
+        "std": (1.0,) * 3,
+    },
+    "efficientnet-lite": {"size": 224, "resize": "stretch", **_LITE},
+}
+
+
+def preset(name: str) -> Preprocessing:
+    """The preprocessing of a preset."""
+    if name not in PRESETS:
+        raise UnknownNameError("preset", name, PRESETS)
+    return Preprocessing(**PRESETS[name])
+
+
+def from_mapping(values: Mapping[str, Any], base: Preprocessing | None = None) -> Preprocessing:
+    """``base``, or the default, with the fields of ``values`` in place of its own."""
+    for name in values:
+        if name not in FIELDS:
+            raise UnknownNameError("preprocessing", name, FIELDS)
+    given: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
+    return dataclasses.replace(base or Preprocessing(), **given)
+
+
+def read_description(file: Path) -> dict[str, Any]:
+    """The fields in a JSON file; ``preset`` may stand for those that it does not give itself."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise FileFormatError(f"{file} must be a JSON object, got {type(content).__name__}.")
+        start = content.pop("preset", None)
+        if start is not None and start not in PRESETS:
+            raise UnknownNameError("preset", start, PRESETS)
+        fields = {**PRESETS.get(start, {}), **content}
+        from_mapping(fields)
+    except FileFormatError:
+        raise
+    except (ValueError, TypeError, RecursionError) as error:
+        raise FileFormatError(f"{file} must describe a preprocessing, got: {error}") from error
+    return fields
+
+
+def _pair(size: Size | int) -> Size:
+    return (size, size) if isinstance(size, int) else size
+
+
+def _check_size(name: str, size: Any) -> Size | int | None:
+    if size is None:
+        return None
+    if isinstance(size, (tuple, list)):
+        if len(size) != 2:
+            raise InvalidInputError(f"`{name}` must be a height and a width, got {size!r}.")
+        high, wide = (check_int(name, side, 1, MAX_SIDE) for side in size)
+        return high, wide
+    return check_int(name, size, 1, MAX_SIDE)
+
+
+def _check_three(name: str, values: Any) -> tuple[float, float, float]:
+    if not isinstance(values, (tuple, list)) or len(values) != 3:
+        raise InvalidInputError(f"`{name}` must be three numbers, got {values!r}.")
+    red, green, blue = (check_float(name, value, -1e6, 1e6) for value in values)
+    return red, green, blue

@@ -1,0 +1,155 @@
+"""Which pictures: those of a folder, of a data set, or a list of files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.datasets.base import Dataset, Part
+from kinrank.datasets.load import detect, load_spec
+from kinrank.errors import FileFormatError, InvalidInputError
+
+ENDINGS = (
+    ".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm",
+)  # fmt: skip
+Failure = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ImageList:
+    """Pictures in order, and what is known of them.
+
+    Attributes
+    ----------
+    root : the folder that names are below
+    names : file names
+    labels, cams : (n,) classes or identities, and cameras; None where there are none
+    boxes : for each picture the part to look at (left, top, right, bottom), or None
+    skipped : folders that could not be listed, with the reason
+    fixed : row i must be picture i, so one that cannot be read gets a row of zeros
+    """
+
+    root: Path
+    names: Sequence[str]
+    labels: npt.NDArray[Any] | None = None
+    cams: npt.NDArray[Any] | None = None
+    boxes: Sequence[Sequence[float] | None] | None = None
+    skipped: tuple[Failure, ...] = ()
+    fixed: bool = False
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def file(self, row: int) -> Path:
+        """Where a picture lies."""
+        return self.root / self.names[row]
+
+    def box(self, row: int) -> Sequence[float] | None:
+        """The part of it to look at."""
+        return None if self.boxes is None else self.boxes[row]
+
+
+def collect(text: str, *, boxes: bool = True) -> dict[str, ImageList]:
+    """The pictures of a folder or a data set, by side.
+
+    A folder of pictures has one side, without a name; so has a data set whose queries are its
+    gallery. Other data sets have ``query`` and ``gallery``.
+
+    Parameters
+    ----------
+    text : a folder, or a data set as `kinrank compare` takes it: ``PATH,format=...``
+    boxes : cut queries to the boxes of the data set, if it has any
+    """
+    path = Path(text)
+    if "," not in text and path.is_dir() and _is_plain(path):
+        return {"": find_images(path)}
+    return from_dataset(load_spec(text), boxes=boxes)
+
+
+def find_images(root: str | Path) -> ImageList:
+    """All pictures below ``root``, sorted; the first folder below it is the label.
+
+    Labels are left out if a picture lies in ``root`` itself. Files with other endings than those of
+    pictures are not looked at.
+    """
+    top = Path(root)
+    skipped: list[Failure] = []
+    names = []
+    next(top.iterdir(), None)  # a root that cannot be read is an error, not one without pictures
+    for folder, below, files in os.walk(
+        top, onerror=lambda error: skipped.append(_folder_failure(top, error))
+    ):
+        below.sort()
+        start = Path(folder).relative_to(top)
+        names += [(start / name).as_posix() for name in files if name.lower().endswith(ENDINGS)]
+    if not names:
+        lost = f" ({len(skipped)} folders could not be read)" if skipped else ""
+        raise FileFormatError(f"{top} must hold pictures ({', '.join(ENDINGS)}), got none{lost}.")
+    names.sort()
+    labels = [name.partition("/")[0] for name in names if "/" in name]
+    return ImageList(
+        root=top,
+        names=names,
+        labels=np.array(labels) if len(labels) == len(names) else None,
+        skipped=tuple(skipped),
+    )
+
+
+def from_dataset(data: Dataset, *, boxes: bool = True) -> dict[str, ImageList]:
+    """The pictures of a data set, by side; their rows will be in its order."""
+    if data.images is None:
+        raise InvalidInputError(
+            f"The data set {data.name} must have a folder of pictures, got none; "
+            "`images=` can name it."
+        )
+    if data.query is data.gallery:
+        return {"": _side(data, "query", data.query, None)}
+    cut = None
+    if boxes and data.gnd is not None:
+        cut = [_box(entry) for entry in data.gnd]
+    return {
+        "query": _side(data, "query", data.query, cut),
+        "gallery": _side(data, "gallery", data.gallery, None),
+    }
+
+
+def _side(
+    data: Dataset, name: str, part: Part, boxes: Sequence[Sequence[float] | None] | None
+) -> ImageList:
+    if part.paths is None:
+        raise InvalidInputError(f"`{name}` of {data.name} must have file names, got none.")
+    assert data.images is not None
+    return ImageList(
+        root=data.images,
+        names=list(part.paths),
+        labels=part.labels,
+        cams=part.cams,
+        boxes=boxes if boxes is not None and any(box is not None for box in boxes) else None,
+        fixed=True,
+    )
+
+
+def _box(entry: Mapping[str, Any]) -> Sequence[float] | None:
+    box = entry.get("bbx")
+    return None if box is None else [float(side) for side in box]
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether a folder is just pictures, perhaps in a folder per class."""
+    try:
+        found = detect(path)
+    except FileFormatError:
+        return True
+    split = (path / "query").is_dir() and (path / "gallery").is_dir()
+    return found == "features" or (found == "folder" and not split)
+
+
+def _folder_failure(top: Path, error: OSError) -> Failure:
+    folder = Path(error.filename).relative_to(top).as_posix()
+    return f"{folder}/", error.strerror or str(error)
