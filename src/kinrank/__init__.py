@@ -27,7 +27,7 @@ from kinrank.registry import methods
 from kinrank.types import Ranking
 
 if TYPE_CHECKING:
-    from kinrank import compat, datasets, evaluate
+    from kinrank import compat, datasets, evaluate, features
     from kinrank.jaccard import jaccard_graph
     from kinrank.methods.cas import CAS
     from kinrank.methods.context.cdm import CDM
@@ -84,6 +84,7 @@ __all__ = [
     "compat",
     "datasets",
     "evaluate",
+    "features",
     "jaccard_graph",
     "methods",
     "rerank",
@@ -112,7 +113,7 @@ _LAZY = {
     "STML": "kinrank.methods.context.stml",
     "jaccard_graph": "kinrank.jaccard",
 }
-_SUBMODULES = ("compat", "datasets", "evaluate")
+_SUBMODULES = ("compat", "datasets", "evaluate", "features")
 
 
 def __getattr__(name: str) -> Any:

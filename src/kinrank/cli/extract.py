@@ -1,0 +1,251 @@
+"""`kinrank extract`, `whiten` and `models`: pictures in, features out."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kinrank.cli.files import array_file, output_file
+from kinrank.cli.report import format_seconds, peak_memory, shown_warnings, watched
+from kinrank.errors import InvalidInputError
+from kinrank.io import load_array
+
+if TYPE_CHECKING:
+    from kinrank.features import Descriptor, Summary, Whitening
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+SHOWN_FAILURES = 20
+PREPROCESSING = (
+    ("size", "N|HxW", "Height and width of what the network sees."),
+    ("resize", "stretch|shortest|longest|none", "How a picture gets that size."),
+    ("crop", "N|HxW", "Cut this out of the middle afterwards."),
+    ("filter", "NAME", "nearest, box, bilinear, hamming, bicubic or lanczos."),
+    ("pixel_max", "NUMBER", "What white is before mean and std, 1 or 255."),
+    ("mean", "R,G,B", "Subtracted from each channel."),
+    ("std", "R,G,B", "Then divided by."),
+    ("channels", "rgb|bgr", "The order that the network wants."),
+    ("layout", "nchw|nhwc", "Where the network has its channels."),
+    ("layer", "NAME", "The value or module to take.  [default: the first output]"),
+)
+
+
+def ask_preprocessing(command: Command) -> Command:
+    """An option for each field of the description of a network."""
+    for name, metavar, text in reversed(PREPROCESSING):
+        flag = f"--{name.replace('_', '-')}"
+        command = click.option(flag, name, metavar=metavar, help=text)(command)
+    return command
+
+
+@click.command()
+@click.argument("images", metavar="IMAGES")
+@click.option(
+    "--model",
+    default="efficientnet-lite0",
+    show_default=True,
+    help="A name of `kinrank models`, an ONNX file, or module:function for a torch module.",
+)
+@click.option("--out", type=output_file, metavar="FILE", required=True, help="An npz file.")
+@click.option("--pool", help="mac, spoc, gem, rmac, or none.  [default: gem for maps]")
+@click.option("--p", type=float, default=3.0, show_default=True, help="Power of GeM.")
+@click.option("--levels", type=int, default=3, show_default=True, help="Levels of R-MAC.")
+@click.option("--scales", default="1", show_default=True, help="Such as 1,0.707,0.5; averaged.")
+@click.option("--scale-power", type=float, default=1.0, show_default=True, help="Of that mean.")
+@click.option("--regional", is_flag=True, help="A row for each region of R-MAC.")
+@click.option("--whiten", type=array_file, metavar="FILE", help="Of `kinrank whiten`, for rows.")
+@click.option("--region-whiten", type=array_file, metavar="FILE", help="For regions of R-MAC.")
+@click.option("--dims", type=int, help="Dimensions to keep of --whiten.  [default: all]")
+@click.option("--preset", help="imagenet, retrieval, person, fast-reid or efficientnet-lite.")
+@ask_preprocessing
+@click.option("--boxes/--no-boxes", default=True, help="Cut queries to the boxes of the set.")
+@click.option("--batch", type=int, default=16, show_default=True, help="Pictures at a time.")
+@click.option("--part", type=int, default=256, show_default=True, help="Pictures kept at a time.")
+@click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
+def extract(
+    images: str,
+    model: str,
+    out: Path,
+    preset: str | None,
+    boxes: bool,
+    batch: int,
+    part: int,
+    threads: int | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Turn pictures into features.
+
+    IMAGES is a folder, perhaps with a folder per class, or a data set as for `kinrank compare`. The
+    file written holds `features`, `names` and `labels`; for a data set with two sides `query`,
+    `gallery`, and their names and labels, in the order of the set: `kinrank rerank --query
+    FILE:query --gallery FILE:gallery` takes it from there.
+
+    What the network wants to see is known for named models, and lies next to an ONNX file (net.json
+    for net.onnx), or is a preset, or is given by options.
+
+    A run that was stopped or killed goes on where it was when it is started again. Pictures that
+    cannot be read are listed at the end and the exit code is then 1; in a data set they get a row
+    of zeros, so that rows stay where they belong.
+    """
+    # Here and not above, so that the other commands start without them.
+    from kinrank.features import collect, extract_to_file, load_model
+
+    begun = time.perf_counter()
+    on_terminal = sys.stderr.isatty()
+    wanted = {name: options[name] for name, *_ in PREPROCESSING if options[name] is not None}
+    with shown_warnings() as warned, watched(show=on_terminal) as watch:
+        descriptor = _descriptor(options)
+        sides = collect(images, boxes=boxes)
+        fields = {name: _field(name, text) for name, text in wanted.items()}
+        network = load_model(_model(model), preset, **fields)
+        found = extract_to_file(
+            sides, network, out, descriptor, batch=batch, part=part, threads=threads
+        )
+    summary = {
+        "model": model,
+        "preprocessing": network.preprocessing.describe(),
+        "arrays": {name: list(shape) for name, shape in found.arrays.items()},
+        "n_images": found.n_images,
+        "n_reused": found.n_reused,
+        "failures": [{"name": _shown(name), "reason": why} for name, why in found.failures],
+        "seconds": time.perf_counter() - begun,
+        "stages": watch.seconds,
+        "peak_memory_bytes": peak_memory(),
+        "warnings": warned,
+        "output": str(out),
+    }
+    if as_json:
+        click.echo(json.dumps(summary))
+    elif on_terminal:
+        click.echo(_sentence(summary), err=True)
+    if found.failures:
+        _list_failures(found)
+        raise click.exceptions.Exit(1)
+
+
+@click.command()
+@click.argument("features", type=array_file, metavar="FEATURES")
+@click.option("--out", type=output_file, metavar="FILE", required=True, help="The whitening, npz.")
+@click.option("--dims", type=int, help="Dimensions to keep.  [default: all]")
+@click.option(
+    "--labels",
+    type=array_file,
+    metavar="FILE",
+    help="Learn from these labels what belongs together, instead of from the rows alone.",
+)
+def whiten(features: str, out: Path, dims: int | None, labels: str | None) -> None:
+    """Fit a whitening to features, for `kinrank extract --whiten`.
+
+    FEATURES is a file of vectors, such as train.npz:features; use other images than those that you
+    will search. By principal components, or with --labels train.npz:labels as Mikolajczyk and Matas
+    learn it.
+    """
+    from kinrank.features import learned_whitening, pca_whitening
+
+    rows = load_array(features)
+    with shown_warnings():
+        if labels is None:
+            fitted: Whitening = pca_whitening(rows, dims)
+        else:
+            fitted = learned_whitening(rows, labels=load_array(labels), dims=dims)
+    fitted.save(out)
+    click.echo(f"{rows.shape[1]} dimensions to {fitted.dims}: {out}", err=True)
+
+
+@click.command(name="models")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def models_command(as_json: bool) -> None:
+    """List the networks that need no file."""
+    import dataclasses
+
+    from kinrank.features import MODELS
+
+    if as_json:
+        rows = [dataclasses.asdict(info) for info in MODELS.values()]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    for info in MODELS.values():
+        click.echo(
+            f"{info.name}  {info.dims} dimensions  {info.size / 1e6:.1f} MB  {info.licence}  "
+            f"sha256 {info.sha256[:16]}\n  {info.source}; package {info.package}"
+        )
+
+
+def _descriptor(options: dict[str, Any]) -> Descriptor:
+    from kinrank.features import Descriptor, Whitening
+
+    def load(file: str | None) -> Whitening | None:
+        return None if file is None else Whitening.load(file)
+
+    return Descriptor(
+        pool=options["pool"],
+        p=options["p"],
+        levels=options["levels"],
+        scales=_numbers("scales", options["scales"]),
+        scale_power=options["scale_power"],
+        regional=options["regional"],
+        region_whitening=load(options["region_whiten"]),
+        whitening=load(options["whiten"]),
+        dims=options["dims"],
+    )
+
+
+def _model(text: str) -> str:
+    """``text``; a torch module is then found where the command is run, as by `python -m`."""
+    if ":" in text and not Path(text).exists():
+        sys.path.insert(0, str(Path.cwd()))
+    return text
+
+
+def _field(name: str, text: str) -> Any:
+    """What was typed for a field of the preprocessing."""
+    if name in ("size", "crop"):
+        high, times, wide = text.lower().partition("x")
+        if not high.isdigit() or (times and not wide.isdigit()):
+            raise InvalidInputError(f"`{name}` must be N or HEIGHTxWIDTH, got {text!r}.")
+        return (int(high), int(wide)) if times else int(high)
+    if name in ("mean", "std"):
+        return _numbers(name, text)
+    return _numbers(name, text)[0] if name == "pixel_max" else text
+
+
+def _numbers(name: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in text.split(","))
+    except ValueError:
+        raise InvalidInputError(f"`{name}` must be numbers with commas, got {text!r}.") from None
+
+
+def _sentence(summary: dict[str, Any]) -> str:
+    seconds, memory = summary["seconds"], summary["peak_memory_bytes"]
+    computed = summary["n_images"] - summary["n_reused"]
+    reused = f" ({summary['n_reused']:,} were finished before)" if summary["n_reused"] else ""
+    peak = "" if memory is None else f", peak memory {memory / 1e6:,.0f} MB"
+    return (
+        f"{summary['n_images']:,} pictures{reused} by {summary['model']}: "
+        f"{format_seconds(seconds)}, {computed / seconds:,.0f} a second{peak}\n"
+        f"Written to {summary['output']}"
+    )
+
+
+def _list_failures(found: Summary) -> None:
+    count = len(found.failures)
+    click.echo(f"{count:,} of {found.n_images:,} pictures could not be used:", err=True)
+    for name, why in found.failures[:SHOWN_FAILURES]:
+        click.echo(f"  {_shown(name)}: {why}", err=True)
+    if count > SHOWN_FAILURES:
+        click.echo(f"  and {count - SHOWN_FAILURES:,} more; --json lists all", err=True)
+
+
+def _shown(name: str) -> str:
+    """A file name that can be printed whatever its bytes are."""
+    return os.fsencode(name).decode(errors="replace")
