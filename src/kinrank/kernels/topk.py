@@ -8,6 +8,7 @@ from kinrank.kernels.jit import kernel, summing_kernel
 
 CHUNK = 32
 GROUPS = 512
+FEW_GROUPS = 32
 
 
 @summing_kernel
@@ -103,11 +104,11 @@ def first_bound(product, norms, least, rank):
     Groups are strided, so that their minima are taken eight at a time; with 512 groups the bound
     lets through hardly more than it must, which spares the heap most of its work.
     """
-    two = np.float32(2)
-    for t in range(GROUPS):
+    two, groups = np.float32(2), least.shape[0]
+    for t in range(groups):
         least[t] = norms[t] - two * product[t]
-    for begin in range(GROUPS, product.shape[0] - GROUPS + 1, GROUPS):
-        part, own = product[begin : begin + GROUPS], norms[begin : begin + GROUPS]
+    for begin in range(groups, product.shape[0] - groups + 1, groups):
+        part, own = product[begin : begin + groups], norms[begin : begin + groups]
         for t in range(part.shape[0]):
             value = own[t] - two * part[t]
             least[t] = value if value < least[t] else least[t]
@@ -129,12 +130,16 @@ def scan_products(low, high, products, norms, first, heap_values, heap_ids, size
     capacity = heap_values.shape[1]
     columns = products.shape[1]
     two = np.float32(2)
-    least = np.empty(GROUPS, np.float32)
+    groups = GROUPS
+    while groups > FEW_GROUPS and columns < 4 * groups:
+        groups //= 2
+    bounded = 2 * capacity <= groups and columns >= 4 * groups
+    least = np.empty(groups, np.float32)
     for row in range(low, high):
         values, ids, product = heap_values[row], heap_ids[row], products[row]
         size, top, top_id = sizes[row], tops[row], top_ids[row]
         worst = values[0] if size == capacity else np.float32(np.inf)
-        if size == 0 and 2 * capacity <= GROUPS and columns >= 4 * GROUPS:
+        if size == 0 and bounded:
             bound = first_bound(product, norms, least, capacity)
             worst = np.nextafter(bound, worst)
         for begin in range(0, columns, CHUNK):

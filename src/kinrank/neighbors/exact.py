@@ -47,15 +47,19 @@ def exact_neighbors_and_more(
     found, longer = _empty(n, k), _empty(n_first, first_k)
     tile = np.empty(min(n, TILE_ROWS) * min(n, TILE_COLUMNS), np.float32)
     with ThreadPoolExecutor(run.threads) as pool, progress.stage("neighbours", n) as advance:
-        for start in range(0, n, TILE_ROWS):
-            rows = slice(start, min(start + TILE_ROWS, n))
-            early = slice(start, max(start, min(rows.stop, n_first)))
-            length = first_k if early.stop > start else k
+        for rows in (*_tiles(0, n_first), *_tiles(n_first, n)):
+            early = rows.start < n_first
+            length = first_k if early else k
             part = _search_rows(vectors, norms, rows, length, tile, pool, run.threads)
             _copy(part, found, rows)
-            _copy(part, longer, early)
-            advance(rows.stop - start)
+            if early:
+                _copy(part, longer, rows)
+            advance(rows.stop - rows.start)
     return found, longer
+
+
+def _tiles(low: int, high: int) -> list[slice]:
+    return [slice(at, min(at + TILE_ROWS, high)) for at in range(low, high, TILE_ROWS)]
 
 
 def _empty(n: int, k: int) -> Neighbors:
@@ -65,12 +69,9 @@ def _empty(n: int, k: int) -> Neighbors:
 
 
 def _copy(part: Neighbors, whole: Neighbors, rows: slice) -> None:
-    count = rows.stop - rows.start
-    if count == 0:
-        return
-    whole.indices[rows] = part.indices[:count, : whole.k]
-    whole.distances[rows] = part.distances[:count, : whole.k]
-    whole.farthest[rows] = part.farthest[:count]
+    whole.indices[rows] = part.indices[:, : whole.k]
+    whole.distances[rows] = part.distances[:, : whole.k]
+    whole.farthest[rows] = part.farthest
 
 
 def _search_rows(
