@@ -73,7 +73,7 @@ def path_rows(low, high, rows, ptr, ids, weights, limit, first, out):
 @kernel
 def first_by_path(
     low, high, rows, ptr, ids, weights, limit, omega, root, vectors, farthest, lists, list_d,
-    first, out_ids, out, complete,
+    first, names, out_ids, out, complete,
 ):  # fmt: skip
     """The first k rows by (1 - omega) path + omega d, without walking farther than they need.
 
@@ -81,6 +81,7 @@ def first_by_path(
     (1 - omega) path + omega d is no smaller for the current path and the least d unsettled, which
     the row's own list of neighbours tells. complete[i] : whether that point was reached.
     root : take the root of the squared distances
+    names : (n,) the numbers that results, and the queries they belong to, go by
     """
     n, k = ptr.shape[0] - 1, out_ids.shape[1]
     length = np.full(n, limit, np.float32)
@@ -117,7 +118,7 @@ def first_by_path(
                 d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
                 if root:
                     d = np.sqrt(d)
-                found = heap_offer(best, best_ids, found, k, near * key + omega * d, node)
+                found = heap_offer(best, best_ids, found, k, near * key + omega * d, names[node])
             for e in range(ptr[node], ptr[node + 1]):
                 longer = key + weights[e]
                 if longer < length[ids[e]]:
@@ -129,8 +130,8 @@ def first_by_path(
         sort_heap(best, best_ids, found)
         for t in range(k):
             filled = t < found
-            out_ids[at, t] = best_ids[t] - first if filled else -1
-            out[at, t] = best[t] if filled else np.float32(np.inf)
+            out_ids[names[row], t] = best_ids[t] - first if filled else -1
+            out[names[row], t] = best[t] if filled else np.float32(np.inf)
         for t in range(touched):
             length[seen[t]] = limit
             done[seen[t]] = False

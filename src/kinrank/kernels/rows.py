@@ -96,11 +96,12 @@ def values_at(low, high, indptr, indices, a_ptr, a_ids, a_values, out):
 
 @kernel
 def product_rows(
-    low, high, a_ptr, a_ids, a_values, b_ptr, b_ids, b_values, n_columns, keep
+    low, high, a_ptr, a_ids, a_values, b_ptr, b_ids, b_values, n_columns, keep, names, places
 ):  # fmt: skip
     """Rows [low, high) of A B, each cut to its ``keep`` largest entries (0: all), L1 norm 1.
 
-    Returns lengths, indices, data. Sums are float64; ties go to the lower column.
+    names, places : the old number of each column, by which ties go to the lower, and the way back
+    Returns lengths, indices, data. Sums are float64.
     """
     total = np.empty(n_columns, np.float64)
     seen = np.full(n_columns, -1, np.int32)
@@ -132,7 +133,10 @@ def product_rows(
             chosen = ids[at : at + length]
             size = 0
             for t in range(count):
-                size = heap_offer(best, chosen, size, length, -total[touched[t]], touched[t])
+                c = touched[t]
+                size = heap_offer(best, chosen, size, length, -total[c], names[c])
+            for t in range(size):
+                chosen[t] = places[chosen[t]]
         norm = 0.0
         for t in range(at, at + length):
             norm += total[ids[t]]

@@ -33,14 +33,15 @@ def dense_distances(low, high, rows, vectors, farthest, first, out):
 @kernel
 def first_near(
     low, high, start, ptr, ids, modified, omega, root, vectors, farthest, lists, list_d, first,
-    least, out_ids, out, complete,
+    least, names, out_ids, out, complete,
 ):  # fmt: skip
-    """The first k of queries [low, high) by (1 - omega) d' + omega d, ascending by (value, id).
+    """The first k of queries [low, high) by (1 - omega) d' + omega d, ascending by (value, name).
 
     start : the query that the candidates begin with
     ptr, ids, modified : the candidates and their d', of which lists are a part
     lists, list_d : (n_queries, K) nearest rows and their d; root : d is the root of the square
     least : (n_queries,) no row outside the candidates has a smaller d'
+    names : (n,) the numbers that results, and the queries they belong to, go by
     complete[i] : whether nothing outside the candidates can be among them.
     A candidate that is not listed is no nearer than the last that is: most are ruled out by that
     bound, the more the earlier the small d' were seen, and their distance is never computed.
@@ -72,19 +73,19 @@ def first_near(
                     d = squared_distance(x, vectors[j])
                     d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
                     d = np.sqrt(d) if root else d
-                size = heap_offer(best, keys, size, k, value + omega * d, j)
+                size = heap_offer(best, keys, size, k, value + omega * d, names[j])
         complete[row] = size == k and best[0] < near * least[row] + beyond
         for t in range(length):
             known[lists[row, t]] = np.float32(-1)
         sort_heap(best, keys, size)
         for t in range(k):
-            out_ids[row, t] = keys[t] - first if t < size else -1
-            out[row, t] = best[t] if t < size else np.float32(np.inf)
+            out_ids[names[row], t] = keys[t] - first if t < size else -1
+            out[names[row], t] = best[t] if t < size else np.float32(np.inf)
 
 
 @kernel
-def first_of(low, high, start, ptr, ids, values, bounds, first, out_ids, out, complete):
-    """The smallest candidates of rows [low, high), ascending by (value, id).
+def first_of(low, high, start, ptr, ids, values, bounds, first, names, out_ids, out, complete):
+    """The smallest candidates of rows [low, high), ascending by (value, name).
 
     start : the row that the candidates begin with
     bounds[i] : nothing outside the candidates is below it; complete[i] : whether that suffices.
@@ -94,10 +95,10 @@ def first_of(low, high, start, ptr, ids, values, bounds, first, out_ids, out, co
     for row in range(low, high):
         size = 0
         for e in range(ptr[row - start], ptr[row - start + 1]):
-            size = heap_offer(best, keys, size, k, values[e], ids[e])
+            size = heap_offer(best, keys, size, k, values[e], names[ids[e]])
         complete[row] = size == k and best[0] < bounds[row]
         sort_heap(best, keys, size)
         for t in range(size):
-            out_ids[row, t], out[row, t] = keys[t] - first, best[t]
+            out_ids[names[row], t], out[names[row], t] = keys[t] - first, best[t]
         for t in range(size, k):
-            out_ids[row, t], out[row, t] = -1, np.float32(np.inf)
+            out_ids[names[row], t], out[names[row], t] = -1, np.float32(np.inf)

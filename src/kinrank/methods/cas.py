@@ -20,7 +20,7 @@ from kinrank.neighbors.exact import exact_neighbors_and_more
 from kinrank.neighbors.given import given_distances
 from kinrank.parallel import Runner
 from kinrank.stages import dense, diffuse, propagate, smooth
-from kinrank.stages.distance import Distances, VectorDistances
+from kinrank.stages.distance import Distances, VectorDistances, lay_out
 from kinrank.stages.diverge import Divergence
 from kinrank.stages.rank import Ranker
 from kinrank.types import Ranking, SparseRows
@@ -241,6 +241,10 @@ class CAS(Method):
         """The stages, one after the other."""
         n = len(distances.neighbors)
         regularizer = check_regularizer(self.regularizer, n)
+        with progress.stage("layout", n):
+            distances, layout = lay_out(distances, self.k1 + 1, n_queries)
+            if isinstance(regularizer, SparseRows):
+                regularizer = layout.matrix(regularizer)
         with progress.stage("clusters", n):
             xi = clusters.reciprocal(distances.neighbors.indices, self.k2, run)
             pattern = self._clusters(distances, run)
@@ -253,7 +257,7 @@ class CAS(Method):
         with progress.stage("enhancement", n):
             f = self._enhance(f, xi, distances, run)
         with progress.stage("propagation", n):
-            f = propagate.propagate(f, int(self.keep or 0), str(self.propagation), run)
+            f = propagate.propagate(f, int(self.keep or 0), str(self.propagation), run, layout)
         divergence = Divergence.of(f, self.divergence)
         paths = None
         if self.geodesic:
@@ -270,6 +274,7 @@ class CAS(Method):
                 diffusion,
                 paths,
                 run,
+                layout,
             )
             return ranker.rank(k)
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from kinrank.graph.layout import Layout
 from kinrank.kernels import select as kernels
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ints, Longs, Neighbors
@@ -106,6 +107,22 @@ class ListDistances:
         values = np.ones(len(known), np.float32)
         values[known.indices[row]] = _over_farthest(known.distances[row], known.farthest[row])
         return values
+
+
+def lay_out(distances: Distances, k: int, n_queries: int) -> tuple[Distances, Layout]:
+    """The same with rows side by side with their ``k`` nearest, and the numbers they had.
+
+    A full matrix stays as it is: it is not worth a copy.
+    """
+    known = distances.neighbors
+    if not isinstance(distances, VectorDistances | ListDistances):
+        return distances, Layout.identity(len(known))
+    layout = Layout.near(known.indices, min(k, known.k), n_queries)
+    moved = layout.neighbors(known)
+    if isinstance(distances, ListDistances):
+        return ListDistances(moved), layout
+    lists, vectors = distances.query_lists, distances.vectors[layout.names]
+    return VectorDistances(moved, layout.neighbors(lists), vectors), layout
 
 
 def _over_farthest(squared: Floats, farthest: Floats) -> Floats:

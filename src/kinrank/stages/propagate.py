@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.graph.build import transposed
-from kinrank.kernels.rows import product_rows
+from kinrank.graph.layout import Layout
 from kinrank.parallel import Runner
+from kinrank.stages.product import product
 from kinrank.types import Ints, SparseRows
 
 
@@ -24,21 +25,18 @@ def enhance(
     owner = np.repeat(np.arange(n), sizes)
     favoured = ptr[owner] + k + np.arange(xi.nnz) - xi.indptr[owner]
     ids[favoured], weights[favoured] = xi.indices, kappa / sizes[owner]
-    return _product(SparseRows(ptr, ids, weights, n), f, 0, "enhancement", run)
+    return product("enhancement", SparseRows(ptr, ids, weights, n), f, run)
 
 
-def propagate(f: SparseRows, keep: int, scheme: str, run: Runner) -> SparseRows:
+def propagate(
+    f: SparseRows, keep: int, scheme: str, run: Runner, layout: Layout | None = None
+) -> SparseRows:
     """P from F, cut to its ``keep`` largest entries per row, and one more step; L1 norm 1.
 
     scheme : "transpose" is P = F^T F and F' = P F; "square" is P = F F and F' = P P
     """
     if scheme == "transpose":
-        p = _product(transposed(f), f, keep, "propagation", run)
-        return _product(p, f, 0, "propagation", run)
-    p = _product(f, f, keep, "propagation", run)
-    return _product(p, p, 0, "propagation", run)
-
-
-def _product(a: SparseRows, b: SparseRows, keep: int, name: str, run: Runner) -> SparseRows:
-    args = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values, b.n_columns, keep)
-    return run.rows(name, lambda low, high: product_rows(low, high, *args), len(a), b.n_columns)
+        p = product("propagation", transposed(f), f, run, keep, layout)
+        return product("propagation", p, f, run)
+    p = product("propagation", f, f, run, keep, layout)
+    return product("propagation", p, p, run)

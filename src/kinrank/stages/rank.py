@@ -2,17 +2,19 @@
 
 The first k are taken from the rows near the query, when it is certain that no other can be among
 them; otherwise, and for the whole gallery, all distances of the query are computed.
-Equal d* are ordered by d where omega leaves it out, then by index.
+Equal d* are ordered by d where omega leaves it out, then by (old) index.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.graph.layout import Layout
 from kinrank.kernels import paths, select
 from kinrank.parallel import Runner
 from kinrank.stages.distance import Distances, VectorDistances
@@ -31,6 +33,7 @@ class Ranker:
     fusion : "squared", "euclidean" or "diffusion", what d is
     diffusion : (n_queries rows) the diffusion distance where it is not 1; for that fusion
     graph : d' on an edge list; with it d' is the length of the shortest path
+    layout : the old numbers of the rows, which the ranking tells; None if they have no others
     """
 
     distances: Distances
@@ -41,6 +44,7 @@ class Ranker:
     diffusion: SparseRows | None
     graph: SparseRows | None
     run: Runner
+    layout: Layout | None = None
 
     def rank(self, k: int) -> Ranking:
         """The first ``k`` gallery rows of every query."""
@@ -66,6 +70,10 @@ class Ranker:
             missing = missing[~first]
         self._all(missing, part.start, near, found)
 
+    @cached_property
+    def _layout(self) -> Layout:
+        return self.layout or Layout.identity(len(self.distances.neighbors))
+
     @property
     def _ties(self) -> bool:
         """Whether d does not tell apart rows that are far from the query."""
@@ -83,13 +91,13 @@ class Ranker:
             args: tuple[Any, ...] = (
                 near.indptr, near.indices, near.values, omega, self.fusion == "euclidean",
                 self.distances.vectors, known.farthest, known.indices, listed, self.n_queries,
-                least,
+                least, self._layout.names,
             )  # fmt: skip
             kernel = select.first_near
         else:
             base = self._root(self.distances.at(queries, near.indptr, near.indices, self.run))
             fused, bounds = self._fuse(near.values, base), self._fuse(least, listed[:, -1])
-            args = (near.indptr, near.indices, fused, bounds, self.n_queries)
+            args = (near.indptr, near.indices, fused, bounds, self.n_queries, self._layout.names)
             kernel = select.first_of
         self.run.map(
             "ranking", lambda a, b: kernel(low + a, low + b, low, *args, *out), len(queries)
@@ -113,7 +121,7 @@ class Ranker:
             np.arange(self.n_queries, dtype=np.int32), graph.indptr, graph.indices, graph.values,
             UNREACHABLE, np.float32(self.omega), self.fusion == "euclidean",
             self.distances.vectors, known.farthest, known.indices, self._listed(),
-            self.n_queries,
+            self.n_queries, self._layout.names,
         )  # fmt: skip
         out = (found.indices, found.distances, complete)
         self.run.map("ranking", lambda a, b: paths.first_by_path(a, b, *args, *out), self.n_queries)
@@ -133,9 +141,11 @@ class Ranker:
         alone = Runner(1)
         d2 = self.distances.dense(queries, self.n_queries, alone)
         fused = self._fuse(self._modified(queries, start, near), self._base(queries, d2))
-        for at, query in enumerate(queries):
-            order = _ascending(d2[at]) if self._ties else None
-            row = fused[at] if order is None else fused[at][order]
+        places = self._layout.places[self.n_queries :] - self.n_queries
+        for at, query in enumerate(self._layout.names[queries]):
+            row = fused[at][places]
+            order = _ascending(d2[at][places]) if self._ties else None
+            row = row if order is None else row[order]
             first = _ascending(row)[: found.k]
             found.distances[query] = row[first]
             found.indices[query] = first if order is None else order[first]

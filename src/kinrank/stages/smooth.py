@@ -6,8 +6,8 @@ import numpy as np
 
 from kinrank.graph.build import affinity, transposed
 from kinrank.kernels import guide as kernels
-from kinrank.kernels.rows import product_rows
 from kinrank.parallel import Runner
+from kinrank.stages.product import product
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 
@@ -58,9 +58,7 @@ def smooth_by_average(f: SparseRows, lists: Ints, k: int, run: Runner) -> Sparse
     n = len(f)
     ptr = np.arange(0, n * k + 1, k, dtype=np.int64)
     ids = np.ascontiguousarray(lists[:, :k]).ravel()
-    weights = np.ones(n * k, np.float32)
-    args = (ptr, ids, weights, f.indptr, f.indices, f.values, n, 0)
-    return run.rows("smoothing", lambda a, b: product_rows(a, b, *args), n, n)
+    return product("smoothing", SparseRows(ptr, ids, None, n), f, run)
 
 
 def _close(f: SparseRows, guide: Floats, anchor: Floats, beta: float, run: Runner) -> SparseRows:

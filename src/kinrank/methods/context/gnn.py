@@ -15,11 +15,11 @@ import numpy as np
 from kinrank.graph.build import half_sum, transposed
 from kinrank.graph.clusters import nearest
 from kinrank.kernels import contextual as kernels
-from kinrank.kernels.rows import product_rows
 from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import JointMethod, Rows, check_fields, option
 from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
+from kinrank.stages.product import product
 from kinrank.types import Floats, Neighbors, Ranking, SparseRows
 
 DIALECTS = ("cas", "zhang")
@@ -102,9 +102,7 @@ class GNN(JointMethod):
 
 
 def _product(a: SparseRows, b: SparseRows, run: Runner) -> SparseRows:
-    args = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values, b.n_columns, 0)
-    product = run.rows("context", lambda x, y: product_rows(x, y, *args), len(a), b.n_columns)
-    return transposed(transposed(product))  # sorts the columns
+    return transposed(transposed(product("context", a, b, run)))  # sorts the columns
 
 
 def _unit(a: SparseRows) -> SparseRows:

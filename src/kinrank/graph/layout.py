@@ -1,0 +1,53 @@
+"""Rows renumbered so that neighbours are near each other.
+
+The stages after the search visit, for every row, the rows of its neighbours. Where these lie all
+over the memory, each visit waits for it, the longer the more rows there are; side by side they are
+in the caches, left there by the row before. Ties still go to the lower of the old numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinrank.kernels.layout import walk_order
+from kinrank.types import Ints, Neighbors, SparseRows
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """New numbers for the rows; the queries stay first.
+
+    names : (n,) int32, the old number of each row
+    places : (n,) int32, the new number of each
+    """
+
+    names: Ints
+    places: Ints
+
+    @classmethod
+    def identity(cls, n: int) -> Layout:
+        """Every row where it was."""
+        rows = np.arange(n, dtype=np.int32)
+        return cls(rows, rows)
+
+    @classmethod
+    def near(cls, lists: Ints, k: int, n_queries: int) -> Layout:
+        """Rows side by side with their first ``k`` neighbours; lists : (n, K), K at least k."""
+        order = walk_order(lists, k)
+        late = order >= n_queries
+        names = np.concatenate([order[~late], order[late]])
+        places = np.empty_like(names)
+        places[names] = np.arange(len(names), dtype=np.int32)
+        return cls(names, places)
+
+    def neighbors(self, known: Neighbors) -> Neighbors:
+        """The lists under new numbers; of all rows, or of the queries alone."""
+        rows = self.names[: len(known)]
+        indices = self.places[known.indices[rows]]
+        return Neighbors(indices, known.distances[rows], known.farthest[rows])
+
+    def matrix(self, a: SparseRows) -> SparseRows:
+        """A square matrix under new numbers."""
+        return SparseRows.from_scipy(a.to_scipy()[self.names][:, self.names])
