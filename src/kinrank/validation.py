@@ -17,7 +17,7 @@ Name = TypeVar("Name", bound=str | None)
 
 # Outside this range squares would lose digits or overflow in float32.
 _SAFE_EXPONENT = 20
-_CHECK_ROWS = 16384
+_CHECK_ROWS = 256  # at a time, so that copies of them stay in the cache
 _SAMPLE = 1024  # rows that tell where the vectors lie
 _FAR = 16.0  # centre^2 over variance from which vectors are moved to the origin
 
@@ -180,9 +180,11 @@ def origin_shift(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | Non
 
     The shift has few bits, so that subtracting it is exact for all but the largest differences.
     """
-    some = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float64)
-    centre, spread = some.mean(axis=0), float(np.mean(some.var(axis=0)))
-    if float(np.mean(centre**2)) <= _FAR * max(spread, 1e-30):
+    some = rows[:: max(1, len(rows) // _SAMPLE)]
+    centre = some.mean(axis=0, dtype=np.float64)
+    offset = float(np.mean(centre**2))
+    spread = float(np.einsum("ij,ij->", some, some, dtype=np.float64)) / some.size - offset
+    if offset <= _FAR * max(spread, 1e-30):
         return None
     mantissa, exponent = np.frexp(centre)
     shift: npt.NDArray[np.float32] = np.ldexp(np.round(mantissa * 256), exponent - 8).astype(
