@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Installed first: this one is built for processors, the newest brings packages for CUDA.
+TORCH  ?= torch==2.13.0
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint format bench clean chromium
@@ -47,6 +49,7 @@ $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) '$(TORCH)'
 	$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/demo.stamp
 

@@ -24,7 +24,7 @@ import kinrank
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.parallel import Runner
 from kinrank.progress import Stopwatch, listen
-from kinrank.registry import method_class
+from kinrank.registry import method_class, ready_methods
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 SETS = {"roxford5k-efflite2-gem": (70, 4993, 1280), "market1501-retail-0288": (3368, 15913, 256)}
@@ -107,7 +107,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folders", nargs="*", default=[str(SHARED / name) for name in SETS])
     parser.add_argument("--k", type=int, default=100)
-    parser.add_argument("--methods", default=",".join(kinrank.methods()))
+    parser.add_argument("--methods", default=",".join(ready_methods()))
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:

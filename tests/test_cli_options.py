@@ -10,6 +10,7 @@ from cli_helpers import parameters, run
 from fakes import Fake
 from kinrank.cli.options import RESERVED, method_options, read_hint
 from kinrank.registry import method_class
+from learned_models import untrained
 
 
 def test_without_options_the_defaults_are_the_fields(files):
@@ -107,10 +108,13 @@ def typed(parameters):
 
 @pytest.mark.parametrize("name", kinrank.methods())
 def test_what_a_run_used_can_be_typed_and_gives_the_same(files, tmp_path, name):
-    args = [*files, "--method", name, "--json"]
+    args = [*files, "--method", name, "--json", *typed(untrained(name, 6))]
     used = parameters(run(*args))
     content = (tmp_path / "ranking.npz").read_bytes()
     offered = {option.name for option in method_options(method_class(name))}
-    again = run(*args, *typed({key: value for key, value in used.items() if key in offered}))
+    # None that stays None is what the weights say; it is left out, not typed.
+    left = {field.name for field in fields(method_class(name)) if field.default is None}
+    known = {key: used[key] for key in used if used[key] is not None or key not in left}
+    again = run(*args, *typed({key: value for key, value in known.items() if key in offered}))
     assert parameters(again) == used
     assert (tmp_path / "ranking.npz").read_bytes() == content

@@ -27,7 +27,7 @@ from kinrank.registry import methods
 from kinrank.types import Ranking
 
 if TYPE_CHECKING:
-    from kinrank import compat, datasets, evaluate, features
+    from kinrank import compat, datasets, evaluate, features, learned
     from kinrank.jaccard import jaccard_graph
     from kinrank.methods.cas import CAS
     from kinrank.methods.context.cdm import CDM
@@ -43,11 +43,16 @@ if TYPE_CHECKING:
     from kinrank.methods.diffusion.fsr import FSR
     from kinrank.methods.diffusion.manifold import Manifold
     from kinrank.methods.diffusion.rdp import RDP
+    from kinrank.methods.learned.csa import CSA
+    from kinrank.methods.learned.gss import GSS
+    from kinrank.methods.learned.lattqe import LAttQE
+    from kinrank.methods.learned.ssr import SSR
     from kinrank.methods.query_expansion.alphaqe import AlphaQE
     from kinrank.methods.query_expansion.aqe import AQE
     from kinrank.methods.query_expansion.aqewd import AQEwD
     from kinrank.methods.query_expansion.dqe import DQE
     from kinrank.methods.query_expansion.sg import SG
+    from kinrank.pool import rerank_pool
 
 __version__ = "0.1.0"
 
@@ -55,6 +60,7 @@ __all__ = [
     "AQE",
     "CAS",
     "CDM",
+    "CSA",
     "DFS",
     "DQE",
     "ECN",
@@ -62,10 +68,12 @@ __all__ = [
     "EIR",
     "FSR",
     "GNN",
+    "GSS",
     "KNN",
     "RDP",
     "SCA",
     "SG",
+    "SSR",
     "STML",
     "AQEwD",
     "AlphaQE",
@@ -74,6 +82,7 @@ __all__ = [
     "KReciprocal",
     "KinrankError",
     "KinrankWarning",
+    "LAttQE",
     "LockedError",
     "Manifold",
     "OptionalDependencyError",
@@ -86,8 +95,10 @@ __all__ = [
     "evaluate",
     "features",
     "jaccard_graph",
+    "learned",
     "methods",
     "rerank",
+    "rerank_pool",
 ]
 
 # Loaded on first use, so that `import kinrank` brings neither numba nor scipy.
@@ -97,6 +108,7 @@ _LAZY = {
     "AlphaQE": "kinrank.methods.query_expansion.alphaqe",
     "CAS": "kinrank.methods.cas",
     "CDM": "kinrank.methods.context.cdm",
+    "CSA": "kinrank.methods.learned.csa",
     "DFS": "kinrank.methods.diffusion.dfs",
     "DQE": "kinrank.methods.query_expansion.dqe",
     "ECN": "kinrank.methods.context.ecn",
@@ -104,16 +116,20 @@ _LAZY = {
     "EIR": "kinrank.methods.diffusion.eir",
     "FSR": "kinrank.methods.diffusion.fsr",
     "GNN": "kinrank.methods.context.gnn",
+    "GSS": "kinrank.methods.learned.gss",
     "KNN": "kinrank.methods.context.knn",
     "KReciprocal": "kinrank.methods.context.kreciprocal",
+    "LAttQE": "kinrank.methods.learned.lattqe",
     "Manifold": "kinrank.methods.diffusion.manifold",
     "RDP": "kinrank.methods.diffusion.rdp",
     "SCA": "kinrank.methods.context.sca",
     "SG": "kinrank.methods.query_expansion.sg",
+    "SSR": "kinrank.methods.learned.ssr",
     "STML": "kinrank.methods.context.stml",
     "jaccard_graph": "kinrank.jaccard",
+    "rerank_pool": "kinrank.pool",
 }
-_SUBMODULES = ("compat", "datasets", "evaluate", "features")
+_SUBMODULES = ("compat", "datasets", "evaluate", "features", "learned")
 
 
 def __getattr__(name: str) -> Any:

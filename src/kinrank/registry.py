@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from kinrank.errors import UnknownNameError
@@ -16,6 +17,7 @@ _METHODS = {
     "aqewd": "kinrank.methods.query_expansion.aqewd:AQEwD",
     "cas": "kinrank.methods.cas:CAS",
     "cdm": "kinrank.methods.context.cdm:CDM",
+    "csa": "kinrank.methods.learned.csa:CSA",
     "dfs": "kinrank.methods.diffusion.dfs:DFS",
     "dqe": "kinrank.methods.query_expansion.dqe:DQE",
     "ecn": "kinrank.methods.context.ecn:ECN",
@@ -23,19 +25,33 @@ _METHODS = {
     "eir": "kinrank.methods.diffusion.eir:EIR",
     "fsr": "kinrank.methods.diffusion.fsr:FSR",
     "gnn": "kinrank.methods.context.gnn:GNN",
+    "gss": "kinrank.methods.learned.gss:GSS",
     "knn": "kinrank.methods.context.knn:KNN",
     "kreciprocal": "kinrank.methods.context.kreciprocal:KReciprocal",
+    "lattqe": "kinrank.methods.learned.lattqe:LAttQE",
     "manifold": "kinrank.methods.diffusion.manifold:Manifold",
     "rdp": "kinrank.methods.diffusion.rdp:RDP",
     "sca": "kinrank.methods.context.sca:SCA",
     "sg": "kinrank.methods.query_expansion.sg:SG",
+    "ssr": "kinrank.methods.learned.ssr:SSR",
     "stml": "kinrank.methods.context.stml:STML",
 }
+
+
+# Methods of the extra `torch`; those that cannot do without a file of weights.
+_TORCH = frozenset({"csa", "gss", "lattqe", "ssr"})
+_WEIGHTS = frozenset({"csa", "lattqe", "ssr"})
 
 
 def methods() -> list[str]:
     """The names of all registered methods."""
     return sorted(_METHODS)
+
+
+def ready_methods() -> list[str]:
+    """The names of the methods that work here as they are: no weights, no extra that is missing."""
+    missing = _WEIGHTS if find_spec("torch") else _TORCH
+    return [name for name in methods() if name not in missing]
 
 
 def method_class(name: str) -> type[Method]:

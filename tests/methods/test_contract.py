@@ -11,6 +11,7 @@ import pytest
 import kinrank
 from kinrank.registry import method_class
 from kinrank.types import Searcher
+from learned_models import untrained
 
 METHODS = kinrank.methods()
 NQ, NG = 12, 120
@@ -22,6 +23,7 @@ SMALL = {
     "egt": {"k1": 6, "p": 30},
     "eir": {"k1": 8, "truncation": 40},
     "gnn": {"k1": 8, "k2": 3},
+    "gss": {"epochs": 4},
     "sg": {"m": 30, "k1": 4},
 }
 # Other ways through the methods, which keep the same promises.
@@ -40,12 +42,17 @@ VARIANTS = [
     ("eir", {"mode": "joint"}),
     ("egt", {"dialect": "layer6"}),
     ("sca", {"k1": 10, "k2": 5}),
+    ("csa", {"m": 7}),
+    ("lattqe", {"kqe": 3}),
+    ("lattqe", {"dba": True}),
+    ("lattqe", {"dba": True, "kdba": 3, "temperature": 2.0, "order": "augmented"}),
+    ("gss", {"k1": 3, "kq": 9, "epochs": 2, "batch": 40}),
 ]
 INDUCTIVE = [name for name in METHODS if hasattr(method_class(name), "fit") and name != "cas"]
 
 
-def make(name, **params):
-    return method_class(name)(**{**SMALL.get(name, {}), **params})
+def make(name, width=16, **params):
+    return method_class(name)(**{**SMALL.get(name, {}), **untrained(name, width), **params})
 
 
 @pytest.fixture(scope="module")
@@ -181,10 +188,10 @@ def test_no_square_array(name):
     rng = np.random.default_rng(0)
     n = 6000
     rows = rng.normal(size=(n, 4)).astype(np.float32)
-    make(name).rerank(rows[:3], rows[3:200], 10)  # compiled before memory is watched
+    make(name, 4).rerank(rows[:3], rows[3:200], 10)  # compiled before memory is watched
     tracemalloc.start()
     try:
-        make(name).rerank(rows[:3], rows[3:], 10)
+        make(name, 4).rerank(rows[:3], rows[3:], 10)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -217,5 +224,5 @@ def test_the_inductive_methods_can_be_fitted():
 def test_all_methods_of_the_paper_are_there():
     assert set(METHODS) >= {
         "alphaqe", "aqe", "aqewd", "cas", "cdm", "dfs", "dqe", "ecn", "egt", "eir", "fsr", "gnn",
-        "knn", "kreciprocal", "manifold", "rdp", "sca", "sg", "stml",
+        "csa", "gss", "knn", "kreciprocal", "lattqe", "manifold", "rdp", "sca", "sg", "ssr", "stml",
     }  # fmt: skip

@@ -21,8 +21,16 @@ FOLLOWS = "from the others"
 class MethodCommand(click.Command):
     """A command whose options are its own and those of the method that ``--method`` names."""
 
+    def options_of(self, name: str) -> type:
+        """The dataclass whose fields are the options of a method."""
+        return method_class(name)
+
+    def named(self, args: list[str]) -> str | None:
+        """The method on a command line that is not parsed yet."""
+        return _last_value("--method", args)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        self._choose(ctx, _last_value("--method", args) or self._default_method())
+        self._choose(ctx, self.named(args) or self._default_method())
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -39,7 +47,7 @@ class MethodCommand(click.Command):
 
     def _choose(self, ctx: click.Context, name: str) -> None:
         # Made once: click tells parameters apart by identity.
-        options: list[click.Parameter] = [*method_options(method_class(name))]
+        options: list[click.Parameter] = [*method_options(self.options_of(name))]
         ctx.meta[__name__] = (name, options)
 
     def _chosen(self, ctx: click.Context) -> tuple[str, list[click.Parameter]]:
@@ -55,8 +63,8 @@ class MethodCommand(click.Command):
 def method_options(cls: type) -> list[click.Option]:
     """One option for each parameter of a method, in the order of its fields.
 
-    ``metadata={"help": ...}`` is shown; ``"cli": False`` leaves a field out, and ``"cli": words``
-    offers these words for one whose other values cannot be typed.
+    ``metadata={"help": ...}`` is shown; ``"cli": False`` leaves a field out, ``"cli": words``
+    offers these words for one whose other values cannot be typed, and ``"cli": str`` takes any.
     """
     hints = get_type_hints(cls)
     return [
@@ -114,6 +122,8 @@ def _option(cls: type, field: dataclasses.Field[Any], hint: Any) -> click.Option
     if field.name in RESERVED:
         raise TypeError(f"{cls.__name__}.{field.name}: `kinrank rerank` has an option of this name")
     listed = field.metadata.get("cli", True)
+    if listed is str:
+        return _text_option(field)
     if listed is not True:  # words that stand for a type that cannot be typed, such as a matrix
         hint = Literal[tuple(listed)]
     try:
@@ -131,6 +141,17 @@ def _option(cls: type, field: dataclasses.Field[Any], hint: Any) -> click.Option
         required=required,
         metavar=_metavar(read),
         help=_help(field, read),
+    )
+
+
+def _text_option(field: dataclasses.Field[Any]) -> click.Option:
+    """An option for words that cannot be listed, such as the name of a file."""
+    shown = NONE if field.default is None else field.default
+    return click.Option(
+        [f"--{field.name.replace('_', '-')}", field.name],
+        type=lambda text: None if text == NONE and field.default is None else text,
+        metavar="TEXT",
+        help=f"{field.metadata.get('help', '')}  [default: {shown}]".strip(),
     )
 
 

@@ -85,13 +85,13 @@ def shown_warnings() -> Iterator[list[str]]:
                 others(message, category, *rest)
             elif str(message) not in texts:
                 texts.append(str(message))
-                _say(f"Warning: {message}")
+                say(f"Warning: {message}")
 
         warnings.showwarning = show  # type: ignore[assignment]
         yield texts
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
     """A line on stderr that leaves a running bar whole."""
     if sys.stderr.isatty():
         require("tqdm", extra="cli", purpose=_PURPOSE).tqdm.write(line, file=sys.stderr)

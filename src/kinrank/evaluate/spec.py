@@ -14,6 +14,7 @@ from kinrank.evaluate.pool import Pooled
 from kinrank.evaluate.search import Plain
 from kinrank.methods.base import Method
 from kinrank.registry import methods as registered
+from kinrank.registry import ready_methods
 
 NONE = "none"
 ALL = "all"
@@ -50,15 +51,18 @@ class MethodSpec:
         """All parameters, defaults too, so that a change of a default is a change."""
         method = self.build()
         inner = method.method if isinstance(method, Pooled) else method
-        return {"name": self.name, "params": asdict(inner), "pool": self.pool}
+        whole = {"name": self.name, "params": asdict(inner), "pool": self.pool}
+        if hasattr(inner, "fingerprint"):  # the same file may hold other weights another time
+            whole["weights"] = inner.fingerprint()
+        return whole
 
 
 def parse_methods(text: str) -> list[MethodSpec]:
-    """Methods from a list with commas; ``all`` is ``none`` and everything registered."""
+    """Methods from a list with commas; ``all`` is ``none`` and all that work without weights."""
     specs: list[MethodSpec] = []
     for word in _split(text):
         if word == ALL:
-            specs += [MethodSpec(NONE), *(MethodSpec(name) for name in registered())]
+            specs += [MethodSpec(NONE), *(MethodSpec(name) for name in ready_methods())]
         else:
             specs.append(parse_method(word))
     unique = {spec.label: spec for spec in specs}

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.kernels.answer import first_candidates, first_positive
-from kinrank.neighbors.search import ascending, few
+from kinrank.neighbors.search import Found, ascending, few
 from kinrank.parallel import Runner
 from kinrank.stages.distance import Distances
 from kinrank.stages.diverge import Divergence
@@ -117,6 +117,20 @@ def rank_scores(
 
     few(run, n_queries, n_gallery).map("ranking", some, n_queries)
     return scored.filled(dense, n_gallery, run, 0.0)
+
+
+def reorder_first(first: Found, row: int, scores: Floats) -> None:
+    """Put the first rows of one query into the order of their new scores, highest first.
+
+    The others keep their order and lie as far behind the last of them as their similarity lies
+    below that of the list's last; first : squared distances of unit vectors, which are replaced
+    """
+    m = len(scores)
+    order = ascending(-scores)
+    behind = (first.values[row, m:] - first.values[row, m - 1]) / 2
+    first.indices[row, :m] = first.indices[row, :m][order]
+    first.values[row, :m] = -scores[order]
+    first.values[row, m:] = behind - scores[order[-1]]
 
 
 def rank_dense(

@@ -38,7 +38,7 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
 
 
 def check_fields(
-    method: Method,
+    method: object,
     *,
     sizes: tuple[str, ...] = (),
     floats: Mapping[str, tuple[float, float]] | None = None,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinrank.kernels.expand import refined_list
+from kinrank.methods.answer import reorder_first
 from kinrank.methods.common import InductiveMethod, check_fields, option
 from kinrank.neighbors.search import Found, ascending, exact_search
 from kinrank.parallel import Runner
@@ -62,14 +63,8 @@ class SG(InductiveMethod):
 
     def _rerank_list(self, query: Floats, gallery: Floats, first: Found, row: int) -> None:
         """Replace the list of one query by its better order."""
-        members = first.indices[row, : self.m].copy()
-        own = gallery[members]
+        own = gallery[first.indices[row, : self.m]]
         refined = refined_list(own @ own.T, own, min(self.k1 + 1, self.m), self.beta)
         direct = refined @ query
         best = ascending(-direct)[: self.k1 + 1]
-        score = (direct + refined @ refined[best].max(axis=0)) / 2
-        order = ascending(-score)
-        behind = (first.values[row, self.m :] - first.values[row, self.m - 1]) / 2
-        first.indices[row, : self.m] = members[order]
-        first.values[row, : self.m] = -score[order]
-        first.values[row, self.m :] = behind - score[order[-1]]
+        reorder_first(first, row, (direct + refined @ refined[best].max(axis=0)) / 2)

@@ -1,0 +1,23 @@
+"""Methods that learn: training, weights with a model card. torch is loaded when it is needed.
+
+kinrank.learned.train("csa", features, labels, out="model.safetensors")
+kinrank.learned.read_card("model.safetensors")
+"""
+
+from __future__ import annotations
+
+from kinrank.learned.recipes import CSARecipe, GSSRecipe, LAttQERecipe, Recipe, SSRRecipe
+from kinrank.learned.train import recipe_class, train
+from kinrank.learned.weights import Card, read_card
+
+__all__ = [
+    "CSARecipe",
+    "Card",
+    "GSSRecipe",
+    "LAttQERecipe",
+    "Recipe",
+    "SSRRecipe",
+    "read_card",
+    "recipe_class",
+    "train",
+]

@@ -1,0 +1,182 @@
+"""Guided similarity separation: the graph, the network over it, and how it learns.
+
+Chundi Liu, Guangwei Yu, Maksims Volkovs, Cheng Chang, Himanshu Rai, Junwei Ma, Satya Krishna
+Gorti: Guided Similarity Separation for Image Retrieval, NeurIPS 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.sparse import csr_array, diags_array, eye_array
+from torch import Tensor, nn
+from torch.nn import functional
+
+from kinrank.learned.network import tensor
+from kinrank.learned.recipes import GSSRecipe
+from kinrank.neighbors.exact import exact_neighbors
+from kinrank.neighbors.search import exact_search
+from kinrank.parallel import Runner
+from kinrank.types import Floats
+
+_NOISE = 1e-5
+_SAMPLE = 2048  # rows whose pairs tell the quantile
+_CHUNK = 4096
+
+
+class GSSNetwork(nn.Module):
+    """Two layers over the graph, the second added to the first.
+
+    z1 = A X W1 + b1; z2 = A elu(z1) W2 + b2; h = the unit vector along z1 + decay elu(z2)
+
+    Both W begin as the identity with a little noise beside the diagonal, so that h begins as a
+    smoothing of X over the graph.
+    """
+
+    def __init__(self, dimension: int, decay: float) -> None:
+        super().__init__()
+        self.decay = decay
+        self.first, self.second = nn.Linear(dimension, dimension), nn.Linear(dimension, dimension)
+        for layer in (self.first, self.second):
+            nn.init.normal_(layer.weight, std=_NOISE)
+            nn.init.zeros_(layer.bias)
+            with torch.no_grad():
+                layer.weight.fill_diagonal_(1.0)
+
+    def forward(self, smoothed: Tensor, graph: Tensor, places: Tensor) -> Tensor:
+        """h of some rows.
+
+        Parameters
+        ----------
+        smoothed : (m, d), rows of A X: of the rows asked for and of all that they are linked to
+        graph : (b, m) sparse, the rows of A that are asked for
+        places : (b,) where they are among the m
+        """
+        first = self.first(smoothed)
+        return self.finish(first[places], torch.sparse.mm(graph, functional.elu(first)))
+
+    def finish(self, first: Tensor, mixed: Tensor) -> Tensor:
+        """h from z1 and A elu(z1), (b, d) each."""
+        second = functional.elu(self.second(mixed))
+        return functional.normalize(first + self.decay * second, dim=-1)
+
+    def penalty(self) -> Tensor:
+        """Half the sum of the squared weights."""
+        return (self.first.weight.square().sum() + self.second.weight.square().sum()) / 2
+
+
+class GalleryGraph:
+    """A = D^-1/2 (W + I) D^-1/2 of a gallery, sparse, and what it makes of the vectors.
+
+    W_ij = max(s_ij, 0) where i is among the k1 nearest of j or the other way round; D the row sums.
+    """
+
+    def __init__(self, gallery: Floats, k1: int, run: Runner) -> None:
+        n, k = len(gallery), min(k1, len(gallery) - 1)
+        lists = exact_neighbors(gallery, k + 1, run)
+        weight = np.maximum(1 - lists.distances[:, 1:] / 2, 0)
+        ptr = np.arange(0, n * k + 1, max(k, 1)) if k else np.zeros(n + 1, np.int64)
+        one_way = csr_array((weight.ravel(), lists.indices[:, 1:].ravel(), ptr), shape=(n, n))
+        linked = one_way.maximum(one_way.T) + eye_array(n, dtype=np.float32)
+        self.root = 1 / np.sqrt(linked.sum(axis=1))
+        scale = diags_array(self.root)
+        self.matrix = csr_array(scale @ linked @ scale, dtype=np.float32)
+        self.smoothed: Floats = self.matrix @ gallery
+
+    def queries(
+        self, queries: Floats, gallery: Floats, kq: int, run: Runner
+    ) -> tuple[csr_array, Floats]:
+        """The rows of A of queries that are linked to their kq nearest: (q, n), and to themselves.
+
+        The gallery does not know the queries, so that each is answered on its own.
+        """
+        near = exact_search(queries, gallery, kq, run)
+        weight = np.maximum(1 - near.values / 2, 0)
+        root = 1 / np.sqrt(1 + weight.sum(axis=1, dtype=np.float64))
+        weight = (weight * root[:, None] * self.root[near.indices]).astype(np.float32)
+        ptr = np.arange(0, weight.size + 1, kq)
+        rows = csr_array(
+            (weight.ravel(), near.indices.ravel(), ptr), shape=(len(queries), len(gallery))
+        )
+        return rows, (root**2).astype(np.float32)[:, None]
+
+
+class GSSTask:
+    """Push similarities away from beta: -(max(h_i h_j, 0) - beta)^2 / 2, the mean over pairs.
+
+    beta is the given quantile of the similarities at the beginning. Beyond ``batch`` rows a step
+    takes the pairs among a random ``batch`` of them, and computes no more of the network than these
+    need; beta is then measured on 2,048 rows.
+    """
+
+    steps = 1
+
+    def __init__(self, network: GSSNetwork, graph: GalleryGraph, recipe: GSSRecipe) -> None:
+        self.network, self._graph, self._recipe = network, graph, recipe
+        self._device = next(network.parameters()).device
+        with torch.no_grad():
+            sample = self._embedded(self._rows(_SAMPLE, [recipe.seed, 0]))
+            similarity = (sample @ sample.T).cpu().numpy()
+        self.beta = float(np.quantile(similarity, recipe.quantile))
+
+    def losses(self, epoch: int) -> Iterator[Tensor]:
+        """One step."""
+        rows = self._rows(self._recipe.batch, [self._recipe.seed, 1, epoch])
+        embedded = self._embedded(rows)
+        apart = functional.relu(embedded @ embedded.T) - self.beta
+        yield self._recipe.penalty * self.network.penalty() - apart.square().mean() / 2
+
+    def score(self) -> None:
+        """Nothing is held out: there are no labels."""
+
+    def _rows(self, most: int, seed: list[int]) -> npt.NDArray[np.int64]:
+        n = len(self._graph.smoothed)
+        if n <= most:
+            return np.arange(n)
+        return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+
+    def _embedded(self, rows: npt.NDArray[np.int64]) -> Tensor:
+        some = self._graph.matrix[rows]
+        needed = np.union1d(rows, some.indices)
+        inner = csr_array(
+            (some.data, np.searchsorted(needed, some.indices), some.indptr),
+            shape=(len(rows), len(needed)),
+        )
+        smoothed = tensor(self._graph.smoothed[needed], self._device)
+        places = tensor(np.searchsorted(needed, rows), self._device)
+        embedded: Tensor = self.network(smoothed, sparse(inner, self._device), places)
+        return embedded
+
+
+def embed(
+    network: GSSNetwork, smoothed: Floats, mix: Callable[[slice, Floats], Floats]
+) -> tuple[Floats, Floats]:
+    """elu(z1) and h of rows of A X, (n, d) each, a few thousand rows at a time.
+
+    mix : A elu(z1) of some of the rows, from these rows and elu(z1) of all
+    """
+    device = next(network.parameters()).device
+    hidden, out = np.empty_like(smoothed), np.empty_like(smoothed)
+    parts = [slice(low, low + _CHUNK) for low in range(0, len(smoothed), _CHUNK)]
+    with torch.inference_mode():
+        for part in parts:
+            out[part] = network.first(tensor(smoothed[part], device)).cpu().numpy()
+            hidden[part] = functional.elu(torch.from_numpy(out[part])).numpy()
+        for part in parts:
+            mixed = tensor(mix(part, hidden), device)
+            out[part] = network.finish(tensor(out[part], device), mixed).cpu().numpy()
+    return hidden, out
+
+
+def sparse(matrix: csr_array, device: torch.device) -> Tensor:
+    """A scipy matrix with sorted entries as a torch one."""
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    places = torch.from_numpy(np.stack([rows, matrix.indices]).astype(np.int64))
+    values = torch.from_numpy(np.ascontiguousarray(matrix.data))
+    made = torch.sparse_coo_tensor(
+        places, values, matrix.shape, is_coalesced=True, check_invariants=False
+    )
+    return made.to(device)

@@ -1,0 +1,132 @@
+"""The front door of training: features and labels in, a file of weights out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kinrank.errors import InvalidInputError, KinrankWarning, UnknownNameError
+from kinrank.io import PathLike
+from kinrank.learned.recipes import CSARecipe, GSSRecipe, LAttQERecipe, Recipe, SSRRecipe
+from kinrank.learned.weights import Card
+from kinrank.optional import require
+from kinrank.parallel import Runner
+from kinrank.types import Floats
+from kinrank.validation import as_vectors
+
+if TYPE_CHECKING:
+    from kinrank.learned.data import Labelled
+    from kinrank.learned.loop import OnEpoch
+
+AnyRecipe: TypeAlias = Recipe | GSSRecipe
+
+RECIPES: dict[str, type[AnyRecipe]] = {
+    cls.method: cls for cls in (CSARecipe, GSSRecipe, LAttQERecipe, SSRRecipe)
+}
+
+
+def train(
+    method: str,
+    features: Any,
+    labels: Any = None,
+    *,
+    out: PathLike,
+    cams: Any = None,
+    checkpoint: PathLike | None = None,
+    fresh: bool = False,
+    threads: int | None = None,
+    on_epoch: OnEpoch | None = None,
+    **params: Any,
+) -> Card:
+    """Train the weights of a method and write them to a safetensors file.
+
+    Parameters
+    ----------
+    method : csa, gss, lattqe or ssr
+    features : (n, d) array of any real dtype; for gss the gallery that will be searched
+    labels : (n,) identities; gss has none
+    out : the file of weights, with a model card in it
+    cams : (n,) cameras: rows of one identity and one camera then do not count as right
+    checkpoint : where the state is kept after each epoch, None is ``out`` with ".checkpoint"
+        behind it; if it is there, training goes on from it; it is removed in the end
+    fresh : begin anew even if there is a checkpoint
+    threads : of torch and of the search; None is one per core
+    on_epoch : called with the state after each epoch
+    **params : of the recipe, see ``recipe_class(method)``
+
+    Returns
+    -------
+    Card
+        The model card. The same data, recipe, seed and threads give the same weights.
+    """
+    recipe = _recipe(method, params)
+    require("torch", extra="torch", purpose=f"Training {method}")
+    from kinrank.learned.checkpoint import Checkpoint
+    from kinrank.learned.fitting import Session
+
+    given, identity = _given(recipe, features, labels, cams)
+    place = Path(f"{Path(out)}.checkpoint") if checkpoint is None else Path(checkpoint)
+    kept = Checkpoint(place, identity)
+    if fresh:
+        kept.remove()
+    trained = Session(Runner.of(threads), kept, on_epoch).train(recipe, given)
+    trained.save(out)
+    kept.remove()
+    _warn_if_useless(trained.card)
+    return trained.card
+
+
+def recipe_class(method: str) -> type[AnyRecipe]:
+    """The recipe of a method that can be trained."""
+    try:
+        return RECIPES[method]
+    except (KeyError, TypeError):
+        raise UnknownNameError("method to train", method, RECIPES) from None
+
+
+def _recipe(method: str, params: dict[str, Any]) -> AnyRecipe:
+    cls = recipe_class(method)
+    known = [field.name for field in fields(cls)]
+    for name in params:
+        if name not in known:
+            raise UnknownNameError(f"parameter of {method}", name, known)
+    return cls(**params)
+
+
+def _given(
+    recipe: AnyRecipe, features: Any, labels: Any, cams: Any
+) -> tuple[Labelled | Floats, str]:
+    """What is trained on, checked, and what names it together with the recipe."""
+    from kinrank.learned.data import labelled
+
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(json.dumps({"method": recipe.method, **asdict(recipe)}).encode())
+    if isinstance(recipe, GSSRecipe):
+        if labels is not None or cams is not None:
+            raise InvalidInputError("`labels` and `cams` must not be given for gss, got some.")
+        vectors = as_vectors(("features", features), cosine=True)
+        digest.update(vectors.tobytes())
+        return vectors, digest.hexdigest()
+    if labels is None:
+        raise InvalidInputError(f"`labels` must be given to train {recipe.method}, got None.")
+    rows = labelled(features, labels, cams)
+    for column in (rows.vectors, rows.labels, rows.cams):
+        digest.update(b"none" if column is None else column.tobytes())
+    return rows, digest.hexdigest()
+
+
+def _warn_if_useless(card: Card) -> None:
+    """Say when the held-out part was ranked no better than without the method."""
+    before, after = card.metrics.get("mAP none"), card.metrics.get("mAP")
+    if before is None or after is None or after > before:
+        return
+    warnings.warn(
+        f"{card.method} did not help on the held-out identities: mAP {100 * before:.1f} without "
+        f"it, {100 * after:.1f} with it.",
+        KinrankWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,125 @@
+"""Trained weights: a safetensors file with its model card. Nothing in it can be executed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+import kinrank
+from kinrank.errors import FileFormatError, InvalidInputError
+from kinrank.io import PathLike, load_safetensors, save_safetensors
+
+Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+
+R = TypeVar("R")
+
+CARD = "kinrank.card"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What a file of weights says about itself.
+
+    Attributes
+    ----------
+    method : the name of the method
+    dimension : the width of the vectors that it was trained on
+    parameters : the recipe, name -> value
+    size : how many numbers were trained
+    data : how many rows and identities, trained on and held out
+    metrics : loss, and mAP on the held-out part before (``none``) and after, fractions
+    version : of kinrank
+    """
+
+    method: str
+    dimension: int
+    parameters: Mapping[str, Any]
+    size: int
+    data: Mapping[str, int] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    version: str = kinrank.__version__
+
+
+def save_weights(path: PathLike, arrays: Arrays, card: Card) -> None:
+    """Write weights and card, whole or not at all."""
+    save_safetensors(path, arrays, {CARD: json.dumps(asdict(card), sort_keys=True)})
+
+
+def load_weights(path: PathLike, method: str) -> tuple[Arrays, Card]:
+    """The weights of ``method`` and their card; a file of another method is refused."""
+    arrays, words = load_safetensors(path)
+    card = _parse(path, words)
+    if card.method != method:
+        raise InvalidInputError(
+            f"`weights` must be trained for {method}, got {path}, which is for {card.method}. "
+            f"{how_to_train(method)}"
+        )
+    return arrays, card
+
+
+def read_card(path: PathLike) -> Card:
+    """The model card of a file that ``kinrank train`` wrote."""
+    return _parse(path, load_safetensors(path)[1])
+
+
+def check_dimension(card: Card, dimension: int) -> None:
+    """Refuse vectors of another width than the weights were trained on."""
+    if card.dimension != dimension:
+        raise InvalidInputError(
+            f"`weights` must be trained on vectors with {dimension} columns, as these have, "
+            f"got {card.method} for {card.dimension}. {how_to_train(card.method)}"
+        )
+
+
+def recipe_of(path: PathLike, card: Card, cls: type[R], device: str) -> R:
+    """The recipe that weights were trained by, for another device."""
+    try:
+        return cls(**{**card.parameters, "device": device})
+    except (TypeError, ValueError) as error:
+        raise FileFormatError(
+            f"{path} must be weights that this version of kinrank can use, got a model card with "
+            f"other parameters: {error}"
+        ) from error
+
+
+def how_to_train(method: str) -> str:
+    """The command that makes weights."""
+    labels = "" if method == "gss" else "--labels train_labels.npy "
+    return (
+        f"Train them with: kinrank train {method} --features train.npy {labels}"
+        "--out model.safetensors"
+    )
+
+
+def digest(path: PathLike) -> str:
+    """What tells two files of weights apart."""
+    return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+
+
+def checked_arrays(path: PathLike, arrays: Arrays, expected: Mapping[str, Any]) -> Arrays:
+    """The arrays, if they have the names and shapes of ``expected``, all of them finite."""
+    for name, tensor in expected.items():
+        shape, got = tuple(tensor.shape), arrays.get(name)
+        if got is None or got.shape != shape or not np.isfinite(got).all():
+            found = "none" if got is None else f"shape {got.shape}"
+            raise FileFormatError(
+                f"{path} must hold finite weights {name!r} of shape {shape}, got {found}."
+            )
+    return {name: arrays[name] for name in expected}
+
+
+def _parse(path: PathLike, words: Mapping[str, str]) -> Card:
+    try:
+        values = json.loads(words[CARD])
+        return Card(**{**values, "dimension": int(values["dimension"])})
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileFormatError(
+            f"{path} must be weights that `kinrank train` wrote, got a file without a model card."
+        ) from error

@@ -1,0 +1,49 @@
+"""Contextual similarity aggregation.
+
+Jianbo Ouyang, Hui Wu, Min Wang, Wengang Zhou, Houqiang Li: Contextual Similarity Aggregation with
+Self-attention for Visual Re-ranking, NeurIPS 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from kinrank.methods.common import option
+from kinrank.methods.learned.trained import ListMethod
+from kinrank.validation import check_int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CSA(ListMethod):
+    """Affinities to the query's nearest, compared in context by a trained transformer.
+
+    a_i = similarities of row i to the anchors, the query and its nearest; tokens = transformer of
+    the linear map of all a_i, without positions; score = cosine of the tokens of query and row
+
+    Distances are minus the score, in [-1, 1]; rows behind the first m keep their order and follow.
+    Vectors are normalised first. Time O(n_queries n d) for the search and, per query,
+    O(m anchors (d + width) + m^2 width + m width^2); memory O(n d + m^2). A new query
+    needs only the gallery. Anchors beyond a small gallery have affinity 0.
+
+    Parameters
+    ----------
+    weights : file of weights, from ``kinrank train csa``
+    m : nearest rows that are re-ranked; None is as many as in training
+    device : torch device
+    """
+
+    name: ClassVar[str] = "csa"
+
+    m: int | None = option(None, "nearest rows that are re-ranked; as in training if left out")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.m is not None:
+            check_int("m", self.m, 1)
+
+    def _limits(self, n: int) -> dict[str, int]:
+        return {"m": n}
+
+    def _first(self, network: Any) -> int:
+        return self.m or super()._first(network)

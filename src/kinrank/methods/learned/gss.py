@@ -1,0 +1,101 @@
+"""Guided similarity separation.
+
+Chundi Liu, Guangwei Yu, Maksims Volkovs, Cheng Chang, Himanshu Rai, Junwei Ma, Satya Krishna
+Gorti: Guided Similarity Separation for Image Retrieval, NeurIPS 2019.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinrank.learned.recipes import GSSRecipe
+from kinrank.learned.weights import digest
+from kinrank.methods.common import InductiveMethod, option
+from kinrank.neighbors.search import exact_search
+from kinrank.optional import require
+from kinrank.parallel import Runner
+from kinrank.types import Floats, Ranking
+from kinrank.validation import check_int
+
+
+@dataclass(frozen=True, kw_only=True)
+class GSS(GSSRecipe, InductiveMethod):
+    """A graph network that learns on the gallery itself, without labels, to separate similarities.
+
+    A = D^-1/2 (W + I) D^-1/2, W the similarities of the k1 nearest, symmetric; z1 = A X W1 + b1;
+    z2 = A elu(z1) W2 + b2; h = the unit vector along z1 + decay elu(z2); score = h_q h_g. Adam
+    makes -(max(h_i h_j, 0) - beta)^2 / 2 small, the mean over pairs of gallery rows.
+
+    Distances are minus the score, in [-1, 1]. Vectors are normalised first. Time O(n_queries n d)
+    for the search, O(n^2 d) for the graph and O(m d^2 + batch^2 d) per step to fit, m the rows in a
+    batch and those linked to them; memory O(n d + d^2 + batch^2). A new query needs only the fitted
+    gallery. Training uses as many threads as torch is set to.
+
+    Open in the publication or its code and taken here: W is the larger of both directions; negative
+    similarities count 0; beyond ``batch`` rows a step takes the pairs of a random batch.
+
+    Parameters
+    ----------
+    weights : file of weights from ``kinrank train gss``, which also gives k1 and decay; without it
+        fitting trains
+    k1, kq : nearest gallery rows that a gallery row is linked to, and a query
+    decay : weight of the second layer (0.3 on the authors' command line, 0.4 in their class)
+    epochs : steps of Adam
+    rate : its learning rate
+    quantile : beta is this quantile of the similarities at the beginning
+    penalty : of the squared weights
+    batch : most rows whose pairs are looked at in one step
+    seed : the same seed gives the same weights
+    device : torch device
+    """
+
+    kq: int = option(5, "nearest rows that a query is linked to")
+    weights: str | os.PathLike[str] | None = option(
+        None, "file of weights that `kinrank train gss` wrote", cli=str
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_int("kq", self.kq, 1)
+
+    def fingerprint(self) -> str | None:
+        """What tells results with these weights from those with others."""
+        return None if self.weights is None else digest(self.weights)
+
+    def _limits(self, n: int) -> dict[str, int]:
+        return {"k1": n - 1, "kq": n}
+
+    def _prepare(self, gallery: Floats, run: Runner) -> Any:
+        """The network, the graph, elu(z1) and h of the gallery."""
+        require("torch", extra="torch", purpose="The method gss")
+        from kinrank.learned.fitting import Session, build, load_network
+        from kinrank.learned.gss import GalleryGraph, embed
+        from kinrank.learned.network import from_arrays
+
+        width = gallery.shape[1]
+        network: Any
+        if self.weights is not None:
+            network, recipe = load_network(self.weights, "gss", width, self.device)
+            graph = GalleryGraph(gallery, recipe.k1, run)
+        else:
+            graph, network = GalleryGraph(gallery, self.k1, run), build(self, width)
+            trained = Session(run).train_graph(self, graph)
+            from_arrays(network, trained.arrays, "training")
+        hidden, embedded = embed(network, graph.smoothed, lambda part, h: graph.matrix[part] @ h)
+        return network, graph, hidden, embedded
+
+    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+        from kinrank.learned.gss import embed
+
+        network, graph, hidden, embedded = state
+        links, own = graph.queries(queries, gallery, self.kq, run)
+        smoothed = np.asarray(links @ gallery + own * queries, np.float32)
+        moved = embed(
+            network, smoothed, lambda part, h: links[part] @ hidden + own[part] * h[part]
+        )[1]
+        found = exact_search(moved, embedded, k, run, "inner")
+        return Ranking(found.indices, found.values)

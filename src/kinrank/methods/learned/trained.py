@@ -1,0 +1,119 @@
+"""What methods with trained weights share: where the weights are, and on which device they work."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kinrank.errors import InvalidInputError
+from kinrank.learned.recipes import check_text, device_option
+from kinrank.learned.weights import digest, how_to_train
+from kinrank.methods.answer import reorder_first
+from kinrank.methods.common import InductiveMethod, option
+from kinrank.neighbors.search import exact_search
+from kinrank.optional import require
+from kinrank.parallel import Runner
+from kinrank.types import Floats, Ranking
+
+_BATCH = 64  # queries at a time on a device that is not the processor
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedMethod(InductiveMethod):
+    """A method whose weights were trained with labels."""
+
+    name: ClassVar[str]
+
+    weights: str | os.PathLike[str] | None = option(
+        None, "file of weights that `kinrank train` wrote", cli=str
+    )
+    device: str = device_option()
+
+    def __post_init__(self) -> None:
+        if self.weights is None:
+            raise InvalidInputError(
+                f"`weights` must be a file for {self.name}, got None. {how_to_train(self.name)}"
+            )
+        check_text("device", self.device)
+
+    def fingerprint(self) -> str:
+        """What tells results with these weights from those with others."""
+        assert self.weights is not None
+        return digest(self.weights)
+
+    def _load(self, gallery: Floats) -> Any:
+        """The network for vectors as wide as the gallery's."""
+        require("torch", extra="torch", purpose=f"The method {self.name}")
+        from kinrank.learned.fitting import load_network
+
+        assert self.weights is not None
+        return load_network(self.weights, self.name, gallery.shape[1], self.device)[0]
+
+    def state_of(self, network: Any, gallery: Floats, run: Runner) -> Any:
+        """What ``_search`` needs, with a network that is already there."""
+        raise NotImplementedError
+
+    def _prepare(self, gallery: Floats, run: Runner) -> Any:
+        return self.state_of(self._load(gallery), gallery, run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListMethod(TrainedMethod):
+    """A method that gives new scores to the first rows of each query."""
+
+    def _limits(self, n: int) -> dict[str, int]:
+        del n  # sizes are those of the training
+        return {}
+
+    def _first(self, network: Any) -> int:
+        """How many rows get new scores."""
+        return int(network.recipe.m)
+
+    def state_of(self, network: Any, gallery: Floats, run: Runner) -> Any:
+        del gallery, run  # a list is made when the query is known
+        return network
+
+    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+        m = min(self._first(state), len(gallery))
+        length = min(max(m, state.recipe.length), len(gallery))
+        first = exact_search(queries, gallery, max(k, length), run)
+        members = first.indices[:, :length].copy()
+
+        def scored(rows: Any, part: slice) -> None:
+            for row, scores in enumerate(state.scores(rows, m).cpu().numpy(), part.start):
+                reorder_first(first, row, scores)
+
+        each_list(state, queries, gallery, members, scored, run)
+        return Ranking(first.indices[:, :k], first.values[:, :k])
+
+
+def each_list(
+    network: Any, queries: Floats, gallery: Floats, ids: Any, use: Any, run: Runner
+) -> None:
+    """Call ``use(rows, part)`` with the lists of some queries, until all were used.
+
+    rows : (b, 1 + m, d) tensor, each query and its gallery rows ``ids``; part : which queries
+
+    On the processor every query is a batch of its own and torch works with one thread, so that
+    neither the other queries nor the number of threads can change a bit.
+    """
+    import torch
+
+    from kinrank.learned.network import tensor
+    from kinrank.learned.runtime import torch_threads
+
+    device = next(network.parameters()).device
+    size = 1 if device.type == "cpu" else _BATCH
+
+    def some(low: int, high: int) -> None:
+        with torch.inference_mode():
+            for begin in range(low, high, size):
+                part = slice(begin, min(begin + size, high))
+                rows = np.concatenate([queries[part, None], gallery[ids[part]]], axis=1)
+                use(tensor(rows, device), part)
+
+    with torch_threads(1):
+        run.map("re-ranking", some, len(queries))
