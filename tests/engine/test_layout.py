@@ -29,7 +29,7 @@ def test_it_is_a_permutation_with_the_queries_first():
 
 def test_a_cluster_stays_together():
     rng = np.random.default_rng(1)
-    labels = rng.integers(6, size=90)
+    labels = rng.permutation(np.repeat(np.arange(6), 15))
     points = 100 * labels[:, None] + rng.normal(size=(90, 2))
     layout = Layout.near(lists_of(points, 10).indices, 10, 0)
     assert np.count_nonzero(np.diff(labels[layout.names])) == 5

@@ -43,37 +43,44 @@ def first_near(
     least : (n_queries,) no row outside the candidates has a smaller d'
     names : (n,) the numbers that results, and the queries they belong to, go by
     complete[i] : whether nothing outside the candidates can be among them.
-    A candidate that is not listed is no nearer than the last that is: most are ruled out by that
-    bound, the more the earlier the small d' were seen, and their distance is never computed.
+    First come the listed, then the others, small d' first: one that is not listed is no nearer than
+    the last that is, and most are ruled out by that bound before their distance is computed.
     """
     k, length = out_ids.shape[1], lists.shape[1]
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
-    known = np.full(vectors.shape[0], np.float32(-1))
+    known, others = np.full(vectors.shape[0], np.float32(-1)), np.empty(ids.shape[0], np.int64)
     near = np.float32(1) - omega
     for row in range(low, high):
         x, scale = vectors[row], farthest[row]
         for t in range(length):
             known[lists[row, t]] = list_d[row, t]
         beyond = omega * list_d[row, length - 1]
-        size = 0
-        floor = ceiling = np.float32(-1)
-        for turn in range(4):  # first the listed, then the others by their d'
-            if turn > 0:
-                floor = np.float32(-1) if turn == 1 else ceiling
-                ceiling = (np.float32(0.8), np.float32(0.95), np.float32(np.inf))[turn - 1]
-            for e in range(ptr[row - start], ptr[row - start + 1]):
-                j, d, value = ids[e], known[ids[e]], near * modified[e]
-                if (d >= 0) != (turn == 0):
+        size = count = 0
+        for e in range(ptr[row - start], ptr[row - start + 1]):
+            d = known[ids[e]]
+            if d >= 0:
+                size = heap_offer(
+                    best, keys, size, k, near * modified[e] + omega * d, names[ids[e]]
+                )
+            else:
+                others[count] = e
+                count += 1
+        for ceiling in (np.float32(0.8), np.float32(0.95), np.float32(np.inf)):
+            left = 0
+            for t in range(count):
+                e = others[t]
+                value = near * modified[e]
+                if size == k and value + beyond > best[0]:
                     continue
-                if d < 0:
-                    if modified[e] < floor or modified[e] >= ceiling:
-                        continue
-                    if size == k and value + beyond > best[0]:
-                        continue
-                    d = squared_distance(x, vectors[j])
-                    d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
-                    d = np.sqrt(d) if root else d
-                size = heap_offer(best, keys, size, k, value + omega * d, names[j])
+                if modified[e] >= ceiling:
+                    others[left] = e
+                    left += 1
+                    continue
+                d = squared_distance(x, vectors[ids[e]])
+                d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
+                d = np.sqrt(d) if root else d
+                size = heap_offer(best, keys, size, k, value + omega * d, names[ids[e]])
+            count = left
         complete[row] = size == k and best[0] < near * least[row] + beyond
         for t in range(length):
             known[lists[row, t]] = np.float32(-1)

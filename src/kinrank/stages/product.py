@@ -14,7 +14,7 @@ def product(
 ) -> SparseRows:  # fmt: skip
     """A B with rows of L1 norm 1, each cut to its ``keep`` largest entries (0: all).
 
-    layout : the old numbers of the columns, by which ties go to the lower; None if they have no others
+    layout : the old numbers of the columns, by which ties go to the lower; None for their own
     """
     layout = layout or Layout.identity(b.n_columns)
     own = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values)
