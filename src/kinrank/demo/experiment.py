@@ -1,10 +1,10 @@
-"""Rank scikit-learn's digits twice, and measure both."""
+"""Rank a small set twice, and measure both: scikit-learn's digits, unless others are brought."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from kinrank import datasets, progress
 from kinrank.datasets.digits import digits
+from kinrank.demo.png import data_uri
+from kinrank.demo.subject import DIGITS, Subject
 from kinrank.evaluate import Evaluation
 from kinrank.methods.cas import CAS
 from kinrank.types import Floats, Ranking
@@ -29,15 +31,23 @@ class Part:
 
     Attributes
     ----------
-    vectors : (n, 64) float32, unit rows
-    labels : (n,) the digits
+    vectors : (n, d) float32, unit rows
+    labels : (n,) the digits, or whatever the classes are; None where nobody knows
     """
 
     vectors: Floats
-    labels: npt.NDArray[np.int64]
+    labels: npt.NDArray[Any] | None
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.vectors)
+
+    def label(self, row: int) -> str:
+        """The class of ``row`` as it is shown; nothing if it is not known."""
+        return "" if self.labels is None else str(self.labels[row])
+
+    def picture(self, row: int) -> str:
+        """The picture of ``row`` as a URI."""
+        return data_uri(self.image(row))
 
     def image(self, row: int) -> npt.NDArray[np.uint8]:
         """The picture of ``row``, black on white."""
@@ -52,29 +62,42 @@ class Outcome:
 
     name: str
     ranking: Ranking
-    evaluation: Evaluation
+    evaluation: Evaluation | None
     seconds: Mapping[str, float]
 
     @property
     def headline(self) -> dict[str, float]:
-        """The figures of the table, in per cent."""
+        """The figures of the table, in per cent; none where nobody knows what is right."""
+        if self.evaluation is None:
+            return {}
         return {name: 100 * self.evaluation[name] for name in HEADLINES}
 
     @property
     def ap(self) -> npt.NDArray[np.float64]:
         """Average precision of each query, in per cent."""
+        assert self.evaluation is not None
         return 100 * self.evaluation.per_query["mAP"]
 
 
 @dataclass(frozen=True, eq=False)
 class Demo:
-    """Everything that the table and the page show."""
+    """Everything that the table and the page show.
+
+    ``preparation`` is the time of what both rankings need, such as features of pictures.
+    """
 
     queries: Part
     gallery: Part
     params: Mapping[str, Any]
     before: Outcome
     after: Outcome
+    subject: Subject = DIGITS
+    preparation: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def judged(self) -> bool:
+        """Whether it is known which results are right."""
+        return self.before.evaluation is not None
 
     @property
     def call(self) -> str:
@@ -90,8 +113,10 @@ class Demo:
 
     def right(self, outcome: Outcome) -> npt.NDArray[np.bool_]:
         """Which results are of the query's digit, (n_queries, n_gallery)."""
+        assert self.gallery.labels is not None
+        assert self.queries.labels is not None
         found = self.gallery.labels[outcome.ranking.indices]
-        return np.equal(found, self.queries.labels[:, None])
+        return np.asarray(found == self.queries.labels[:, None])
 
     @property
     def gains(self) -> npt.NDArray[np.float64]:
@@ -100,6 +125,9 @@ class Demo:
 
     def examples(self) -> dict[str, list[int]]:
         """Queries worth a look, by what they show; each appears once."""
+        if not self.judged:
+            order = np.argsort(-self.changes(), kind="stable")
+            return {"changed": order[:FIRST].tolist()}
         gains = self.gains
         before, after = (
             self.right(outcome)[:, :FIRST].sum(axis=1) for outcome in (self.before, self.after)
@@ -115,6 +143,11 @@ class Demo:
             taken = {row for rows in chosen.values() for row in rows}
             chosen[name] = [row for row in order.tolist() if row not in taken][:count]
         return chosen
+
+    def changes(self) -> npt.NDArray[np.int64]:
+        """How many of the first ten results of each query were not there before."""
+        first = [outcome.ranking.top(FIRST).indices for outcome in (self.before, self.after)]
+        return np.array([len(np.setdiff1d(new, old)) for old, new in zip(*first, strict=True)])
 
 
 def euclidean(queries: Floats, gallery: Floats) -> Ranking:
@@ -132,18 +165,35 @@ def run(threads: int | None = None, **params: Any) -> Demo:
     """
     data = digits()
     queries, gallery = _part(data.query), _part(data.gallery)
+    return rank_twice(data, queries, gallery, params or PARAMS, threads)
+
+
+def rank_twice(
+    data: datasets.Dataset,
+    queries: Part,
+    gallery: Part,
+    params: Mapping[str, Any],
+    threads: int | None = None,
+    subject: Subject = DIGITS,
+) -> Demo:
+    """Rank ``gallery`` for ``queries`` before and after; ``data`` says what is right, if anyone."""
     begun = time.perf_counter()
     plain = euclidean(queries.vectors, gallery.vectors)
     plain_seconds = {"distances and sort": time.perf_counter() - begun}
-    params = params or PARAMS
     method = CAS(**params)
     method.rerank(queries.vectors, gallery.vectors, threads=threads)
     watch = progress.Stopwatch()
     with progress.listen(watch):
         ranking = method.rerank(queries.vectors, gallery.vectors, threads=threads)
-    before = Outcome("Euclidean", plain, data.evaluate(plain), plain_seconds)
-    after = Outcome("CAS", ranking, data.evaluate(ranking), watch.seconds)
-    return Demo(queries, gallery, params, before, after)
+    known = gallery.labels is not None
+    before, after = (
+        Outcome(name, found, data.evaluate(found) if known else None, seconds)
+        for name, found, seconds in (
+            ("Euclidean", plain, plain_seconds),
+            ("CAS", ranking, watch.seconds),
+        )
+    )
+    return Demo(queries, gallery, params, before, after, subject)
 
 
 def _part(part: datasets.Part) -> Part:

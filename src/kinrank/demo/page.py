@@ -6,17 +6,19 @@ from html import escape
 from importlib.resources import files
 
 import numpy as np
+import numpy.typing as npt
 
 import kinrank
 from kinrank.demo import charts
 from kinrank.demo.experiment import FIRST, Demo, Outcome, Part
-from kinrank.demo.png import data_uri
 
+MARKS = {"right": "✓", "wrong": "✕", "new": "+", "kept": ""}
 GROUPS = {
     "top": ("Wrong among the first ten, then right", "The largest gains in the first ten."),
     "gained": ("Gained most over the whole ranking", "The largest gains in average precision."),
     "typical": ("Typical", "The gains nearest to the median of all queries."),
     "lost": ("Lost", "Not every query gains: this one lost most."),
+    "changed": ("Changed most", "The queries with most new results among the first ten."),
 }
 WORDS = {
     "mAP": ("mAP", "mean average precision: right answers early, over the whole ranking"),
@@ -29,33 +31,36 @@ def render(demo: Demo) -> str:
     """The page for ``demo``."""
     style = files("kinrank.demo").joinpath("style.css").read_text(encoding="utf-8")
     footer = (
-        f"<footer>kinrank {escape(kinrank.__version__)} · made by <code>kinrank demo</code> · "
-        "handwritten digits of scikit-learn (UCI Optical Recognition of Handwritten Digits)"
-        "</footer>"
+        f"<footer>kinrank {escape(kinrank.__version__)} · "
+        f"made by <code>{escape(demo.subject.command)}</code> · "
+        f"{escape(demo.subject.origin)}</footer>"
     )
-    sections = [_header(demo), _figures(demo), _overview(demo), _legend(), *_groups(demo), footer]
-    body = "\n".join(sections)
+    sections = [_header(demo), _figures(demo), _overview(demo), _legend(demo), *_groups(demo)]
+    body = "\n".join([*sections, footer])
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>kinrank: digits, ranked twice</title>\n<style>\n{style}</style>\n</head>\n"
-        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+        f"<title>kinrank: {escape(demo.subject.title)}, ranked twice</title>\n"
+        f"<style>\n{style}</style>\n</head>\n"
+        f'<body class="{demo.subject.kind}">\n<main>\n{body}\n</main>\n</body>\n</html>\n'
     )
 
 
 def _header(demo: Demo) -> str:
     return (
         "<header><h1>Nearest neighbours, right the second time</h1>"
-        f"<p>{len(demo.queries)} handwritten digits each look for their own kind among "
+        f"<p>{len(demo.queries)} {escape(demo.subject.many)} each look for their own kind among "
         f"{len(demo.gallery):,} others. First by plain {escape(demo.before.name)} distance of "
-        f"the pixels, then re-ranked by <code>{escape(demo.call)}</code>: no labels, no training, "
-        "only the neighbours of the neighbours.</p></header>"
+        f"{escape(demo.subject.vectors)}, then re-ranked by <code>{escape(demo.call)}</code>: "
+        "no labels, no training, only the neighbours of the neighbours.</p></header>"
     )
 
 
 def _figures(demo: Demo) -> str:
     cards = []
+    if not demo.judged:
+        return ""
     after = demo.after.headline
     for name, first in demo.before.headline.items():
         title, meaning = WORDS[name]
@@ -69,8 +74,10 @@ def _figures(demo: Demo) -> str:
 
 
 def _overview(demo: Demo) -> str:
+    if not demo.judged:
+        return f'<section class="overview"><div>{_times(demo)}</div></section>'
     gained, lost = (demo.gains > 0).sum(), (demo.gains < 0).sum()
-    names = [f"Query {row}, a {label}" for row, label in enumerate(demo.queries.labels)]
+    names = [f"Query {row}, {_one(demo, demo.queries, row)}" for row in range(len(demo.queries))]
     return (
         '<section class="overview"><figure><h2>Every query</h2>'
         f"{charts.scatter(demo.before.ap.tolist(), demo.after.ap.tolist(), names)}"
@@ -89,16 +96,27 @@ def _times(demo: Demo) -> str:
         for name, seconds in stages.items()
     )
     first = 1000 * sum(demo.before.seconds.values())
+    prepared = "".join(
+        f'<tr><th scope="row">{escape(name)}, before both</th><td>{seconds:.1f} s</td>'
+        "<td></td></tr>"
+        for name, seconds in demo.preparation.items()
+    )
     return (
         "<h2>Time of each stage</h2>"
         f'<table class="times"><tbody>{rows}</tbody><tfoot><tr><th scope="row">'
         f"{escape(demo.after.name)}, in all</th><td>{1000 * total:.1f} ms</td><td></td></tr>"
         f'<tr><th scope="row">{escape(demo.before.name)} ranking</th><td>{first:.1f} ms</td>'
-        "<td></td></tr></tfoot></table>"
+        f"<td></td></tr>{prepared}</tfoot></table>"
     )
 
 
-def _legend() -> str:
+def _legend(demo: Demo) -> str:
+    if not demo.judged:
+        return (
+            '<section class="legend"><p><span class="key new">+ new</span></p><p>Each query shows '
+            "its first ten results. Nobody said which are right: results that were not among the "
+            "first ten before are marked.</p></section>"
+        )
     return (
         '<section class="legend"><p><span class="key right">✓ right</span>'
         '<span class="key wrong">✕ wrong</span></p><p>Each query shows its first ten results. '
@@ -113,49 +131,72 @@ def _groups(demo: Demo) -> list[str]:
         f"<section><h2>{title}</h2><p class='sub'>{text}</p>"
         f"{''.join(_query(demo, row) for row in examples[key])}</section>"
         for key, (title, text) in GROUPS.items()
-        if examples[key]
+        if examples.get(key)
     ]
 
 
 def _query(demo: Demo, row: int) -> str:
-    label = int(demo.queries.labels[row])
-    gain = float(demo.gains[row])
+    known = gain = ""
+    if demo.judged:
+        points = float(demo.gains[row])
+        known = f"<br>{demo.subject.word} <b>{escape(demo.queries.label(row))}</b>"
+        gain = f'<p class="gain {"up" if points >= 0 else "down"}">AP {_signed(points, 1)}</p>'
     return (
         f'<article class="query"><div class="asked">'
-        f"{_image(demo.queries, row, f'a handwritten {label}')}"
-        f"<p>query {row}<br>digit <b>{label}</b></p>"
-        f'<p class="gain {"up" if gain >= 0 else "down"}">AP {_signed(gain, 1)}</p></div>'
+        f"{_image(demo, demo.queries, row, _one(demo, demo.queries, row))}"
+        f"<p>query {row}{known}</p>{gain}</div>"
         f'<div class="answers">{_answers(demo, demo.before, "Before", row)}'
         f"{_answers(demo, demo.after, 'After', row)}</div></article>"
     )
 
 
 def _answers(demo: Demo, outcome: Outcome, title: str, row: int) -> str:
-    wanted = demo.queries.labels[row]
     ranked = outcome.ranking.indices[row]
-    right = demo.gallery.labels[ranked] == wanted
-    total = int((demo.gallery.labels == wanted).sum())
-    tiles = [_tile(demo, int(ranked[place]), bool(right[place])) for place in range(FIRST)]
+    first = [int(at) for at in ranked[:FIRST]]
+    rest = ""
+    if demo.judged:
+        right = demo.right(outcome)[row]
+        words = ["right" if ok else "wrong" for ok in right[:FIRST]]
+        rest = _rest(right, outcome.ap[row])
+    else:
+        old = demo.before.ranking.indices[row, :FIRST]
+        words = ["kept" if at in old else "new" for at in first]
+    tiles = [_tile(demo, at, word) for at, word in zip(first, words, strict=True)]
     return (
         f'<div class="answer"><h3>{title} <span>{escape(outcome.name)}</span></h3>'
-        f'<ol>{"".join(tiles)}</ol><div class="rest">{charts.strip(np.asarray(right[:total]))}'
-        f"<p>{right[:total].sum()} of {total}</p>"
-        f"<p>AP {outcome.ap[row]:.1f}</p></div></div>"
+        f"<ol>{''.join(tiles)}</ol>{rest}</div>"
     )
 
 
-def _tile(demo: Demo, at: int, ok: bool) -> str:
-    label = int(demo.gallery.labels[at])
-    word, mark = ("right", "✓") if ok else ("wrong", "✕")
+def _rest(right: npt.NDArray[np.bool_], ap: float) -> str:
+    """The ranking down to as many results as there are right ones."""
+    total = int(right.sum())
     return (
-        f'<li class="{word}">{_image(demo.gallery, at, f"a {label}, {word}")}'
-        f'<span aria-hidden="true">{mark} {label}</span></li>'
+        f'<div class="rest">{charts.strip(np.asarray(right[:total]))}'
+        f"<p>{right[:total].sum()} of {total}</p><p>AP {ap:.1f}</p></div>"
     )
 
 
-def _image(part: Part, row: int, text: str) -> str:
-    uri = data_uri(part.image(row))
-    return f'<div class="frame"><img src="{uri}" alt="{text}" width="8" height="8"></div>'
+def _tile(demo: Demo, at: int, word: str) -> str:
+    shown = f"{MARKS[word]} {escape(demo.gallery.label(at))}"
+    text = f"{_one(demo, demo.gallery, at)}, {word}"
+    return (
+        f'<li class="{word}">{_image(demo, demo.gallery, at, text)}'
+        f'<span aria-hidden="true">{shown}</span></li>'
+    )
+
+
+def _one(demo: Demo, part: Part, row: int) -> str:
+    """A picture in words."""
+    return demo.subject.one.format(part.label(row) or row)
+
+
+def _image(demo: Demo, part: Part, row: int, text: str) -> str:
+    side = demo.subject.side
+    return (
+        f'<div class="frame"><img src="{part.picture(row)}" alt="{escape(text)}" '
+        f'width="{side}" height="{side}"></div>'
+    )
 
 
 def _signed(number: float, digits: int = 2) -> str:
