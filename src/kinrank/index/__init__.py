@@ -1,0 +1,1 @@
+"""A gallery that lives, and queries that come one at a time."""

@@ -1,0 +1,128 @@
+"""From neighbours to everything an index knows: the stages of the method, kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinrank import progress
+from kinrank.graph import clusters
+from kinrank.graph.build import affinity, transposed
+from kinrank.graph.layout import Layout
+from kinrank.index.frame import Frame
+from kinrank.index.ids import Ids
+from kinrank.index.settings import half_length, needs_f
+from kinrank.index.state import State
+from kinrank.kernels.divergence import entropies, row_norms
+from kinrank.methods.cas import CAS
+from kinrank.parallel import Runner
+from kinrank.stages import smooth
+from kinrank.stages.distance import Distances, ListDistances, VectorDistances
+from kinrank.stages.product import product
+from kinrank.types import Floats, Neighbors, SparseRows
+
+N_LANDMARKS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What an index is made from.
+
+    asked, method : as given, and with sizes that fit the rows; neighbors : of [gallery; context]
+    vectors : of the same rows, or (0, d) when they are in a store; landmarks : see State
+    """
+
+    asked: CAS
+    method: CAS
+    frame: Frame
+    ids: Ids
+    neighbors: Neighbors
+    vectors: Floats
+    landmarks: Floats
+
+
+def build(given: Given, run: Runner) -> State:
+    """All stages, over rows that are put side by side with their neighbours."""
+    n = len(given.neighbors)
+    with progress.stage("layout", n):
+        layout = Layout.near(given.neighbors.indices, given.method.k1 + 1, 0)
+        neighbors = layout.neighbors(given.neighbors)
+        vectors = given.vectors[layout.names] if len(given.vectors) else given.vectors
+    return stages(given, layout, neighbors, vectors, run)
+
+
+def stages(
+    given: Given, layout: Layout, neighbors: Neighbors, vectors: Floats, run: Runner
+) -> State:
+    """All stages over rows in the order in which they are kept."""
+    method, n, lists = given.method, len(neighbors), neighbors.indices
+    distances = distances_of(neighbors, vectors)
+    with progress.stage("clusters", n):
+        xi = clusters.reciprocal(lists, method.k2, run)
+        half = clusters.reciprocal(lists, half_length(method), run)
+        pattern = method._clusters(distances, run)
+    with progress.stage("graph", n):
+        graph = method._graph(distances, xi, run)
+    with progress.stage("diffusion", n):
+        f = smooth.unit_rows(
+            method._diffuse(distances, graph, pattern, str(method.regularizer), run)
+        )
+    with progress.stage("smoothing", n):
+        hat = method._smooth(f, xi, distances, run)
+    with progress.stage("enhancement", n):
+        tilde = method._enhance(hat, xi, distances, run)
+    with progress.stage("propagation", n):
+        p, prime = propagate(method, tilde, layout, run)
+        columns = transposed(prime)
+    return State(
+        given.asked, method, given.frame, given.ids, layout.names, vectors, given.landmarks, neighbors, xi, half,
+        graph.w, degrees(graph.w), walk_norms(neighbors, method), f if needs_f(method) else None,
+        hat, tilde, p, columns, entropies(columns.values), row_norms(prime.indptr, prime.values),
+    )  # fmt: skip
+
+
+def distances_of(neighbors: Neighbors, vectors: Floats) -> Distances:
+    """The source of distances that the stages take."""
+    if len(vectors):
+        return VectorDistances(neighbors, neighbors, vectors)
+    return ListDistances(neighbors)
+
+
+def propagate(
+    method: CAS, tilde: SparseRows, layout: Layout, run: Runner
+) -> tuple[SparseRows | None, SparseRows]:
+    """P, where answers need it, and F'."""
+    keep = int(method.keep or 0)
+    if method.propagation == "transpose":
+        p = product("propagation", transposed(tilde), tilde, run, keep, layout)
+        return None, product("propagation", p, tilde, run)
+    p = product("propagation", tilde, tilde, run, keep, layout)
+    return p, product("propagation", p, p, run)
+
+
+def degrees(w: SparseRows) -> Floats:
+    """Row sums of the graph."""
+    owner = np.repeat(np.arange(len(w)), w.lengths)
+    return np.bincount(owner, weights=w.values, minlength=len(w)).astype(np.float32)
+
+
+def walk_norms(neighbors: Neighbors, method: CAS) -> Floats:
+    """Sums of the affinities to the rows of the walk."""
+    weights = affinity(neighbors, 1, int(method.walk_k or 1), method.sigma)
+    norms: Floats = weights.sum(axis=1, dtype=np.float64).astype(np.float32)
+    return norms
+
+
+def pick_landmarks(vectors: Floats) -> Floats:
+    """Rows that are farthest from some of the others, (m, d), m at most 256."""
+    some = vectors[:: max(1, len(vectors) // N_LANDMARKS)][:N_LANDMARKS]
+    top = np.full(len(some), -np.inf, np.float32)
+    who = np.zeros(len(some), np.int64)
+    for low in range(0, len(vectors), 16384):
+        part = vectors[low : low + 16384]
+        squared = np.einsum("ij,ij->i", part, part) - 2 * (some @ part.T)
+        best = squared.argmax(axis=1)
+        value = squared[np.arange(len(some)), best]
+        who, top = np.where(value > top, best + low, who), np.maximum(value, top)
+    return vectors[np.unique(who)]

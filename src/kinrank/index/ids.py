@@ -1,0 +1,97 @@
+"""Names that users give to rows: 64-bit integers or text, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.errors import InvalidInputError, UnknownIdError
+from kinrank.types import Ints
+
+Ids: TypeAlias = npt.NDArray[Any]
+
+
+def as_ids(ids: Any, n: int | None = None, first: int = 0) -> Ids:
+    """Ids as an int64 or text array; None numbers ``n`` rows from ``first`` on."""
+    if ids is None:
+        return np.arange(first, first + (n or 0), dtype=np.int64)
+    if isinstance(ids, (str, bytes)) or not isinstance(ids, (np.ndarray, Iterable)):
+        raise InvalidInputError(f"`ids` must be a list or an array, got {ids!r}.")
+    values = ids if isinstance(ids, np.ndarray) else list(ids)
+    array = _as_text_or_integers(values)
+    if array.ndim != 1:
+        raise InvalidInputError(f"`ids` must be one-dimensional, got shape {array.shape}.")
+    if n is not None and len(array) != n:
+        raise InvalidInputError(f"`ids` must be one per row ({n}), got {len(array)}.")
+    return array
+
+
+def _as_text_or_integers(values: Any) -> Ids:
+    if len(values) == 0:
+        return np.empty(0, np.int64)
+    array = np.asarray(values)
+    kinds = {type(value) for value in array.ravel()} if array.dtype.kind == "O" else set()
+    mixed = isinstance(values, list) and len({isinstance(value, str) for value in values}) > 1
+    if array.dtype.kind == "U" and not mixed:
+        return array
+    if kinds == {str}:
+        return array.astype(str)
+    if array.dtype.kind in "iu" and not mixed and array.max() <= np.iinfo(np.int64).max:
+        return array.astype(np.int64)
+    raise InvalidInputError(
+        f"`ids` must be all text or all integers of 64 bits, got dtype {array.dtype}."
+    )
+
+
+def refuse_duplicates(ids: Ids) -> None:
+    """Raise if an id is there twice."""
+    ordered = np.sort(ids)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(twice):
+        raise InvalidInputError(
+            f"`ids` must be different from each other, got {twice[0].item()!r} more than once."
+        )
+
+
+class IdTable:
+    """Ids to places; made when first asked."""
+
+    def __init__(self, ids: Ids) -> None:
+        self.ids = ids
+        self._order: npt.NDArray[np.int64] | None = None
+        self._sorted: Ids | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def places(self, wanted: Any) -> Ints:
+        """The place of each id; raises on one that is unknown."""
+        found = self.find(as_ids(wanted))
+        if (found < 0).any():
+            missing = as_ids(wanted)[found < 0]
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise UnknownIdError(f"There is no row with the id {missing[0].item()!r}{more}.")
+        return found
+
+    def find(self, wanted: Ids) -> Ints:
+        """The place of each id, -1 where there is none."""
+        if len(self.ids) == 0 or (wanted.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
+            return np.full(len(wanted), -1, np.int32)
+        if self._order is None or self._sorted is None:
+            self._order = np.argsort(self.ids, kind="stable")
+            self._sorted = self.ids[self._order]
+        at = np.minimum(np.searchsorted(self._sorted, wanted), len(self.ids) - 1)
+        return np.where(self._sorted[at] == wanted, self._order[at], -1).astype(np.int32)
+
+
+def joined(old: Ids, new: Ids) -> Ids:
+    """Ids of old and new rows together."""
+    if len(old) and len(new) and (old.dtype.kind == "U") != (new.dtype.kind == "U"):
+        kind = "text" if old.dtype.kind == "U" else "integers"
+        raise InvalidInputError(f"`ids` must be {kind}, as those of the index, got other ones.")
+    both = np.concatenate([old, new]) if len(old) else new
+    refuse_duplicates(both)
+    return both

@@ -1,0 +1,153 @@
+"""Answers to queries that are not in the graph, each on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from kinrank.index.encode import encode
+from kinrank.index.searchers import Rows, RowSearch
+from kinrank.index.state import State, csr
+from kinrank.kernels.online import Block, Space
+from kinrank.kernels.online_answer import answer_rows
+from kinrank.kernels.online_search import farthest_of
+from kinrank.parallel import Runner
+from kinrank.stages.diverge import MEASURES
+from kinrank.types import Floats, Ranking
+
+_LAST_STAMP = 2_000_000_000
+
+
+class Engine:
+    """A state with what answering needs beside it: a search, and workspaces."""
+
+    def __init__(self, state: State, search: RowSearch) -> None:
+        self.state = state
+        self.search = search
+        self._spaces: list[Space] = []
+
+    @contextmanager
+    def workspace(self) -> Iterator[Space]:
+        """A workspace that nobody else uses meanwhile."""
+        try:
+            space = self._spaces.pop()  # atomic, as is append
+        except IndexError:
+            space = new_workspace(len(self.state))
+        yield space
+        if space.clock[0] < _LAST_STAMP:  # not given back after an error: it may not be clean
+            self._spaces.append(space)
+
+    def near(self, queries: Floats, length: int, run: Runner) -> Rows:
+        """The nearest rows of each query, as many as there are up to ``length``."""
+        return self.search.search(queries, length, run)
+
+    def farthest(self, queries: Floats, near: Rows) -> Floats:
+        """About the largest squared distance from each query to any row."""
+        out = np.empty(len(queries), np.float32)
+        farthest_of(0, len(queries), queries, self.state.landmarks, out)
+        # Never less than to a row that makes the query's own, however long the list.
+        known = np.minimum(near.counts, self.state.neighbors.k - 1)
+        last = near.distances[np.arange(len(queries)), np.maximum(known, 1) - 1]
+        return np.maximum(out, np.where(known > 0, last, 0)).astype(np.float32)
+
+    def answer(self, queries: Floats, k: int, run: Runner) -> Ranking:
+        """The first ``k`` gallery rows of each query; indices are names."""
+        n, length = len(self.state), self._length(k)
+        found = Ranking(
+            np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.float32)
+        )
+        complete = self._answer(queries, length, found, run)
+        if length < n and self.search.exact:
+            short = np.flatnonzero(~complete)
+            for at in short:  # all distances: the lists did not tell
+                part = slice(at, at + 1)
+                own = Ranking(found.indices[part], found.distances[part])
+                self._answer(queries[part], n, own, run)
+        return found
+
+    def base(self, queries: Floats, k: int, run: Runner) -> Ranking:
+        """The first ``k`` gallery rows of each query by their plain distance."""
+        state = self.state
+        rows = self.near(queries, self._length(k) if len(state) > state.n_gallery else k, run)
+        if len(state) > state.n_gallery and self._short(rows, k):
+            rows = self.near(queries, len(state), run)
+        names = np.where(rows.indices >= 0, state.names[rows.indices], -1)
+        scale = np.maximum(self.farthest(queries, rows), np.finfo(np.float32).tiny)[:, None]
+        d = np.minimum(rows.distances / scale, 1).astype(np.float32)
+        d = np.sqrt(d) if state.method.fusion == "euclidean" else d
+        out = Ranking(np.full((len(names), k), -1, np.int32), np.full((len(names), k), np.inf))
+        for row in range(len(names)):
+            known = (names[row] >= 0) & (names[row] < state.n_gallery)
+            count = min(k, int(known.sum()))
+            out.indices[row, :count] = names[row][known][:count]
+            out.distances[row, :count] = d[row][known][:count]
+        return out
+
+    def _short(self, rows: Rows, k: int) -> bool:
+        gallery = self.state.names[rows.indices] < self.state.n_gallery
+        return bool(((gallery & (rows.indices >= 0)).sum(axis=1) < k).any())
+
+    def _length(self, k: int) -> int:
+        """How many neighbours make it likely that the first ``k`` answers are certain."""
+        state = self.state
+        wanted = (k + k // 4 + 16) * len(state) / max(state.n_gallery, 1)
+        return min(len(state), max(state.neighbors.k - 1, int(wanted)))
+
+    def _answer(self, queries: Floats, length: int, found: Ranking, run: Runner) -> Any:
+        state, method = self.state, self.state.method
+        near = self.near(queries, length, run)
+        farthest = self.farthest(queries, near)
+        complete = np.zeros(len(queries), np.bool_)
+        compared = (MEASURES[method.divergence], state.by_columns, state.norms)
+        mixed = (np.float32(method.omega), method.fusion == "euclidean")
+        named = (state.names, state.n_gallery)
+
+        def some(low: int, high: int) -> None:
+            part = slice(low, high)
+            block = block_of(queries[part], near, farthest, part)
+            out = (found.indices[part], found.distances[part], complete[part])
+            with self.workspace() as space:
+                prime = csr(encode(state, self.first(block), space).prime)
+                answer_rows(block, state.vectors, *prime, *compared, *mixed, *named, space, *out)
+
+        run.map("answers", some, len(queries))
+        return complete
+
+    def first(self, block: Block) -> Block:
+        """The queries with lists no longer than those of the rows."""
+        k = self.state.neighbors.k - 1
+        return block._replace(
+            ids=np.ascontiguousarray(block.ids[:, :k]),
+            d=np.ascontiguousarray(block.d[:, :k]),
+            counts=np.minimum(block.counts, k),
+        )
+
+
+def block_of(queries: Floats, near: Rows, farthest: Floats, part: slice) -> Block:
+    """Some of the queries as kernels take them; queries : these alone."""
+    return Block(
+        queries, near.indices[part], near.distances[part], near.counts[part], farthest[part]
+    )
+
+
+def new_workspace(n: int) -> Space:
+    """Arrays for one query at a time over ``n`` rows; the query is row n."""
+
+    def marks(value: int) -> Any:
+        return np.full(n + 1, value, np.int32)
+
+    return Space(
+        clock=np.zeros(1, np.int32),
+        seen=marks(0),
+        total=np.empty(n + 1, np.float64),
+        touched=np.empty(n + 1, np.int32),
+        stepped=marks(0),
+        known=marks(0),
+        distance=np.empty(n + 1, np.float32),
+        slot=marks(-1),
+        nodes=np.empty(n + 1, np.int32),
+        mass=np.empty(n + 1, np.float64),
+    )

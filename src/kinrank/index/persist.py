@@ -1,0 +1,99 @@
+"""A state as words and arrays, and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import Any, get_type_hints
+
+import numpy as np
+
+import kinrank
+from kinrank.errors import FileFormatError, KinrankError
+from kinrank.index.frame import Frame
+from kinrank.index.state import State, arrays_of, fitted_method
+from kinrank.index.storage import Arrays, Stored
+from kinrank.methods.cas import CAS
+from kinrank.types import Neighbors, SparseRows
+
+_WORDS = ("asked", "method", "frame")
+
+
+def to_parts(state: State) -> tuple[dict[str, Any], Arrays]:
+    """What a file holds of a state."""
+    shift = state.frame.shift
+    about = {
+        "kinrank": kinrank.__version__,
+        "method": _given(state.asked),
+        "frame": {**asdict(state.frame), "shift": None if shift is None else shift.tolist()},
+        "rows": len(state),
+        "gallery": state.n_gallery,
+    }
+    arrays: Arrays = {}
+    for field in fields(state):
+        for name, array in arrays_of(getattr(state, field.name)).items():
+            arrays[f"{field.name}.{name}".rstrip(".")] = array
+    return about, arrays
+
+
+def from_parts(stored: Stored) -> State:
+    """The state that a file holds; shapes are checked against each other."""
+    try:
+        words = dict(stored.about["frame"])
+        shift = words.pop("shift")
+        frame = Frame(**words, shift=None if shift is None else np.array(shift, np.float32))
+        asked, n = CAS(**stored.about["method"]), int(stored.about["rows"])
+        parts = {
+            name: _part(hint, name, stored.arrays, n)
+            for name, hint in get_type_hints(State).items()
+            if name not in _WORDS
+        }
+        state = State(asked, fitted_method(asked, n), frame, **parts)
+        _check_shapes(state, n)
+    except (KeyError, TypeError, ValueError, KinrankError) as error:
+        raise FileFormatError(
+            f"{stored.path} must be a whole index of kinrank, got: {error}"
+        ) from error
+    return state
+
+
+def _given(method: CAS) -> dict[str, Any]:
+    """The options as they were given: those left out still follow from the others."""
+    given: dict[str, Any] = getattr(method, "_given")  # noqa: B009
+    return given
+
+
+def _part(hint: Any, name: str, arrays: Arrays, n: int) -> Any:
+    if hint is Neighbors:
+        return Neighbors(*(arrays[f"{name}.{field.name}"] for field in fields(Neighbors)))
+    if name in arrays:
+        return arrays[name]
+    if f"{name}.indptr" not in arrays:
+        if name in ("f", "p"):
+            return None
+        raise ValueError(f"no array `{name}`")
+    ptr, ids = arrays[f"{name}.indptr"], arrays[f"{name}.indices"]
+    data = arrays.get(f"{name}.data")
+    if len(ptr) < 1 or ptr[0] != 0 or ptr[-1] != len(ids) or ids.dtype != np.int32:
+        raise ValueError(f"rows of `{name}` that do not fit each other")
+    if data is not None and len(data) != len(ids):
+        raise ValueError(f"values of `{name}` that do not fit their rows")
+    return SparseRows(ptr, ids, data, n)
+
+
+def _check_shapes(state: State, n: int) -> None:
+    known, width, columns = state.neighbors, state.frame.width, state.columns
+    per_row: list[Any] = [known.indices, known.distances, known.farthest, state.names]
+    per_row += [state.degree, state.walk_norm, state.norms, state.xi, state.half, state.w]
+    per_row += [state.hat, state.tilde, columns]
+    per_row += [rows for rows in (state.f, state.p) if rows is not None]
+    fits = (
+        all(len(part) == n for part in per_row)
+        and known.indices.shape == known.distances.shape
+        and known.k >= state.method._list_length()
+        and state.n_gallery <= n
+        and state.vectors.shape in ((n, width), (0, width))
+        and state.landmarks.shape[1:] == (width,)
+        and state.entropies.shape == columns.indices.shape
+    )
+    if not fits:
+        raise ValueError("arrays whose shapes do not fit each other")

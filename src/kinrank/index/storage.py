@@ -1,0 +1,172 @@
+"""An index as one file: arrays that are mapped from disk, and a table of them with checksums.
+
+    magic (12 bytes), version (4), place, length and CRC-32 of the table (8, 8, 8)
+    arrays, each at a multiple of 64 bytes
+    the table, JSON: what the index is, and dtype, shape, place and CRC-32 of every array
+
+A file is written beside the old one and takes its place in one step, so that readers keep what
+they have mapped and a writer that dies leaves the old file. Numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import os
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank import progress
+from kinrank.errors import FileFormatError
+from kinrank.io import PathLike, replacing
+
+Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+
+MAGIC, VERSION = b"kinrankindex", 1
+_PREFIX = struct.Struct("<12sIQQQ")
+_ALIGN = 64
+_CHUNK = 1 << 24
+_MAX_TABLE = 100_000_000
+_DTYPES = re.compile(r"<f4|<f8|<i4|<i8|<U[1-9][0-9]{0,8}|\|b1")
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """What a file holds: words about the index, its arrays, and their checksums."""
+
+    path: Path
+    about: dict[str, Any]
+    arrays: Arrays
+    checksums: dict[str, int]
+
+    def verify(self) -> None:
+        """Read all arrays and raise if one is not what was written."""
+        total = sum(array.nbytes for array in self.arrays.values())
+        with progress.stage("verify", total) as advance:
+            for name, array in self.arrays.items():
+                found = 0
+                for part in _chunks(array):
+                    found = zlib.crc32(part, found)
+                    advance(len(part))
+                if found != self.checksums[name]:
+                    raise FileFormatError(
+                        f"{self.path} is damaged: the bytes of `{name}` are not those that were "
+                        "written. Restore the file, or build the index again."
+                    )
+
+
+def write(path: PathLike, about: dict[str, Any], arrays: Arrays) -> None:
+    """Write an index, whole or not at all; to be called by the one who holds the lock."""
+    target = Path(path).resolve()
+    for left in target.parent.glob(f".{target.name}.*.tmp"):  # of a writer that was killed
+        left.unlink(missing_ok=True)
+    total = sum(array.nbytes for array in arrays.values())
+    with progress.stage("save", total) as advance, replacing(target) as file:
+        file.write(bytes(_PREFIX.size))
+        table: dict[str, Any] = {"about": about, "arrays": {}}
+        for name, array in arrays.items():
+            place, checksum = _aligned(file), 0
+            for part in _chunks(array):
+                file.write(part)
+                checksum = zlib.crc32(part, checksum)
+                advance(len(part))
+            dtype = array.dtype.newbyteorder("<").str
+            entry = {"dtype": dtype, "shape": array.shape, "place": place, "crc32": checksum}
+            table["arrays"][name] = entry
+        text = json.dumps(table).encode()
+        place = _aligned(file)
+        file.write(text)
+        file.seek(0)
+        file.write(_PREFIX.pack(MAGIC, VERSION, place, len(text), zlib.crc32(text)))
+    _sync_folder(target.parent)
+
+
+def read(path: PathLike) -> Stored:
+    """Map an index from disk; sizes are checked, the bytes of arrays are not (see ``verify``)."""
+    file = Path(path)
+    with file.open("rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        table = _read_table(file, stream, size)
+        # A private map: arrays can be written to like any other, and the file stays as it is.
+        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
+    try:
+        entries = table["arrays"]
+        arrays = {name: _array(mapped, entry, size) for name, entry in entries.items()}
+        checksums = {name: int(entry["crc32"]) for name, entry in entries.items()}
+        return Stored(file, dict(table["about"]), arrays, checksums)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"got a bad table: {error}"
+        raise FileFormatError(f"{file} must be an index of kinrank, {reason}") from error
+
+
+def _read_table(file: Path, stream: IO[bytes], size: int) -> dict[str, Any]:
+    head = stream.read(_PREFIX.size)
+    if not head.startswith(MAGIC):
+        got = f"one that begins with {head[:12]!r}" if head else "an empty file"
+        raise FileFormatError(f"{file} must be an index saved by kinrank, got {got}.")
+    if len(head) < _PREFIX.size:
+        raise _cut_off(file, size)
+    _, version, place, length, checksum = _PREFIX.unpack(head)
+    if version != VERSION:
+        raise FileFormatError(
+            f"{file} must be an index of format {VERSION}, got {version}: another version of "
+            "kinrank wrote it."
+        )
+    if place + length != size or length > _MAX_TABLE:
+        raise _cut_off(file, size)
+    stream.seek(place)
+    text = stream.read(length)
+    if zlib.crc32(text) != checksum:
+        raise FileFormatError(f"{file} is damaged: its table does not have the checksum it says.")
+    table: dict[str, Any] = json.loads(text)
+    return table
+
+
+def _cut_off(file: Path, size: int) -> FileFormatError:
+    return FileFormatError(f"{file} is damaged: it was cut off or added to ({size:,} bytes).")
+
+
+def _array(mapped: mmap.mmap, entry: dict[str, Any], size: int) -> npt.NDArray[Any]:
+    if not _DTYPES.fullmatch(entry["dtype"]):
+        raise ValueError(f"dtype {entry['dtype']!r}")
+    dtype, shape = np.dtype(entry["dtype"]), tuple(int(side) for side in entry["shape"])
+    count, place = math.prod(shape), int(entry["place"])
+    if min(shape, default=0) < 0 or place < 0 or place + count * dtype.itemsize > size:
+        raise ValueError(f"an array of shape {shape} at {place}")
+    if count == 0:
+        return np.empty(shape, dtype)
+    return np.frombuffer(mapped, dtype, count, place).reshape(shape)
+
+
+def _chunks(array: npt.NDArray[Any]) -> Iterator[memoryview]:
+    """The bytes of an array, some at a time."""
+    flat = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
+    raw = flat.reshape(-1).view(np.uint8).data if flat.size else memoryview(b"")
+    for begin in range(0, len(raw), _CHUNK):
+        yield raw[begin : begin + _CHUNK]
+
+
+def _aligned(file: IO[bytes]) -> int:
+    place = -(-file.tell() // _ALIGN) * _ALIGN
+    file.write(bytes(place - file.tell()))
+    return place
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last through a power cut, where the system can."""
+    with suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)

@@ -1,0 +1,88 @@
+"""One query against many rows: all exact distances, and the first k of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinrank.kernels.jit import kernel
+from kinrank.kernels.topk import heap_offer, select_rank, sort_heap, squared_distance
+
+GROUPS = 1024
+
+
+@kernel
+def bound_of(values, rank):
+    """A value that at least ``rank`` of ``values`` do not exceed: the rank-th group minimum."""
+    if 2 * rank > GROUPS or values.shape[0] < 2 * GROUPS:
+        return np.float32(np.inf)
+    least = values[:GROUPS].copy()
+    for begin in range(GROUPS, values.shape[0] - GROUPS + 1, GROUPS):
+        part = values[begin : begin + GROUPS]
+        for t in range(GROUPS):
+            least[t] = part[t] if part[t] < least[t] else least[t]
+    return select_rank(least, rank)
+
+
+@kernel
+def first_values(values, ids, out_ids, out):
+    """The smallest values and their ids, ascending by (value, id); returns how many there are."""
+    k = out.shape[0]
+    limit, size = bound_of(values, min(k, values.shape[0])), 0
+    for t in range(values.shape[0]):
+        if values[t] <= limit:
+            size = heap_offer(out, out_ids, size, k, values[t], ids[t])
+            if size == k:
+                limit = min(limit, out[0])
+    sort_heap(out, out_ids, size)
+    return size
+
+
+@kernel
+def search_all(low, high, queries, rows, numbers, values, out_ids, out):
+    """The nearest rows of queries [low, high); numbers : 0, 1, ...; values : (n,) scratch."""
+    for at in range(low, high):
+        x = queries[at]
+        for j in range(rows.shape[0]):
+            values[j] = squared_distance(x, rows[j])
+        first_values(values, numbers, out_ids[at], out[at])
+
+
+@kernel
+def search_cells(low, high, queries, rows, centres, ptr, members, probes, out_ids, out):
+    """The nearest rows of queries [low, high) among those of the cells that are nearest to them.
+
+    ptr, members : the rows of each cell; probes : how many cells, or more until there are k rows
+    """
+    k, n_cells = out.shape[1], centres.shape[0]
+    to_centres, order = np.empty(n_cells, np.float32), np.arange(n_cells).astype(np.int32)
+    near, near_d = np.empty(n_cells, np.int32), np.empty(n_cells, np.float32)
+    for at in range(low, high):
+        x = queries[at]
+        for c in range(n_cells):
+            to_centres[c] = squared_distance(x, centres[c])
+        some = min(4 * probes, n_cells)
+        first_values(to_centres, order, near[:some], near_d[:some])
+        count = size = 0
+        while count < n_cells and (count < probes or size < k):
+            if count == some:
+                some = n_cells
+                first_values(to_centres, order, near, near_d)
+            size += ptr[near[count] + 1] - ptr[near[count]]
+            count += 1
+        ids, values = np.empty(size, np.int32), np.empty(size, np.float32)
+        filled = 0
+        for t in range(count):
+            for e in range(ptr[near[t]], ptr[near[t] + 1]):
+                ids[filled], values[filled] = members[e], squared_distance(x, rows[members[e]])
+                filled += 1
+        first_values(values, ids, out_ids[at], out[at])
+
+
+@kernel
+def farthest_of(low, high, queries, landmarks, out):
+    """The largest squared distance of queries [low, high) to any landmark."""
+    for at in range(low, high):
+        top = np.float32(0)
+        for t in range(landmarks.shape[0]):
+            top = max(top, squared_distance(queries[at], landmarks[t]))
+        out[at] = top
