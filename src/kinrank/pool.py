@@ -1,0 +1,188 @@
+"""Re-rank what a search returned: a query and a few thousand candidates, without any index.
+
+ranking = kinrank.rerank_pool(query, candidates, k=10)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank._api import make_method
+from kinrank.errors import InvalidInputError
+from kinrank.index.ids import Ids, as_ids
+from kinrank.methods.base import Method
+from kinrank.parallel import Runner, thread_count
+from kinrank.types import Ranking
+from kinrank.validation import as_array, as_matrix, check_int, reduce_k
+
+# Up to this many candidates the stages of one query are so short that handing them to threads
+# takes longer than the work.
+_ALONE = 2048
+
+
+def rerank_pool(
+    query: Any,
+    candidates: Any,
+    method: str | Method = "cas",
+    k: int | None = None,
+    *,
+    ids: Any = None,
+    threads: int | None = None,
+    **params: Any,
+) -> Ranking:
+    """Rank the candidates of a query by what they know of each other, and of no other row.
+
+    Parameters
+    ----------
+    query : (d,) or (1, d) vector, or (n_queries, d)
+    candidates : (m, d) vectors that a search found for the query; for several queries a list of
+        such arrays, one for each and of any length, or (n_queries, m, d)
+    method : a name of ``kinrank.methods()`` or a method such as ``kinrank.CAS(k1=10)``
+    k : how many results per query; None ranks all candidates
+    ids : (m,) names of the candidates, integers or text; for several queries a list of them
+    threads : how many threads to use; None is one per core. Several queries share them out, a
+        query each; a single small one runs on one. Never changes the result.
+    **params : parameters of the method, see its class
+
+    Returns
+    -------
+    Ranking
+        (n_queries, k). ``indices`` are positions in the query's own pool, -1 behind the end of a
+        shorter one; with ``ids`` its ``ids`` are filled too, by -1 or "" there. Each query is
+        ranked on its own, as by ``method.rerank(query[None], candidates, k)``.
+
+    Examples
+    --------
+    >>> import numpy as np, kinrank
+    >>> points = np.random.default_rng(0).normal(size=(101, 8))
+    >>> kinrank.rerank_pool(points[0], points[1:], k=5, k1=6, k2=3).indices.shape
+    (1, 5)
+    """
+    ranker = pool_method(method, params)
+    pools = _pools(query, candidates, ids)
+    largest = max(len(pool) for pool in pools)
+    k = largest if k is None else reduce_k("k", check_int("k", k, 1), largest, "candidates")
+    count = thread_count(threads)
+    each = max(1, count // len(pools))
+    found = Runner(count, block_size=1).map(
+        "pools", lambda at, _: pools[at].rank(ranker, k, each), len(pools)
+    )
+    return _joined(pools, found, k)
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """A query, (1, d), and its candidates, (m, d); ``place`` is where messages say it is."""
+
+    query: npt.NDArray[Any]
+    candidates: npt.NDArray[Any]
+    ids: Ids | None
+    place: str
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def rank(self, method: Method, k: int, threads: int) -> Ranking:
+        """The first ``k`` candidates, or all if there are fewer."""
+        if len(self) == 0:
+            return Ranking(np.empty((1, 0), np.int32), np.empty((1, 0), np.float32))
+        if len(self) <= _ALONE:
+            threads = 1
+        try:
+            return method.rerank(self.query, self.candidates, min(k, len(self)), threads=threads)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{self.place}: {error}") from error
+
+
+def pool_method(method: str | Method, params: dict[str, Any]) -> Method:
+    """A method by its name and parameters, or as it is."""
+    if isinstance(method, str):
+        return make_method(method, **params)
+    if not callable(getattr(method, "rerank", None)):
+        raise InvalidInputError(
+            f"`method` must be a name or a method such as kinrank.CAS(), got {method!r}."
+        )
+    if params:
+        raise InvalidInputError(
+            f"Parameters must be set in the method itself when one is given, got {sorted(params)}."
+        )
+    return method
+
+
+def _pools(query: Any, candidates: Any, ids: Any) -> list[Pool]:
+    """What was given, as one pool for each query."""
+    vectors = as_array("query", query)
+    vectors = as_matrix("query", vectors[None] if vectors.ndim == 1 else vectors)
+    several = _several(candidates)
+    if several is None:
+        if len(vectors) > 1:
+            raise InvalidInputError(
+                f"`candidates` must be one array for each of the {len(vectors)} queries, got a "
+                "single one. (All queries over one gallery is kinrank.rerank.)"
+            )
+        return [_pool(vectors, "candidates", candidates, ids, "Pool")]
+    if len(several) != len(vectors):
+        raise InvalidInputError(
+            f"`candidates` must be one array per query ({len(vectors)}), got {len(several)}."
+        )
+    named = [None] * len(several) if ids is None else list(ids)
+    if len(named) != len(several):
+        raise InvalidInputError(
+            f"`ids` must be one list for each of the {len(several)} queries, got {len(named)}."
+        )
+    return [
+        _pool(vectors[at : at + 1], f"candidates[{at}]", pool, named[at], f"Pool {at}")
+        for at, pool in enumerate(several)
+    ]
+
+
+def _several(candidates: Any) -> Sequence[Any] | None:
+    """The pools of several queries; None if it is one pool."""
+    if hasattr(candidates, "ndim"):
+        return list(candidates) if candidates.ndim == 3 else None
+    if isinstance(candidates, Sequence) and (len(candidates) == 0 or np.ndim(candidates[0]) == 2):
+        return candidates
+    return None
+
+
+def _pool(query: npt.NDArray[Any], name: str, candidates: Any, ids: Any, place: str) -> Pool:
+    rows = as_array(name, candidates)
+    if not (rows.ndim == 2 and len(rows) == 0):  # a search may have found nothing
+        rows = as_matrix(name, rows)
+    if rows.shape[1] != query.shape[1]:
+        raise InvalidInputError(
+            f"`{name}` must have as many columns as `query` ({query.shape[1]}), "
+            f"got {rows.shape[1]}."
+        )
+    return Pool(query, rows, None if ids is None else as_ids(ids, len(rows)), place)
+
+
+def _joined(pools: list[Pool], found: list[Ranking], k: int) -> Ranking:
+    """One ranking of all queries."""
+    shape = (len(pools), k)
+    indices, distances = np.full(shape, -1, np.int32), np.full(shape, np.inf, np.float32)
+    for row, ranking in enumerate(found):
+        indices[row, : ranking.k] = ranking.indices[0]
+        distances[row, : ranking.k] = ranking.distances[0]
+    return Ranking(indices, distances, _names(pools, indices))
+
+
+def _names(pools: list[Pool], indices: npt.NDArray[np.int32]) -> Ids | None:
+    """The ids of the ranked candidates."""
+    known = [pool.ids for pool in pools if pool.ids is not None and len(pool)]
+    if all(pool.ids is None for pool in pools):
+        return None
+    if len({ids.dtype.kind for ids in known}) > 1:
+        raise InvalidInputError("`ids` must be all text or all integers, got both.")
+    text = bool(known) and known[0].dtype.kind == "U"
+    names = np.full(indices.shape, "" if text else -1, np.result_type(*known) if known else None)
+    for row, pool in enumerate(pools):
+        ranked = indices[row] >= 0
+        if pool.ids is not None:
+            names[row, ranked] = pool.ids[indices[row, ranked]]
+    return names
