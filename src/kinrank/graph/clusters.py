@@ -16,9 +16,12 @@ def nearest(lists: Ints, k: int) -> SparseRows:
     return SparseRows(np.arange(0, n * k + 1, k, dtype=np.int64), ids.ravel(), None, n)
 
 
-def reciprocal(lists: Ints, k: int, run: Runner) -> SparseRows:
-    """R(i, k) = {j in N(i, k) with i in N(j, k)}."""
+def reciprocal(lists: Ints, k: int, run: Runner, rows: Ints | None = None) -> SparseRows:
+    """R(i, k) = {j in N(i, k) with i in N(j, k)}; of all rows, or of those asked for."""
     n = len(lists)
+    if rows is not None:
+        args = (rows, lists, k)
+        return run.rows("clusters", lambda a, b: kernels.reciprocal_some(a, b, *args), len(rows), n)
     return run.rows("clusters", lambda a, b: kernels.reciprocal_rows(a, b, lists, k), n, n)
 
 
@@ -27,7 +30,12 @@ def expanded(lists: Ints, k: int, half: int, run: Runner) -> SparseRows:
 
     Mostly is more than two thirds of R(c, half), measured on R(i, k) before any joining.
     """
-    full, part = reciprocal(lists, k, run), reciprocal(lists, half, run)
-    args = (full.indptr, full.indices, part.indptr, part.indices)
-    n = len(lists)
-    return run.rows("clusters", lambda a, b: kernels.expanded_rows(a, b, *args), n, n)
+    return expand(reciprocal(lists, k, run), reciprocal(lists, half, run), run)
+
+
+def expand(full: SparseRows, half: SparseRows, run: Runner) -> SparseRows:
+    """R* from R(i, k), of all rows or of some, and R(i, half) of all."""
+    args = (full.indptr, full.indices, half.indptr, half.indices)
+    return run.rows(
+        "clusters", lambda a, b: kernels.expanded_rows(a, b, *args), len(full), len(half)
+    )

@@ -57,7 +57,7 @@ def guide_by_walk(
     r_i = 0, which means "leave the row as it is", where xi[i] is the row alone or C[i] has less
     than two members outside xi[i].
     """
-    n = ptr.shape[0] - 1
+    n = ids.shape[0]
     inside = np.full(n, -1, np.int32)
     weight = np.zeros(n, np.float64)
     for row in range(low, high):

@@ -32,13 +32,27 @@ def reciprocal_rows(low, high, lists, k):
 
 
 @kernel
+def reciprocal_some(low, high, rows, lists, k):
+    """As ``reciprocal_rows``, for rows[low:high]."""
+    lengths = np.zeros(high - low, np.int64)
+    ids = np.empty((high - low) * k, np.int32)
+    at = 0
+    for t in range(low, high):
+        found = reciprocal_rows(rows[t], rows[t] + 1, lists, k)[1]
+        ids[at : at + found.shape[0]] = found
+        at += found.shape[0]
+        lengths[t - low] = found.shape[0]
+    return lengths, ids[:at].copy()
+
+
+@kernel
 def expanded_rows(low, high, ptr, members, half_ptr, half_members):
     """R*(i): R(i) with every half set that has more than two thirds of itself in R(i); sorted.
 
-    ptr, members : R(i, k1) of all rows; half_ptr, half_members : R(i, k1 / 2) of all rows.
+    ptr, members : R(i, k1) of the rows asked for; half_ptr, half_members : R(i, k1 / 2) of all.
     Returns lengths, indices.
     """
-    n = ptr.shape[0] - 1
+    n = half_ptr.shape[0] - 1
     inside = np.full(n, -1, np.int32)
     taken = np.full(n, -1, np.int32)
     lengths = np.zeros(high - low, np.int64)

@@ -14,8 +14,11 @@ from kinrank.types import Ints, SparseRows
 def enhance(
     f: SparseRows, xi: SparseRows, lists: Ints, k: int, kappa: float, run: Runner
 ) -> SparseRows:
-    """(kappa mean of the rows of xi[i] + mean of the rows of N(i, k)) / (kappa + 1)."""
-    n = len(f)
+    """(kappa mean of the rows of xi[i] + mean of the rows of N(i, k)) / (kappa + 1).
+
+    f : of all rows; xi, lists : of all or of some, whose rows are the answer
+    """
+    n = len(xi)
     sizes = xi.lengths
     ptr = np.zeros(n + 1, np.int64)
     np.cumsum(sizes + k, out=ptr[1:])
@@ -25,7 +28,7 @@ def enhance(
     owner = np.repeat(np.arange(n), sizes)
     favoured = ptr[owner] + k + np.arange(xi.nnz) - xi.indptr[owner]
     ids[favoured], weights[favoured] = xi.indices, kappa / sizes[owner]
-    return product("enhancement", SparseRows(ptr, ids, weights, n), f, run)
+    return product("enhancement", SparseRows(ptr, ids, weights, len(f)), f, run)
 
 
 def propagate(

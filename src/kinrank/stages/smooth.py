@@ -34,8 +34,11 @@ def smooth_by_walk(
     f: SparseRows, xi: SparseRows, neighbors: Neighbors, k: int, sigma: float, beta: float,
     run: Runner,
 ) -> SparseRows:  # fmt: skip
-    """NSS with T and r from a two-step walk over the k - 1 nearest without the row itself."""
-    n = len(f)
+    """NSS with T and r from a two-step walk over the k - 1 nearest without the row itself.
+
+    f, xi : of all rows or of some; neighbors : of all
+    """
+    n = len(neighbors)
     ids = np.ascontiguousarray(neighbors.indices[:, 1:k])
     if ids.shape[1] == 0:
         return f
@@ -46,10 +49,10 @@ def smooth_by_walk(
     incoming = transposed(SparseRows(fixed, ids.ravel(), p.ravel(), n))
     columns = (incoming.indptr, incoming.indices, incoming.values)
     diagonal = np.empty(n, np.float32)
-    guide, anchor = np.empty(f.nnz, np.float32), np.empty(n, np.float32)
+    guide, anchor = np.empty(f.nnz, np.float32), np.empty(len(f), np.float32)
     run.map("smoothing", lambda a, b: kernels.walk_diagonal(a, b, ids, p, *columns, diagonal), n)
     args = (f.indptr, f.indices, xi.indptr, xi.indices, ids, p, *columns, diagonal, guide, anchor)
-    run.map("smoothing", lambda a, b: kernels.guide_by_walk(a, b, *args), n)
+    run.map("smoothing", lambda a, b: kernels.guide_by_walk(a, b, *args), len(f))
     return _close(f, guide, anchor, beta, run)
 
 
