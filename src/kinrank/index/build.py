@@ -22,15 +22,13 @@ from kinrank.stages.distance import Distances, ListDistances, VectorDistances
 from kinrank.stages.product import product
 from kinrank.types import Floats, Neighbors, SparseRows
 
-N_LANDMARKS = 256
-
 
 @dataclass(frozen=True, eq=False)
 class Given:
     """What an index is made from.
 
     asked, method : as given, and with sizes that fit the rows; neighbors : of [gallery; context]
-    vectors : of the same rows, or (0, d) when they are in a store; landmarks : see State
+    vectors : of the same rows, or (0, d) when they are in a store
     """
 
     asked: CAS
@@ -39,7 +37,6 @@ class Given:
     ids: Ids
     neighbors: Neighbors
     vectors: Floats
-    landmarks: Floats
 
 
 def build(given: Given, run: Runner) -> State:
@@ -75,10 +72,11 @@ def stages(
     with progress.stage("propagation", n):
         p, prime = propagate(method, tilde, layout, run)
         columns = transposed(prime)
+    norms = row_norms(prime.indptr, prime.values)
     return State(
-        given.asked, method, given.frame, given.ids, layout.names, vectors, given.landmarks, neighbors, xi, half,
+        given.asked, method, given.frame, given.ids, layout.names, vectors, neighbors, xi, half,
         graph.w, degrees(graph.w), walk_norms(neighbors, method), f if needs_f(method) else None,
-        hat, tilde, p, columns, entropies(columns.values), row_norms(prime.indptr, prime.values),
+        hat, tilde, p, columns, entropies(columns.values), norms,
     )  # fmt: skip
 
 
@@ -112,17 +110,3 @@ def walk_norms(neighbors: Neighbors, method: CAS) -> Floats:
     weights = affinity(neighbors, 1, int(method.walk_k or 1), method.sigma)
     norms: Floats = weights.sum(axis=1, dtype=np.float64).astype(np.float32)
     return norms
-
-
-def pick_landmarks(vectors: Floats) -> Floats:
-    """Rows that are farthest from some of the others, (m, d), m at most 256."""
-    some = vectors[:: max(1, len(vectors) // N_LANDMARKS)][:N_LANDMARKS]
-    top = np.full(len(some), -np.inf, np.float32)
-    who = np.zeros(len(some), np.int64)
-    for low in range(0, len(vectors), 16384):
-        part = vectors[low : low + 16384]
-        squared = np.einsum("ij,ij->i", part, part) - 2 * (some @ part.T)
-        best = squared.argmax(axis=1)
-        value = squared[np.arange(len(some)), best]
-        who, top = np.where(value > top, best + low, who), np.maximum(value, top)
-    return vectors[np.unique(who)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.index.build import Given, build, pick_landmarks
+from kinrank.index.build import Given, build
 from kinrank.index.frame import Frame
 from kinrank.index.ids import Ids, as_ids, refuse_duplicates
 from kinrank.index.online import Engine
@@ -40,7 +40,7 @@ class Index:
         refuse_duplicates(own)
         fitted = method._fitted(len(vectors))
         neighbors = exact_neighbors(vectors, fitted._list_length(), run)
-        given = Given(method, fitted, frame, own, neighbors, vectors, pick_landmarks(vectors))
+        given = Given(method, fitted, frame, own, neighbors, vectors)
         state = build(given, run)
         return cls(Engine(state, ExactSearch(state.vectors)))
 

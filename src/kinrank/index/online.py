@@ -13,11 +13,11 @@ from kinrank.index.searchers import Rows, RowSearch
 from kinrank.index.state import State, csr
 from kinrank.kernels.online import Block, Space
 from kinrank.kernels.online_answer import answer_rows
-from kinrank.kernels.online_search import farthest_of
 from kinrank.parallel import Runner
 from kinrank.stages.diverge import MEASURES
 from kinrank.types import Floats, Ranking
 
+_ASKED = 5  # nearest rows that tell the largest distance
 _LAST_STAMP = 2_000_000_000
 
 
@@ -44,14 +44,20 @@ class Engine:
         """The nearest rows of each query, as many as there are up to ``length``."""
         return self.search.search(queries, length, run)
 
-    def farthest(self, queries: Floats, near: Rows) -> Floats:
-        """About the largest squared distance from each query to any row."""
-        out = np.empty(len(queries), np.float32)
-        farthest_of(0, len(queries), queries, self.state.landmarks, out)
-        # Never less than to a row that makes the query's own, however long the list.
-        known = np.minimum(near.counts, self.state.neighbors.k - 1)
-        last = near.distances[np.arange(len(queries)), np.maximum(known, 1) - 1]
-        return np.maximum(out, np.where(known > 0, last, 0)).astype(np.float32)
+    def farthest(self, near: Rows) -> Floats:
+        """About the largest squared distance from each query to any row, (n_queries,).
+
+        What its nearest rows say of theirs, and never less than to a row that makes its own.
+        """
+        known = self.state.neighbors
+        first = slice(0, min(_ASKED, near.indices.shape[1]))
+        there = np.arange(first.stop) < near.counts[:, None]
+        told = np.where(there, known.farthest[near.indices[:, first]], 0).sum(axis=1)
+        count = np.minimum(near.counts, known.k - 1)
+        last = near.distances[np.arange(len(count)), np.maximum(count, 1) - 1]
+        mean = told / np.maximum(there.sum(axis=1), 1)
+        out: Floats = np.maximum(mean, np.where(count > 0, last, 0)).astype(np.float32)
+        return out
 
     def answer(self, queries: Floats, k: int, run: Runner) -> Ranking:
         """The first ``k`` gallery rows of each query; indices are names."""
@@ -75,7 +81,7 @@ class Engine:
         if len(state) > state.n_gallery and self._short(rows, k):
             rows = self.near(queries, len(state), run)
         names = np.where(rows.indices >= 0, state.names[rows.indices], -1)
-        scale = np.maximum(self.farthest(queries, rows), np.finfo(np.float32).tiny)[:, None]
+        scale = np.maximum(self.farthest(rows), np.finfo(np.float32).tiny)[:, None]
         d = np.minimum(rows.distances / scale, 1).astype(np.float32)
         d = np.sqrt(d) if state.method.fusion == "euclidean" else d
         out = Ranking(np.full((len(names), k), -1, np.int32), np.full((len(names), k), np.inf))
@@ -99,7 +105,7 @@ class Engine:
     def _answer(self, queries: Floats, length: int, found: Ranking, run: Runner) -> Any:
         state, method = self.state, self.state.method
         near = self.near(queries, length, run)
-        farthest = self.farthest(queries, near)
+        farthest = self.farthest(near)
         complete = np.zeros(len(queries), np.bool_)
         compared = (MEASURES[method.divergence], state.by_columns, state.norms)
         mixed = (np.float32(method.omega), method.fusion == "euclidean")

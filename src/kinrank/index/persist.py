@@ -92,7 +92,6 @@ def _check_shapes(state: State, n: int) -> None:
         and known.k >= state.method._list_length()
         and state.n_gallery <= n
         and state.vectors.shape in ((n, width), (0, width))
-        and state.landmarks.shape[1:] == (width,)
         and state.entropies.shape == columns.indices.shape
     )
     if not fits:

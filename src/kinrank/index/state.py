@@ -30,7 +30,6 @@ class State:
     asked : the method as it was given; method : with sizes that fit the rows
     ids : (n_gallery,) of the gallery rows, by name
     names : (n,) int32; vectors : (n, d), or (0, d) when they are in a store
-    landmarks : (m, d) rows that are far from most: what a query's largest distance is measured by
     xi, half, w : neighbour sets, R(i, k1 / 2), affinity graph
     f, hat, tilde, p : F (None where nothing needs it), smoothed, enhanced, P (None for "transpose")
     columns : F' by columns; entropies : x log2 x of its entries; norms : of the rows of F'
@@ -42,7 +41,6 @@ class State:
     ids: Ids
     names: Ints
     vectors: Floats
-    landmarks: Floats
     neighbors: Neighbors
     xi: SparseRows
     half: SparseRows

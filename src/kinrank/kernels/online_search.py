@@ -79,10 +79,10 @@ def search_cells(low, high, queries, rows, centres, ptr, members, probes, out_id
 
 
 @kernel
-def farthest_of(low, high, queries, landmarks, out):
-    """The largest squared distance of queries [low, high) to any landmark."""
+def farthest_of(low, high, queries, rows, out):
+    """The largest squared distance of queries [low, high) to any row."""
     for at in range(low, high):
         top = np.float32(0)
-        for t in range(landmarks.shape[0]):
-            top = max(top, squared_distance(queries[at], landmarks[t]))
+        for t in range(rows.shape[0]):
+            top = max(top, squared_distance(queries[at], rows[t]))
         out[at] = top
