@@ -107,7 +107,7 @@ def _run(
                 KinrankWarning,
                 stacklevel=2,
             )
-    query, gallery = _split(sides)
+    query, gallery = _matched(*_split(sides))
     data = datasets.Dataset(
         name=Path(folder).name, protocol="reid", query=_labels(query), gallery=_labels(gallery)
     )
@@ -125,6 +125,16 @@ def _split(sides: Mapping[str, tuple[ImageList, Extracted]]) -> tuple[FilePart, 
         raise InvalidInputError(f"There must be at least 4 pictures to rank, got {len(whole)}.")
     is_query = np.arange(len(whole)) % max(2, -(-len(whole) // QUERIES)) == 0
     return _some(whole, is_query), _some(whole, ~is_query)
+
+
+def _matched(query: FilePart, gallery: FilePart) -> tuple[FilePart, FilePart]:
+    """Queries with something to find; where no query has, classes mean nothing and are dropped."""
+    if query.labels is None or gallery.labels is None:
+        return replace(query, labels=None), replace(gallery, labels=None)
+    with_match = np.isin(query.labels, gallery.labels)
+    if with_match.any():
+        return _some(query, with_match), gallery
+    return replace(query, labels=None), replace(gallery, labels=None)
 
 
 def _part(listed: ImageList, found: Extracted) -> FilePart:

@@ -6,6 +6,8 @@ CNN Activations, ICLR 2016.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import numpy.typing as npt
 
@@ -55,10 +57,10 @@ def _along_longer_side(short: int, long: int, overlap: float) -> int:
     """How many squares of side ``short`` to lay along ``long``."""
     if short == long:
         return 1
-    step = short * (1 - overlap)  # what would give the overlap exactly
-    nearest = (long - short) / step + 1
-    around = [max(2, int(nearest)), max(2, int(nearest)) + 1]
-    return min(around, key=lambda m: abs((long - short) / (m - 1) - step))
+    # As fractions, so that ties are ties.
+    step = short * (1 - Fraction(overlap).limit_denominator(10**6))
+    nearest = max(2, int((long - short) / step) + 1)
+    return min((nearest, nearest + 1), key=lambda m: abs(Fraction(long - short, m - 1) - step))
 
 
 def _starts(length: int, side: int, count: int) -> list[int]:
