@@ -27,7 +27,7 @@ from kinrank.registry import methods
 from kinrank.types import Ranking
 
 if TYPE_CHECKING:
-    from kinrank import compat, datasets, evaluate, features, learned
+    from kinrank import compat, datasets, evaluate, features, learned, stores
     from kinrank.jaccard import jaccard_graph
     from kinrank.methods.cas import CAS
     from kinrank.methods.context.cdm import CDM
@@ -99,6 +99,7 @@ __all__ = [
     "methods",
     "rerank",
     "rerank_pool",
+    "stores",
 ]
 
 # Loaded on first use, so that `import kinrank` brings neither numba nor scipy.
@@ -129,7 +130,7 @@ _LAZY = {
     "jaccard_graph": "kinrank.jaccard",
     "rerank_pool": "kinrank.pool",
 }
-_SUBMODULES = ("compat", "datasets", "evaluate", "features", "learned")
+_SUBMODULES = ("compat", "datasets", "evaluate", "features", "learned", "stores")
 
 
 def __getattr__(name: str) -> Any:

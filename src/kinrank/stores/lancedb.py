@@ -1,0 +1,165 @@
+"""Tables of LanceDB as stores (extra ``lancedb``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kinrank.errors import InvalidInputError
+from kinrank.index.ids import Ids, as_ids, refuse_duplicates
+from kinrank.optional import require
+from kinrank.stores.protocol import (
+    METRICS,
+    Metric,
+    as_rows,
+    checked_queries,
+    in_order,
+    squared_distances,
+)
+from kinrank.types import Floats
+from kinrank.validation import check_bool, check_choice, check_int
+
+_TYPES: dict[Metric, str] = {"euclidean": "l2", "cosine": "cosine", "inner": "dot"}
+_FETCH = 4096  # ids in one filter
+
+
+class LanceStore:
+    """A table with a column of ids and a column of vectors of fixed length.
+
+    Parameters
+    ----------
+    table : of ``lancedb.connect(...).open_table(...)``
+    id_column, vector_column : their names; ids are text or integers, each once
+    metric : "euclidean", "cosine" or "inner"; None is that of the vector index, or "euclidean"
+    exact : search the whole table even if it has a vector index
+    refine : with a vector index: how many times k candidates are compared by their vectors before
+        the first k are returned. LanceDB's indexes are compressed; without it many are missed.
+    """
+
+    def __init__(
+        self,
+        table: Any,
+        id_column: str = "id",
+        vector_column: str = "vector",
+        metric: Metric | None = None,
+        *,
+        exact: bool = False,
+        refine: int = 10,
+    ) -> None:
+        module = require("lancedb.table", extra="lancedb", purpose="A LanceDB store")
+        if not isinstance(table, module.Table):
+            raise InvalidInputError(f"`table` must be a LanceDB table, got {type(table).__name__}.")
+        self._table = table
+        self._id, self._vector = id_column, vector_column
+        self._text = self._check_ids()
+        self.width = self._width()
+        self._exact, self._refine = check_bool("exact", exact), check_int("refine", refine, 1)
+        indexed = self._indexed()
+        if metric is None:
+            metric = indexed or "euclidean"
+        self.metric: Metric = check_choice("metric", metric, METRICS)
+        self._refined = indexed is not None and not exact
+        if self._refined and indexed != metric:
+            raise InvalidInputError(
+                f"`metric` must be that of the vector index ({indexed!r}) unless exact=True, "
+                f"got {metric!r}."
+            )
+
+    def __len__(self) -> int:
+        return int(self._table.count_rows())
+
+    def ids(self) -> Ids:
+        """See Store."""
+        found = self._table.search().select([self._id]).limit(len(self)).to_arrow()
+        own = as_ids(found[self._id].to_pylist())
+        refuse_duplicates(own)
+        return own
+
+    def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
+        """See Store."""
+        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1)
+        query = self._table.search([row.tolist() for row in rows], self._vector)
+        query = query.distance_type(_TYPES[self.metric]).select([self._id, "_distance"]).limit(k)
+        if self._refined:
+            found = query.refine_factor(self._refine).to_arrow()
+        else:
+            found = query.bypass_vector_index().to_arrow()
+        owners = np.zeros(len(found), np.int64)  # a single query is answered without its number
+        if "query_index" in found.column_names:
+            owners = found["query_index"].to_numpy()
+        order = np.lexsort((found["_distance"].to_numpy(), owners))
+        ids = as_ids(found[self._id].to_pylist())[order]
+        values = found["_distance"].to_numpy()[order]
+        ids, values = as_rows(owners[order], ids, values, len(rows), k)
+        if self.metric == "inner":
+            values = values - 1  # LanceDB answers 1 - xy
+        return ids, squared_distances(self.metric, rows, values)
+
+    def fetch(self, ids: Any) -> Floats:
+        """See Store."""
+        wanted = as_ids(ids)
+        if len(wanted) == 0:
+            return np.empty((0, self.width), np.float32)
+        known: list[Any] = []
+        parts: list[Floats] = []
+        different = np.unique(wanted)
+        for low in range(0, len(different), _FETCH):
+            part = different[low : low + _FETCH]
+            query = self._table.search().where(self._among(part)).limit(len(part))
+            found = query.select([self._id, self._vector]).to_arrow()
+            known += found[self._id].to_pylist()
+            parts.append(column_vectors(found[self._vector]))
+        return in_order(wanted, known, np.concatenate(parts))
+
+    def _among(self, ids: Ids) -> str:
+        """A filter in LanceDB's SQL, which takes no parameters."""
+        if self._text != (ids.dtype.kind == "U"):
+            return "false"
+        texts = [str(name).replace("'", "''") for name in ids]
+        words = [f"'{text}'" for text in texts] if self._text else texts
+        return f"`{self._id}` IN ({', '.join(words)})"
+
+    def _check_ids(self) -> bool:
+        """Whether ids are text."""
+        arrow = require("pyarrow.types", extra="lancedb", purpose="A LanceDB store")
+        kind = self._field(self._id).type
+        if arrow.is_string(kind) or arrow.is_large_string(kind):
+            return True
+        if arrow.is_integer(kind):
+            return False
+        raise InvalidInputError(
+            f"Column {self._id!r} must hold text or integers to be ids, got {kind}."
+        )
+
+    def _width(self) -> int:
+        arrow = require("pyarrow.types", extra="lancedb", purpose="A LanceDB store")
+        kind = self._field(self._vector).type
+        if not (arrow.is_fixed_size_list(kind) and arrow.is_floating(kind.value_type)):
+            raise InvalidInputError(
+                f"Column {self._vector!r} must hold vectors of a fixed length, got {kind}."
+            )
+        return int(kind.list_size)
+
+    def _field(self, name: str) -> Any:
+        if name not in self._table.schema.names:
+            raise InvalidInputError(
+                f"Columns of the table must include {name!r}, got {self._table.schema.names}."
+            )
+        return self._table.schema.field(name)
+
+    def _indexed(self) -> Metric | None:
+        """The metric of the vector index, if there is one."""
+        for index in self._table.list_indices():
+            if list(index.columns) == [self._vector]:
+                kind = str(self._table.index_stats(index.name).distance_type).lower()
+                return next((metric for metric, name in _TYPES.items() if name == kind), None)
+        return None
+
+
+def column_vectors(column: Any) -> Floats:
+    """A column of vectors of a fixed length, (n, width)."""
+    if column.null_count:
+        raise InvalidInputError("Rows must all have a vector, got some without.")
+    flat = column.combine_chunks().flatten()
+    return np.asarray(flat, np.float32).reshape(-1, column.type.list_size)

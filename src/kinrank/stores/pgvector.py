@@ -1,0 +1,214 @@
+"""Tables of PostgreSQL with pgvector as stores (extra ``pgvector``)."""
+
+from __future__ import annotations
+
+import re
+from threading import Lock
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from kinrank.errors import InvalidInputError, UnknownIdError
+from kinrank.index.ids import Ids, as_ids, refuse_duplicates
+from kinrank.optional import require
+from kinrank.stores.protocol import (
+    METRICS,
+    Metric,
+    as_rows,
+    checked_queries,
+    in_order,
+    squared_distances,
+)
+from kinrank.types import Floats
+from kinrank.validation import check_bool, check_choice, check_int
+
+_OPERATORS: dict[Metric, str] = {"euclidean": "<->", "cosine": "<=>", "inner": "<#>"}
+_TEXTS = ("text", "character varying", "uuid")
+_INTEGERS = ("smallint", "integer", "bigint")
+_MAX_EF = 1000  # pgvector's limit of hnsw.ef_search
+_FETCH = 16384  # ids in one statement
+
+_COLUMNS = """
+    SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute
+    WHERE attrelid = to_regclass(%s) AND attname = ANY(%s) AND NOT attisdropped
+"""
+# One search for each query, so that the planner can use an index.
+_SEARCH = """
+    SELECT q.number, found.id, found.value
+    FROM unnest(%(queries)s::vector[]) WITH ORDINALITY AS q(vector, number)
+    CROSS JOIN LATERAL (
+        SELECT {id}::{shown} AS id, ({vector} {operator} q.vector) AS value
+        FROM {table} ORDER BY {vector} {operator} q.vector LIMIT %(k)s
+    ) AS found
+    ORDER BY q.number, found.value
+"""
+# As bytes, which do not depend on the adapters that a connection has.
+_FETCHED = "SELECT {id}::{shown}, vector_send({vector}) FROM {table} WHERE {id} = ANY(%s::{kind}[])"
+
+
+class PgVectorStore:
+    """A table with a column of ids and a column of type vector.
+
+    Parameters
+    ----------
+    connection : a psycopg connection for this store alone, or the text that opens one
+    table : its name, or ``("schema", "table")``
+    id_column, vector_column : their names; ids are integers, text or UUIDs (as text), each once
+    metric : "euclidean", "cosine" or "inner": the operator ``<->``, ``<=>`` or ``<#>``. An index
+        of another operator class is not used; the whole table is then searched, exactly.
+    exact : search the whole table even if it has a vector index
+    ef_search, probes : of HNSW and IVFFlat indexes; None is the larger of k and 40, and the
+        server's own. HNSW finds at most 1,000: beyond that the whole table is searched.
+
+    Search settings are local to a transaction. A store that opened its connection closes it in
+    ``close`` or at the end of a ``with`` block.
+    """
+
+    def __init__(
+        self,
+        connection: Any,
+        table: str | tuple[str, str],
+        id_column: str = "id",
+        vector_column: str = "embedding",
+        metric: Metric = "euclidean",
+        *,
+        exact: bool = False,
+        ef_search: int | None = None,
+        probes: int | None = None,
+    ) -> None:
+        self.metric: Metric = check_choice("metric", metric, METRICS)
+        self._exact = check_bool("exact", exact)
+        self._ef = 40 if ef_search is None else check_int("ef_search", ef_search, 1, _MAX_EF)
+        self._probes = None if probes is None else check_int("probes", probes, 1, 32768)
+        self._psycopg = require("psycopg", extra="pgvector", purpose="A PostgreSQL store")
+        self._owned = isinstance(connection, str)
+        if self._owned:
+            connection = self._psycopg.connect(connection)
+        elif not isinstance(connection, self._psycopg.Connection):
+            raise InvalidInputError(
+                "`connection` must be a psycopg connection or the text that opens one, "
+                f"got {type(connection).__name__}."
+            )
+        self._connection, self._lock = connection, Lock()
+        try:
+            self._describe(table, id_column, vector_column)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection if this store opened it."""
+        if self._owned:
+            self._connection.close()
+
+    def __enter__(self) -> PgVectorStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return int(self._rows("SELECT count(*) FROM {table}")[0][0])
+
+    def ids(self) -> Ids:
+        """See Store."""
+        own = as_ids([name for (name,) in self._rows("SELECT {id}::{shown} FROM {table}")])
+        refuse_duplicates(own)
+        return own
+
+    def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
+        """See Store."""
+        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1)
+        values = {"queries": [str(row.tolist()) for row in rows], "k": k}
+        found = self._rows(_SEARCH, values, self._settings(k))
+        owners = np.array([number for number, _, _ in found], np.int64) - 1
+        distances = np.array([value for _, _, value in found], np.float64)
+        if self.metric == "euclidean":
+            distances **= 2
+        ids, squared = as_rows(owners, [name for _, name, _ in found], distances, len(rows), k)
+        return ids, squared_distances(self.metric, rows, squared)
+
+    def fetch(self, ids: Any) -> Floats:
+        """See Store."""
+        wanted = as_ids(ids)
+        different = np.unique(wanted)
+        if self._text != (wanted.dtype.kind == "U"):
+            different = different[:0]
+        found: list[tuple[Any, bytes]] = []
+        for low in range(0, len(different), _FETCH):
+            try:
+                found += self._rows(_FETCHED, (different[low : low + _FETCH].tolist(),))
+            except self._psycopg.errors.InvalidTextRepresentation as error:
+                raise UnknownIdError(f"There is no row with such an id: {error}") from error
+        if any(vector is None for _, vector in found):
+            raise InvalidInputError("Rows must all have a vector, got some without.")
+        layout = np.dtype([("header", "V4"), ("vector", ">f4", (self.width,))])
+        vectors = np.frombuffer(b"".join(vector for _, vector in found), layout)["vector"]
+        return in_order(wanted, [name for name, _ in found], vectors.astype(np.float32))
+
+    def _describe(self, table: str | tuple[str, str], id_column: str, vector_column: str) -> None:
+        """Read what the columns are, and keep the names that statements are made with."""
+        sql = self._psycopg.sql
+        name = sql.Identifier(*([table] if isinstance(table, str) else table))
+        self._names = {
+            "table": name,
+            "id": sql.Identifier(id_column),
+            "vector": sql.Identifier(vector_column),
+            "operator": sql.SQL(_OPERATORS[self.metric]),
+        }
+        text = name.as_string(self._connection)
+        found = dict(self._rows(_COLUMNS, (text, [id_column, vector_column])))
+        for column in (id_column, vector_column):
+            if column not in found:
+                raise InvalidInputError(
+                    f"The database must have a table {text} with a column {column!r}, got none."
+                )
+        kind = re.sub(r"\(\d+\)", "", found[id_column])
+        if kind not in (*_TEXTS, *_INTEGERS):
+            raise InvalidInputError(
+                f"Column {id_column!r} must hold text or integers to be ids, got {kind}."
+            )
+        self._text = kind in _TEXTS
+        self._names["kind"] = sql.SQL(kind)
+        self._names["shown"] = sql.SQL("text" if self._text else "bigint")
+        self.width = self._width(vector_column, found[vector_column])
+
+    def _width(self, column: str, kind: str) -> int:
+        """The length of the vectors, which the type may leave open."""
+        match = re.fullmatch(r'(?:[\w"]+\.)?vector(?:\((\d+)\))?', kind)
+        if match is None:
+            raise InvalidInputError(f"Column {column!r} must be of type vector, got {kind}.")
+        if match[1]:
+            return int(match[1])
+        sizes = self._rows("SELECT DISTINCT vector_dims({vector}) FROM {table}")
+        if len(sizes) != 1 or sizes[0][0] is None:
+            raise InvalidInputError(
+                f"Column {column!r} must hold vectors of one length, got {len(sizes)} lengths."
+            )
+        return int(sizes[0][0])
+
+    def _settings(self, k: int) -> dict[str, str]:
+        """What the server has to know for this search."""
+        if self._exact or k > _MAX_EF:
+            return {"enable_indexscan": "off"}
+        settings = {"hnsw.ef_search": str(max(self._ef, k))}
+        if self._probes is not None:
+            settings["ivfflat.probes"] = str(self._probes)
+        return settings
+
+    def _rows(
+        self, text: str, values: Any = None, settings: dict[str, str] | None = None
+    ) -> list[Any]:
+        """All rows of a statement in a transaction of its own."""
+        statement = self._psycopg.sql.SQL(text).format(**self._names)
+        with self._lock, self._connection.transaction(), self._connection.cursor() as cursor:
+            for name, value in (settings or {}).items():
+                cursor.execute("SELECT set_config(%s, %s, true)", (name, value))
+            rows: list[Any] = cursor.execute(statement, values, binary=True).fetchall()
+        return rows

@@ -1,0 +1,87 @@
+"""Every store, in its real engine, against the exact search."""
+
+import numpy as np
+import pytest
+
+import kinrank
+from kinrank.stores import Store
+
+K = 20
+
+
+def exact(made, queries):
+    """Squared distances of the queries to all rows, as the store's metric wants them."""
+    rows = made.rows.astype(np.float64)
+    if made.store.metric != "euclidean":
+        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return ((queries[:, None].astype(np.float64) - rows[None]) ** 2).sum(axis=2)
+
+
+def positions(made, ids):
+    where = {own: at for at, own in enumerate(made.ids.tolist())}
+    return np.array([where[own] for own in np.ravel(ids).tolist()]).reshape(np.shape(ids))
+
+
+def test_it_is_a_store(made):
+    assert isinstance(made.store, Store)
+    assert len(made.store) == len(made.rows)
+    assert made.store.width == made.rows.shape[1]
+    ids = made.store.ids()
+    assert ids.dtype.kind == made.ids.dtype.kind
+    assert set(ids.tolist()) == set(made.ids.tolist())
+
+
+def test_vectors_come_in_the_order_asked_for(made):
+    order = np.random.default_rng(1).permutation(len(made.rows))
+    np.testing.assert_array_equal(made.store.fetch(made.ids[order]), made.rows[order])
+    twice = made.ids[[5, 2, 5]]
+    np.testing.assert_array_equal(made.store.fetch(twice.tolist()), made.rows[[5, 2, 5]])
+    assert made.store.fetch(made.ids[:0]).shape == (0, made.store.width)
+
+
+def test_unknown_ids_are_named(made):
+    text = made.ids.dtype.kind == "U"
+    known, unknown, other = made.ids[0].item(), "nobody's" if text else -3, 1 if text else "one"
+    for asked in ([known, unknown], [other]):
+        with pytest.raises(kinrank.UnknownIdError, match="no row with"):
+            made.store.fetch(asked)
+
+
+def test_search_against_the_exact_one(made, data):
+    ids, squared = made.store.search(data.queries, K)
+    assert ids.shape == squared.shape == (len(data.queries), K)
+    assert squared.dtype == np.float32
+    assert (np.diff(squared, axis=1) >= 0).all()
+    rows, truth = positions(made, ids), exact(made, data.queries)
+    nearest = np.argsort(truth, axis=1)[:, :K]
+    hits = [len(set(own) & set(right)) for own, right in zip(rows, nearest, strict=True)]
+    assert np.mean(hits) / K >= made.recall
+    if made.recall >= 0.95:  # not where the engine's own distances are those of compressed rows
+        own = np.take_along_axis(truth, rows, axis=1)
+        np.testing.assert_allclose(squared, own, rtol=1e-4, atol=1e-4)
+
+
+def test_one_query_is_answered_as_among_others(made, data):
+    ids, squared = made.store.search(data.queries, 5)
+    alone = [made.store.search(query[None], 5) for query in data.queries[:4]]
+    for row, (own, values) in enumerate(alone):
+        np.testing.assert_array_equal(own[0], ids[row])
+        np.testing.assert_allclose(values[0], squared[row], rtol=1e-5, atol=1e-5)
+
+
+def test_more_than_there_are(made, data):
+    k = len(made.rows) + 5
+    ids, squared = made.store.search(data.queries[:2], k)
+    assert ids.shape == squared.shape == (2, k)
+    known = np.isfinite(squared)
+    assert not known[:, -5:].any()
+    assert len(set(ids[0][known[0]].tolist())) == known[0].sum()
+
+
+def test_bad_queries_are_refused(made, data):
+    with pytest.raises(kinrank.InvalidInputError, match=r"as many columns as the store \(24\)"):
+        made.store.search(data.queries[:, :5], 3)
+    with pytest.raises(kinrank.InvalidInputError, match="`queries` must be finite"):
+        made.store.search(data.queries * np.nan, 3)
+    with pytest.raises(kinrank.InvalidInputError, match="`k` must be an integer of at least 1"):
+        made.store.search(data.queries, 0)
