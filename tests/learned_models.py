@@ -17,6 +17,16 @@ SMALL = {
     "ssr": {"m": 10, "hidden": 8},
 }
 
+# Sizes that train in a second or two.
+TINY = {
+    "csa": {"anchors": 16, "m": 16, "width": 12, "heads": 3, "epochs": 3},
+    "lattqe": {"kqe": 4, "pool": 24, "epochs": 3},
+    "ssr": {"m": 12, "hidden": 16, "epochs": 3},
+    "gss": {"epochs": 12, "k1": 3},
+}
+SUPERVISED = ["csa", "lattqe", "ssr"]
+WIDTH = 12
+
 
 @cache
 def weights(name, width):

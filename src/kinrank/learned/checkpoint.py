@@ -1,4 +1,4 @@
-"""The state of a training in one safetensors file, written after each epoch, whole or not at all.
+"""The state of a training in one safetensors file, written after epochs, whole or not at all.
 
 What is random follows from the seed and the number of the epoch, so that a training that goes on
 from its file ends with the same bits as one that was never stopped.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -15,6 +17,7 @@ from kinrank.learned.network import to_arrays
 from kinrank.learned.weights import Arrays
 
 _MAX_NORM = 1.0
+_SECONDS = 5.0  # between two checkpoints, which may take as long as a short epoch
 
 OnEpoch = Callable[[Progress], None]
 
@@ -48,13 +51,15 @@ def fit(
     optimizer = torch.optim.Adam(task.network.parameters(), lr=rate)
     state = None if checkpoint is None else checkpoint.load(task.network, optimizer)
     state = _begin(task) if state is None else state
+    due = -math.inf
     with progress.stage("training", epochs * task.steps) as advance:
         advance(state.epoch * task.steps)
         while state.epoch < epochs and state.epoch - state.best_epoch < patience:
             loss = _one_epoch(task, optimizer, state.epoch, advance)
             _take_in(task, state, loss)
-            if checkpoint is not None:
+            if checkpoint is not None and time.monotonic() > due:
                 checkpoint.save(state, task.network, optimizer)
+                due = time.monotonic() + _SECONDS
             if on_epoch is not None:
                 on_epoch(state)
     return state

@@ -51,8 +51,9 @@ def train(
     labels : (n,) identities; gss has none
     out : the file of weights, with a model card in it
     cams : (n,) cameras: rows of one identity and one camera then do not count as right
-    checkpoint : where the state is kept after each epoch, None is ``out`` with ".checkpoint"
-        behind it; if it is there, training goes on from it; it is removed in the end
+    checkpoint : where the state is kept after an epoch, every five seconds at most; None is ``out``
+        with ".checkpoint" behind it. If it is there, training goes on from it; it is removed in the
+        end
     fresh : begin anew even if there is a checkpoint
     threads : of torch and of the search; None is one per core
     on_epoch : called with the state after each epoch
