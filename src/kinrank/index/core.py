@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from kinrank.errors import InvalidInputError
+from kinrank.index import persist, storage
 from kinrank.index.build import Given, build
+from kinrank.index.calibrate import Calibration, calibrate
+from kinrank.index.edit import edited
+from kinrank.index.explain import Explanation, explain
 from kinrank.index.frame import Frame
-from kinrank.index.ids import Ids, as_ids, refuse_duplicates
+from kinrank.index.ids import Ids, as_ids, joined, refuse_duplicates
+from kinrank.index.lock import WriteLock
 from kinrank.index.online import Engine
-from kinrank.index.searchers import ExactSearch
+from kinrank.index.rows import row_distances
+from kinrank.index.searchers import ExactSearch, RowSearch, Store, StoreSearch
 from kinrank.index.settings import check_online
 from kinrank.index.state import State
+from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.neighbors.exact import exact_neighbors
+from kinrank.neighbors.given import given_distances
 from kinrank.parallel import Runner
-from kinrank.types import Ranking
+from kinrank.stages.distance import ListDistances
+from kinrank.types import Floats, Ranking
 from kinrank.validation import check_int
+
+# Files up to this size are read and verified when they are opened; larger ones when asked.
+_VERIFIED = 1 << 28
 
 
 class Index:
-    """A method fitted to a gallery."""
+    """A method fitted to a gallery: online mode. Made by ``CAS.fit`` and ``kinrank.open``.
+
+    Answers do not depend on which other queries are asked, or with how many together. Several
+    threads may search while one changes the index; each search sees it before or after a change.
+
+    Distances lie in [0, 1] and are comparable between queries; ``calibrate`` tells what they mean.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._changing = threading.Lock()
+        self._path: str | None = None
+        self._lock: WriteLock | None = None
 
     @classmethod
     def fit(
@@ -40,28 +65,305 @@ class Index:
         refuse_duplicates(own)
         fitted = method._fitted(len(vectors))
         neighbors = exact_neighbors(vectors, fitted._list_length(), run)
-        given = Given(method, fitted, frame, own, neighbors, vectors)
-        state = build(given, run)
+        state = build(Given(method, fitted, frame, own, neighbors, vectors), run)
         return cls(Engine(state, ExactSearch(state.vectors)))
 
-    def __len__(self) -> int:
-        return self._state.n_gallery
+    @classmethod
+    def from_neighbors(
+        cls, method: CAS, distances: Any, indices: Any, *, ids: Any = None, vectors: Any = None,
+        store: Store | None = None, squared: bool = False, farthest: Any = None,
+        threads: int | None = None,
+    ) -> Index:  # fmt: skip
+        """An index over neighbour lists that are known, such as those of a vector database.
+
+        Parameters
+        ----------
+        method : a CAS
+        distances, indices : (n, K) nearest rows of every row, in any order, with or without the
+            row itself; -1 for none. K, the row itself counted, must be ``list_length(method, n)``
+            or more.
+        ids : (n,) the store's ids of the rows; None numbers them
+        vectors : (n, d) the rows; queries are then searched among them, exactly
+        store : else where queries are searched, and vectors fetched
+        squared, farthest : as in ``CAS.rerank_neighbors``; without ``farthest`` it is estimated
+            from some of the vectors
+        """
+        check_online(method)
+        run = Runner.of(threads)
+        if (vectors is None) == (store is None):
+            raise InvalidInputError("Either `vectors` or `store` must be given, got both or none.")
+        own = as_ids(ids, len(distances))
+        refuse_duplicates(own)
+        cosine = method.metric == "cosine"
+        sample = vectors if store is None else store.fetch(_some(own))
+        rows, frame = Frame.of(("vectors", sample), cosine=cosine)
+        if store is not None:
+            frame = Frame(frame.width, cosine)  # distances are the store's: nothing may be moved
+        if farthest is None:
+            farthest = _estimate_farthest(rows, squared=squared)
+        known = given_distances(distances, indices, squared=squared, farthest=farthest)
+        assert isinstance(known, ListDistances)
+        fitted = method._fitted(known.neighbors.k, "listed neighbours")
+        kept = rows if store is None else np.empty((0, frame.width), np.float32)
+        state = build(Given(method, fitted, frame, own, known.neighbors, kept), run)
+        return cls(Engine(state, _search_of(state, store)))
 
     @property
-    def _state(self) -> State:
-        return self._engine.state
+    def method(self) -> CAS:
+        """The method, with sizes that fit the rows."""
+        return self._engine.state.method
 
     @property
     def ids(self) -> Ids:
-        return self._state.ids
+        """(n,) the ids of the gallery rows, in the order that ``Ranking.indices`` count."""
+        return self._engine.state.ids
+
+    @property
+    def width(self) -> int:
+        """The number of columns of a vector."""
+        return self._engine.state.frame.width
+
+    def __len__(self) -> int:
+        return self._engine.state.n_gallery
+
+    def __contains__(self, one: object) -> bool:
+        return bool(self._engine.state.table.find(as_ids([one]))[0] >= 0)
+
+    def __repr__(self) -> str:
+        state = self._engine.state
+        context = len(state) - state.n_gallery
+        more = f" and {context:,} of context" if context else ""
+        return f"<Index of {state.n_gallery:,} rows{more}, {self.width} columns>"
 
     def search(
         self, queries: Any, k: int | None = 100, *, base: bool = False, threads: int | None = None
     ) -> Ranking:
+        """Rank the gallery for each query on its own (online).
+
+        Parameters
+        ----------
+        queries : (n_queries, d) array of any real dtype, or a torch tensor
+        k : how many results per query, at most as many as there are rows; None is all of them
+        base : answer by the plain distance instead, to compare with
+        threads : how many threads to use; never changes the result
+
+        Returns
+        -------
+        Ranking
+            With ``ids``; ``indices`` are places in ``Index.ids``.
+        """
         engine = self._engine
-        state = engine.state
-        run = Runner.of(threads)
+        state, run = engine.state, Runner.of(threads)
         rows = state.frame.place("queries", queries)
         k = state.n_gallery if k is None else min(check_int("k", k, 1), state.n_gallery)
         found = engine.base(rows, k, run) if base else engine.answer(rows, k, run)
-        return Ranking(found.indices, found.distances, state.ids[np.maximum(found.indices, 0)])
+        return _with_ids(found, state)
+
+    def neighbors(self, one: Any, k: int | None = 10) -> Ranking:
+        """The rows nearest to a row of the gallery, itself left out; (1, k)."""
+        engine = self._engine
+        state = engine.state
+        name = int(state.table.places([one])[0])
+        _refuse_store(state, "neighbors")
+        k = state.n_gallery - 1 if k is None else min(check_int("k", k, 1), state.n_gallery - 1)
+        distances = row_distances(engine, int(state.places[name]))
+        by_name = np.empty(len(state), np.float32)
+        by_name[state.names] = distances
+        order = np.argsort(by_name[: state.n_gallery], kind="stable")[:k].astype(np.int32)
+        return _with_ids(Ranking(order[None], by_name[order][None]), state)
+
+    def vectors(self, ids: Any) -> Floats:
+        """The vectors of some rows as the index keeps them, (n, d); scaled for metric="cosine"."""
+        state = self._engine.state
+        _refuse_store(state, "vectors")
+        return state.vectors[state.places[state.table.places(ids)]].copy()
+
+    def explain(self, query: Any, one: Any) -> Explanation:
+        """Why a row of the gallery has its distance from a query; ``str()`` of it can be read.
+
+        Parameters
+        ----------
+        query : (d,) or (1, d)
+        one : an id
+        """
+        engine = self._engine
+        name = int(engine.state.table.places([one])[0])
+        array = np.atleast_2d(np.asarray(query))
+        if len(array) != 1:
+            raise InvalidInputError(f"`query` must be one vector, got {len(array)}.")
+        return explain(engine, engine.state.frame.place("query", array), name)
+
+    def calibrate(
+        self, labels: Any | Mapping[Any, Any] = None, *, sample: int = 500
+    ) -> Calibration:
+        """What a threshold of the distance would let through, from the gallery itself.
+
+        Parameters
+        ----------
+        labels : (n,) in the order of ``ids``, or a dict by id: adds precision and recall
+        sample : how many rows are asked, each without itself
+        """
+        return calibrate(self._engine, labels, check_int("sample", sample, 1))
+
+    def add(self, vectors: Any, ids: Any = None, *, threads: int | None = None) -> None:
+        """Add rows to the gallery; the result is that of a fresh build with them at its end.
+
+        ids : new ones; None continues with the next integers
+        """
+        with self._editing() as state:
+            rows = state.frame.place("vectors", vectors)
+            self._change(state, [], rows, self._new_ids(state, ids, len(rows)), threads)
+
+    def remove(self, ids: Any, *, threads: int | None = None) -> None:
+        """Remove rows from the gallery; unknown ids are an error, and then nothing is removed."""
+        with self._editing() as state:
+            none = np.empty((0, state.frame.width), np.float32)
+            self._change(state, as_ids(ids), none, as_ids([]), threads)
+
+    def update(self, vectors: Any, ids: Any, *, threads: int | None = None) -> None:
+        """Give rows that are there other vectors; they become the last ones."""
+        with self._editing() as state:
+            rows = state.frame.place("vectors", vectors)
+            own = as_ids(ids, len(rows))
+            refuse_duplicates(own)
+            self._change(state, own, rows, own, threads)
+
+    def _change(self, state: State, gone: Any, rows: Floats, new: Ids, threads: Any) -> None:
+        names = state.table.places(gone) if len(gone) else np.empty(0, np.int32)
+        if len(np.unique(names)) != len(names):
+            refuse_duplicates(as_ids(gone))
+        left = joined(np.delete(state.ids, names), new)
+        if len(left) == 0:
+            raise InvalidInputError(
+                "An index must keep at least one row, got all of them to remove."
+            )
+        if len(names) + len(rows) == 0:
+            return
+        after = edited(state, names, rows, left, Runner.of(threads))
+        self._engine = Engine(after, ExactSearch(after.vectors))
+
+    def _new_ids(self, state: State, ids: Any, n: int) -> Ids:
+        if ids is None and state.ids.dtype.kind == "U":
+            raise InvalidInputError(
+                "`ids` must be given, as those of the index are text, got None."
+            )
+        return as_ids(ids, n, first=int(state.ids.max()) + 1 if ids is None else 0)
+
+    def _editing(self) -> _Editing:
+        if self._path is not None and self._lock is None:
+            raise InvalidInputError(
+                f"The index must be open for writing to be changed (kinrank.open(path, "
+                f"writable=True)), got {self._path} open for reading."
+            )
+        _refuse_store(self._engine.state, "add, remove and update")
+        return _Editing(self)
+
+    def save(self, path: PathLike | None = None) -> None:
+        """Write the index to a file, whole or not at all; readers keep what they opened.
+
+        path : None is the file that was opened for writing
+        """
+        if path is None:
+            if self._lock is None or self._path is None:
+                raise InvalidInputError("`path` must be given: no file is open for writing.")
+            storage.write(self._path, *persist.to_parts(self._engine.state))
+            return
+        if self._lock is not None and self._path == os.path.realpath(path):
+            self.save()
+            return
+        lock = WriteLock(path)
+        try:
+            storage.write(path, *persist.to_parts(self._engine.state))
+        finally:
+            lock.release()
+
+    def close(self) -> None:
+        """Let others write the file; what was not saved is lost."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+
+class _Editing:
+    """One change at a time; searches go on meanwhile."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    def __enter__(self) -> State:
+        self._index._changing.acquire()
+        return self._index._engine.state
+
+    def __exit__(self, *_: object) -> None:
+        self._index._changing.release()
+
+
+def open_index(
+    path: PathLike, *, writable: bool = False, store: Store | None = None,
+    verify: bool | None = None,
+) -> Index:  # fmt: skip
+    """Open an index that was saved; it is mapped from disk, not read.
+
+    Parameters
+    ----------
+    path : the file
+    writable : whether it will be changed; only one may have it open so, until ``close``
+    store : of an index that was made over one
+    verify : read everything and compare checksums; None does so for files up to 256 MB
+    """
+    lock = WriteLock(path) if writable and os.path.exists(path) else None  # noqa: PTH110
+    try:
+        stored = storage.read(path)
+        if verify or (verify is None and stored.size <= _VERIFIED):
+            stored.verify()
+        state = persist.from_parts(stored)
+        index = Index(Engine(state, _search_of(state, store)))
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        raise
+    index._path, index._lock = os.path.realpath(path), lock
+    return index
+
+
+def _search_of(state: State, store: Store | None) -> RowSearch:
+    if len(state.vectors):
+        if store is not None:
+            raise InvalidInputError("`store` must be left out: the index has its own vectors.")
+        return ExactSearch(state.vectors)
+    if store is None:
+        raise InvalidInputError(
+            "`store` must be given: the index was made over one, and holds no vectors."
+        )
+    return StoreSearch(store, state.table, state.places)
+
+
+def _refuse_store(state: State, what: str) -> None:
+    if len(state.vectors) == 0:
+        raise InvalidInputError(f"{what} must have the vectors, got an index over a store.")
+
+
+def _with_ids(found: Ranking, state: State) -> Ranking:
+    return Ranking(found.indices, found.distances, state.ids[np.maximum(found.indices, 0)])
+
+
+def _some(ids: Ids) -> Ids:
+    return ids[:: max(1, len(ids) // 1024)]
+
+
+def _estimate_farthest(rows: Floats, *, squared: bool) -> float:
+    """The mean, over some rows, of the largest distance to the others of them."""
+    some = rows[:: max(1, len(rows) // 1024)]
+    norms = np.einsum("ij,ij->i", some, some)
+    top = (norms[:, None] + norms - 2 * some @ some.T).max(axis=1)
+    mean = max(float(np.mean(top)), float(np.finfo(np.float32).tiny))
+    return mean if squared else float(np.sqrt(mean))

@@ -42,12 +42,13 @@ _DTYPES = re.compile(r"<f4|<f8|<i4|<i8|<U[1-9][0-9]{0,8}|\|b1")
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """What a file holds: words about the index, its arrays, and their checksums."""
+    """What a file holds: words about the index, its arrays, their checksums, and the bytes."""
 
     path: Path
     about: dict[str, Any]
     arrays: Arrays
     checksums: dict[str, int]
+    size: int
 
     def verify(self) -> None:
         """Read all arrays and raise if one is not what was written."""
@@ -103,7 +104,7 @@ def read(path: PathLike) -> Stored:
         entries = table["arrays"]
         arrays = {name: _array(mapped, entry, size) for name, entry in entries.items()}
         checksums = {name: int(entry["crc32"]) for name, entry in entries.items()}
-        return Stored(file, dict(table["about"]), arrays, checksums)
+        return Stored(file, dict(table["about"]), arrays, checksums, size)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"got a bad table: {error}"
         raise FileFormatError(f"{file} must be an index of kinrank, {reason}") from error

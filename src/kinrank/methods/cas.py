@@ -7,7 +7,7 @@ ICML 2024.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from kinrank.stages.diverge import Divergence
 from kinrank.stages.rank import Ranker
 from kinrank.types import Ranking, SparseRows
 from kinrank.validation import as_vectors, check_int, reduce_k
+
+if TYPE_CHECKING:
+    from kinrank.index.core import Index
 
 
 def _option(default: Any, text: str, **metadata: Any) -> Any:
@@ -169,6 +172,27 @@ class CAS(Method):
         longer = length if whole else min(len(vectors), max(length, k + k // 4 + 16))
         lists = exact_neighbors_and_more(vectors, length, n_queries, longer, run)
         return fitted._rank(VectorDistances(*lists, vectors), n_queries, k, run)
+
+    def fit(
+        self, gallery: Any, ids: Any = None, context: Any = None, *, threads: int | None = None
+    ) -> Index:
+        """Prepare the gallery for queries that come one at a time (online).
+
+        Parameters
+        ----------
+        gallery : (n_gallery, d) array of any real dtype, or a torch tensor
+        ids : (n_gallery,) names of the rows, all text or all 64-bit integers; None numbers them
+        context : (n_context, d) rows that enrich the graph and are never answers, such as past
+            queries and unlabelled images
+        threads : how many threads to use; never changes the result
+
+        Returns
+        -------
+        Index
+        """
+        from kinrank.index.core import Index
+
+        return Index.fit(self, gallery, ids, context, threads=threads)
 
     def rerank_neighbors(
         self,

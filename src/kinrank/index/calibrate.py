@@ -1,0 +1,124 @@
+"""What a distance means: how many wrong rows, and how many right ones, lie below a threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank import progress
+from kinrank.errors import InvalidInputError
+from kinrank.index.online import Engine
+from kinrank.index.rows import row_distances
+from kinrank.index.state import State
+from kinrank.types import Ints
+
+Rates = npt.NDArray[np.float64]
+
+BINS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Rates at thresholds 0, 0.001, ... 1: a row counts as a match at a distance up to that.
+
+    false_match_rate : of the rows that do not belong to a query, the share that counts as a match
+    false_matches : how many that are, for each query
+    precision, recall : of what counts as a match, the share that is right; of what is right, the
+        share that counts as one. None without labels.
+    n_queries : rows of the gallery that were asked, each without itself
+    """
+
+    thresholds: Rates
+    false_match_rate: Rates
+    false_matches: Rates
+    precision: Rates | None
+    recall: Rates | None
+    n_queries: int
+
+    def threshold(self, false_match_rate: float) -> float:
+        """The largest threshold with a false-match rate of no more than that."""
+        below = np.flatnonzero(self.false_match_rate <= false_match_rate)
+        return float(self.thresholds[below[-1]]) if len(below) else 0.0
+
+    def at(self, threshold: float) -> dict[str, float]:
+        """All rates at a threshold."""
+        place = int(np.clip(round(threshold * BINS), 0, BINS))
+        out = {
+            "threshold": float(self.thresholds[place]),
+            "false_match_rate": float(self.false_match_rate[place]),
+            "false_matches": float(self.false_matches[place]),
+        }
+        if self.precision is not None and self.recall is not None:
+            out["precision"] = float(self.precision[place])
+            out["recall"] = float(self.recall[place])
+        return out
+
+
+def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
+    """Ask rows of the gallery, each without itself.
+
+    Without labels, whatever lies outside the query's local cluster counts as wrong: of all other
+    rows next to none belong to it, and those few make the rate look a little worse than it is.
+    """
+    state = engine.state
+    if len(state.vectors) == 0:
+        raise InvalidInputError("`calibrate` must have the vectors, got an index over a store.")
+    known = None if labels is None else _labels(labels, state)
+    gallery = np.flatnonzero(state.names < state.n_gallery)
+    names = np.linspace(0, state.n_gallery - 1, min(sample, state.n_gallery)).astype(np.int32)
+    right, wrong = np.zeros(BINS + 1, np.int64), np.zeros(BINS + 1, np.int64)
+    asked = np.unique(state.places[names])
+    with progress.stage("calibration", len(asked)) as advance:
+        for row in asked:
+            distances = row_distances(engine, int(row))
+            others = gallery[gallery != row]
+            same = _same(state, known, int(row), others)
+            # A distance counts from the first threshold that is not below it.
+            bins = np.minimum(np.ceil(distances[others] * BINS), BINS).astype(np.int64)
+            right += np.bincount(bins[same], minlength=BINS + 1)
+            wrong += np.bincount(bins[~same], minlength=BINS + 1)
+            advance(1)
+    return _rates(right, wrong, len(asked), labelled=known is not None)
+
+
+def _labels(labels: Any, state: State) -> npt.NDArray[Any]:
+    """Labels by name; given as an array in that order, or by id."""
+    if isinstance(labels, Mapping):
+        missing = [one for one in state.ids.tolist() if one not in labels]
+        if missing:
+            raise InvalidInputError(
+                f"`labels` must have every id of the index, got none for {missing[0]!r}."
+            )
+        return np.array([labels[one] for one in state.ids.tolist()])
+    array = np.asarray(labels)
+    if array.shape != (state.n_gallery,):
+        raise InvalidInputError(
+            f"`labels` must be one per gallery row ({state.n_gallery}), got shape {array.shape}."
+        )
+    return array
+
+
+def _same(
+    state: State, labels: npt.NDArray[Any] | None, row: int, others: npt.NDArray[Any]
+) -> npt.NDArray[np.bool_]:
+    """Which rows belong to the one that is asked."""
+    if labels is not None:
+        return np.asarray(labels[state.names[others]] == labels[state.names[row]])
+    cluster = state.f if state.f is not None else state.hat
+    members: Ints = cluster.indices[cluster.indptr[row] : cluster.indptr[row + 1]]
+    return np.isin(others, members)
+
+
+def _rates(right: Any, wrong: Any, n_queries: int, *, labelled: bool) -> Calibration:
+    true, false = np.cumsum(right), np.cumsum(wrong)
+    precision = recall = None
+    if labelled:
+        precision = np.where(true + false > 0, true / np.maximum(true + false, 1), 1.0)
+        recall = true / max(int(true[-1]), 1)
+    rate = false / max(int(false[-1]), 1)
+    thresholds = np.arange(BINS + 1) / BINS
+    return Calibration(thresholds, rate, false / n_queries, precision, recall, n_queries)
