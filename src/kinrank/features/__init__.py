@@ -7,12 +7,12 @@ found.features, found.names, found.labels
 from __future__ import annotations
 
 from kinrank.features.descriptors import Descriptor
-from kinrank.features.extract import Extracted, Summary, extract, extract_to_file
-from kinrank.features.models import MODELS, ModelInfo, load_model, models
+from kinrank.features.extraction import Extracted, Summary, extract, extract_to_file
 from kinrank.features.networks import OnnxNetwork, TorchNetwork
 from kinrank.features.pooling import gem, mac, multiscale, regional, rmac, spoc
 from kinrank.features.preprocess import PRESETS, Preprocessing, preset
 from kinrank.features.regions import rmac_regions
+from kinrank.features.registry import MODELS, ModelInfo, load_model, models
 from kinrank.features.sources import ImageList, collect, find_images, from_dataset
 from kinrank.features.whitening import Whitening, learned_whitening, pca_whitening, unit
 

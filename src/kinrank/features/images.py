@@ -49,10 +49,10 @@ def read_image(
             stream.seek(0)
             with pil.open(stream) as image:
                 _check_pixels(image.size)
-                turned = _orientation(image)
                 if want is not None and box is None:
                     _use_draft(image, want)
-                upright = _turn(pil, _to_rgb(pil, image), turned)
+                image.load()  # before all else: a broken file must not fail where that is excused
+                upright = _turn(pil, _to_rgb(pil, image), _orientation(image))
         return upright if box is None else _cut(upright, box)
     except (UnreadableError, MemoryError):
         raise
@@ -107,10 +107,12 @@ def _orientation(image: Any) -> int:
 def _use_draft(image: Any, want: Preprocessing) -> None:
     """Let the decoder of a JPEG file leave out detail that would be averaged away."""
     width, height = image.size
-    (across, down), (left, top, right, bottom) = want.geometry(width, height)
-    factor = _DRAFT * max(across / max(1e-9, right - left), down / max(1e-9, bottom - top))
-    if factor < 1:
-        image.draft("RGB", (int(width * factor) + 1, int(height * factor) + 1))
+    factor = 0.0
+    for size in ((width, height), (height, width)):  # it may have to be turned
+        (across, down), (left, top, right, bottom) = want.geometry(*size)
+        factor = max(factor, across / (right - left), down / (bottom - top))
+    if _DRAFT * factor < 1:
+        image.draft("RGB", (int(width * _DRAFT * factor) + 1, int(height * _DRAFT * factor) + 1))
 
 
 def _to_rgb(pil: Any, image: Any) -> Any:

@@ -16,9 +16,9 @@ from kinrank.features.assemble import Side
 from kinrank.features.descriptors import Descriptor
 from kinrank.features.images import large_files
 from kinrank.features.job import Job
-from kinrank.features.models import load_model
 from kinrank.features.networks import Network
 from kinrank.features.parts import Parts, write_npz
+from kinrank.features.registry import load_model
 from kinrank.features.sources import Failure, ImageList, find_images
 from kinrank.features.stream import batches, items, ordered
 from kinrank.features.worker import Rows, Worker

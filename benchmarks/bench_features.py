@@ -1,0 +1,160 @@
+"""Throughput of extraction beside onnxruntime alone, and memory over 10,000 pictures.
+
+    python benchmarks/bench_features.py [--model efficientnet-lite0] [--images 512] [--memory 10000]
+
+Both get the same pictures in the same batches on the same cores. onnxruntime alone starts from
+arrays that are ready; extraction starts from JPEG files and ends with the file of features, so it
+also reads, decodes, resizes, pools and writes. The reference is the faster of two ways to use
+onnxruntime: one session on all cores, and one thread per core that calls a session of one thread.
+Needs the extra `efficientnet`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from PIL import Image
+
+from kinrank import progress
+from kinrank.features import Descriptor, collect, extract_to_file, load_model
+from kinrank.features.extraction import BATCH
+from kinrank.features.images import read_image, to_input
+from kinrank.features.registry import MODELS, cached
+from kinrank.parallel import thread_count
+
+SIZES = {"224 x 224": (224, 224), "500 x 375": (500, 375), "1600 x 1200": (1600, 1200)}
+POOLS = ("gem", "rmac")
+ROUNDS = 3
+
+
+def make_pictures(folder, count, size):
+    """Smooth noise with fine noise over it: JPEG files of about the usual number of bytes."""
+    rng = np.random.default_rng(0)
+    for number in range(count):
+        coarse = Image.fromarray(rng.integers(0, 256, (9, 12, 3)).astype(np.uint8))
+        pixels = np.asarray(coarse.resize(size, Image.Resampling.BICUBIC), np.float32)
+        grain = rng.normal(scale=6, size=(size[1], size[0], 1))
+        whole = np.clip(pixels + grain, 0, 255).astype(np.uint8)
+        Image.fromarray(whole).save(folder / f"{number:05d}.jpg", quality=85)
+
+
+def best(function, n):
+    """Pictures a second in the best of a few rounds."""
+    rates = []
+    for _ in range(ROUNDS):
+        begun = time.perf_counter()
+        function()
+        rates.append(n / (time.perf_counter() - begun))
+    return max(rates)
+
+
+def alone(file, batches, threads):
+    """onnxruntime and nothing else: (one session on all cores, sessions of one thread)."""
+    n = sum(len(batch) for batch in batches)
+    rates = []
+    for inside, outside in ((threads, 1), (1, threads)):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = inside
+        session = onnxruntime.InferenceSession(
+            str(file), options, providers=["CPUExecutionProvider"]
+        )
+
+        def run(batch, session=session):
+            session.run(None, {"images": batch})
+
+        def every(outside=outside, run=run):
+            with ThreadPoolExecutor(outside) as pool:
+                list(pool.map(run, batches))
+
+        run(batches[0])
+        rates.append(best(every, n))
+    return rates
+
+
+def throughput(model, count):
+    threads, network = thread_count(), load_model(model)
+    print(f"{model}, {count} pictures, batches of {BATCH}, {threads} threads; pictures a second")
+    print(
+        f"{'files':<12} {'one session':>12} {'by threads':>11} {'extract':>9} {'of best':>8}  pool"
+    )
+    for name, size in SIZES.items():
+        with tempfile.TemporaryDirectory() as made:
+            folder = Path(made) / "pictures"
+            folder.mkdir()
+            make_pictures(folder, count, size)
+            listed = collect(str(folder))
+            files = [listed[""].file(row) for row in range(count)]
+            inputs = [to_input(read_image(file), network.preprocessing) for file in files]
+            batches = [np.stack(inputs[low : low + BATCH]) for low in range(0, count, BATCH)]
+            del inputs
+            rates = alone(cached(MODELS[model]), batches, threads)
+            for pool in POOLS:
+
+                def whole(pool=pool, listed=listed, made=made):
+                    extract_to_file(listed, network, Path(made) / "f.npz", Descriptor(pool=pool))
+
+                rate = best(whole, count)
+                print(
+                    f"{name:<12} {rates[0]:>12.1f} {rates[1]:>11.1f} {rate:>9.1f} "
+                    f"{100 * rate / max(rates):>7.1f}%  {pool}",
+                    flush=True,
+                )
+
+
+def resident():
+    """Bytes of this process in memory now (Linux)."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def memory(model, count):
+    """Print the resident size along one extraction, as JSON."""
+    seen = {}
+
+    def listen(_stage, done, _total):
+        seen[done] = resident()
+
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "pictures"
+        folder.mkdir()
+        make_pictures(folder, 100, (320, 240))
+        first = sorted(folder.iterdir())
+        for number in range(100, count):
+            (folder / f"{number:05d}.jpg").symlink_to(first[number % 100])
+        with progress.listen(listen):
+            extract_to_file(collect(str(folder)), model, Path(made) / "f.npz")
+        seen[count] = resident()
+    marks = [count * share // 100 for share in (5, 10, 25, 50, 75, 100)]
+    print(json.dumps({mark: seen[min(seen, key=lambda d, m=mark: abs(d - m))] for mark in marks}))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", default="efficientnet-lite0")
+    parser.add_argument("--images", type=int, default=512)
+    parser.add_argument("--memory", type=int, default=10_000)
+    parser.add_argument("--only-memory", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.only_memory:
+        memory(args.model, args.memory)
+        return
+    throughput(args.model, args.images)
+    # In a process of its own, so that it begins small.
+    command = [sys.executable, __file__, "--only-memory", "--memory", str(args.memory)]
+    done = subprocess.run([*command, "--model", args.model], check=True, stdout=subprocess.PIPE)
+    print(f"\nresident memory along {args.memory:,} pictures")
+    for mark, size in json.loads(done.stdout).items():
+        print(f"  after {int(mark):>7,}: {size / 1e6:7.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
