@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kinrank.errors import FileFormatError, InvalidInputError
+from kinrank.errors import FileFormatError, InvalidInputError, KinrankWarning
 from kinrank.index.ids import Ids, IdTable, as_ids, refuse_duplicates
 from kinrank.optional import require
 from kinrank.stores.protocol import Metric, checked_queries, squared_distances
@@ -43,7 +44,7 @@ class FaissStore:
                 raise InvalidInputError("`ids` must be left out: the index has labels of its own.")
             own = as_ids(ids, len(own))
         refuse_duplicates(own)
-        self._table = IdTable(own)
+        self._table, self._warned = IdTable(own), False
         self._vectors = None if vectors is None else as_matrix("vectors", vectors)
         if self._vectors is not None and self._vectors.shape != (len(own), self.width):
             raise InvalidInputError(
@@ -101,16 +102,28 @@ class FaissStore:
         if self._vectors is not None:
             return np.asarray(self._vectors[places], np.float32)
         labels = places.astype(np.int64) if self._labels is None else self._labels[places]
-        inverted = self._inverted(self._index)
+        return self._reconstructed(labels)
+
+    def _reconstructed(self, labels: Longs) -> Floats:
+        """Vectors as the index remembers them."""
+        kind, inverted = type(self._index).__name__, self._inverted(self._index)
         if inverted is not None and inverted.direct_map.no():
             inverted.set_direct_map_type(self._faiss.DirectMap.Hashtable)
         try:
             vectors: Floats = self._index.reconstruct_batch(labels)
         except RuntimeError as error:
             raise InvalidInputError(
-                f"The vectors of this faiss index ({type(self._index).__name__}) cannot be read "
-                "back: give them as `vectors`."
+                f"The vectors of this faiss index ({kind}) cannot be read back: give them as "
+                "`vectors`."
             ) from error
+        if "Flat" not in kind and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"This faiss index ({kind}) gives back vectors that are not quite those that were "
+                "added: give those as `vectors`.",
+                KinrankWarning,
+                stacklevel=3,
+            )
         return vectors
 
     def _metric(self) -> Metric:

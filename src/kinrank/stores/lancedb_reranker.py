@@ -108,4 +108,5 @@ def __getattr__(name: str) -> Any:
 def _reranker() -> type[Reordering]:
     """``Reordering`` as LanceDB's Reranker, once the package is asked for."""
     module = require("lancedb.rerankers", extra="lancedb", purpose="A LanceDB reranker")
-    return type("Reranker", (Reordering, module.Reranker), {"__doc__": Reordering.__doc__})
+    about = {"__doc__": Reordering.__doc__, "__module__": __name__}
+    return type("Reranker", (Reordering, module.Reranker), about)
