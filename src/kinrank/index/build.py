@@ -43,8 +43,9 @@ def build(given: Given, run: Runner) -> State:
     """All stages, over rows that are put side by side with their neighbours."""
     n = len(given.neighbors)
     with progress.stage("layout", n):
-        layout = Layout.near(given.neighbors.indices, given.method.k1 + 1, 0)
-        neighbors = layout.neighbors(given.neighbors)
+        known = given.neighbors
+        layout = Layout.near(known.indices, min(given.method.k1 + 1, known.k), 0)
+        neighbors = layout.neighbors(known)
         vectors = given.vectors[layout.names] if len(given.vectors) else given.vectors
     return stages(given, layout, neighbors, vectors, run)
 

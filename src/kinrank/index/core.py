@@ -193,9 +193,7 @@ class Index:
             raise InvalidInputError(f"`query` must be one vector, got {len(array)}.")
         return explain(engine, engine.state.frame.place("query", array), name)
 
-    def calibrate(
-        self, labels: Any | Mapping[Any, Any] = None, *, sample: int = 500
-    ) -> Calibration:
+    def calibrate(self, labels: Any = None, *, sample: int = 500) -> Calibration:
         """What a threshold of the distance would let through, from the gallery itself.
 
         Parameters

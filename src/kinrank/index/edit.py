@@ -7,7 +7,7 @@ really did. The answer is that of a fresh build, up to rounding.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -177,11 +177,11 @@ class _Editor:
 
         def compute(rows: Ints) -> SparseRows:
             if method.clusters == "knn":
-                return clusters.nearest(lists[rows], k)
+                return replace(clusters.nearest(lists[rows], k), n_columns=len(lists))
             full = clusters.reciprocal(lists, k, self.run, rows)
-            return (
-                full if method.clusters == "reciprocal" else clusters.expand(full, half, self.run)
-            )
+            if method.clusters == "reciprocal":
+                return full
+            return clusters.expand(full, half, self.run)
 
         before = (self.old.f or self.old.hat).with_data(None)
         return self._part(before, dirty, compute)

@@ -77,10 +77,11 @@ class Explanation:
 
     def __str__(self) -> str:
         share = f"{1 - self.omega:g} x {self.modified:.4f} (modified)"
+        rest = f"{self.omega:g} x {self.plain:.4f} (plain)"
         part = "is" if self.in_cluster else "is not"
         stages = ", ".join(f"{name} {value:.4f}" for name, value in self.stages.items())
         lines = [
-            f"{self.id!r}: {self.distance:.4f} = {share} + {self.omega:g} x {self.plain:.4f} (plain)",
+            f"{self.id!r}: {self.distance:.4f} = {share} + {rest}",
             f"It {part} in the query's cluster of {len(self.members)}.",
             f"Modified distance after {stages}",
             "Cluster (weight before -> after smoothing; * confident neighbour):",
