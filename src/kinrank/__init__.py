@@ -9,10 +9,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# The package `methods` before the function `methods`: a first import of the package later on would
-# take the function's place.
+# The packages `methods` and `tune` before the functions of these names: a first import of a package
+# later on would take the function's place.
 from kinrank import methods as _package  # noqa: F401
-from kinrank._api import rerank
+from kinrank import tune as _tune_package  # noqa: F401
+from kinrank._api import rerank, tune
 from kinrank.errors import (
     FileFormatError,
     InvalidInputError,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from kinrank.methods.query_expansion.dqe import DQE
     from kinrank.methods.query_expansion.sg import SG
     from kinrank.pool import rerank_pool
+    from kinrank.stores.attach import attach
 
 __version__ = "0.1.0"
 
@@ -90,6 +92,7 @@ __all__ = [
     "UnknownIdError",
     "UnknownNameError",
     "__version__",
+    "attach",
     "compat",
     "datasets",
     "evaluate",
@@ -100,6 +103,7 @@ __all__ = [
     "rerank",
     "rerank_pool",
     "stores",
+    "tune",
 ]
 
 # Loaded on first use, so that `import kinrank` brings neither numba nor scipy.
@@ -127,6 +131,7 @@ _LAZY = {
     "SG": "kinrank.methods.query_expansion.sg",
     "SSR": "kinrank.methods.learned.ssr",
     "STML": "kinrank.methods.context.stml",
+    "attach": "kinrank.stores.attach",
     "jaccard_graph": "kinrank.jaccard",
     "rerank_pool": "kinrank.pool",
 }

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from kinrank.errors import InvalidInputError, UnknownNameError
 from kinrank.registry import method_class
 from kinrank.types import Ranking
+from kinrank.validation import check_choice
 
 if TYPE_CHECKING:
     from kinrank.methods.base import Method
+    from kinrank.tune.tuning import Tuning
 
 
 def rerank(
@@ -19,9 +21,10 @@ def rerank(
     method: str = "cas",
     k: int | None = None,
     *,
+    params: str | None = None,
     threads: int | None = None,
     block_size: int | None = None,
-    **params: Any,
+    **options: Any,
 ) -> Ranking:
     """Rank the gallery for each query, the second time right.
 
@@ -31,9 +34,11 @@ def rerank(
     gallery : (n_gallery, d) likewise
     method : a name of ``kinrank.methods()``
     k : how many results per query; None ranks the whole gallery
+    params : "auto" chooses the parameters that are not given by ``kinrank.tune``; None leaves them
+        at their defaults
     threads : how many threads to use; None is one per core
     block_size : how many rows a thread takes at a time; never changes the result
-    **params : parameters of the method, see its class
+    **options : parameters of the method, see its class
 
     Returns
     -------
@@ -47,9 +52,56 @@ def rerank(
     >>> kinrank.rerank(points[:3], points[3:], k=5, k1=6, k2=3).indices.shape
     (3, 5)
     """
-    return make_method(method, **params).rerank(
-        queries, gallery, k, threads=threads, block_size=block_size
-    )
+    if params is None:
+        chosen = make_method(method, **options)
+    else:
+        check_choice("params", params, ("auto",))
+        found = tune(queries, gallery, method, threads=threads, block_size=block_size, **options)
+        chosen = found.make()
+    return chosen.rerank(queries, gallery, k, threads=threads, block_size=block_size)
+
+
+def tune(
+    queries: Any,
+    gallery: Any,
+    method: str = "cas",
+    budget: float = 10.0,
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+    block_size: int | None = None,
+    **fixed: Any,
+) -> Tuning:
+    """Choose the parameters of a method without labels, and say whether it will help.
+
+    Parameters
+    ----------
+    queries : (n_queries, d) array of any real dtype, or a torch tensor; None if there are none yet
+    gallery : (n_gallery, d) likewise
+    method : "cas", "kreciprocal", "alphaqe", "rdp", "ecn" or "gnn"
+    budget : how much may be spent, in runs of CAS over 20,000 rows; more is less noise. Larger
+        collections are sampled and cost no more.
+    seed : of the random numbers; the same seed gives the same answer
+    threads, block_size : how the work is divided; never changes the result
+    **fixed : parameters of the method that stay as they are given
+
+    Returns
+    -------
+    Tuning
+        With a ``KinrankWarning`` when re-ranking is not expected to help.
+
+    Examples
+    --------
+    >>> import numpy as np, kinrank
+    >>> random = np.random.default_rng(0)
+    >>> points = np.repeat(random.normal(size=(20, 16)), 10, axis=0)
+    >>> points += 0.4 * random.normal(size=points.shape)
+    >>> kinrank.tune(points[:20], points[20:]).diagnosis.verdict
+    'will help'
+    """
+    from kinrank.tune.run import run_tuning
+
+    return run_tuning(queries, gallery, method, budget, seed, threads, block_size, fixed)
 
 
 def make_method(method: str, **params: Any) -> Method:

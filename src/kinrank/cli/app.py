@@ -16,6 +16,7 @@ from kinrank.cli.evaluate_many import ablate_command, compare_command, report_co
 from kinrank.cli.extract import extract, models_command, whiten
 from kinrank.cli.rerank import rerank
 from kinrank.cli.train import train
+from kinrank.cli.tune import tune
 from kinrank.errors import KinrankError
 from kinrank.registry import method_class
 
@@ -80,6 +81,7 @@ def _summary(cls: type) -> str:
 
 app.add_command(rerank)
 app.add_command(train)
+app.add_command(tune)
 app.add_command(demo)
 for command in (evaluate, compare_command, ablate_command, report_command):
     app.add_command(command)

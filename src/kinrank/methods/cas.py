@@ -131,6 +131,18 @@ class CAS(Method):
         for name, value in {**values, **derive_sizes(values)}.items():
             object.__setattr__(self, name, value)
 
+    @classmethod
+    def auto(cls, gallery: Any, queries: Any = None, **options: Any) -> CAS:
+        """CAS with parameters chosen for ``gallery`` without labels; see ``kinrank.tune``.
+
+        options : parameters that stay as they are given, and those of ``kinrank.tune``
+
+        ``CAS.auto(gallery).fit(gallery)`` is an index of it.
+        """
+        from kinrank._api import tune
+
+        return cls(**tune(queries, gallery, "cas", **options).params)
+
     def replace(self, **changes: Any) -> CAS:
         """A copy with other values; what followed from the old ones follows from the new."""
         given: dict[str, Any] = getattr(self, "_given")  # noqa: B009

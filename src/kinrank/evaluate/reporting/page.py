@@ -14,6 +14,7 @@ from kinrank.evaluate.reporting import sections
 from kinrank.evaluate.reporting.gather import SetReport
 from kinrank.evaluate.reporting.studies import ablation_section
 
+THEME = '<button id="theme" type="button" title="Light or dark">◐</button>'
 NAMES = {
     "comparison": "Comparison",
     "queries": "Query by query",
@@ -57,11 +58,17 @@ def render_page(
         f'<section id="summary" aria-label="Summary">{figures}</section>{"".join(parts.values())}'
         f"{_footer()}"
     )
+    return document(title, body)
+
+
+def document(title: str, body: str) -> str:
+    """A page that needs nothing else, with the styles of reports and a button for the theme."""
+    style = f"{_resource('plot.css')}{_resource('page.css')}"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{_resource('plot.css')}{_resource('page.css')}</style>\n</head>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n"
         f"<body>\n<main>\n{body}\n</main>\n<script>\n{_resource('page.js')}</script>\n"
         "</body>\n</html>\n"
     )
@@ -75,8 +82,7 @@ def _header(comparison: Comparison, focus: str, sets: Sequence[Dataset], title: 
     several = len(comparison.methods)
     methods = f"{several} methods" if several > 1 else "1 method"
     return (
-        '<header><button id="theme" type="button" title="Light or dark">◐</button>'
-        f"<h1>{escape(title)}</h1>"
+        f"<header>{THEME}<h1>{escape(title)}</h1>"
         f"<p><b>{escape(focus)}</b> against <b>{escape(comparison.reference)}</b>, and "
         f"{methods} in all. {escape(sizes)}.</p></header>"
     )

@@ -1,0 +1,64 @@
+"""`kinrank tune`: files of vectors in, parameters and a verdict out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kinrank._api import tune as choose
+from kinrank.cli.files import array_file, output_file
+from kinrank.cli.options import MethodCommand, given_params
+from kinrank.cli.report import shown_warnings, watched
+from kinrank.io import load_array
+
+
+@click.command(cls=MethodCommand)
+@click.option(
+    "--gallery", type=array_file, metavar="FILE", required=True, help="Vectors to search."
+)
+@click.option("--query", type=array_file, metavar="FILE", help="Vectors of queries, if there are.")
+@click.option(
+    "--method", default="cas", show_default=True,
+    help="One of cas, kreciprocal, alphaqe, rdp, ecn, gnn.",
+)  # fmt: skip
+@click.option(
+    "--budget", type=float, default=10.0, show_default=True,
+    help="What may be spent, in runs of CAS over 20,000 rows.",
+)  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random numbers.")
+@click.option("--html", type=output_file, metavar="FILE", help="Write a page with the curves.")
+@click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
+@click.option("--json", "as_json", is_flag=True, help="Print all that was found as JSON.")
+@click.pass_context
+def tune(
+    ctx: click.Context,
+    /,
+    gallery: str,
+    query: str | None,
+    method: str,
+    budget: float,
+    seed: int,
+    html: Path | None,
+    threads: int | None,
+    as_json: bool,
+    **params: Any,
+) -> None:
+    """Choose the parameters of a method without labels.
+
+    Vectors are read as by `kinrank rerank`. Prints what was chosen, whether re-ranking is expected
+    to help, and how far two halves of the features agree for each value that was tried. Parameters
+    that are given stay as they are; `kinrank tune --method NAME --help` lists them.
+    """
+    fixed = given_params(ctx, params)
+    with shown_warnings(), watched(show=sys.stderr.isatty()):
+        queries = None if query is None else load_array(query)
+        found = choose(
+            queries, load_array(gallery), method, budget, seed=seed, threads=threads, **fixed
+        )
+    if html is not None:
+        found.save_html(html)
+    click.echo(json.dumps(found.to_dict()) if as_json else str(found))

@@ -1,0 +1,125 @@
+"""What a collection looks like to a re-ranker, and whether that will help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinrank.neighbors.search import exact_search
+from kinrank.parallel import Runner
+from kinrank.tune.spacings import LEAST_LIST, LEVEL, Groups, find_groups
+from kinrank.types import Floats, Ints
+
+LIST = 512  # rows that are looked at around each; groups of up to half of it can be seen
+MOST_ROWS, FEWEST_ROWS = 2000, 128  # whose lists are looked at
+WORK = 2e11  # multiplications that this may cost: as many as a search in 20,000 rows of 256
+HUB_K = 10  # lists in which occurrences are counted, as in the literature on hubs
+# Chance gives LEVEL of all rows a group; a collection must have five times as many to have some.
+ENOUGH = 5 * LEVEL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """A collection before it is ranked again.
+
+    Attributes
+    ----------
+    cluster_sizes : 10th, 50th and 90th percentile of the size of the groups that rows belong to;
+        zeros when there is no group
+    singletons : share of rows without any partner, as far as gaps in the distances show. Groups
+        that fade into each other have no gap, so that it is an upper bound.
+    hubness : skewness of how often a row is among the 10 nearest of others; 0 is none, above 2 a
+        few rows are in very many lists
+    intrinsic_dimension : of the space between the groups
+    helps : whether re-ranking is expected to help
+    reason : why, in a sentence
+    """
+
+    cluster_sizes: tuple[int, int, int]
+    singletons: float
+    hubness: float
+    intrinsic_dimension: float
+    helps: bool
+    reason: str
+
+    @property
+    def verdict(self) -> str:
+        """Either "will help" or "will not help"."""
+        return "will help" if self.helps else "will not help"
+
+
+def look(vectors: Floats, random: np.random.Generator, run: Runner) -> tuple[Groups, float]:
+    """Groups in a collection, and its hubness.
+
+    vectors : (n, d), n large enough for lists of LEAST_LIST; a sample of the rows is looked at
+    """
+    n, width = vectors.shape
+    count = int(np.clip(WORK / (n * width), FEWEST_ROWS, MOST_ROWS))
+    rows = np.sort(random.choice(n, min(count, n), replace=False))
+    length = max(LEAST_LIST, min(LIST, n // 4))
+    found = exact_search(np.ascontiguousarray(vectors[rows]), vectors, length + 1, run)
+    # The row itself is among those at no distance at all: the first column, whoever stands there.
+    groups = find_groups(found.values[:, 1:])
+    others = found.indices != rows[:, None].astype(np.int32)
+    return groups, hubness(
+        [ids[kept][:HUB_K] for ids, kept in zip(found.indices, others, strict=True)], n
+    )
+
+
+def hubness(lists: list[Ints], n: int) -> float:
+    """Skewness of the number of lists that each of ``n`` rows is in, if all rows had lists.
+
+    A row is in as many of the lists that were looked at as chance picks from all that it is in, so
+    that factorial moments grow by powers of that share.
+    """
+    counts = np.bincount(np.concatenate(lists), minlength=n).astype(np.float64)
+    share = len(lists) / n
+    one = counts.mean() / share
+    two = np.mean(counts * (counts - 1)) / share**2
+    three = np.mean(counts * (counts - 1) * (counts - 2)) / share**3
+    variance = two + one - one**2
+    third = (three + 3 * two + one) - 3 * one * (two + one) + 2 * one**3
+    return float(third / variance**1.5) if variance > 0 else 0.0
+
+
+def judge(groups: Groups, hubs: float, before: float, after: float) -> Diagnosis:
+    """The verdict.
+
+    before, after : agreement of both halves on as many results as a neighbourhood has
+    """
+    grouped = groups.grouped >= ENOUGH
+    # Classes so large that their ends are out of sight: most of a list is common to both halves,
+    # and more of it than in the original lists.
+    large = after > 0.5 and after > before
+    return Diagnosis(
+        cluster_sizes=groups.spread(),
+        singletons=groups.alone,
+        hubness=hubs,
+        intrinsic_dimension=groups.dimension,
+        helps=bool(grouped or large),
+        reason=_reason(groups, grouped, large),
+    )
+
+
+def _reason(groups: Groups, grouped: bool, large: bool) -> str:
+    if grouped:
+        return (
+            f"{groups.grouped:.0%} of the rows lie in groups of three or more, about "
+            f"{groups.size:.0f} rows each, so that neighbours confirm each other."
+        )
+    if large:
+        return (
+            "There are no gaps between groups, but both halves of the features agree more after "
+            "re-ranking than before: classes are large."
+        )
+    pairs = 1 - groups.alone - groups.grouped
+    if pairs >= ENOUGH:
+        return (
+            f"{groups.alone:.0%} of the rows have no partner and {pairs:.0%} only one: there is "
+            "nobody else to confirm a neighbour, and re-ranking mostly moves strangers up."
+        )
+    return (
+        f"{groups.alone:.0%} of the rows have no partner in the collection: neighbours of "
+        "neighbours are strangers, and re-ranking moves them up by chance."
+    )

@@ -1,0 +1,209 @@
+"""`kinrank.tune`: parameters chosen without labels."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kinrank import progress
+from kinrank._api import make_method
+from kinrank.errors import InvalidInputError, KinrankWarning
+from kinrank.methods.base import Method
+from kinrank.neighbors.search import exact_search
+from kinrank.parallel import Runner
+from kinrank.tune.agreement import DEPTHS, agreement
+from kinrank.tune.diagnosis import Diagnosis, judge, look
+from kinrank.tune.gain import expected_gain
+from kinrank.tune.sample import MAX_ROWS, draw
+from kinrank.tune.search import Search, cost
+from kinrank.tune.space import Space, space_of
+from kinrank.tune.tuning import Tuning
+from kinrank.tune.views import Pair, list_length, split, view
+from kinrank.types import Floats
+from kinrank.validation import as_vectors, check_float, check_int
+
+LEAST_ROWS = 64  # with fewer there is nothing to learn from
+RUNS_PER_PAIR = 5  # what a pair of halves costs, in runs over 20,000 rows; see docs/tuning.md
+EFFORT_PER_RUN = 0.3  # what trials of options may cost, for each run of the budget; search.cost
+LISTED = 4  # the gain is measured on so many times the results that both halves are asked for
+SAME_NORM = 0.01  # how far norms of unit vectors may differ; half precision makes them
+UNKNOWN = Diagnosis(
+    cluster_sizes=(0, 0, 0), singletons=0.0, hubness=0.0, intrinsic_dimension=0.0, helps=True,
+    reason="There are too few rows to tell.",
+)  # fmt: skip
+
+
+def run_tuning(
+    queries: Any, gallery: Any, method: str, budget: float, seed: int, threads: int | None,
+    block_size: int | None, fixed: dict[str, Any],
+) -> Tuning:  # fmt: skip
+    """See ``kinrank.tune``."""
+    begun = time.perf_counter()
+    space, run = space_of(method), Runner.of(threads, block_size)
+    check_float("budget", budget, 0, low_open=True)
+    random = np.random.default_rng(check_int("seed", seed, 0))
+    vectors = _vectors(queries, gallery, make_method(method, **fixed))
+    n_queries = 0 if queries is None else len(queries)
+    collection = Collection(vectors, n_queries, random, run)
+    found = Tuning(
+        method=method, params=fixed, curves=(), gain=0.0, gain_error=0.0, diagnosis=UNKNOWN,
+        seconds=0.0, n_rows=len(vectors), n_sampled=0, n_pairs=0, seed=seed,
+    )  # fmt: skip
+    if len(vectors) < LEAST_ROWS:
+        warnings.warn(
+            f"There are only {len(vectors)} rows, too few to choose parameters from: "
+            "the defaults are used.",
+            KinrankWarning,
+            stacklevel=3,
+        )
+        return found
+    found = _tuned(found, collection, space, budget)
+    if not found.diagnosis.helps:
+        warnings.warn(
+            f"Re-ranking is not expected to help here. {found.diagnosis.reason}",
+            KinrankWarning,
+            stacklevel=3,
+        )
+    return replace(found, seconds=time.perf_counter() - begun)
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """Rows to choose parameters for.
+
+    vectors : (n, d), the queries first
+    """
+
+    vectors: Floats
+    n_queries: int
+    random: np.random.Generator
+    run: Runner
+
+    def halves(self, length: int) -> tuple[Floats, Pair]:
+        """Rows to look at, those that are asked for first, and halves of their features."""
+        sample = draw(self.vectors, self.n_queries, self.random, self.run)
+        rows = self.vectors[sample.rows]
+        length = min(length, len(rows))
+        unit = _are_unit(self.vectors)
+        return rows, split(rows, sample.n_asked, length, self.random, self.run, unit=unit)
+
+
+def _tuned(empty: Tuning, collection: Collection, space: Space, budget: float) -> Tuning:
+    """The search itself: first the size, then options at that size, then what it all brings."""
+    run, n_pairs = collection.run, max(1, round(budget / RUNS_PER_PAIR))
+    values = _values(empty, space, min(MAX_ROWS, len(collection.vectors)) // 2)
+    length = _length(empty, space, values)
+    with progress.stage("diagnosis", 1):
+        groups, hubs = look(collection.vectors, collection.random, run)
+    with progress.stage("halves", n_pairs):
+        looks = [collection.halves(length) for _ in range(n_pairs)]
+    n_options = sum(len(options) - 1 for options in space.rest.values())
+    with progress.stage("trials", len(values) * n_pairs + n_options + 2) as advance, _quiet():
+        effort = cost(space.values) * n_pairs + budget * EFFORT_PER_RUN
+        pairs = [pair for _, pair in looks]
+        search = Search(empty.method, empty.params, space, pairs, effort, run, advance)
+        curves = [] if space.size in empty.params else [search.size(values, groups.size)]
+        size = int(curves[0].chosen if curves else empty.params[space.size])
+        curves += search.options(size)
+        params = {**empty.params, **{curve.parameter: curve.chosen for curve in curves}}
+        result = _brings(make_method(empty.method, **params), size, *looks[0], length, run)
+    diagnosis = judge(groups, hubs, result.before, result.after)
+    return replace(
+        empty, params=params, curves=tuple(curves), diagnosis=diagnosis,
+        gain=result.gain if diagnosis.helps else 0.0, gain_error=result.error,
+        n_sampled=len(looks[0][0]), n_pairs=n_pairs,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Result:
+    """Agreement of both halves by plain search and by the method; the gain that this promises."""
+
+    before: float
+    after: float
+    gain: float
+    error: float
+
+
+def _brings(
+    method: Method, size: int, rows: Floats, pair: Pair, length: int, run: Runner
+) -> _Result:
+    """What the method makes of the first rows, on as many results as a neighbourhood has."""
+    n_asked = pair.one.rows.n_queries
+    depth = min(max(size, DEPTHS[-1]), len(rows) - n_asked)
+    found = pair.first(method, depth, run)
+    plain_one, plain_other = (
+        exact_search(half.rows.queries, half.rows.gallery, depth, run).indices
+        for half in (pair.one, pair.other)
+    )
+    whole = view(rows, n_asked, min(length, len(rows)), run)
+    listed = min(LISTED * depth, len(rows) - n_asked)
+    before = exact_search(rows[:n_asked], rows[n_asked:], listed, run).indices
+    gain, error = expected_gain(before, whole.first(method, listed, run), *found)
+    return _Result(
+        before=float(agreement(plain_one, plain_other, (depth,)).mean()),
+        after=float(agreement(*found, (depth,)).mean()),
+        gain=gain,
+        error=error,
+    )
+
+
+def _vectors(queries: Any, gallery: Any, method: Method) -> Floats:
+    named = (
+        [("gallery", gallery)] if queries is None else [("queries", queries), ("gallery", gallery)]
+    )
+    vectors = as_vectors(*named, cosine=getattr(method, "metric", "cosine") == "cosine")
+    if vectors.shape[1] < 2:
+        raise InvalidInputError(
+            "`gallery` must have at least 2 columns, so that features can be split, got 1."
+        )
+    return vectors
+
+
+def _are_unit(vectors: Floats) -> bool:
+    """Whether the rows have one norm, as far as a few of them tell."""
+    norms = np.linalg.norm(vectors[:: max(1, len(vectors) // 1000)], axis=1)
+    return bool(np.ptp(norms) <= SAME_NORM * norms.max())
+
+
+def _values(empty: Tuning, space: Space, limit: int) -> list[int]:
+    """The sizes that fit the rows and the parameters that are fixed."""
+    fitting = []
+    for value in space.values:
+        try:
+            make_method(empty.method, **{**empty.params, space.size: value})
+        except InvalidInputError:
+            continue
+        if value <= limit:
+            fitting.append(value)
+    if not fitting:
+        raise InvalidInputError(
+            f"`{space.size}` must be one of {space.values} or be given, "
+            "got other parameters that allow none of these."
+        )
+    return fitting
+
+
+def _length(empty: Tuning, space: Space, values: list[int]) -> int:
+    """The longest neighbour lists that any trial asks for."""
+    size = int(empty.params.get(space.size, values[-1]))
+    tried = [{}, *({name: options[-1]} for name, options in space.rest.items())]
+    lengths = []
+    for params in tried:
+        known = {space.size: size, **params, **empty.params}
+        lengths.append(list_length(make_method(empty.method, **known)))
+    return max(lengths)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Trials neither report their stages nor warn that sizes are reduced."""
+    with warnings.catch_warnings(), progress.listen(lambda *_: None):
+        warnings.simplefilter("ignore", KinrankWarning)
+        yield

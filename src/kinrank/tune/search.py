@@ -1,0 +1,108 @@
+"""The search: one size by its curve, then the other parameters at that size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank import progress
+from kinrank._api import make_method
+from kinrank.errors import InvalidInputError
+from kinrank.methods.base import Method
+from kinrank.parallel import Runner
+from kinrank.registry import method_class
+from kinrank.tune.agreement import DEPTHS, agreement
+from kinrank.tune.choose import Curve, option_curve, size_curve
+from kinrank.tune.space import Space
+from kinrank.tune.views import Pair
+
+Values = npt.NDArray[np.float64]
+
+LARGEST = 90  # what a trial at this size costs is 1, and it grows with the square of the size
+BEYOND = 2  # options are compared on so many times the size, too
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """One method on a few pairs of halves.
+
+    method : its name; fixed : parameters that stay as they are; space : what is tried
+    pairs : of the first all is tried, of the others the sizes; effort : what trials may cost
+    """
+
+    method: str
+    fixed: dict[str, Any]
+    space: Space
+    pairs: Sequence[Pair]
+    effort: float
+    run: Runner
+    advance: progress.Advance
+
+    def size(self, values: Sequence[int], group: float | None) -> Curve:
+        """Choose the size among ``values``; group : size of the groups in the collection."""
+        scores = np.array([self._shallow(value) for value in values])
+        return size_curve(self.space.size, values, scores, group)
+
+    def options(self, size: int) -> list[Curve]:
+        """Try the other parameters at ``size``, as far as the effort goes."""
+        left = int((self.effort - cost(self.space.values) * len(self.pairs)) / cost([size]))
+        known = self._both({self.space.size: size}, size)
+        curves = []
+        for name, values in self.space.rest.items():
+            tried = self._allowed(name, values, size)
+            if name in self.fixed or len(tried) < 2 or left < len(tried) - 1:
+                continue
+            default = self._default(name)
+            params = {self.space.size: size}
+            scores = [
+                known if value == default else self._both({**params, name: value}, size)
+                for value in tried
+            ]
+            curves.append(option_curve(name, tried, np.stack(scores, axis=1), default))
+            left -= len(tried) - 1
+        return curves
+
+    def make(self, **params: Any) -> Method:
+        """The method with these parameters and those that are fixed."""
+        return make_method(self.method, **{**self.fixed, **params})
+
+    def _shallow(self, value: int) -> Values:
+        method, found = self.make(**{self.space.size: value}), []
+        for pair in self.pairs:
+            found.append(agreement(*pair.first(method, DEPTHS[-1], self.run)))
+            self.advance(1)
+        return np.concatenate(found)
+
+    def _both(self, params: dict[str, Any], size: int) -> Values:
+        """Agreement on the first few and on many results, (2, rows)."""
+        deep = max(DEPTHS[-1], BEYOND * size)
+        one, other = self.pairs[0].first(self.make(**params), deep, self.run)
+        self.advance(1)
+        return np.stack([agreement(one, other), agreement(one, other, (one.shape[1],))])
+
+    def _default(self, name: str) -> Any:
+        return next(
+            parameter.default
+            for parameter in fields(method_class(self.method))
+            if parameter.name == name
+        )
+
+    def _allowed(self, name: str, values: Sequence[Any], size: int) -> list[Any]:
+        """Those of ``values`` that the method takes beside the others."""
+        taken = []
+        for value in values:
+            try:
+                self.make(**{self.space.size: size, name: value})
+            except InvalidInputError:
+                continue
+            taken.append(value)
+        return taken
+
+
+def cost(sizes: Sequence[int]) -> float:
+    """Of a trial with each size, on one pair."""
+    return float(sum((size / LARGEST) ** 2 for size in sizes))

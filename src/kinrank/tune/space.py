@@ -1,0 +1,49 @@
+"""What is tuned, for each method: one size by a curve, the rest one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kinrank.errors import InvalidInputError
+
+SIZES = (5, 8, 12, 20, 30, 45, 60, 90)
+
+
+@dataclass(frozen=True)
+class Space:
+    """The parameters of a method that are worth choosing.
+
+    size : the parameter that matters most, a number of neighbours; values : what is tried
+    rest : the others and what is tried, each at the chosen size
+    """
+
+    size: str
+    values: tuple[int, ...]
+    rest: Mapping[str, tuple[Any, ...]]
+
+
+SPACES = {
+    "cas": Space(
+        "k1", SIZES,
+        {
+            "k2": (3, 5, 8), "geodesic": (False, True), "omega": (0.1, 0.3, 0.5),
+            "variant": ("authors", "paper"),
+        },
+    ),
+    "kreciprocal": Space("k1", SIZES, {"k2": (3, 6, 10), "lambda_value": (0.1, 0.3, 0.5)}),
+    "alphaqe": Space("kqe", (2, 3, 5, 8, 12, 20, 30, 48), {"alpha": (1.0, 3.0, 5.0)}),
+    "rdp": Space("k1", SIZES, {"sigma": (0.3, 0.5, 1.0)}),
+    "ecn": Space("k1", SIZES, {"t": (1, 3, 5), "q": (4, 8, 12)}),
+    "gnn": Space("k1", SIZES, {"k2": (4, 7, 10)}),
+}  # fmt: skip
+
+
+def space_of(method: str) -> Space:
+    """What is tuned of ``method``."""
+    if method not in SPACES:
+        raise InvalidInputError(
+            f"`method` must be one that can be tuned ({', '.join(sorted(SPACES))}), got {method!r}."
+        )
+    return SPACES[method]
