@@ -97,4 +97,4 @@ def size(network: nn.Module) -> int:
 
 def tensor(values: Any, device: torch.device) -> Tensor:
     """A numpy array on a device."""
-    return torch.from_numpy(np.ascontiguousarray(values)).to(device)
+    return torch.from_numpy(np.ascontiguousarray(values)).to(device, copy=True)

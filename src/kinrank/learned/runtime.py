@@ -10,7 +10,10 @@ import torch
 
 from kinrank.errors import InvalidInputError
 
-_LOCK = threading.RLock()
+_LOCK = threading.Lock()
+_local = threading.local()
+_inside: list[int] = []
+_before: list[int] = []
 
 
 def check_device(name: str) -> torch.device:
@@ -30,15 +33,39 @@ def check_device(name: str) -> torch.device:
 def torch_threads(count: int | None) -> Iterator[None]:
     """Let torch use ``count`` threads inside, and as many as before afterwards; None: as it is.
 
-    With one thread an operation gives the same bits however many queries are answered at a time.
+    torch keeps one number for new threads and one for each that it has seen. Calls may be nested,
+    and several threads may be inside at a time: the last one to leave restores the number.
     """
     if count is None:
         yield
         return
+    _enter(count)
+    try:
+        yield
+    finally:
+        _leave()
+
+
+def _enter(count: int) -> None:
+    now = torch.get_num_threads()  # first: a new thread begins with the common number at this call
     with _LOCK:
-        before = torch.get_num_threads()
+        if not _inside:
+            _before.append(now)
+        _inside.append(count)
         torch.set_num_threads(count)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
+    _own().append(count)
+
+
+def _leave() -> None:
+    own = _own()
+    with _LOCK:
+        _inside.remove(own.pop())
+        torch.set_num_threads(own[-1] if own else _before[-1])
+        if not _inside:
+            _before.clear()
+
+
+def _own() -> list[int]:
+    """What the calling thread has asked for, the last at the end."""
+    asked: list[int] = _local.__dict__.setdefault("asked", [])
+    return asked

@@ -109,7 +109,8 @@ def each_list(
     size = 1 if device.type == "cpu" else _BATCH
 
     def some(low: int, high: int) -> None:
-        with torch.inference_mode():
+        # Here too: this may be a thread that torch has not seen yet.
+        with torch_threads(1), torch.inference_mode():
             for begin in range(low, high, size):
                 part = slice(begin, min(begin + size, high))
                 rows = np.concatenate([queries[part, None], gallery[ids[part]]], axis=1)
