@@ -33,6 +33,8 @@ LABELS = {"none": "none", "aqe": "aqe", "cas": "cas", "lattdba": "lattqe, dba"}
 
 def prepare(folder: Path, work: Path) -> None:
     """Split a set by identity into files to train on and a folder to test with."""
+    if (work / "split.json").exists():
+        return
     parts = {path.stem: np.load(path) for path in folder.glob("*.npy")}
     known = np.unique(parts["query_ids"])
     train = np.random.default_rng(0).permutation(known)[: len(known) // 2]
@@ -46,6 +48,7 @@ def prepare(folder: Path, work: Path) -> None:
         np.save(work / f"{name}.npy", np.concatenate(both))
         for side, inside in in_train.items():
             np.save(work / "test" / f"{side}{kind}.npy", parts[f"{side}{kind}"][~inside])
+    (work / "split.json").write_text(json.dumps({"trained on": train.tolist()}))
 
 
 def run(result: Path, *command: object) -> dict:
