@@ -47,12 +47,12 @@ def read_image(
             if not stream.read(1):
                 raise UnreadableError("an empty file")
             stream.seek(0)
-            with pil.open(stream) as image:
-                _check_pixels(image.size)
-                if want is not None and box is None:
-                    _use_draft(image, want)
-                image.load()  # before all else: a broken file must not fail where that is excused
-                upright = _turn(pil, _to_rgb(pil, image), _orientation(image))
+            image = pil.open(stream)
+            _check_pixels(image.size)
+            if want is not None and box is None:
+                _use_draft(image, want)
+            image.load()  # before all else: a broken file must not fail where that is excused
+        upright = _turn(pil, _to_rgb(pil, image), _orientation(image))
         return upright if box is None else _cut(upright, box)
     except (UnreadableError, MemoryError):
         raise
@@ -116,7 +116,9 @@ def _use_draft(image: Any, want: Preprocessing) -> None:
 
 
 def _to_rgb(pil: Any, image: Any) -> Any:
-    if image.mode in ("RGB", "L", "CMYK", "YCbCr", "1"):
+    if image.mode == "RGB":
+        return image
+    if image.mode in ("L", "CMYK", "YCbCr", "1"):
         return image.convert("RGB")
     if image.mode.startswith(("I", "F")):
         return pil.fromarray(_eight_bits(np.asarray(image))).convert("RGB")
