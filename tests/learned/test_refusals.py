@@ -95,6 +95,16 @@ def test_trainings_that_cannot_be(half, tmp_path, name, change, text):
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.parametrize("name", SUPERVISED)
+def test_lists_longer_than_the_data_are_reduced(half, tmp_path, name):
+    given = {"out": tmp_path / "m", "epochs": 1, "threads": 1, "holdout": 0.5}
+    with pytest.warns(kinrank.KinrankWarning) as caught:
+        learned.train(name, half[0][:60], half[1][:60], **given)
+    assert any("there are only 29 other rows" in str(warning.message) for warning in caught)
+    ranking = kinrank.rerank(half[0][:3], half[0][:60], name, weights=tmp_path / "m")
+    assert ranking.indices.shape == (3, 60)
+
+
 def test_a_model_that_does_not_help_is_said_to(half, tmp_path):
     labels = np.random.default_rng(0).permutation(half[1])
     with pytest.warns(kinrank.KinrankWarning, match="did not help on the held-out identities"):

@@ -6,8 +6,15 @@ kinrank.learned.read_card("model.safetensors")
 
 from __future__ import annotations
 
-from kinrank.learned.recipes import CSARecipe, GSSRecipe, LAttQERecipe, Recipe, SSRRecipe
-from kinrank.learned.train import recipe_class, train
+from kinrank.learned.recipes import (
+    CSARecipe,
+    GSSRecipe,
+    LAttQERecipe,
+    Recipe,
+    SSRRecipe,
+    recipe_class,
+)
+from kinrank.learned.train import train
 from kinrank.learned.weights import Card, read_card
 
 __all__ = [

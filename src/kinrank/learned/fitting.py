@@ -17,10 +17,26 @@ from kinrank.learned.gss import GalleryGraph, GSSNetwork, GSSTask
 from kinrank.learned.lattqe import LAttQENetwork
 from kinrank.learned.loop import OnEpoch, fit
 from kinrank.learned.network import Network, from_arrays, size, tensor
-from kinrank.learned.recipes import CSARecipe, GSSRecipe, LAttQERecipe, Recipe, SSRRecipe
+from kinrank.learned.recipes import (
+    AnyRecipe,
+    CSARecipe,
+    GSSRecipe,
+    LAttQERecipe,
+    Recipe,
+    SSRRecipe,
+    recipe_class,
+)
 from kinrank.learned.runtime import check_device, torch_threads
 from kinrank.learned.ssr import SSRNetwork
-from kinrank.learned.weights import Arrays, Card, load_weights, save_weights
+from kinrank.learned.weights import (
+    Arrays,
+    Card,
+    check_dimension,
+    load_weights,
+    recipe_of,
+    save_weights,
+)
+from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
 from kinrank.registry import method_class
 from kinrank.types import Floats
@@ -48,7 +64,7 @@ class Session:
     checkpoint: Checkpoint | None = None
     on_epoch: OnEpoch | None = None
 
-    def train(self, recipe: Recipe | GSSRecipe, data: Labelled | Floats) -> Trained:
+    def train(self, recipe: AnyRecipe, data: Labelled | Floats) -> Trained:
         """Train from labelled rows, or for gss from a gallery."""
         if isinstance(recipe, GSSRecipe):
             assert not isinstance(data, Labelled)
@@ -111,8 +127,6 @@ class Judge:
 
     def plain(self) -> float:
         """mAP without re-ranking."""
-        from kinrank.neighbors.search import exact_search
-
         near = exact_search(
             self._queries.vectors, self._gallery.vectors, len(self._gallery), self._run
         )
@@ -166,7 +180,7 @@ def _threads(threads: int | None, numbers: int) -> int | None:
     return 1 if numbers < _FEW_NUMBERS else threads
 
 
-def build(recipe: Recipe | GSSRecipe, dimension: int) -> nn.Module:
+def build(recipe: AnyRecipe, dimension: int) -> nn.Module:
     """The network of a recipe, at its beginning; the random numbers of torch are left alone."""
     device = check_device(recipe.device)
     with torch.random.fork_rng(devices=[]):
@@ -186,9 +200,6 @@ def build(recipe: Recipe | GSSRecipe, dimension: int) -> nn.Module:
 
 def load_network(path: PathLike, method: str, dimension: int, device: str) -> tuple[Any, Any]:
     """A trained network for vectors of ``dimension`` columns, and its recipe."""
-    from kinrank.learned.train import recipe_class
-    from kinrank.learned.weights import check_dimension, recipe_of
-
     arrays, card = load_weights(path, method)
     check_dimension(card, dimension)
     recipe = recipe_of(path, card, recipe_class(method), device)
@@ -198,7 +209,7 @@ def load_network(path: PathLike, method: str, dimension: int, device: str) -> tu
 
 
 def _trained(
-    recipe: Recipe | GSSRecipe, dimension: int, network: nn.Module, state: Progress,
+    recipe: AnyRecipe, dimension: int, network: nn.Module, state: Progress,
     rows: dict[str, int], scores: dict[str, float],
 ) -> Trained:  # fmt: skip
     losses = {"loss": state.history[state.best_epoch - 1][0]} if state.best_epoch else {}

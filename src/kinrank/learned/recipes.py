@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, UnknownNameError
 from kinrank.methods.common import check_fields, option
 from kinrank.validation import check_float, check_int
 
@@ -36,7 +36,6 @@ class Recipe:
     epochs, patience : most epochs; epochs without a better mAP after which training ends
     queries, batch : rows that are queries in an epoch; of them in one step
     rate : learning rate of Adam
-    temperature : of the contrastive loss where it is not learned
     holdout : share of the identities that is held out
     drop : share of the nearest rows that is left out at random
     seed : the same seed and threads give the same weights
@@ -220,3 +219,18 @@ class GSSRecipe:
         )
         check_int("seed", self.seed, 0)
         check_text("device", self.device)
+
+
+AnyRecipe: TypeAlias = Recipe | GSSRecipe
+
+RECIPES: dict[str, type[AnyRecipe]] = {
+    cls.method: cls for cls in (CSARecipe, GSSRecipe, LAttQERecipe, SSRRecipe)
+}
+
+
+def recipe_class(method: str) -> type[AnyRecipe]:
+    """The recipe of a method that can be trained."""
+    try:
+        return RECIPES[method]
+    except (KeyError, TypeError):
+        raise UnknownNameError("method to train", method, RECIPES) from None

@@ -7,11 +7,11 @@ import json
 import warnings
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from kinrank.errors import InvalidInputError, KinrankWarning, UnknownNameError
 from kinrank.io import PathLike
-from kinrank.learned.recipes import CSARecipe, GSSRecipe, LAttQERecipe, Recipe, SSRRecipe
+from kinrank.learned.recipes import AnyRecipe, GSSRecipe, recipe_class
 from kinrank.learned.weights import Card
 from kinrank.optional import require
 from kinrank.parallel import Runner
@@ -21,12 +21,6 @@ from kinrank.validation import as_vectors
 if TYPE_CHECKING:
     from kinrank.learned.data import Labelled
     from kinrank.learned.loop import OnEpoch
-
-AnyRecipe: TypeAlias = Recipe | GSSRecipe
-
-RECIPES: dict[str, type[AnyRecipe]] = {
-    cls.method: cls for cls in (CSARecipe, GSSRecipe, LAttQERecipe, SSRRecipe)
-}
 
 
 def train(
@@ -79,14 +73,6 @@ def train(
     kept.remove()
     _warn_if_useless(trained.card)
     return trained.card
-
-
-def recipe_class(method: str) -> type[AnyRecipe]:
-    """The recipe of a method that can be trained."""
-    try:
-        return RECIPES[method]
-    except (KeyError, TypeError):
-        raise UnknownNameError("method to train", method, RECIPES) from None
 
 
 def _recipe(method: str, params: dict[str, Any]) -> AnyRecipe:
