@@ -29,6 +29,7 @@ from kinrank.types import Ranking
 
 if TYPE_CHECKING:
     from kinrank import compat, datasets, evaluate, features, learned, stores
+    from kinrank.index import Index, open  # noqa: A004  in the manner of PIL.Image.open
     from kinrank.jaccard import jaccard_graph
     from kinrank.methods.cas import CAS
     from kinrank.methods.context.cdm import CDM
@@ -80,6 +81,7 @@ __all__ = [
     "AQEwD",
     "AlphaQE",
     "FileFormatError",
+    "Index",
     "InvalidInputError",
     "KReciprocal",
     "KinrankError",
@@ -100,6 +102,7 @@ __all__ = [
     "jaccard_graph",
     "learned",
     "methods",
+    "open",
     "rerank",
     "rerank_pool",
     "stores",
@@ -122,6 +125,7 @@ _LAZY = {
     "FSR": "kinrank.methods.diffusion.fsr",
     "GNN": "kinrank.methods.context.gnn",
     "GSS": "kinrank.methods.learned.gss",
+    "Index": "kinrank.index",
     "KNN": "kinrank.methods.context.knn",
     "KReciprocal": "kinrank.methods.context.kreciprocal",
     "LAttQE": "kinrank.methods.learned.lattqe",
@@ -133,6 +137,7 @@ _LAZY = {
     "STML": "kinrank.methods.context.stml",
     "attach": "kinrank.stores.attach",
     "jaccard_graph": "kinrank.jaccard",
+    "open": "kinrank.index",
     "rerank_pool": "kinrank.pool",
 }
 _SUBMODULES = ("compat", "datasets", "evaluate", "features", "learned", "stores")

@@ -1,9 +1,10 @@
 """A gallery that lives, and queries that come one at a time."""
 
 from kinrank.index.calibrate import Calibration
-from kinrank.index.core import Index, open_index
+from kinrank.index.core import Index
+from kinrank.index.core import open_index as open  # noqa: A004  users write kinrank.open
 from kinrank.index.explain import Explanation
 from kinrank.index.searchers import Store
 from kinrank.index.settings import list_length
 
-__all__ = ["Calibration", "Explanation", "Index", "Store", "list_length", "open_index"]
+__all__ = ["Calibration", "Explanation", "Index", "Store", "list_length", "open"]

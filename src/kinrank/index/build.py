@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from kinrank.parallel import Runner
 from kinrank.stages import smooth
 from kinrank.stages.distance import Distances, ListDistances, VectorDistances
 from kinrank.stages.product import product
-from kinrank.types import Floats, Neighbors, SparseRows
+from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,7 @@ class Given:
 
     asked, method : as given, and with sizes that fit the rows; neighbors : of [gallery; context]
     vectors : of the same rows, or (0, d) when they are in a store
+    centres, cell, recall : of an approximate search
     """
 
     asked: CAS
@@ -37,6 +38,9 @@ class Given:
     ids: Ids
     neighbors: Neighbors
     vectors: Floats
+    centres: Floats = field(default_factory=lambda: np.empty((0, 0), np.float32))
+    cell: Ints = field(default_factory=lambda: np.empty(0, np.int32))
+    recall: float = 1.0
 
 
 def build(given: Given, run: Runner) -> State:
@@ -47,7 +51,8 @@ def build(given: Given, run: Runner) -> State:
         layout = Layout.near(known.indices, min(given.method.k1 + 1, known.k), 0)
         neighbors = layout.neighbors(known)
         vectors = given.vectors[layout.names] if len(given.vectors) else given.vectors
-    return stages(given, layout, neighbors, vectors, run)
+        cell = given.cell[layout.names] if len(given.cell) else given.cell
+    return stages(replace(given, cell=cell), layout, neighbors, vectors, run)
 
 
 def stages(
@@ -78,6 +83,7 @@ def stages(
         given.asked, method, given.frame, given.ids, layout.names, vectors, neighbors, xi, half,
         graph.w, degrees(graph.w), walk_norms(neighbors, method), f if needs_f(method) else None,
         hat, tilde, p, columns, entropies(columns.values), norms,
+        given.centres, given.cell, given.recall,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -20,7 +21,7 @@ from kinrank.index.ids import Ids, as_ids, joined, refuse_duplicates
 from kinrank.index.lock import WriteLock
 from kinrank.index.online import Engine
 from kinrank.index.rows import row_distances
-from kinrank.index.searchers import ExactSearch, RowSearch, Store, StoreSearch
+from kinrank.index.searchers import CellSearch, ExactSearch, RowSearch, Store, StoreSearch
 from kinrank.index.settings import check_online
 from kinrank.index.state import State
 from kinrank.io import PathLike
@@ -29,11 +30,14 @@ from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.given import given_distances
 from kinrank.parallel import Runner
 from kinrank.stages.distance import ListDistances
-from kinrank.types import Floats, Ranking
-from kinrank.validation import check_int
+from kinrank.types import Floats, Neighbors, Ranking
+from kinrank.validation import check_choice, check_int
 
 # Files up to this size are read and verified when they are opened; larger ones when asked.
 _VERIFIED = 1 << 28
+_NO_LISTS = Neighbors(
+    np.empty((0, 1), np.int32), np.empty((0, 1), np.float32), np.empty(0, np.float32)
+)
 
 
 class Index:
@@ -54,7 +58,7 @@ class Index:
     @classmethod
     def fit(
         cls, method: CAS, gallery: Any, ids: Any = None, context: Any = None, *,
-        threads: int | None = None,
+        search: str = "exact", threads: int | None = None,
     ) -> Index:  # fmt: skip
         """See ``CAS.fit``."""
         check_online(method)
@@ -64,9 +68,17 @@ class Index:
         own = as_ids(ids, len(gallery))
         refuse_duplicates(own)
         fitted = method._fitted(len(vectors))
-        neighbors = exact_neighbors(vectors, fitted._list_length(), run)
-        state = build(Given(method, fitted, frame, own, neighbors, vectors), run)
-        return cls(Engine(state, ExactSearch(state.vectors)))
+        check_choice("search", search, ("exact", "approximate"))
+        if search == "exact":
+            neighbors = exact_neighbors(vectors, fitted._list_length(), run)
+            given = Given(method, fitted, frame, own, neighbors, vectors)
+        else:
+            given = _approximate(Given(method, fitted, frame, own, _NO_LISTS, vectors), run)
+        return cls._of(build(given, run))
+
+    @classmethod
+    def _of(cls, state: State) -> Index:
+        return cls(Engine(state, _search_of(state, None)))
 
     @classmethod
     def from_neighbors(
@@ -117,6 +129,11 @@ class Index:
     def ids(self) -> Ids:
         """(n,) the ids of the gallery rows, in the order that ``Ranking.indices`` count."""
         return self._engine.state.ids
+
+    @property
+    def recall(self) -> float:
+        """Of the neighbour lists, measured when they were found; 1 for the exact search."""
+        return self._engine.state.recall
 
     @property
     def width(self) -> int:
@@ -238,7 +255,7 @@ class Index:
         if len(names) + len(rows) == 0:
             return
         after = edited(state, names, rows, left, Runner.of(threads))
-        self._engine = Engine(after, ExactSearch(after.vectors))
+        self._engine = Engine(after, _search_of(after, None))
 
     def _new_ids(self, state: State, ids: Any, n: int) -> Ids:
         if ids is None and state.ids.dtype.kind == "U":
@@ -337,12 +354,26 @@ def _search_of(state: State, store: Store | None) -> RowSearch:
     if len(state.vectors):
         if store is not None:
             raise InvalidInputError("`store` must be left out: the index has its own vectors.")
+        if len(state.cell):
+            return CellSearch(state.vectors, state.centres, state.cell)
         return ExactSearch(state.vectors)
     if store is None:
         raise InvalidInputError(
             "`store` must be given: the index was made over one, and holds no vectors."
         )
     return StoreSearch(store, state.table, state.places)
+
+
+def _approximate(given: Given, run: Runner) -> Given:
+    """With lists that faiss found, and the cells that it found them by."""
+    from kinrank.neighbors.approximate import FaissSearch, approximate_neighbors, measured_recall
+
+    vectors = given.vectors
+    search = FaissSearch.build(vectors, kind="ivf", run=run)
+    neighbors = approximate_neighbors(vectors, given.method._list_length(), run, search)
+    centres, cell = search.cells(vectors)
+    recall = measured_recall(vectors, neighbors, run)
+    return replace(given, neighbors=neighbors, centres=centres, cell=cell, recall=recall)
 
 
 def _refuse_store(state: State, what: str) -> None:

@@ -26,6 +26,7 @@ from kinrank.index.state import State, fitted_method
 from kinrank.kernels.divergence import entropies, row_norms
 from kinrank.methods.cas import CAS
 from kinrank.neighbors.exact import exact_neighbors
+from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
 from kinrank.stages import diffuse, propagate, smooth
 from kinrank.stages.distance import Distances
@@ -107,7 +108,8 @@ class _Editor:
             self.old.asked, method, self.old.frame, self.ids, self.change.names,
             self.change.vectors, self.neighbors, xi, half, graph.w, degrees(graph.w),
             walk_norms(self.neighbors, method), f, hat, tilde, p, columns,
-            entropies(columns.values), row_norms(prime.indptr, prime.values),
+            entropies(columns.values), row_norms(prime.indptr, prime.values), self.old.centres,
+            self._cell, self.old.recall,
         )  # fmt: skip
 
     @cached_property
@@ -124,8 +126,19 @@ class _Editor:
     @cached_property
     def _given(self) -> Given:
         old = self.old
-        known = (self.neighbors, self.change.vectors)
-        return Given(old.asked, old.method, old.frame, self.ids, *known)
+        return Given(
+            old.asked, old.method, old.frame, self.ids, self.neighbors, self.change.vectors,
+            old.centres, self._cell, old.recall,
+        )  # fmt: skip
+
+    @cached_property
+    def _cell(self) -> Ints:
+        """The cells of all rows; a new one goes to the nearest."""
+        if len(self.old.cell) == 0:
+            return self.old.cell
+        fresh = self.change.vectors[self.change.n_kept :]
+        near = exact_search(fresh, self.old.centres, 1, self.run).indices[:, 0]
+        return np.concatenate([self.old.cell[self.change.kept], near]).astype(np.int32)
 
     @cached_property
     def _first_change(self) -> Ints:

@@ -15,7 +15,7 @@ from kinrank.index.storage import Arrays, Stored
 from kinrank.methods.cas import CAS
 from kinrank.types import Neighbors, SparseRows
 
-_WORDS = ("asked", "method", "frame")
+_WORDS = ("asked", "method", "frame", "recall")
 
 
 def to_parts(state: State) -> tuple[dict[str, Any], Arrays]:
@@ -27,6 +27,7 @@ def to_parts(state: State) -> tuple[dict[str, Any], Arrays]:
         "frame": {**asdict(state.frame), "shift": None if shift is None else shift.tolist()},
         "rows": len(state),
         "gallery": state.n_gallery,
+        "recall": state.recall,
     }
     arrays: Arrays = {}
     for field in fields(state):
@@ -47,7 +48,9 @@ def from_parts(stored: Stored) -> State:
             for name, hint in get_type_hints(State).items()
             if name not in _WORDS
         }
-        state = State(asked, fitted_method(asked, n), frame, **parts)
+        state = State(
+            asked, fitted_method(asked, n), frame, **parts, recall=float(stored.about["recall"])
+        )
         _check_shapes(state, n)
     except (KeyError, TypeError, ValueError, KinrankError) as error:
         raise FileFormatError(
@@ -92,6 +95,8 @@ def _check_shapes(state: State, n: int) -> None:
         and known.k >= state.method._list_length()
         and state.n_gallery <= n
         and state.vectors.shape in ((n, width), (0, width))
+        and len(state.cell) in (0, n)
+        and (len(state.cell) == 0 or state.centres.shape[1:] == (width,))
         and state.entropies.shape == columns.indices.shape
     )
     if not fits:

@@ -1,21 +1,23 @@
-"""Where the nearest rows of a query come from: the vectors themselves or a store."""
+"""Where the nearest rows of a query come from: all vectors, cells of them, or a store."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from kinrank.errors import InvalidInputError
 from kinrank.index.ids import IdTable, as_ids
-from kinrank.kernels.online_search import search_all
+from kinrank.kernels.online_search import search_all, search_cells
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ints, Longs
 
 # From this many queries on, products of whole blocks are quicker than one query at a time.
 _MANY = 12
+_PROBES = 32  # cells that a query looks into
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,34 @@ class ExactSearch:
             search_all(low, high, queries, self.vectors, numbers, scratch, *out)
 
         Runner(run.threads, 1).map("search", some, len(queries))
+        return _full(*out)
+
+
+@dataclass(frozen=True, eq=False)
+class CellSearch:
+    """Rows of the cells nearest to the query are looked at; one query and many give the same bits.
+
+    centres : (c, d); cell : (n,) the cell of each row
+    """
+
+    vectors: Floats
+    centres: Floats
+    cell: Ints
+    exact: bool = False
+
+    @cached_property
+    def _members(self) -> tuple[Longs, Ints]:
+        """The rows of each cell: pointers and rows."""
+        counts = np.bincount(self.cell, minlength=len(self.centres))
+        pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return pointers, np.argsort(self.cell, kind="stable").astype(np.int32)
+
+    def search(self, queries: Floats, k: int, run: Runner) -> Rows:
+        """See RowSearch."""
+        k = min(k, len(self.vectors))
+        out = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.float32)
+        args = (queries, self.vectors, self.centres, *self._members, _PROBES, *out)
+        run.map("search", lambda a, b: search_cells(a, b, *args), len(queries))
         return _full(*out)
 
 

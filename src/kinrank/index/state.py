@@ -33,6 +33,8 @@ class State:
     xi, half, w : neighbour sets, R(i, k1 / 2), affinity graph
     f, hat, tilde, p : F (None where nothing needs it), smoothed, enhanced, P (None for "transpose")
     columns : F' by columns; entropies : x log2 x of its entries; norms : of the rows of F'
+    centres, cell : (c, d) and (n,) the cells of an approximate search; both empty for an exact one
+    recall : of the neighbour lists, as measured when they were found; 1 if they are exact
     """
 
     asked: CAS
@@ -54,6 +56,9 @@ class State:
     columns: SparseRows
     entropies: Floats
     norms: npt.NDArray[np.float64]
+    centres: Floats
+    cell: Ints
+    recall: float
 
     def __len__(self) -> int:
         return len(self.names)

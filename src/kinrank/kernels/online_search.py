@@ -86,3 +86,24 @@ def farthest_of(low, high, queries, rows, out):
         for t in range(rows.shape[0]):
             top = max(top, squared_distance(queries[at], rows[t]))
         out[at] = top
+
+
+@kernel
+def settle_lists(low, high, start, vectors, found, lists, list_d):
+    """Lists from candidates: exact distances, ascending by (distance, row), the row itself first.
+
+    found : (rows, K) candidates of rows start + [low, high), the row itself perhaps among them
+    """
+    k = lists.shape[1]
+    best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
+    for local in range(low, high):
+        row, size = np.int32(start + local), 0
+        for t in range(found.shape[1]):
+            other = found[local, t]
+            if other != row:
+                d = squared_distance(vectors[row], vectors[other])
+                size = heap_offer(best, keys, size, k - 1, d, other)
+        sort_heap(best, keys, size)
+        lists[local, 0], list_d[local, 0] = row, 0
+        for t in range(size):
+            lists[local, t + 1], list_d[local, t + 1] = keys[t], best[t]

@@ -186,7 +186,13 @@ class CAS(Method):
         return fitted._rank(VectorDistances(*lists, vectors), n_queries, k, run)
 
     def fit(
-        self, gallery: Any, ids: Any = None, context: Any = None, *, threads: int | None = None
+        self,
+        gallery: Any,
+        ids: Any = None,
+        context: Any = None,
+        *,
+        search: Literal["exact", "approximate"] = "exact",
+        threads: int | None = None,
     ) -> Index:
         """Prepare the gallery for queries that come one at a time (online).
 
@@ -196,6 +202,7 @@ class CAS(Method):
         ids : (n_gallery,) names of the rows, all text or all 64-bit integers; None numbers them
         context : (n_context, d) rows that enrich the graph and are never answers, such as past
             queries and unlabelled images
+        search : "exact", or "approximate" for many rows (extra ``ann``), for lists and for queries
         threads : how many threads to use; never changes the result
 
         Returns
@@ -204,7 +211,7 @@ class CAS(Method):
         """
         from kinrank.index.core import Index
 
-        return Index.fit(self, gallery, ids, context, threads=threads)
+        return Index.fit(self, gallery, ids, context, search=search, threads=threads)
 
     def rerank_neighbors(
         self,
