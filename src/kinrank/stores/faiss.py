@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kinrank.errors import FileFormatError, InvalidInputError, KinrankWarning
 from kinrank.index.ids import Ids, IdTable, as_ids, refuse_duplicates
@@ -90,11 +91,12 @@ class FaissStore:
         """See Store."""
         rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1)
         values, labels = self._index.search(rows, k)
-        places = self._places(labels)
-        if self.metric == "inner":
-            values = -values
-        values = np.where(labels >= 0, values, np.inf).astype(np.float32)
-        return self._table.ids[places], squared_distances(self.metric, rows, values)
+        places, known = self._places(labels)
+        values = np.where(known, -values if self.metric == "inner" else values, np.inf)
+        squared = squared_distances(self.metric, rows, values.astype(np.float32))
+        order = np.argsort(squared, axis=1, kind="stable")  # rows that came later go to the end
+        places = np.take_along_axis(places, order, axis=1)
+        return self._table.ids[places], np.take_along_axis(squared, order, axis=1)
 
     def fetch(self, ids: Any) -> Floats:
         """See Store."""
@@ -160,11 +162,13 @@ class FaissStore:
         """The IVF index inside, or None."""
         return self._faiss.try_extract_index_ivf(index)
 
-    def _places(self, labels: Longs) -> Longs:
-        """Rows of the table; any where there is none."""
+    def _places(self, labels: Longs) -> tuple[Longs, npt.NDArray[np.bool_]]:
+        """Rows of the table, and whether they are in it; rows may have been added since."""
+        last = len(self) - 1
         if self._labels is None:
-            return np.maximum(labels, 0)
-        return np.minimum(np.searchsorted(self._labels, labels), len(self._labels) - 1)
+            return np.clip(labels, 0, last), (labels >= 0) & (labels <= last)
+        places = np.minimum(np.searchsorted(self._labels, labels), last)
+        return places, self._labels[places] == labels
 
 
 def _faiss() -> Any:

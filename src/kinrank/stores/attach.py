@@ -1,0 +1,170 @@
+"""An index over vectors that stay where they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinrank import progress
+from kinrank._api import make_method
+from kinrank.errors import InvalidInputError
+from kinrank.index.core import Index
+from kinrank.index.ids import Ids, IdTable, as_ids, refuse_duplicates
+from kinrank.index.settings import check_online, list_length
+from kinrank.methods.cas import CAS
+from kinrank.stores.protocol import Store
+from kinrank.types import Floats, Ints
+from kinrank.validation import as_vectors, check_int
+
+_ROWS = 1024  # fetched and searched at a time
+_SPARE = 4  # asked for beside those wanted: the row itself, rows that came meanwhile
+_SOME = 4096  # rows that tell how far the farthest is
+_UNIT = 1e-3  # how far from 1 a norm may be
+
+
+def attach(
+    store: Store,
+    method: str | CAS = "cas",
+    *,
+    threads: int | None = None,
+    block_size: int | None = None,
+    **params: Any,
+) -> Index:
+    """Build the graph of a store's rows through its own search; vectors stay in the store.
+
+    Every row is fetched and searched for once, and only its list of neighbours is kept. Answers
+    carry the store's ids. Rows that come into the store later are not in the graph and are left
+    out of answers: attach again from time to time.
+
+    Parameters
+    ----------
+    store : FaissStore, LanceStore, PgVectorStore of ``kinrank.stores``, or an object of the same
+        form (``kinrank.stores.Store``)
+    method : "cas" or a ``kinrank.CAS``; by its name, the metric is the store's
+    threads : how many threads build the graph; None is one per core
+    block_size : how many rows are fetched and searched for at a time
+    **params : parameters of the method
+
+    Returns
+    -------
+    Index
+        Its ``search`` asks the store for neighbours and re-ranks them.
+    """
+    if not isinstance(store, Store):
+        raise InvalidInputError(
+            "`store` must be a store of kinrank.stores, or have its metric, width, ids, search "
+            f"and fetch, got {type(store).__name__}."
+        )
+    fitted = _method(store, method, params)
+    rows = _ROWS if block_size is None else check_int("block_size", block_size, 1)
+    ids = as_ids(store.ids())
+    if len(ids) < 2:
+        raise InvalidInputError(f"`store` must have at least two rows, got {len(ids)}.")
+    refuse_duplicates(ids)
+    lists = _lists(store, fitted, ids, rows)
+    return Index.from_neighbors(
+        fitted,
+        lists.squared,
+        lists.indices,
+        ids=ids,
+        store=store,
+        squared=True,
+        farthest=lists.farthest,
+        threads=threads,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """The neighbours of every row beside itself: row numbers and squared distances, (n, K).
+
+    farthest : (n,) about the largest squared distance of each row to any
+    """
+
+    indices: Ints
+    squared: Floats
+    farthest: Floats
+
+    @classmethod
+    def empty(cls, n: int, k: int) -> Lists:
+        """Lists to fill in."""
+        lists = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
+        return cls(*lists, np.empty(n, np.float32))
+
+
+def _method(store: Store, method: str | CAS, params: dict[str, Any]) -> CAS:
+    """The method, measured as the store measures unless something else was asked for."""
+    if isinstance(method, str):
+        own = "euclidean" if store.metric == "euclidean" else "cosine"
+        made = make_method(method, **{"metric": own, **params})
+    elif params:
+        raise InvalidInputError(
+            f"Parameters must be set in the method itself when one is given, got {sorted(params)}."
+        )
+    else:
+        made = method
+    if not isinstance(made, CAS):
+        raise InvalidInputError(f"`method` must be CAS for an index, got {method!r}.")
+    check_online(made)
+    return made
+
+
+def _lists(store: Store, method: CAS, ids: Ids, block: int) -> Lists:
+    """Fetch all rows and search for each of them, ``block`` at a time."""
+    n, table = len(ids), IdTable(ids)
+    wanted = list_length(method, n) - 1
+    lists = Lists.empty(n, wanted)
+    some = _vectors(store, method, ids[:: -(-n // _SOME)])
+    with progress.stage("neighbours", n) as advance:
+        for low in range(0, n, block):
+            part = slice(low, min(low + block, n))
+            vectors = _vectors(store, method, ids[part])
+            found, values = store.search(vectors, min(n, wanted + _SPARE))
+            known = np.isfinite(values)
+            rows = np.full(known.shape, -1, np.int32)
+            rows[known] = table.find(as_ids(np.asarray(found)[known]))
+            others = (rows >= 0) & (rows != np.arange(low, part.stop)[:, None])
+            _refuse_short(ids[part], others.sum(axis=1), wanted)
+            first = np.argsort(~others, axis=1, kind="stable")[:, :wanted]
+            lists.indices[part] = np.take_along_axis(rows, first, axis=1)
+            lists.squared[part] = np.take_along_axis(values, first, axis=1)
+            lists.farthest[part] = _farthest(vectors, some)
+            advance(part.stop - low)
+    return lists
+
+
+def _farthest(vectors: Floats, some: Floats) -> Floats:
+    """The largest squared distance of each row to ``some`` rows of the store; never 0."""
+    norms = np.einsum("ij,ij->i", vectors, vectors)
+    others = np.einsum("ij,ij->i", some, some)
+    largest = norms + np.max(others - 2 * (vectors @ some.T), axis=1)
+    return np.asarray(np.maximum(largest, np.finfo(np.float32).tiny), np.float32)
+
+
+def _vectors(store: Store, method: CAS, ids: Ids) -> Floats:
+    """The vectors of some rows, as queries to the store."""
+    vectors = store.fetch(ids)
+    cosine = method.metric == "cosine"
+    if store.metric != method.metric:
+        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+        off = np.abs(norms - 1)
+        if off.max() > _UNIT:
+            worst = int(off.argmax())
+            raise InvalidInputError(
+                f"Rows of the store must be of unit norm, as it measures {store.metric!r} and the "
+                f"method {method.metric!r}, got norm {norms[worst]:.4g} for {ids[worst].item()!r}."
+            )
+    return as_vectors(("vectors", vectors), cosine=cosine, together=False)
+
+
+def _refuse_short(ids: Ids, counts: Any, wanted: int) -> None:
+    """Raise if the store found too few neighbours of a row."""
+    worst = int(counts.argmin())
+    if counts[worst] < wanted:
+        raise InvalidInputError(
+            f"The store must find {wanted} rows beside each row, got {counts[worst]} for "
+            f"{ids[worst].item()!r}: search more of its lists (nprobe, probes, ef_search), or "
+            "exactly."
+        )
