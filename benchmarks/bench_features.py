@@ -1,6 +1,6 @@
 """Throughput of extraction beside onnxruntime alone, and memory over 10,000 pictures.
 
-    python benchmarks/bench_features.py [--model efficientnet-lite0] [--images 256] [--memory 10000]
+    python benchmarks/bench_features.py [--model efficientnet-lite0] [--images 160] [--memory 10000]
 
 Both get the same pictures in the same batches on the same cores. onnxruntime alone starts from
 arrays that are ready; extraction starts from JPEG files and ends with the file of features, so it
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -47,46 +48,41 @@ def make_pictures(folder, count, size):
         Image.fromarray(whole).save(folder / f"{number:05d}.jpg", quality=85)
 
 
-def best(function, n):
-    """Pictures a second, and processor time of a picture in ms, in the best of a few rounds."""
-    rates, costs = [], []
+def measured(functions, n):
+    """For each function pictures a second, and processor time of a picture in ms.
+
+    The best of a few rounds, in turn, so that a busy moment of the machine hits all of them.
+    """
+    rates = dict.fromkeys(functions, 0.0)
+    costs = dict.fromkeys(functions, np.inf)
     for _ in range(ROUNDS):
-        begun, used = time.perf_counter(), time.process_time()
-        function()
-        rates.append(n / (time.perf_counter() - begun))
-        costs.append(1000 * (time.process_time() - used) / n)
-    return max(rates), min(costs)
+        for name, function in functions.items():
+            begun, used = time.perf_counter(), time.process_time()
+            function()
+            rates[name] = max(rates[name], n / (time.perf_counter() - begun))
+            costs[name] = min(costs[name], 1000 * (time.process_time() - used) / n)
+    return {name: (rates[name], costs[name]) for name in functions}
 
 
-def alone(file, batches, threads):
-    """onnxruntime and nothing else: (one session on all cores, sessions of one thread)."""
-    n = sum(len(batch) for batch in batches)
-    rates = []
-    for inside, outside in ((threads, 1), (1, threads)):
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = inside
-        session = onnxruntime.InferenceSession(
-            str(file), options, providers=["CPUExecutionProvider"]
-        )
+def alone(file, batches, inside, outside):
+    """onnxruntime and nothing else: a session of ``inside`` threads called by ``outside``."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = inside
+    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
 
-        def run(batch, session=session):
-            session.run(None, {"images": batch})
+    def run():
+        with ThreadPoolExecutor(outside) as pool:
+            list(pool.map(lambda batch: len(session.run(None, {"images": batch})), batches))
 
-        def every(outside=outside, run=run):
-            with ThreadPoolExecutor(outside) as pool:
-                list(pool.map(run, batches))
-
-        run(batches[0])
-        rates.append(best(every, n))
-    return rates
+    return run
 
 
 def throughput(model, count, pools):
     threads, network = thread_count(), load_model(model)
     print(f"{model}, {count} pictures, batches of {BATCH}, {threads} threads")
     print("pictures a second, and processor time of one in ms; onnxruntime alone, and extraction")
-    columns = "".join(f"{name:>15}" for name in ("one session", "by threads", "extract"))
-    print(f"{'files':<12}{columns} {'of best':>8}  pool")
+    columns = "".join(f"{name:>15}" for name in ("one session", "by threads", *pools))
+    print(f"{'files':<12}{columns}   of the best alone, by the clock and by processor time")
     for name, size in SIZES.items():
         with tempfile.TemporaryDirectory() as made:
             folder = Path(made) / "pictures"
@@ -97,16 +93,26 @@ def throughput(model, count, pools):
             inputs = [to_input(read_image(file), network.preprocessing) for file in files]
             batches = [np.stack(inputs[low : low + BATCH]) for low in range(0, count, BATCH)]
             del inputs
-            rates = alone(cached(MODELS[model]), batches, threads)
+            onnx, out = cached(MODELS[model]), Path(made) / "f.npz"
+            functions = {
+                "one session": alone(onnx, batches, threads, 1),
+                "by threads": alone(onnx, batches, 1, threads),
+            }
             for pool in pools:
+                descriptor = Descriptor(pool=pool)
+                functions[pool] = partial(extract_to_file, listed, network, out, descriptor)
+            show(name, measured(functions, count), pools)
 
-                def whole(pool=pool, listed=listed, made=made):
-                    extract_to_file(listed, network, Path(made) / "f.npz", Descriptor(pool=pool))
 
-                got = best(whole, count)
-                shown = "".join(f"{rate:>9.1f} {cost:>5.1f}" for rate, cost in (*rates, got))
-                share = 100 * got[0] / max(rate for rate, _ in rates)
-                print(f"{name:<12}{shown} {share:>7.1f}%  {pool}", flush=True)
+def show(name, found, pools):
+    figures = "".join(f"{rate:>9.1f} {cost:>5.1f}" for rate, cost in found.values())
+    reference = [found["one session"], found["by threads"]]
+    rate, cost = max(rate for rate, _ in reference), min(cost for _, cost in reference)
+    shares = "".join(
+        f"   {pool} {100 * found[pool][0] / rate:.0f}% {100 * cost / found[pool][1]:.0f}%"
+        for pool in pools
+    )
+    print(f"{name:<12}{figures}{shares}", flush=True)
 
 
 def resident():
@@ -138,7 +144,7 @@ def memory(model, count):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="efficientnet-lite0")
-    parser.add_argument("--images", type=int, default=256)
+    parser.add_argument("--images", type=int, default=160)
     parser.add_argument("--pools", default="gem,rmac")
     parser.add_argument("--memory", type=int, default=10_000)
     parser.add_argument("--only-memory", action="store_true", help=argparse.SUPPRESS)

@@ -103,7 +103,7 @@ def _run(
         if found.failures:
             name, why = found.failures[0]
             warnings.warn(
-                f"{len(found.failures)} pictures could not be used, such as {name}: {why}.",
+                f"Pictures that could not be used: {len(found.failures)}, such as {name} ({why}).",
                 KinrankWarning,
                 stacklevel=2,
             )

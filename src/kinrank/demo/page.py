@@ -77,7 +77,8 @@ def _overview(demo: Demo) -> str:
     if not demo.judged:
         return f'<section class="overview"><div>{_times(demo)}</div></section>'
     gained, lost = (demo.gains > 0).sum(), (demo.gains < 0).sum()
-    names = [f"Query {row}, {_one(demo, demo.queries, row)}" for row in range(len(demo.queries))]
+    numbers = range(len(demo.queries))
+    names = [escape(f"Query {row}, {_one(demo, demo.queries, row)}") for row in numbers]
     return (
         '<section class="overview"><figure><h2>Every query</h2>'
         f"{charts.scatter(demo.before.ap.tolist(), demo.after.ap.tolist(), names)}"

@@ -149,7 +149,8 @@ def _session(path: Path, model: bytes, layer: str | None) -> Any:
     )
     providers = ["CPUExecutionProvider"]
     try:
-        session = runtime.InferenceSession(model, options, providers=providers)
+        # By its path, so that files with weights beside it are found.
+        session = runtime.InferenceSession(str(path), options, providers=providers)
         if layer is None or layer in [output.name for output in session.get_outputs()]:
             return session
         names = layer_names(model)
