@@ -6,7 +6,7 @@ import os
 import secrets
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -62,12 +62,18 @@ def save_npz(path: PathLike, /, **arrays: npt.ArrayLike) -> None:
     for name, array in checked.items():
         if array.dtype.hasobject:
             raise InvalidInputError(f"`{name}` must hold no Python objects, got {array.dtype}.")
-    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with npz_members(path) as member:
         for name, array in checked.items():
-            # ZipInfo has a fixed date, where a plain name would take the clock's.
-            member = zipfile.ZipInfo(f"{name}.npy")
-            with archive.open(member, "w", force_zip64=True) as stream:
+            with member(name) as stream:
                 np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+@contextmanager
+def npz_members(path: PathLike) -> Iterator[Callable[[str], IO[bytes]]]:
+    """A function that opens the arrays of an npz file to write them, one after another."""
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        # ZipInfo has a fixed date, where a plain name would take the clock's.
+        yield lambda name: archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True)
 
 
 def save_safetensors(

@@ -81,12 +81,11 @@ def test_bad_pictures_and_lonely_classes_do_no_harm(classes, tmp_path):
     result = run("demo", "--images", classes, "--out", tmp_path / "page.html")
     assert result.exit_code == 0, result.output
     assert "could not be used: 1, such as <kind> 0/broken.jpg (not a picture" in result.stderr
-    with (
-        pytest.warns(KinrankWarning, match="could not be used: 1"),
-        run_images(str(classes)) as demo,
-    ):
-        assert "alone" not in demo.queries.labels
-        assert np.isfinite(demo.before.ap).all()
+    context = run_images(str(classes))
+    with pytest.warns(KinrankWarning, match="could not be used: 1"):
+        demo = context.__enter__()
+    assert "alone" not in demo.queries.labels
+    assert np.isfinite(demo.before.ap).all()
 
 
 def test_queries_and_gallery_that_are_given(tmp_path):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kinrank.cli.files import array_file, output_file
-from kinrank.cli.report import format_seconds, peak_memory, shown_warnings, watched
+from kinrank.cli.report import facts, format_seconds, shown_warnings, watched
 from kinrank.errors import InvalidInputError
 from kinrank.io import load_array
 
@@ -117,11 +117,7 @@ def extract(
         "n_images": found.n_images,
         "n_reused": found.n_reused,
         "failures": [{"name": _shown(name), "reason": why} for name, why in found.failures],
-        "seconds": time.perf_counter() - begun,
-        "stages": watch.seconds,
-        "peak_memory_bytes": peak_memory(),
-        "warnings": warned,
-        "output": str(out),
+        **facts(begun, watch, warned, out),
     }
     if as_json:
         click.echo(json.dumps(summary))

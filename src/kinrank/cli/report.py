@@ -109,6 +109,19 @@ def peak_memory() -> int | None:
     return size if sys.platform == "darwin" else size * 1024
 
 
+def facts(
+    begun: float, watch: progress.Stopwatch, warned: list[str], out: object
+) -> dict[str, Any]:
+    """What the summary of every run ends with; ``begun`` is of ``time.perf_counter``."""
+    return {
+        "seconds": time.perf_counter() - begun,
+        "stages": watch.seconds,
+        "peak_memory_bytes": peak_memory(),
+        "warnings": warned,
+        "output": str(out),
+    }
+
+
 def format_seconds(seconds: float) -> str:
     """``seconds`` for people: 12 ms, 3.4 s, 2 min 5 s."""
     if seconds < 0.9995:

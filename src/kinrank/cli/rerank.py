@@ -14,7 +14,7 @@ import click
 from kinrank._api import make_method
 from kinrank.cli.files import array_file, output_file
 from kinrank.cli.options import MethodCommand, given_params
-from kinrank.cli.report import format_seconds, peak_memory, shown_warnings, watched
+from kinrank.cli.report import facts, format_seconds, shown_warnings, watched
 from kinrank.io import load_array
 
 
@@ -68,11 +68,7 @@ def rerank(
         "n_queries": len(ranking),
         "n_gallery": len(vectors),
         "k": ranking.k,
-        "seconds": time.perf_counter() - begun,
-        "stages": watch.seconds,
-        "peak_memory_bytes": peak_memory(),
-        "warnings": warned,
-        "output": str(out),
+        **facts(begun, watch, warned, out),
     }
     if as_json:
         click.echo(json.dumps(summary))

@@ -7,7 +7,6 @@ earlier one finished, and never takes something for finished that would come out
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy.typing as npt
 
 from kinrank.errors import KinrankError
 from kinrank.features.worker import Rows
-from kinrank.io import PathLike, load_array, replacing, save_npz
+from kinrank.io import PathLike, load_array, npz_members, save_npz
 
 
 @dataclass(frozen=True)
@@ -74,10 +73,9 @@ class RowBlocks:
 
 def write_npz(path: PathLike, arrays: dict[str, npt.NDArray[Any] | RowBlocks]) -> None:
     """As ``kinrank.io.save_npz``, with arrays that come in blocks of rows."""
-    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with npz_members(path) as member:
         for name, array in arrays.items():
-            member = zipfile.ZipInfo(f"{name}.npy")  # has a fixed date: same arrays, same bytes
-            with archive.open(member, "w", force_zip64=True) as stream:
+            with member(name) as stream:
                 if not isinstance(array, RowBlocks):
                     np.lib.format.write_array(stream, array, allow_pickle=False)
                     continue
