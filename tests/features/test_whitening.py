@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from kinrank import FileFormatError, InvalidInputError, KinrankWarning
 from kinrank.features import Whitening, learned_whitening, pca_whitening
@@ -116,10 +116,12 @@ def test_rows_must_be_finite_and_fit():
 
 def test_saved_and_loaded(tmp_path):
     whitening = learned_whitening(ROWS, labels=LABELS)
-    whitening.save(tmp_path / "w.npz")
     parts = {"mean": whitening.mean, "projection": whitening.projection}
-    save_file(parts, tmp_path / "w.safetensors")
+    save_file(parts, tmp_path / "theirs.safetensors")
     for name in ("w.npz", "w.safetensors"):
+        whitening.save(tmp_path / name)
+    assert load_file(tmp_path / "w.safetensors").keys() == parts.keys()
+    for name in ("w.npz", "w.safetensors", "theirs.safetensors"):
         loaded = Whitening.load(tmp_path / name)
         np.testing.assert_array_equal(loaded.apply(ROWS), whitening.apply(ROWS))
 

@@ -107,8 +107,8 @@ class Job:
         if need > free:
             raise OSError(
                 errno.ENOSPC,
-                f"No space left on device: about {need / 1e6:,.0f} MB are needed, "
-                f"{free / 1e6:,.0f} MB are free",
+                f"No space left on device: about {need / 1e6:,.1f} MB are needed, "
+                f"{free / 1e6:,.1f} MB are free",
                 str(self.out),
             )
 

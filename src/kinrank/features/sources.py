@@ -6,14 +6,15 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.datasets.base import Dataset, Part
-from kinrank.datasets.load import detect, load_spec
 from kinrank.errors import FileFormatError, InvalidInputError
+
+if TYPE_CHECKING:
+    from kinrank.datasets import Dataset, Part
 
 ENDINGS = (
     ".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm",
@@ -66,8 +67,10 @@ def collect(text: str, *, boxes: bool = True) -> dict[str, ImageList]:
     text : a folder, or a data set as `kinrank compare` takes it: ``PATH,format=...``
     boxes : cut queries to the boxes of the data set, if it has any
     """
+    from kinrank.datasets import load_spec  # brings numba, which pictures alone do not need
+
     path = Path(text)
-    if "," not in text and path.is_dir() and _is_plain(path):
+    if path.is_dir() and _is_plain(path):
         return {"": find_images(path)}
     return from_dataset(load_spec(text), boxes=boxes)
 
@@ -142,6 +145,8 @@ def _box(entry: Mapping[str, Any]) -> Sequence[float] | None:
 
 def _is_plain(path: Path) -> bool:
     """Whether a folder is just pictures, perhaps in a folder per class."""
+    from kinrank.datasets.load import detect
+
     try:
         found = detect(path)
     except FileFormatError:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import FileFormatError, InvalidInputError, KinrankWarning, UnknownNameError
-from kinrank.io import PathLike, load_array, save_npz
+from kinrank.io import PathLike, load_array, save_npz, save_safetensors
 from kinrank.validation import as_array, as_matrix, check_int
 
 Wide = npt.NDArray[np.float64]
@@ -68,8 +69,12 @@ class Whitening:
         return unit(projected) if normalize else projected
 
     def save(self, path: PathLike) -> None:
-        """Write to ``path`` (npz), whole or not at all."""
-        save_npz(path, mean=self.mean, projection=self.projection)
+        """Write to ``path`` (npz, or safetensors by its ending), whole or not at all."""
+        arrays = {"mean": self.mean, "projection": self.projection}
+        if Path(path).suffix == ".safetensors":
+            save_safetensors(path, arrays, {})
+        else:
+            save_npz(path, **arrays)
 
     @classmethod
     def load(cls, path: PathLike) -> Whitening:
