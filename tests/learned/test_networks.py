@@ -275,6 +275,14 @@ def test_ssr_moves_the_query_first_and_then_its_nearest():
     torch.testing.assert_close(network(rows), torch.cat([query, nearest], dim=1))
 
 
+def test_ssr_computes_wide_vectors_in_the_space_they_span():
+    network = stirred(SSRNetwork(SSRRecipe(m=6, hidden=8, steps=2, step_size=0.1)))
+    wide = torch.from_numpy(points(14, 40).reshape(2, 7, 40))
+    direct = functional.normalize(network(wide), dim=-1)
+    expected = (direct[:, :1] * direct).sum(dim=-1)[:, 1:]
+    torch.testing.assert_close(network.scores(wide, 6), expected, atol=1e-5, rtol=1e-4)
+
+
 # The loss
 
 

@@ -90,12 +90,24 @@ class SSRNetwork(Network):
 
     def scores(self, rows: Tensor, m: int) -> Tensor:
         """(b, 1 + m, d) to the scores of the first ``m`` nearest, (b, m)."""
-        return to_first(self(rows))[:, 1 : m + 1]
+        return to_first(self(_turned(rows)))[:, 1 : m + 1]
 
     def loss(self, rows: Tensor, right: Tensor, wrong: Tensor) -> Tensor:
         part = slice(0, self.recipe.m + 1)
-        similarity = to_first(self(rows))[:, : rows.shape[1]]
+        similarity = to_first(self(_turned(rows)))[:, : rows.shape[1]]
         return contrastive(similarity, right[:, part], wrong[:, part], self.scale)
+
+
+def _turned(rows: Tensor) -> Tensor:
+    """The same lists in coordinates of the space that each spans: (b, 1 + m, at most 1 + m).
+
+    Steps are sums of the rows of a list, so that its similarities do not change, and with wide
+    vectors there is far less to compute.
+    """
+    if rows.shape[2] <= rows.shape[1]:
+        return rows
+    turned: Tensor = torch.linalg.qr(rows.transpose(1, 2), mode="r").R
+    return turned.transpose(1, 2).contiguous()
 
 
 def _order(similarity: Tensor) -> Tensor:
