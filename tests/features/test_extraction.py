@@ -372,9 +372,20 @@ def test_a_network_that_does_not_run_is_said_before_the_work(pictures, tmp_path)
     import torch
 
     network = load_model(torch.nn.Linear(3, 2), size=16)
-    with pytest.raises((InvalidInputError, RuntimeError)):
+    with pytest.raises(InvalidInputError, match=r"Linear could not be run on a batch of shape"):
         extract_to_file(collect(str(pictures)), network, tmp_path / "f.npz")
     assert not (tmp_path / "f.npz.parts").exists()
+
+
+def test_a_picture_that_the_network_cannot_take_is_listed(pictures, tmp_path):
+    import torch
+
+    network = load_model(torch.nn.AvgPool2d(8), size=None, resize="none")
+    Image.new("RGB", (3, 2)).save(pictures / "class 0" / "small.png")
+    found = extract(pictures, network, batch=50)
+    names = dict(found.failures)
+    assert "AvgPool2d could not be run" in names["class 0/small.png"]
+    assert len(found.features) + len(names) == 24
 
 
 def test_too_little_room_is_said_before_the_work(pictures, network, tmp_path, monkeypatch):

@@ -118,7 +118,7 @@ def _use_draft(image: Any, want: Preprocessing) -> None:
 def _to_rgb(pil: Any, image: Any) -> Any:
     if image.mode == "RGB":
         return image
-    if image.mode in ("L", "CMYK", "YCbCr", "1"):
+    if image.mode in ("L", "CMYK", "YCbCr", "HSV", "1"):
         return image.convert("RGB")
     if image.mode.startswith(("I", "F")):
         return pil.fromarray(_eight_bits(np.asarray(image))).convert("RGB")

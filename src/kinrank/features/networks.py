@@ -82,9 +82,7 @@ class OnnxNetwork:
         try:
             output = self._session.run([self._output], {self._input: values})[0]
         except Exception as error:  # onnxruntime has a class of its own for each kind
-            raise InvalidInputError(
-                f"{self.name} could not be run on a batch of shape {batch.shape}: {_first(error)}"
-            ) from error
+            raise _did_not_run(self.name, batch, error) from error
         return _channels_first(np.asarray(output)[:n], self.preprocessing)
 
 
@@ -124,6 +122,8 @@ class TorchNetwork:
             )
             try:
                 output = self._module(self._torch.from_numpy(batch).to(self._device))
+            except Exception as error:  # modules raise what they like
+                raise _did_not_run(self.name, batch, error) from error
             finally:
                 if hook:
                     hook.remove()
@@ -161,6 +161,12 @@ def _session(path: Path, model: bytes, layer: str | None) -> Any:
         raise
     except Exception as error:
         raise FileFormatError(f"{path} must be an ONNX network, got: {_first(error)}") from error
+
+
+def _did_not_run(name: str, batch: Array, error: Exception) -> InvalidInputError:
+    return InvalidInputError(
+        f"{name} could not be run on a batch of shape {batch.shape}: {_first(error)}"
+    )
 
 
 def _unknown_layer(layer: str, names: list[str]) -> InvalidInputError:
