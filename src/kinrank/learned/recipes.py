@@ -159,6 +159,7 @@ class LAttQERecipe(Recipe):
     method: ClassVar[str] = "lattqe"
 
     queries: int = option(1024, "rows that are queries in an epoch")
+    rate: float = option(5e-4, "learning rate of Adam")
     kqe: int = option(16, "nearest rows that may join the query")
     heads: int = option(8, "heads of the attention, at most; a divisor of the width is taken")
     blocks: int = option(2, "transformer blocks")
