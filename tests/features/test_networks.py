@@ -138,6 +138,24 @@ def test_a_torch_module(module):
         load_model([1])
 
 
+def test_a_torch_module_that_gives_no_tensor_or_leaves_its_layer_out():
+    import torch
+
+    class Odd(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.idle = torch.nn.Identity(), torch.nn.Identity()
+
+        def forward(self, x):
+            return {"maps": self.used(x)}
+
+    with pytest.raises(InvalidInputError, match="must give a tensor, got dict"):
+        load_model(Odd())(BATCH)
+    np.testing.assert_array_equal(load_model(Odd(), layer="used")(BATCH), BATCH)
+    with pytest.raises(InvalidInputError, match="one that Odd leaves out"):
+        load_model(Odd(), layer="idle")(BATCH)
+
+
 def test_the_key_of_a_torch_module_follows_its_weights(module):
     key = load_model(module).key
     assert load_model(module).key == key

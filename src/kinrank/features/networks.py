@@ -116,19 +116,22 @@ class TorchNetwork:
 
     def __call__(self, batch: npt.NDArray[np.float32]) -> Array:
         seen: list[Any] = []
+        hooks = []
         with self._lock, self._torch.inference_mode():
-            hook = self._layer and self._layer.register_forward_hook(
-                lambda _module, _inputs, output: seen.append(output)
-            )
+            if self._layer is not None:
+                hooks.append(self._layer.register_forward_hook(lambda *told: seen.append(told[-1])))
             try:
-                output = self._module(self._torch.from_numpy(batch).to(self._device))
+                seen.append(self._module(self._torch.from_numpy(batch).to(self._device)))
             except Exception as error:  # modules raise what they like
                 raise _did_not_run(self.name, batch, error) from error
             finally:
-                if hook:
+                for hook in hooks:
                     hook.remove()
-            if self._layer is not None:
-                output = seen[-1]
+            output = seen[0]  # of the layer, or else of the whole
+            if hooks and len(seen) == 1:
+                raise InvalidInputError(
+                    f"`layer` must be run, got one that {self.name} leaves out."
+                )
             if not isinstance(output, self._torch.Tensor):
                 raise InvalidInputError(
                     f"{self.name} must give a tensor, got {type(output).__name__}; "
