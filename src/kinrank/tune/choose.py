@@ -12,7 +12,7 @@ import numpy.typing as npt
 # Differences of agreement that do not matter: one result in a hundred.
 TOLERANCE = 0.01
 # A default is left for something better only if chance would hardly make it look so.
-ERRORS = 2.0
+ERRORS = 3.0
 
 Values = npt.NDArray[np.float64]
 

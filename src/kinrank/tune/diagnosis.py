@@ -17,6 +17,8 @@ WORK = 2e11  # multiplications that this may cost: as many as a search in 20,000
 HUB_K = 10  # lists in which occurrences are counted, as in the literature on hubs
 # Chance gives LEVEL of all rows a group; a collection must have five times as many to have some.
 ENOUGH = 5 * LEVEL
+CLEAR = 3.0  # standard errors
+MOST = 0.5  # of many results
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,35 +85,53 @@ def hubness(lists: list[Ints], n: int) -> float:
     return float(third / variance**1.5) if variance > 0 else 0.0
 
 
-def judge(groups: Groups, hubs: float, before: float, after: float) -> Diagnosis:
-    """The verdict.
+@dataclass(frozen=True)
+class Evidence:
+    """Agreement of both halves of the features, by the method and by plain search.
 
-    before, after : agreement of both halves on as many results as a neighbourhood has
+    more, error : how much more they agree on the first few results, and its standard error
+    before, after : agreement on as many results as a neighbourhood has
     """
+
+    more: float
+    error: float
+    before: float
+    after: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether the method brings both halves together, on few results or on most of many.
+
+        What is alone, or has one partner only, moves apart.
+        """
+        few = self.more > CLEAR * self.error > 0
+        many = self.after > max(self.before, MOST)
+        return few or many
+
+
+def judge(groups: Groups, hubs: float, evidence: Evidence) -> Diagnosis:
+    """The verdict."""
     grouped = groups.grouped >= ENOUGH
-    # Classes so large that their ends are out of sight: most of a list is common to both halves,
-    # and more of it than in the original lists.
-    large = after > 0.5 and after > before
     return Diagnosis(
         cluster_sizes=groups.spread(),
         singletons=groups.alone,
         hubness=hubs,
         intrinsic_dimension=groups.dimension,
-        helps=bool(grouped or large),
-        reason=_reason(groups, grouped, large),
+        helps=grouped or evidence.clear,
+        reason=_reason(groups, grouped, evidence),
     )
 
 
-def _reason(groups: Groups, grouped: bool, large: bool) -> str:
+def _reason(groups: Groups, grouped: bool, evidence: Evidence) -> str:
     if grouped:
         return (
             f"{groups.grouped:.0%} of the rows lie in groups of three or more, about "
             f"{groups.size:.0f} rows each, so that neighbours confirm each other."
         )
-    if large:
+    if evidence.clear:
         return (
-            "There are no gaps between groups, but both halves of the features agree more after "
-            "re-ranking than before: classes are large."
+            "Groups fade into each other without a gap, but both halves of the features agree "
+            "more after re-ranking than before."
         )
     pairs = 1 - groups.alone - groups.grouped
     if pairs >= ENOUGH:

@@ -18,7 +18,7 @@ from kinrank.methods.base import Method
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
 from kinrank.tune.agreement import DEPTHS, agreement
-from kinrank.tune.diagnosis import Diagnosis, judge, look
+from kinrank.tune.diagnosis import Diagnosis, Evidence, judge, look
 from kinrank.tune.gain import expected_gain
 from kinrank.tune.sample import MAX_ROWS, draw
 from kinrank.tune.search import Search, cost
@@ -112,29 +112,20 @@ def _tuned(empty: Tuning, collection: Collection, space: Space, budget: float) -
         size = int(curves[0].chosen if curves else empty.params[space.size])
         curves += search.options(size)
         params = {**empty.params, **{curve.parameter: curve.chosen for curve in curves}}
-        result = _brings(make_method(empty.method, **params), size, *looks[0], length, run)
-    diagnosis = judge(groups, hubs, result.before, result.after)
+        chosen = make_method(empty.method, **params)
+        evidence, gain, error = _brings(chosen, size, *looks[0], length, run)
+    diagnosis = judge(groups, hubs, evidence)
     return replace(
         empty, params=params, curves=tuple(curves), diagnosis=diagnosis,
-        gain=result.gain if diagnosis.helps else 0.0, gain_error=result.error,
+        gain=gain if diagnosis.helps else 0.0, gain_error=error if diagnosis.helps else 0.0,
         n_sampled=len(looks[0][0]), n_pairs=n_pairs,
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Result:
-    """Agreement of both halves by plain search and by the method; the gain that this promises."""
-
-    before: float
-    after: float
-    gain: float
-    error: float
-
-
 def _brings(
     method: Method, size: int, rows: Floats, pair: Pair, length: int, run: Runner
-) -> _Result:
-    """What the method makes of the first rows, on as many results as a neighbourhood has."""
+) -> tuple[Evidence, float, float]:
+    """What the method makes of the first rows; the expected gain and its standard error."""
     n_asked = pair.one.rows.n_queries
     depth = min(max(size, DEPTHS[-1]), len(rows) - n_asked)
     found = pair.first(method, depth, run)
@@ -142,16 +133,18 @@ def _brings(
         exact_search(half.rows.queries, half.rows.gallery, depth, run).indices
         for half in (pair.one, pair.other)
     )
+    few, many = DEPTHS[-1:], (depth,)
+    more = agreement(*found, few) - agreement(plain_one, plain_other, few)
+    evidence = Evidence(
+        more=float(more.mean()),
+        error=float(more.std() / np.sqrt(n_asked)),
+        before=float(agreement(plain_one, plain_other, many).mean()),
+        after=float(agreement(*found, many).mean()),
+    )
     whole = view(rows, n_asked, min(length, len(rows)), run)
     listed = min(LISTED * depth, len(rows) - n_asked)
     before = exact_search(rows[:n_asked], rows[n_asked:], listed, run).indices
-    gain, error = expected_gain(before, whole.first(method, listed, run), *found)
-    return _Result(
-        before=float(agreement(plain_one, plain_other, (depth,)).mean()),
-        after=float(agreement(*found, (depth,)).mean()),
-        gain=gain,
-        error=error,
-    )
+    return evidence, *expected_gain(before, whole.first(method, listed, run), *found)
 
 
 def _vectors(queries: Any, gallery: Any, method: Method) -> Floats:
@@ -182,11 +175,6 @@ def _values(empty: Tuning, space: Space, limit: int) -> list[int]:
             continue
         if value <= limit:
             fitting.append(value)
-    if not fitting:
-        raise InvalidInputError(
-            f"`{space.size}` must be one of {space.values} or be given, "
-            "got other parameters that allow none of these."
-        )
     return fitting
 
 
