@@ -83,6 +83,9 @@ class Runner:
         return SparseRows(indptr, np.concatenate([part[1] for part in parts]), data, n_columns)
 
 
+ALONE = Runner(1, 1 << 40)  # all at once, for work inside a block
+
+
 def _after(result: T, advance: progress.Advance, part: tuple[int, int]) -> T:
     advance(part[1] - part[0])
     return result

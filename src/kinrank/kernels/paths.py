@@ -72,7 +72,7 @@ def path_rows(low, high, rows, ptr, ids, weights, limit, first, out):
 
 @kernel
 def first_by_path(
-    low, high, rows, ptr, ids, weights, limit, omega, root, vectors, farthest, lists, list_d,
+    low, high, ptr, ids, weights, limit, omega, root, vectors, farthest, lists, list_d,
     first, names, out_ids, out, complete,
 ):  # fmt: skip
     """The first k rows by (1 - omega) path + omega d, without walking farther than they need.
@@ -90,14 +90,13 @@ def first_by_path(
     keys, nodes = np.empty(ids.shape[0] + 1, np.float32), np.empty(ids.shape[0] + 1, np.int32)
     best, best_ids = np.empty(k, np.float32), np.empty(k, np.int32)
     near = np.float32(1) - omega
-    for at in range(low, high):
-        row = rows[at]
+    for row in range(low, high):
         x, scale = vectors[row], farthest[row]
         length[row] = 0
         seen[0] = row
         touched, found, spot = 1, 0, 0
         size = push(keys, nodes, 0, np.float32(0), row)
-        complete[at] = False
+        complete[row] = False
         while size > 0:
             key, node = keys[0], nodes[0]
             size = pop(keys, nodes, size)
@@ -110,7 +109,7 @@ def first_by_path(
                     spot += 1
                 least = list_d[row, min(spot, lists.shape[1] - 1)]
                 if best[0] < near * key + omega * least:
-                    complete[at] = True
+                    complete[row] = True
                     break
             done[node] = True
             if node >= first:

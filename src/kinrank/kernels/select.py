@@ -32,8 +32,8 @@ def dense_distances(low, high, rows, vectors, farthest, first, out):
 
 @kernel
 def first_near(
-    low, high, start, ptr, ids, modified, omega, root, vectors, farthest, lists, list_d, first,
-    least, names, out_ids, out, complete,
+    low, high, start, ptr, ids, modified, omega, root, vectors, farthest, lists, list_d, least,
+    first, names, out_ids, out, complete,
 ):  # fmt: skip
     """The first k of queries [low, high) by (1 - omega) d' + omega d, ascending by (value, name).
 

@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 from kinrank.kernels.answer import first_candidates, first_positive
 from kinrank.neighbors.search import Found, ascending, few
-from kinrank.parallel import Runner
+from kinrank.parallel import ALONE, Runner
 from kinrank.stages.distance import Distances
 from kinrank.stages.diverge import Divergence
 from kinrank.types import Floats, Ints, Longs, Ranking, SparseRows
 
 Dense = Callable[[Ints], Floats]
-ALONE = Runner(1)
 
 
 @dataclass(frozen=True, eq=False)

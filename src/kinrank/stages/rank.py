@@ -16,13 +16,13 @@ import numpy.typing as npt
 
 from kinrank.graph.layout import Layout
 from kinrank.kernels import paths, select
-from kinrank.parallel import Runner
+from kinrank.parallel import ALONE, Runner
 from kinrank.stages.distance import Distances, VectorDistances
 from kinrank.stages.diverge import Divergence
 from kinrank.types import Floats, Ints, Longs, Ranking, SparseRows
 
 UNREACHABLE = np.float32(50)
-_QUERIES = 1024  # whose candidates are held at a time
+_QUERIES = 256  # whose candidates a thread holds at a time
 _CELLS = 1 << 22  # of a dense block, so that it stays near the caches
 
 
@@ -50,96 +50,94 @@ class Ranker:
         """The first ``k`` gallery rows of every query."""
         shape = (self.n_queries, k)
         found = Ranking(np.empty(shape, np.int32), np.empty(shape, np.float32))
-        if self.graph is not None:
-            self._rank_part(slice(0, self.n_queries), None, found)
-            return found
-        # Candidates may be many: a part of the queries at a time, so that they stay in the caches.
+        complete = np.zeros(self.n_queries, np.bool_)
         lists = self.distances.query_lists.indices
-        columns = self.divergence.columns(self.n_queries)
-        for low in range(0, self.n_queries, _QUERIES):
-            part = slice(low, min(low + _QUERIES, self.n_queries))
-            near = self.divergence.near(self.n_queries, lists, self.run, part, columns)
-            self._rank_part(part, near, found)
+        columns = None if self.graph is not None else self.divergence.columns(self.n_queries)
+
+        def some(low: int, high: int) -> None:
+            part, near = slice(low, high), None
+            if columns is not None:
+                near = self.divergence.near(self.n_queries, lists, ALONE, part, columns)
+            self._rank_part(part, near, found, complete)
+
+        # Candidates may be many: a few queries at a time, so that they stay in the caches.
+        size = min(_QUERIES, -(-self.n_queries // (4 * self.run.threads)))
+        Runner(self.run.threads, self.run.block_size or size).map("ranking", some, self.n_queries)
         return found
 
-    def _rank_part(self, part: slice, near: SparseRows | None, found: Ranking) -> None:
+    def _rank_part(
+        self, part: slice, near: SparseRows | None, found: Ranking, complete: npt.NDArray[np.bool_]
+    ) -> None:
         missing = np.arange(part.start, part.stop, dtype=np.int32)
-        n_gallery = len(self.distances.neighbors) - self.n_queries
-        if found.k < n_gallery and not self._ties:
-            first = self._first_by_path(found) if near is None else self._first(part, near, found)
-            missing = missing[~first]
+        if found.k < len(self.distances.neighbors) - self.n_queries and not self._ties:
+            self._first(part, near, (found.indices, found.distances, complete))
+            missing = missing[~complete[part]]
         self._all(missing, part.start, near, found)
 
     @cached_property
     def _layout(self) -> Layout:
         return self.layout or Layout.identity(len(self.distances.neighbors))
 
-    @property
-    def _ties(self) -> bool:
-        """Whether d does not tell apart rows that are far from the query."""
-        return self.omega == 0 or self.fusion == "diffusion"
+    @cached_property
+    def _least(self) -> Floats:
+        """The least d' of any row that shares nothing with the query."""
+        least = [self.divergence.background(q, self.n_queries) for q in range(self.n_queries)]
+        return np.array([np.min(values) for values in least], np.float32)
 
-    def _first(self, part: slice, near: SparseRows, found: Ranking) -> npt.NDArray[np.bool_]:
-        """The first k among the candidates; returns for which queries that is the answer."""
-        queries = np.arange(part.start, part.stop, dtype=np.int32)
-        complete, least = np.zeros(self.n_queries, np.bool_), np.zeros(self.n_queries, np.float32)
-        least[part] = [np.min(self.divergence.background(q, self.n_queries)) for q in queries]
-        out = (found.indices, found.distances, complete)
-        listed, omega, low = self._listed(), np.float32(self.omega), part.start
-        if isinstance(self.distances, VectorDistances):
-            known = self.distances.query_lists
-            args: tuple[Any, ...] = (
-                near.indptr, near.indices, near.values, omega, self.fusion == "euclidean",
-                self.distances.vectors, known.farthest, known.indices, listed, self.n_queries,
-                least, self._layout.names,
-            )  # fmt: skip
-            kernel = select.first_near
-        else:
-            base = self._root(self.distances.at(queries, near.indptr, near.indices, self.run))
-            fused, bounds = self._fuse(near.values, base), self._fuse(least, listed[:, -1])
-            args = (near.indptr, near.indices, fused, bounds, self.n_queries, self._layout.names)
-            kernel = select.first_of
-        self.run.map(
-            "ranking", lambda a, b: kernel(low + a, low + b, low, *args, *out), len(queries)
-        )
-        return complete[part]
-
+    @cached_property
     def _listed(self) -> Floats:
         """d to the rows in the lists of the queries."""
         known = self.distances.query_lists
         scale = np.maximum(known.farthest, np.finfo(np.float32).tiny)[: self.n_queries, None]
         return self._root(np.minimum(known.distances[: self.n_queries] / scale, 1))
 
-    def _first_by_path(self, found: Ranking) -> npt.NDArray[np.bool_]:
-        """As _first, along shortest paths."""
-        complete = np.zeros(self.n_queries, np.bool_)
-        if not isinstance(self.distances, VectorDistances):
-            return complete
-        known, graph = self.distances.query_lists, self.graph
-        assert graph is not None
-        args = (
-            np.arange(self.n_queries, dtype=np.int32), graph.indptr, graph.indices, graph.values,
-            UNREACHABLE, np.float32(self.omega), self.fusion == "euclidean",
-            self.distances.vectors, known.farthest, known.indices, self._listed(),
-            self.n_queries, self._layout.names,
+    @property
+    def _ties(self) -> bool:
+        """Whether d does not tell apart rows that are far from the query."""
+        return self.omega == 0 or self.fusion == "diffusion"
+
+    def _first(self, part: slice, near: SparseRows | None, out: tuple[Any, ...]) -> None:
+        """The first k among the candidates: ids, d*, and whether that is the answer."""
+        low, high, rest = part.start, part.stop, (self.n_queries, self._layout.names)
+        if isinstance(self.distances, VectorDistances):
+            self._first_by_vectors(self.distances, part, near, (*rest, *out))
+            return
+        if near is None:
+            return
+        queries = np.arange(low, high, dtype=np.int32)
+        base = self._root(self.distances.at(queries, near.indptr, near.indices, ALONE))
+        fused, bounds = self._fuse(near.values, base), self._fuse(self._least, self._listed[:, -1])
+        known = (near.indptr, near.indices, fused, bounds)
+        select.first_of(low, high, low, *known, *rest, *out)
+
+    def _first_by_vectors(
+        self, base: VectorDistances, part: slice, near: SparseRows | None, rest: tuple[Any, ...]
+    ) -> None:
+        """As _first, with distances computed where they are needed; along paths without near."""
+        low, high, lists = part.start, part.stop, base.query_lists
+        d = (
+            np.float32(self.omega), self.fusion == "euclidean", base.vectors,
+            lists.farthest, lists.indices, self._listed,
         )  # fmt: skip
-        out = (found.indices, found.distances, complete)
-        self.run.map("ranking", lambda a, b: paths.first_by_path(a, b, *args, *out), self.n_queries)
-        return complete
+        if near is not None:
+            known = (near.indptr, near.indices, near.values)
+            select.first_near(low, high, low, *known, *d, self._least, *rest)
+            return
+        assert self.graph is not None
+        edges = (self.graph.indptr, self.graph.indices, self.graph.values, UNREACHABLE)
+        paths.first_by_path(low, high, *edges, *d, *rest)
 
     def _all(self, queries: Ints, start: int, near: SparseRows | None, found: Ranking) -> None:
         """Rank by all distances of ``queries``, a few at a time; ``near`` begins at ``start``."""
         if len(queries) == 0:
             return
         n_gallery = len(self.distances.neighbors) - self.n_queries
-        size = max(1, min(_CELLS // n_gallery, -(-len(queries) // (4 * self.run.threads))))
-        Runner(self.run.threads, size).map(
-            "ranking", lambda a, b: self._dense(queries[a:b], start, near, found), len(queries)
-        )
+        size = max(1, _CELLS // n_gallery)
+        for low in range(0, len(queries), size):
+            self._dense(queries[low : low + size], start, near, found)
 
     def _dense(self, queries: Ints, start: int, near: SparseRows | None, found: Ranking) -> None:
-        alone = Runner(1)
-        d2 = self.distances.dense(queries, self.n_queries, alone)
+        d2 = self.distances.dense(queries, self.n_queries, ALONE)
         fused = self._fuse(self._modified(queries, start, near), self._base(queries, d2))
         places = self._layout.places[self.n_queries :] - self.n_queries
         for at, query in enumerate(self._layout.names[queries]):
