@@ -35,6 +35,7 @@ from kinrank.parallel import thread_count
 
 SIZES = {"224 x 224": (224, 224), "500 x 375": (500, 375), "1600 x 1200": (1600, 1200)}
 ROUNDS = 3
+MEMORY_SIDE = 64  # a small input: memory that grows would grow with the number of pictures
 
 
 def make_pictures(folder, count, size):
@@ -135,7 +136,8 @@ def memory(model, count):
         for number in range(100, count):
             (folder / f"{number:05d}.jpg").symlink_to(first[number % 100])
         with progress.listen(listen):
-            extract_to_file(collect(str(folder)), model, Path(made) / "f.npz")
+            network = load_model(model, size=MEMORY_SIDE)
+            extract_to_file(collect(str(folder)), network, Path(made) / "f.npz")
         seen[count] = resident()
     marks = [count * share // 100 for share in (5, 10, 25, 50, 75, 100)]
     print(json.dumps({mark: seen[min(seen, key=lambda d, m=mark: abs(d - m))] for mark in marks}))

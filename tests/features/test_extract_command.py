@@ -1,5 +1,6 @@
 """`kinrank extract` from outside: killed, out of space, and in the usual case."""
 
+import inspect
 import json
 import os
 import resource
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 
 from cli_helpers import process, run
-from kinrank.features import Preprocessing
+from kinrank.cli.app import app
+from kinrank.features import Descriptor, Preprocessing, extract
+from kinrank.features.extraction import BATCH, PART
 from picture_files import tiny_network, two_halves, write_bad
 
 
@@ -221,6 +224,17 @@ def test_whitening_is_fitted_and_used(arguments, tmp_path):
     wrong = run(*arguments, "--out", tmp_path / "g.npz", "--whiten", first)
     assert wrong.exit_code == 2
     assert "must be a whitening saved by kinrank" in wrong.stderr
+
+
+def test_defaults_are_those_of_the_library():
+    shown = {option.name: option.default for option in app.commands["extract"].params}
+    descriptor = Descriptor()
+    for name in ("p", "levels", "scale_power", "regional", "pool", "dims"):
+        assert shown[name] == getattr(descriptor, name)
+    assert tuple(float(word) for word in shown["scales"].split(",")) == descriptor.scales
+    assert (shown["batch"], shown["part"]) == (BATCH, PART)
+    taken = inspect.signature(extract).parameters
+    assert (shown["model"], shown["threads"]) == (taken["model"].default, taken["threads"].default)
 
 
 def test_models_are_listed():

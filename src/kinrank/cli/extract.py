@@ -66,7 +66,7 @@ def ask_preprocessing(command: Command) -> Command:
 @click.option("--preset", help="imagenet, retrieval, person, fast-reid or efficientnet-lite.")
 @ask_preprocessing
 @click.option("--boxes/--no-boxes", default=True, help="Cut queries to the boxes of the set.")
-@click.option("--batch", type=int, default=16, show_default=True, help="Pictures at a time.")
+@click.option("--batch", type=int, default=8, show_default=True, help="Pictures at a time.")
 @click.option("--part", type=int, default=256, show_default=True, help="Pictures kept at a time.")
 @click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
 @click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")

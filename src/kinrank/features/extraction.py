@@ -26,7 +26,7 @@ from kinrank.io import PathLike
 from kinrank.parallel import thread_count
 from kinrank.validation import check_int
 
-BATCH, PART = 16, 256
+BATCH, PART = 8, 256
 
 
 @dataclass(frozen=True, eq=False)
