@@ -226,8 +226,10 @@ def test_whitening_is_fitted_and_used(arguments, tmp_path):
     assert "must be a whitening saved by kinrank" in wrong.stderr
 
 
-def test_defaults_are_those_of_the_library():
-    shown = {option.name: option.default for option in app.commands["extract"].params}
+def test_defaults_are_those_of_the_library(tmp_path):
+    typed = ["photos", "--out", str(tmp_path / "f.npz")]
+    with app.commands["extract"].make_context("extract", typed) as context:
+        shown = context.params
     descriptor = Descriptor()
     for name in ("p", "levels", "scale_power", "regional", "pool", "dims"):
         assert shown[name] == getattr(descriptor, name)
