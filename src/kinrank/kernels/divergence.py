@@ -74,7 +74,7 @@ def entropies(values):
 
 
 @kernel
-def columns_of(first, ptr, ids, values, f, wanted):
+def columns_of(first, ptr, ids, values, wanted):
     """The wanted columns, over rows from ``first`` on: pointers, rows, values and x log2 x."""
     starts = np.zeros(wanted.shape[0] + 1, np.int64)
     for e in range(ptr[first], ids.shape[0]):
@@ -83,14 +83,14 @@ def columns_of(first, ptr, ids, values, f, wanted):
         starts[c + 1] += starts[c]
     fill = starts[:-1].copy()
     rows = np.empty(starts[-1], np.int32)
-    column, column_f = np.empty(starts[-1], np.float32), np.empty(starts[-1], np.float32)
+    column = np.empty(starts[-1], np.float32)
     for row in range(first, ptr.shape[0] - 1):
         for e in range(ptr[row], ptr[row + 1]):
             if wanted[ids[e]]:
                 at = fill[ids[e]]
                 fill[ids[e]] += 1
-                rows[at], column[at], column_f[at] = row, values[e], f[e]
-    return starts, rows, column, column_f
+                rows[at], column[at] = row, values[e]
+    return starts, rows, column, entropies(column)
 
 
 @kernel

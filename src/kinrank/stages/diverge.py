@@ -49,7 +49,7 @@ class Divergence:
         rows = self.rows
         wanted = np.zeros(rows.n_columns, np.bool_)
         wanted[rows.indices[: rows.indptr[n_queries]]] = True
-        own = (rows.indptr, rows.indices, rows.values, self.entropies)
+        own = (rows.indptr, rows.indices, rows.values)
         columns: Columns = kernels.columns_of(n_queries, *own, wanted)
         return columns
 
