@@ -14,6 +14,7 @@ from kinrank.cli.demo import demo
 from kinrank.cli.evaluate import evaluate
 from kinrank.cli.evaluate_many import ablate_command, compare_command, report_command
 from kinrank.cli.extract import extract, models_command, whiten
+from kinrank.cli.index import index
 from kinrank.cli.rerank import rerank
 from kinrank.cli.train import train
 from kinrank.cli.tune import tune
@@ -80,6 +81,7 @@ def _summary(cls: type) -> str:
 
 
 app.add_command(rerank)
+app.add_command(index)
 app.add_command(train)
 app.add_command(tune)
 app.add_command(demo)

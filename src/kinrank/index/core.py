@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import TracebackType
 from typing import Any
 
@@ -151,6 +151,20 @@ class Index:
         context = len(state) - state.n_gallery
         more = f" and {context:,} of context" if context else ""
         return f"<Index of {state.n_gallery:,} rows{more}, {self.width} columns>"
+
+    def info(self) -> dict[str, Any]:
+        """What the index holds: rows, columns, parameters, bytes of each part."""
+        state = self._engine.state
+        return {
+            "rows": state.n_gallery,
+            "context": len(state) - state.n_gallery,
+            "columns": self.width,
+            "ids": "text" if state.ids.dtype.kind == "U" else "integers",
+            "search": "exact" if self._engine.search.exact else "approximate",
+            "recall": state.recall,
+            "parameters": asdict(state.method),
+            "bytes": state.sizes(),
+        }
 
     def search(
         self, queries: Any, k: int | None = 100, *, base: bool = False, threads: int | None = None
@@ -357,10 +371,6 @@ def _search_of(state: State, store: Store | None) -> RowSearch:
         if len(state.cell):
             return CellSearch(state.vectors, state.centres, state.cell)
         return ExactSearch(state.vectors)
-    if store is None:
-        raise InvalidInputError(
-            "`store` must be given: the index was made over one, and holds no vectors."
-        )
     return StoreSearch(store, state.table, state.places)
 
 

@@ -110,15 +110,20 @@ class CellSearch:
 
 @dataclass(frozen=True, eq=False)
 class StoreSearch:
-    """The store is asked; its ids become rows."""
+    """The store is asked; its ids become rows. Without one, only searching is refused."""
 
-    store: Store
+    store: Store | None
     table: IdTable
     places: Ints
     exact: bool = False
 
     def search(self, queries: Floats, k: int, run: Runner) -> Rows:  # noqa: ARG002
         """See RowSearch."""
+        if self.store is None:
+            raise InvalidInputError(
+                "`store` must be given to kinrank.open: the index was made over one, and holds no "
+                "vectors."
+            )
         k = min(k, len(self.table))
         ids, squared = self.store.search(queries, k)
         values = np.asarray(squared, np.float32)

@@ -1,0 +1,231 @@
+"""`kinrank index`: a gallery in a file, searched, added to and removed from."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from kinrank._api import make_method
+from kinrank.cli.files import array_file, output_file
+from kinrank.cli.options import MethodCommand, given_params
+from kinrank.cli.report import format_seconds, shown_warnings, watched
+from kinrank.errors import InvalidInputError
+from kinrank.io import load_array
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
+_THREADS = click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
+_IDS = click.option(
+    "--ids", type=array_file, metavar="FILE",
+    help="Ids of the rows: an array, or a .txt file with one on each line.",
+)  # fmt: skip
+
+
+def _index_file(text: str) -> str:
+    if not Path(text).is_file():
+        raise click.BadParameter(f"there is no file {text!r}.")
+    return text
+
+
+_INDEX = click.argument("index", type=_index_file, metavar="INDEX")
+
+
+@click.group()
+def index() -> None:
+    """Keep a gallery in a file and ask it one query at a time."""
+
+
+@index.command(cls=MethodCommand)
+@click.option(
+    "--gallery", type=array_file, metavar="FILE", required=True, help="Vectors to search in."
+)
+@click.option("--out", type=output_file, metavar="FILE", required=True, help="The index.")
+@_IDS
+@click.option(
+    "--context", type=array_file, metavar="FILE",
+    help="Vectors that enrich the graph and are never answers.",
+)  # fmt: skip
+@click.option(
+    "--search", type=click.Choice(["exact", "approximate"]), default="exact", show_default=True,
+    help="How neighbours are found; approximate is for many rows.",
+)  # fmt: skip
+@click.option("--method", default="cas", show_default=True, help="Only cas has an index.")
+@_THREADS
+@_JSON
+@click.pass_context
+def build(
+    ctx: click.Context,
+    /,
+    gallery: str,
+    out: Path,
+    ids: str | None,
+    context: str | None,
+    search: Any,
+    method: str,
+    threads: int | None,
+    as_json: bool,
+    **params: Any,
+) -> None:
+    """Build an index over a gallery."""
+    from kinrank.methods.cas import CAS
+
+    chosen = make_method(method, **given_params(ctx, params))
+    if not isinstance(chosen, CAS):
+        raise InvalidInputError(f"`method` must be cas for an index, got {method!r}.")
+    with working(as_json) as done:
+        vectors, others = load_array(gallery), None if context is None else load_array(context)
+        made = chosen.fit(vectors, read_ids(ids), others, search=search, threads=threads)
+        made.save(out)
+        done({"rows": len(made), "recall": made.recall, "output": str(out)})
+
+
+@index.command()
+@_INDEX
+@click.option(
+    "--query", type=array_file, metavar="FILE", required=True, help="Vectors of the queries."
+)
+@click.option(
+    "--out", type=output_file, metavar="FILE", required=True, help="The ranking, an npz file."
+)
+@click.option("-k", type=int, default=100, show_default=True, help="Results per query.")
+@click.option("--base", is_flag=True, help="By the plain distance, to compare with.")
+@_THREADS
+@_JSON
+def search(
+    index: str, query: str, out: Path, k: int, base: bool, threads: int | None, as_json: bool
+) -> None:
+    """Rank the gallery for each query, each on its own.
+
+    The file written holds `indices`, `distances` and `ids`; Ranking.load reads it.
+    """
+    import kinrank
+
+    with working(as_json) as done:
+        found = kinrank.open(index).search(load_array(query), k, base=base, threads=threads)
+        found.save(out)
+        done({"queries": len(found), "k": found.k, "output": str(out)})
+
+
+@index.command()
+@_INDEX
+@click.option(
+    "--vectors", type=array_file, metavar="FILE", required=True, help="Vectors of the new rows."
+)
+@_IDS
+@click.option("--update", is_flag=True, help="The ids are there already: give them other vectors.")
+@_THREADS
+@_JSON
+def add(
+    index: str, vectors: str, ids: str | None, update: bool, threads: int | None, as_json: bool
+) -> None:
+    """Add rows, and save; when the command is done, they are there to stay."""
+    import kinrank
+
+    with working(as_json) as done, kinrank.open(index, writable=True) as opened:
+        rows, own = load_array(vectors), read_ids(ids)
+        if update:
+            opened.update(rows, own if own is not None else [], threads=threads)
+        else:
+            opened.add(rows, own, threads=threads)
+        opened.save()
+        done({"added": len(rows), "rows": len(opened), "output": index})
+
+
+@index.command()
+@_INDEX
+@click.argument("some", nargs=-1, metavar="[ID]...")
+@_IDS
+@_THREADS
+@_JSON
+def remove(
+    index: str, some: tuple[str, ...], ids: str | None, threads: int | None, as_json: bool
+) -> None:
+    """Remove rows by their ids, and save."""
+    import kinrank
+
+    if bool(some) == (ids is not None):
+        raise click.UsageError("Ids must be given, either one by one or as --ids FILE.")
+    with working(as_json) as done, kinrank.open(index, writable=True) as opened:
+        text = opened.ids.dtype.kind == "U"
+        gone = read_ids(ids) if ids is not None else typed_ids(some, text=text)
+        opened.remove(gone, threads=threads)
+        opened.save()
+        done({"removed": len(gone), "rows": len(opened), "output": index})
+
+
+@index.command()
+@_INDEX
+@_JSON
+def info(index: str, as_json: bool) -> None:
+    """Tell what an index holds."""
+    import kinrank
+
+    opened = kinrank.open(index, verify=False)
+    about = opened.info()
+    about["bytes_on_disk"] = Path(index).stat().st_size
+    if as_json:
+        click.echo(json.dumps(about))
+        return
+    for name, value in about.items():
+        shown = f"{value:,}" if isinstance(value, int) else value
+        if isinstance(value, dict):
+            shown = ", ".join(f"{key}={one}" for key, one in value.items())
+        click.echo(f"{name.replace('_', ' '):<16}{shown}")
+
+
+@index.command()
+@_INDEX
+@_JSON
+def verify(index: str, as_json: bool) -> None:
+    """Read all of an index and compare its checksums."""
+    import kinrank
+
+    with working(as_json) as done:
+        opened = kinrank.open(index, verify=True)
+        done({"rows": len(opened), "whole": True, "output": index})
+
+
+def read_ids(path: str | None) -> Any:
+    """Ids from an array file or from the lines of a text file."""
+    if path is None:
+        return None
+    if path.endswith(".txt"):
+        return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    return np.asarray(load_array(path))
+
+
+def typed_ids(some: tuple[str, ...], *, text: bool) -> Any:
+    """Ids typed on the command line, as those of the index."""
+    if text:
+        return list(some)
+    try:
+        return [int(one) for one in some]
+    except ValueError as error:
+        raise InvalidInputError(
+            f"Ids must be integers, as those of the index, got {', '.join(some)}."
+        ) from error
+
+
+@contextmanager
+def working(as_json: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Progress while something is done; call what is yielded to say what it was."""
+    begun, on_terminal = time.perf_counter(), sys.stderr.isatty()
+    with shown_warnings() as warned, watched(show=on_terminal and not as_json) as watch:
+
+        def done(summary: dict[str, Any]) -> None:
+            seconds = time.perf_counter() - begun
+            if as_json:
+                more = {"seconds": seconds, "stages": watch.seconds, "warnings": warned}
+                click.echo(json.dumps({**summary, **more}))
+            elif on_terminal:
+                told = ", ".join(f"{name} {value}" for name, value in summary.items())
+                click.echo(f"{told}: {format_seconds(seconds)}", err=True)
+
+        yield done

@@ -1,0 +1,162 @@
+"""Killed at any moment, out of room, two at once: the old index or the new one."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import kinrank
+from cli_helpers import run
+from index_data import QUERIES, ROWS
+from kinrank import CAS, LockedError
+
+METHOD = CAS(k1=10, k2=4)
+# Adds and removes rows for ever, and says what was committed after each save.
+WRITER = """
+import sys, numpy as np, kinrank
+path, rows = sys.argv[1], np.load(sys.argv[2])
+warm = kinrank.CAS(k1=10, k2=4).fit(rows[:130])
+warm.add(rows[:1])
+warm.remove([3])
+print("ready", flush=True)
+while True:
+    with kinrank.open(path, writable=True) as index:
+        n = int(index.ids.max()) + 1
+        index.add(rows[[n % len(rows)]], ids=[n])
+        index.save()
+        print("added", n, flush=True)
+        if len(index) > 130:
+            gone = int(index.ids.min())
+            index.remove([gone])
+            index.save()
+            print("removed", gone, flush=True)
+"""
+
+
+def committed(text, before):
+    """The ids that must be there, and those of which nothing was said."""
+    ids = set(before)
+    for line in text.splitlines():
+        word, _, number = line.partition(" ")
+        if word == "added":
+            ids.add(int(number))
+        elif word == "removed":
+            ids.discard(int(number))
+    return ids
+
+
+def killed(path, rows, delay):
+    """What a writer said before it was killed."""
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, path, rows], stdout=subprocess.PIPE, text=True
+    )
+    first = writer.stdout.readline()
+    time.sleep(delay)
+    writer.send_signal(signal.SIGKILL)
+    rest = writer.communicate()[0]
+    return first + rest
+
+
+def check_kills(tmp_path, count, seed):
+    path, rows = tmp_path / "an.index", tmp_path / "rows.npy"
+    np.save(rows, ROWS)
+    METHOD.fit(ROWS[:120]).save(path)
+    rng = np.random.default_rng(seed)
+    changed = 0
+    for _ in range(count):
+        before = set(kinrank.open(path, verify=True).ids.tolist())
+        known = committed(killed(path, rows, rng.uniform(0.0, 0.5)), before)
+        index = kinrank.open(path, verify=True)
+        found = set(index.ids.tolist())
+        # The last save may have been finished without a word of it.
+        assert len(found ^ known) <= 1
+        assert known - found <= {min(known)}
+        assert index.search(QUERIES[:2], k=5).ids.shape == (2, 5)
+        changed += found != before
+        kinrank.open(path, writable=True).close()
+    return changed
+
+
+def test_a_few_kills(tmp_path):
+    check_kills(tmp_path, 3, seed=0)
+
+
+@pytest.mark.long
+def test_sixty_kills(tmp_path):
+    assert check_kills(tmp_path, 60, seed=1) > 20
+
+
+def test_killed_in_the_middle_of_a_save(tmp_path):
+    """Stopped by itself after every so many bytes: what is there is what was there."""
+    path = tmp_path / "an.index"
+    METHOD.fit(ROWS[:120]).save(path)
+    whole = path.read_bytes()
+    script = """
+import os, sys, kinrank
+from kinrank.index import storage
+path, limit = sys.argv[1], int(sys.argv[2])
+chunks, storage._CHUNK = storage._chunks, 4096
+def counted(array, seen=[0]):
+    for part in chunks(array):
+        seen[0] += len(part)
+        if seen[0] > limit:
+            os.kill(os.getpid(), 9)
+        yield part
+storage._chunks = counted
+index = kinrank.open(path, writable=True)
+storage.Stored.verify = lambda self: None
+index.save()
+"""
+    for limit in (0, 5_000, 60_000):
+        done = subprocess.run([sys.executable, "-c", script, path, str(limit)], check=False)
+        assert done.returncode == -signal.SIGKILL
+        assert path.read_bytes() == whole
+    assert len(kinrank.open(path, verify=True)) == 120
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")  # noqa: PTH110
+def test_no_room_on_the_disk(tmp_path, monkeypatch):
+    path = tmp_path / "an.index"
+    METHOD.fit(ROWS[:120]).save(path)
+    whole = path.read_bytes()
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        # A limit on the size of files fails a write in the middle, as a full disk does.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) // 2, before[1]))
+        with kinrank.open(path, writable=True) as index:
+            index.add(ROWS[120:130])
+            with pytest.raises(OSError, match="File too large"):
+                index.save()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_bytes() == whole
+    assert [file.name for file in tmp_path.glob(".*")] == []
+    with kinrank.open(path, writable=True) as index:
+        index.add(ROWS[120:130])
+        index.save()
+    assert len(kinrank.open(path)) == 130
+
+
+def test_a_lock_goes_with_its_process(tmp_path):
+    path = tmp_path / "an.index"
+    METHOD.fit(ROWS[:120]).save(path)
+    opened = f"i = kinrank.open({str(path)!r}, writable=True)"
+    script = f"import kinrank, time; {opened}; print(1, flush=True); time.sleep(60)"
+    other = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    other.stdout.readline()
+    with pytest.raises(LockedError):
+        kinrank.open(path, writable=True)
+    np.save(tmp_path / "v.npy", ROWS[:1])
+    refused = run("index", "add", path, "--vectors", tmp_path / "v.npy")
+    assert refused.exit_code == 2
+    assert "must have one writer at a time" in refused.output
+    other.kill()
+    other.communicate()
+    kinrank.open(path, writable=True).close()

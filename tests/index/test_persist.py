@@ -1,0 +1,166 @@
+"""Indexes in files: whole or refused, one writer, many readers."""
+
+import json
+import subprocess
+import sys
+import zlib
+
+import numpy as np
+import pytest
+
+import kinrank
+from index_data import QUERIES, ROWS
+from kinrank import CAS
+from kinrank.errors import FileFormatError, InvalidInputError, LockedError
+from kinrank.index import storage
+
+METHODS = [CAS(k1=10, k2=4), CAS(k1=8, k2=3, variant="paper", metric="cosine")]
+
+
+@pytest.fixture
+def path(tmp_path):
+    file = tmp_path / "an.index"
+    CAS(k1=10, k2=4).fit(ROWS[:200], context=ROWS[300:]).save(file)
+    return file
+
+
+@pytest.mark.parametrize("method", METHODS, ids=range(2))
+def test_what_is_opened_answers_as_what_was_saved(method, tmp_path):
+    index = method.fit(ROWS + 3.0, ids=[f"r{n}" for n in range(len(ROWS))], context=QUERIES + 3.0)
+    index.save(tmp_path / "an.index")
+    again = kinrank.open(tmp_path / "an.index")
+    a, b = index.search(QUERIES + 3.0, k=40), again.search(QUERIES + 3.0, k=40)
+    np.testing.assert_array_equal(a.ids, b.ids)
+    np.testing.assert_array_equal(a.distances, b.distances)
+    assert again.info() == index.info()
+    assert repr(again.method) == repr(index.method)
+
+
+def test_changes_go_on_after_opening(path):
+    with kinrank.open(path, writable=True) as index:
+        index.add(ROWS[200:210])
+        index.remove([0])
+        index.save()
+    again = kinrank.open(path)
+    left = np.arange(1, 210)
+    fresh = CAS(k1=10, k2=4).fit(ROWS[left], ids=left, context=ROWS[300:])
+    np.testing.assert_allclose(
+        again.search(QUERIES).distances, fresh.search(QUERIES).distances, atol=1e-5
+    )
+
+
+def test_an_index_open_for_reading_is_not_changed(path):
+    index = kinrank.open(path)
+    with pytest.raises(InvalidInputError, match="writable=True"):
+        index.add(ROWS[200:201])
+    with pytest.raises(InvalidInputError, match="no file is open for writing"):
+        index.save()
+
+
+def test_readers_keep_what_they_opened(path):
+    reader = kinrank.open(path)
+    before = reader.search(QUERIES, k=9).distances
+    with kinrank.open(path, writable=True) as writer:
+        writer.add(ROWS[200:260])
+        writer.save()
+        assert len(kinrank.open(path)) == 260
+    np.testing.assert_array_equal(reader.search(QUERIES, k=9).distances, before)
+    assert len(reader) == 200
+
+
+def test_a_second_writer_is_refused(path):
+    with kinrank.open(path, writable=True) as writer:
+        with pytest.raises(LockedError, match="must have one writer at a time, got a second"):
+            kinrank.open(path, writable=True)
+        with pytest.raises(LockedError):
+            CAS(k1=10, k2=4).fit(ROWS[:50]).save(path)
+        script = f"import kinrank; kinrank.open({str(path)!r}, writable=True)"
+        other = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+        assert b"LockedError" in other.stderr
+        writer.save(path)
+    kinrank.open(path, writable=True).close()
+
+
+def test_cut_off_anywhere(path):
+    whole = path.read_bytes()
+    for size in [0, 1, 11, 20, 39, 40, 100, len(whole) // 2, len(whole) - 1]:
+        path.write_bytes(whole[:size])
+        with pytest.raises(FileFormatError):
+            kinrank.open(path, verify=False)
+    path.write_bytes(whole + b"x")
+    with pytest.raises(FileFormatError, match="cut off or added to"):
+        kinrank.open(path, verify=False)
+
+
+def test_a_changed_byte_anywhere(path):
+    whole = path.read_bytes()
+    stored = storage.read(path)
+    used = sum(array.nbytes for array in stored.arrays.values())
+    assert used > 0.9 * len(whole)
+    rng = np.random.default_rng(0)
+    for place in rng.choice(len(whole), size=60, replace=False):
+        broken = bytearray(whole)
+        broken[place] ^= 0x10
+        path.write_bytes(broken)
+        try:
+            kinrank.open(path)
+        except FileFormatError:
+            continue
+        # Only bytes between the arrays belong to nobody.
+        assert broken[place] == 0x10
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x93NUMPY", b"PK\x03\x04" + bytes(90)])
+def test_foreign_files(tmp_path, content):
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(FileFormatError, match="must be an index saved by kinrank"):
+        kinrank.open(tmp_path / "x")
+    with pytest.raises(FileNotFoundError):
+        kinrank.open(tmp_path / "none")
+
+
+def rewritten(path, change):
+    """The file with another table, and its checksum right."""
+    whole = path.read_bytes()
+    magic, version, place, length, _ = storage._PREFIX.unpack(whole[: storage._PREFIX.size])
+    table = json.loads(whole[place : place + length])
+    change(table)
+    text = json.dumps(table).encode()
+    head = storage._PREFIX.pack(magic, version, place, len(text), zlib.crc32(text))
+    path.write_bytes(head + whole[len(head) : place] + text)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t["arrays"].pop("vectors"),
+        lambda t: t["arrays"].pop("hat.indptr"),
+        lambda t: t["arrays"]["vectors"].update(dtype="|O"),
+        lambda t: t["arrays"]["vectors"].update(shape=[10**9, 10**9]),
+        lambda t: t["arrays"]["vectors"].update(place=10**12),
+        lambda t: t["arrays"]["names"].update(shape=[3]),
+        lambda t: t["about"]["method"].update(k1=-3),
+        lambda t: t["about"].update(rows=7),
+        lambda t: t.pop("about"),
+    ],
+)
+def test_a_table_that_lies(path, change):
+    rewritten(path, change)
+    with pytest.raises(FileFormatError):
+        kinrank.open(path, verify=False)
+
+
+def test_another_version(path):
+    whole = bytearray(path.read_bytes())
+    whole[12] = 9
+    path.write_bytes(whole)
+    with pytest.raises(FileFormatError, match="must be an index of format 1, got 9"):
+        kinrank.open(path)
+
+
+def test_what_a_killed_writer_left_is_cleared_away(path):
+    left = path.with_name(f".{path.name}.0123abcd.tmp")
+    left.write_bytes(b"half")
+    with kinrank.open(path, writable=True) as index:
+        index.save()
+    assert not left.exists()
