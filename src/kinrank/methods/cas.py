@@ -14,6 +14,7 @@ import numpy as np
 from kinrank import progress
 from kinrank.graph import clusters
 from kinrank.graph.build import Graph, build_graph
+from kinrank.graph.layout import Layout
 from kinrank.methods.base import Method
 from kinrank.methods.cas_options import check_options, check_regularizer, derive_sizes
 from kinrank.neighbors.exact import exact_neighbors_and_more
@@ -32,6 +33,16 @@ if TYPE_CHECKING:
 
 def _option(default: Any, text: str, **metadata: Any) -> Any:
     return field(default=default, metadata={"help": text, **metadata})
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Rows as the ranking takes them: laid out anew, with the distance d' between them."""
+
+    distances: Distances
+    layout: Layout
+    graph: Graph
+    divergence: Divergence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,6 +293,10 @@ class CAS(Method):
 
     def _rank(self, distances: Distances, n_queries: int, k: int, run: Runner) -> Ranking:
         """The stages, one after the other."""
+        return self._order(self._compare(distances, n_queries, run), n_queries, k, run)
+
+    def _compare(self, distances: Distances, n_queries: int, run: Runner) -> Compared:
+        """All stages before shortest paths and the original distance come in."""
         n = len(distances.neighbors)
         regularizer = check_regularizer(self.regularizer, n)
         with progress.stage("layout", n):
@@ -301,13 +316,16 @@ class CAS(Method):
             f = self._enhance(f, xi, distances, run)
         with progress.stage("propagation", n):
             f = propagate.propagate(f, int(self.keep or 0), str(self.propagation), run, layout)
-        divergence = Divergence.of(f, self.divergence)
-        paths = None
+        return Compared(distances, layout, graph, Divergence.of(f, self.divergence))
+
+    def _order(self, compared: Compared, n_queries: int, k: int, run: Runner) -> Ranking:
+        """What ``geodesic``, ``omega`` and ``fusion`` make of rows that were compared."""
+        distances, divergence, paths = compared.distances, compared.divergence, None
         if self.geodesic:
-            with progress.stage("geodesic", n):
+            with progress.stage("geodesic", len(distances.neighbors)):
                 paths = divergence.graph(distances.neighbors.indices, self.geodesic_k, run)
         with progress.stage("ranking", n_queries):
-            diffusion = self._diffusion_distance(graph, n_queries, run)
+            diffusion = self._diffusion_distance(compared.graph, n_queries, run)
             ranker = Ranker(
                 distances,
                 divergence,
@@ -317,7 +335,7 @@ class CAS(Method):
                 diffusion,
                 paths,
                 run,
-                layout,
+                compared.layout,
             )
             return ranker.rank(k)
 

@@ -27,8 +27,9 @@ class Space:
 SPACES = {
     "cas": Space(
         "k1", SIZES,
+        # The first two share all stages with the default before them.
         {
-            "k2": (3, 5, 8), "geodesic": (False, True), "omega": (0.1, 0.3, 0.5),
+            "geodesic": (False, True), "omega": (0.1, 0.3, 0.5), "k2": (3, 5, 8),
             "variant": ("authors", "paper"),
         },
     ),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from kinrank.methods.base import Method
-from kinrank.methods.cas import CAS
+from kinrank.methods.cas import CAS, Compared
 from kinrank.methods.common import InductiveMethod, JointMethod, Rows, fitted_to
 from kinrank.neighbors.exact import exact_neighbors_and_more
 from kinrank.parallel import Runner
@@ -41,17 +41,27 @@ class View:
     """Rows with their nearest; the first of them are those that are asked for."""
 
     rows: KnownRows
+    compared: dict[CAS, Compared] = field(default_factory=dict)
 
     def first(self, method: Method, k: int, run: Runner) -> Ints:
         """The first ``k`` of the later rows by ``method``, for each of the first rows."""
         rows, n = self.rows, len(self.rows)
         k = min(k, n - rows.n_queries)
         if isinstance(method, CAS):
-            return method._fitted(n)._rank(rows.known, rows.n_queries, k, run).indices
+            return self._cas(method._fitted(n), k, run)
         if isinstance(method, JointMethod):
             return fitted_to(method, method._limits(n), "rows")._rank(rows, k, run).indices
         assert isinstance(method, InductiveMethod)
         return method._fit(rows.gallery, run).answer(rows.queries, k, run).indices
+
+    def _cas(self, method: CAS, k: int, run: Runner) -> Ints:
+        """CAS by the stages of the call before, as far as they would be the same."""
+        same = method.replace(geodesic=False, omega=0.0)
+        if same not in self.compared:
+            self.compared.clear()
+            self.compared[same] = method._compare(self.rows.known, self.rows.n_queries, run)
+        compared = self.compared[same]
+        return method._order(compared, self.rows.n_queries, k, run).indices
 
 
 @dataclass(frozen=True, eq=False)
