@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from kinrank import progress
-from kinrank._api import make_method
 from kinrank.errors import InvalidInputError
 from kinrank.index.core import Index
 from kinrank.index.ids import Ids, IdTable, as_ids, refuse_duplicates
 from kinrank.index.settings import check_online, list_length
 from kinrank.methods.cas import CAS
+from kinrank.pool import pool_method
+from kinrank.registry import method_class
 from kinrank.stores.protocol import Store
 from kinrank.types import Floats, Ints
 from kinrank.validation import as_vectors, check_int
@@ -96,17 +97,14 @@ class Lists:
 
 def _method(store: Store, method: str | CAS, params: dict[str, Any]) -> CAS:
     """The method, measured as the store measures unless something else was asked for."""
+    kind: type[Any] = type(method)
     if isinstance(method, str):
-        own = "euclidean" if store.metric == "euclidean" else "cosine"
-        made = make_method(method, **{"metric": own, **params})
-    elif params:
-        raise InvalidInputError(
-            f"Parameters must be set in the method itself when one is given, got {sorted(params)}."
-        )
-    else:
-        made = method
-    if not isinstance(made, CAS):
+        kind = method_class(method)
+        params = {"metric": "euclidean" if store.metric == "euclidean" else "cosine", **params}
+    if not issubclass(kind, CAS):
         raise InvalidInputError(f"`method` must be CAS for an index, got {method!r}.")
+    made = pool_method(method, params)
+    assert isinstance(made, CAS)
     check_online(made)
     return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class FaissStore:
                 raise InvalidInputError("`ids` must be left out: the index has labels of its own.")
             own = as_ids(ids, len(own))
         refuse_duplicates(own)
-        self._table, self._warned = IdTable(own), False
+        self._table, self._lock, self._warned = IdTable(own), Lock(), False
         self._vectors = None if vectors is None else as_matrix("vectors", vectors)
         if self._vectors is not None and self._vectors.shape != (len(own), self.width):
             raise InvalidInputError(
@@ -109,8 +110,9 @@ class FaissStore:
     def _reconstructed(self, labels: Longs) -> Floats:
         """Vectors as the index remembers them."""
         kind, inverted = type(self._index).__name__, self._inverted(self._index)
-        if inverted is not None and inverted.direct_map.no():
-            inverted.set_direct_map_type(self._faiss.DirectMap.Hashtable)
+        with self._lock:
+            if inverted is not None and inverted.direct_map.no():
+                inverted.set_direct_map_type(self._faiss.DirectMap.Hashtable)
         try:
             vectors: Floats = self._index.reconstruct_batch(labels)
         except RuntimeError as error:
