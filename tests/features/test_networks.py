@@ -96,6 +96,16 @@ def test_what_is_no_network_is_refused(tmp_path):
         load_model("efficientnet-lite0", sise=3)
 
 
+def test_the_key_follows_the_file_and_the_weights_beside_it(tiny):
+    key = load_model(tiny, "imagenet").key
+    assert load_model(tiny, "person").key == key
+    tiny.with_name("tiny.onnx.data").write_bytes(b"weights")
+    other = load_model(tiny, "imagenet").key
+    assert other != key
+    tiny.with_name("tiny.onnx.data").write_bytes(b"other weights")
+    assert load_model(tiny, "imagenet").key not in (key, other)
+
+
 def test_without_onnxruntime_the_cure_is_said(tiny, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(OptionalDependencyError, match=r"kinrank\[images\]"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import threading
 from contextlib import suppress
@@ -56,7 +57,7 @@ class OnnxNetwork:
         path = Path(file)
         model = path.read_bytes()
         self.name = path.stem
-        self.key = hashlib.sha256(model).hexdigest()
+        self.key = _file_key(path, model)
         self._session = _session(path, model, preprocessing.layer)
         inputs = self._session.get_inputs()
         if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in _TYPES:
@@ -206,6 +207,15 @@ def _channels_first(output: Array, preprocessing: Preprocessing) -> Array:
     if preprocessing.layout == "nhwc" and output.ndim == 4:
         output = output.transpose(0, 3, 1, 2)
     return output.astype(np.float32, copy=False)
+
+
+def _file_key(path: Path, model: bytes) -> str:
+    """Over the network, and over files such as net.onnx.data that may hold its weights."""
+    digest = hashlib.sha256(model)
+    for file in sorted(path.parent.glob(f"{glob.escape(path.name)}?*")):
+        state = file.stat()
+        digest.update(f"{file.name} {state.st_size} {state.st_mtime_ns}".encode())
+    return digest.hexdigest()
 
 
 def _module_key(module: Any) -> str:
