@@ -193,6 +193,13 @@ def test_labels_are_the_first_folder(tmp_path):
     assert (found.names, found.labels) == (["b.png", "cat/black/a.JPG"], None)
 
 
+def test_the_order_is_that_of_the_data_set(tmp_path):
+    for name in ("a/x.png", "a b/x.png", "a-b/x.png", "a/y/z.png", "a/y.png", "B/x.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        two_halves().save(tmp_path / name)
+    assert find_images(tmp_path).names == datasets.class_folder(tmp_path).query.paths
+
+
 @pytest.fixture
 def nobody():
     """Rights of a file mean nothing to root: be somebody else for a while."""

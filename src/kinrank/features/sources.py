@@ -94,7 +94,7 @@ def find_images(root: str | Path) -> ImageList:
     if not names:
         lost = f" ({len(skipped)} folders could not be read)" if skipped else ""
         raise FileFormatError(f"{top} must hold pictures ({', '.join(ENDINGS)}), got none{lost}.")
-    names.sort()
+    names.sort(key=lambda name: name.split("/"))  # folder by folder, as data sets are read
     labels = [name.partition("/")[0] for name in names if "/" in name]
     return ImageList(
         root=top,
