@@ -46,7 +46,7 @@ class Recipe:
 
     epochs: int = option(12, "most epochs")
     patience: int = option(3, "epochs without a better mAP after which training ends")
-    queries: int = option(2048, "rows that are queries in an epoch")
+    queries: int = option(1024, "rows that are queries in an epoch")
     batch: int = option(32, "queries in one step")
     rate: float = option(1e-3, "learning rate of Adam")
     holdout: float = option(0.2, "share of the identities that is held out")
@@ -158,11 +158,10 @@ class LAttQERecipe(Recipe):
 
     method: ClassVar[str] = "lattqe"
 
-    queries: int = option(1024, "rows that are queries in an epoch")
     rate: float = option(5e-4, "learning rate of Adam")
     kqe: int = option(16, "nearest rows that may join the query")
     heads: int = option(8, "heads of the attention, at most; a divisor of the width is taken")
-    blocks: int = option(2, "transformer blocks")
+    blocks: int = option(1, "transformer blocks")
     ratio: int = option(1, "width of the inner layers over that of the vectors")
     pool: int = option(256, "nearest rows that the expanded query is compared with")
     temperature: float = option(0.1, "temperature of the contrastive loss")
@@ -207,7 +206,7 @@ class GSSRecipe:
     rate: float = option(1e-4, "learning rate of Adam")
     quantile: float = option(0.98, "share of the pairs that is pushed apart at the beginning")
     penalty: float = option(1e-5, "of the squared weights")
-    batch: int = option(2048, "most rows whose pairs are looked at in one step")
+    batch: int = option(1024, "most rows whose pairs are looked at in one step")
     seed: int = option(0, "of the weights and of the batches")
     device: str = device_option()
 
