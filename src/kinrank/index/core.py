@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any
 
@@ -12,32 +12,24 @@ import numpy as np
 
 from kinrank.errors import InvalidInputError
 from kinrank.index import persist, storage
-from kinrank.index.build import Given, build
 from kinrank.index.calibrate import Calibration, calibrate
 from kinrank.index.edit import edited
 from kinrank.index.explain import Explanation, explain
-from kinrank.index.frame import Frame
 from kinrank.index.ids import Ids, as_ids, joined, refuse_duplicates
 from kinrank.index.lock import WriteLock
+from kinrank.index.make import Listed, from_lists, from_vectors, search_of
 from kinrank.index.online import Engine
 from kinrank.index.rows import row_distances
-from kinrank.index.searchers import CellSearch, ExactSearch, RowSearch, Store, StoreSearch
-from kinrank.index.settings import check_online
+from kinrank.index.searchers import Store
 from kinrank.index.state import State
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
-from kinrank.neighbors.exact import exact_neighbors
-from kinrank.neighbors.given import given_distances
 from kinrank.parallel import Runner
-from kinrank.stages.distance import ListDistances
-from kinrank.types import Floats, Neighbors, Ranking
-from kinrank.validation import check_choice, check_int
+from kinrank.types import Floats, Ranking
+from kinrank.validation import check_int
 
 # Files up to this size are read and verified when they are opened; larger ones when asked.
 _VERIFIED = 1 << 28
-_NO_LISTS = Neighbors(
-    np.empty((0, 1), np.int32), np.empty((0, 1), np.float32), np.empty(0, np.float32)
-)
 
 
 class Index:
@@ -61,24 +53,7 @@ class Index:
         search: str = "exact", threads: int | None = None,
     ) -> Index:  # fmt: skip
         """See ``CAS.fit``."""
-        check_online(method)
-        run = Runner.of(threads)
-        named = [("gallery", gallery)] + ([] if context is None else [("context", context)])
-        vectors, frame = Frame.of(*named, cosine=method.metric == "cosine")
-        own = as_ids(ids, len(gallery))
-        refuse_duplicates(own)
-        fitted = method._fitted(len(vectors))
-        check_choice("search", search, ("exact", "approximate"))
-        if search == "exact":
-            neighbors = exact_neighbors(vectors, fitted._list_length(), run)
-            given = Given(method, fitted, frame, own, neighbors, vectors)
-        else:
-            given = _approximate(Given(method, fitted, frame, own, _NO_LISTS, vectors), run)
-        return cls._of(build(given, run))
-
-    @classmethod
-    def _of(cls, state: State) -> Index:
-        return cls(Engine(state, _search_of(state, None)))
+        return cls(from_vectors(method, gallery, ids, context, search, Runner.of(threads)))
 
     @classmethod
     def from_neighbors(
@@ -100,25 +75,8 @@ class Index:
         squared, farthest : as in ``CAS.rerank_neighbors``; without ``farthest`` it is estimated
             from some of the vectors
         """
-        check_online(method)
-        run = Runner.of(threads)
-        if (vectors is None) == (store is None):
-            raise InvalidInputError("Either `vectors` or `store` must be given, got both or none.")
-        own = as_ids(ids, len(distances))
-        refuse_duplicates(own)
-        cosine = method.metric == "cosine"
-        sample = vectors if store is None else store.fetch(_some(own))
-        rows, frame = Frame.of(("vectors", sample), cosine=cosine)
-        if store is not None:
-            frame = Frame(frame.width, cosine)  # distances are the store's: nothing may be moved
-        if farthest is None:
-            farthest = _estimate_farthest(rows, squared=squared)
-        known = given_distances(distances, indices, squared=squared, farthest=farthest)
-        assert isinstance(known, ListDistances)
-        fitted = method._fitted(known.neighbors.k, "listed neighbours")
-        kept = rows if store is None else np.empty((0, frame.width), np.float32)
-        state = build(Given(method, fitted, frame, own, known.neighbors, kept), run)
-        return cls(Engine(state, _search_of(state, store)))
+        lists = Listed(distances, indices, squared, farthest)
+        return cls(from_lists(method, lists, ids, vectors, store, Runner.of(threads)))
 
     @property
     def method(self) -> CAS:
@@ -269,7 +227,7 @@ class Index:
         if len(names) + len(rows) == 0:
             return
         after = edited(state, names, rows, left, Runner.of(threads))
-        self._engine = Engine(after, _search_of(after, None))
+        self._engine = Engine(after, search_of(after, None))
 
     def _new_ids(self, state: State, ids: Any, n: int) -> Ids:
         if ids is None and state.ids.dtype.kind == "U":
@@ -355,35 +313,13 @@ def open_index(
         if verify or (verify is None and stored.size <= _VERIFIED):
             stored.verify()
         state = persist.from_parts(stored)
-        index = Index(Engine(state, _search_of(state, store)))
+        index = Index(Engine(state, search_of(state, store)))
     except BaseException:
         if lock is not None:
             lock.release()
         raise
     index._path, index._lock = os.path.realpath(path), lock
     return index
-
-
-def _search_of(state: State, store: Store | None) -> RowSearch:
-    if len(state.vectors):
-        if store is not None:
-            raise InvalidInputError("`store` must be left out: the index has its own vectors.")
-        if len(state.cell):
-            return CellSearch(state.vectors, state.centres, state.cell)
-        return ExactSearch(state.vectors)
-    return StoreSearch(store, state.table, state.places)
-
-
-def _approximate(given: Given, run: Runner) -> Given:
-    """With lists that faiss found, and the cells that it found them by."""
-    from kinrank.neighbors.approximate import FaissSearch, approximate_neighbors, measured_recall
-
-    vectors = given.vectors
-    search = FaissSearch.build(vectors, kind="ivf", run=run)
-    neighbors = approximate_neighbors(vectors, given.method._list_length(), run, search)
-    centres, cell = search.cells(vectors)
-    recall = measured_recall(vectors, neighbors, run)
-    return replace(given, neighbors=neighbors, centres=centres, cell=cell, recall=recall)
 
 
 def _refuse_store(state: State, what: str) -> None:
@@ -393,16 +329,3 @@ def _refuse_store(state: State, what: str) -> None:
 
 def _with_ids(found: Ranking, state: State) -> Ranking:
     return Ranking(found.indices, found.distances, state.ids[np.maximum(found.indices, 0)])
-
-
-def _some(ids: Ids) -> Ids:
-    return ids[:: max(1, len(ids) // 1024)]
-
-
-def _estimate_farthest(rows: Floats, *, squared: bool) -> float:
-    """The mean, over some rows, of the largest distance to the others of them."""
-    some = rows[:: max(1, len(rows) // 1024)]
-    norms = np.einsum("ij,ij->i", some, some)
-    top = (norms[:, None] + norms - 2 * some @ some.T).max(axis=1)
-    mean = max(float(np.mean(top)), float(np.finfo(np.float32).tiny))
-    return mean if squared else float(np.sqrt(mean))

@@ -48,9 +48,9 @@ def from_parts(stored: Stored) -> State:
             for name, hint in get_type_hints(State).items()
             if name not in _WORDS
         }
-        state = State(
-            asked, fitted_method(asked, n), frame, **parts, recall=float(stored.about["recall"])
-        )
+        method = fitted_method(asked, n, parts["neighbors"].k)
+        recall = float(stored.about["recall"])
+        state = State(asked, method, frame, **parts, recall=recall)
         _check_shapes(state, n)
     except (KeyError, TypeError, ValueError, KinrankError) as error:
         raise FileFormatError(

@@ -121,8 +121,9 @@ def csr(rows: SparseRows) -> tuple[Longs, Ints, Floats]:
     return rows.indptr, rows.indices, rows.values
 
 
-def fitted_method(asked: CAS, n: int) -> CAS:
-    """The method with sizes that fit ``n`` rows, without a word about it."""
+def fitted_method(asked: CAS, n: int, k: int | None = None) -> CAS:
+    """The method with sizes that fit ``n`` rows and lists of ``k``, without a word about it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KinrankWarning)
-        return asked._fitted(n)
+        fitted = asked._fitted(n)
+        return fitted if k is None or fitted._list_length() <= k else asked._fitted(k)

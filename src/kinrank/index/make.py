@@ -1,0 +1,111 @@
+"""Engines from vectors, or from neighbour lists that somebody else found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinrank.errors import InvalidInputError
+from kinrank.index.build import Given, build
+from kinrank.index.frame import Frame
+from kinrank.index.ids import as_ids, refuse_duplicates
+from kinrank.index.online import Engine
+from kinrank.index.searchers import CellSearch, ExactSearch, RowSearch, Store, StoreSearch
+from kinrank.index.settings import check_online
+from kinrank.index.state import State
+from kinrank.methods.cas import CAS
+from kinrank.neighbors.exact import exact_neighbors
+from kinrank.neighbors.given import given_distances
+from kinrank.parallel import Runner
+from kinrank.stages.distance import ListDistances
+from kinrank.types import Floats, Neighbors
+from kinrank.validation import check_choice
+
+_SOME = 1024  # rows that tell how far the farthest is
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """Neighbour lists as a user brings them; see ``CAS.rerank_neighbors``."""
+
+    distances: Any
+    indices: Any
+    squared: bool
+    farthest: Any
+
+
+def from_vectors(
+    method: CAS, gallery: Any, ids: Any, context: Any, search: str, run: Runner
+) -> Engine:
+    """All lists searched, all stages computed."""
+    check_online(method)
+    check_choice("search", search, ("exact", "approximate"))
+    named = [("gallery", gallery)] + ([] if context is None else [("context", context)])
+    vectors, frame = Frame.of(*named, cosine=method.metric == "cosine")
+    own = as_ids(ids, len(gallery))
+    refuse_duplicates(own)
+    fitted = method._fitted(len(vectors))
+    length = fitted._list_length()
+    if search == "exact":
+        neighbors = exact_neighbors(vectors, length, run)
+        state = build(Given(method, fitted, frame, own, neighbors, vectors), run)
+    else:
+        found = _approximate(vectors, length, run)
+        state = build(Given(method, fitted, frame, own, found[0], vectors, *found[1:]), run)
+    return Engine(state, search_of(state, None))
+
+
+def from_lists(
+    method: CAS, lists: Listed, ids: Any, vectors: Any, store: Store | None, run: Runner
+) -> Engine:
+    """All stages computed from lists that are known."""
+    check_online(method)
+    if (vectors is None) == (store is None):
+        raise InvalidInputError("Either `vectors` or `store` must be given, got both or none.")
+    own = as_ids(ids, len(lists.distances))
+    refuse_duplicates(own)
+    cosine = method.metric == "cosine"
+    sample = vectors if store is None else store.fetch(own[:: max(1, len(own) // _SOME)])
+    rows, frame = Frame.of(("vectors", sample), cosine=cosine)
+    if store is not None:
+        frame = Frame(frame.width, cosine)  # distances are the store's: nothing may be moved
+    squared, farthest = lists.squared, lists.farthest
+    if farthest is None:
+        farthest = _estimate_farthest(rows, squared=squared)
+    known = given_distances(lists.distances, lists.indices, squared=squared, farthest=farthest)
+    assert isinstance(known, ListDistances)
+    fitted = method._fitted(known.neighbors.k, "listed neighbours")
+    kept = rows if store is None else np.empty((0, frame.width), np.float32)
+    state = build(Given(method, fitted, frame, own, known.neighbors, kept), run)
+    return Engine(state, search_of(state, store))
+
+
+def search_of(state: State, store: Store | None) -> RowSearch:
+    """Where the nearest rows of a query come from."""
+    if len(state.vectors) == 0:
+        return StoreSearch(store, state.table, state.places)
+    if store is not None:
+        raise InvalidInputError("`store` must be left out: the index has its own vectors.")
+    if len(state.cell):
+        return CellSearch(state.vectors, state.centres, state.cell)
+    return ExactSearch(state.vectors)
+
+
+def _approximate(vectors: Floats, k: int, run: Runner) -> tuple[Neighbors, Floats, Any, float]:
+    """Lists that faiss found, the cells that it found them by, and the recall."""
+    from kinrank.neighbors.approximate import FaissSearch, approximate_neighbors, measured_recall
+
+    search = FaissSearch.build(vectors, kind="ivf", run=run)
+    neighbors = approximate_neighbors(vectors, k, run, search)
+    return neighbors, *search.cells(vectors), measured_recall(vectors, neighbors, run)
+
+
+def _estimate_farthest(rows: Floats, *, squared: bool) -> float:
+    """The mean, over some rows, of the largest distance to the others of them."""
+    some = rows[:: max(1, len(rows) // _SOME)]
+    norms = np.einsum("ij,ij->i", some, some)
+    top = (norms[:, None] + norms - 2 * some @ some.T).max(axis=1)
+    mean = max(float(np.mean(top)), float(np.finfo(np.float32).tiny))
+    return mean if squared else float(np.sqrt(mean))
