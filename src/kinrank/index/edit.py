@@ -35,8 +35,12 @@ from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 # A change of F that leaves every distance as it is, to five digits and more.
 _NEGLIGIBLE = 1e-7
+# A bound on what changed edges do to a row of F, far above what they really do: with a hundred
+# times this, distances were still those of a fresh build to 1e-7.
+_WALKED = 1e-5
 # From this share of the rows on, all of them are computed: that is simpler and not slower.
 _MOST = 0.5
+_MANY = 0.1  # of the lists: what follows from them is then most
 
 
 def edited(state: State, remove: Ints, vectors: Floats, ids: Ids, run: Runner) -> State:
@@ -88,13 +92,15 @@ class _Editor:
     def state(self) -> State:
         """The state after the change."""
         method = self.old.method
+        if self._moved(full_length(method)).mean() > _MANY:
+            return self._all()
         xi, xi_new = self._reciprocal(self.old.xi, method.k2)
         half, half_new = self._reciprocal(self.old.half, half_length(method))
         pattern, pattern_new = self._pattern(half, half_new)
         graph = method._graph(self._distances, xi, self.run)
         dirty = pattern_new | self._walked(graph, pattern, xi_new)
         if dirty.mean() > _MOST:
-            return stages(self._given, self._layout, self.neighbors, self.change.vectors, self.run)
+            return self._all()
         f, hat, hat_new = self._similarity(graph, pattern, xi, dirty | xi_new)
         k = int(method.enhance_k or 1)
         averaged = xi_new | self._moved(k) | reached(hat_new, xi)
@@ -111,6 +117,9 @@ class _Editor:
             entropies(columns.values), row_norms(prime.indptr, prime.values), self.old.centres,
             self._cell, self.old.recall,
         )  # fmt: skip
+
+    def _all(self) -> State:
+        return stages(self._given, self._layout, self.neighbors, self.change.vectors, self.run)
 
     @cached_property
     def _distances(self) -> Distances:
@@ -218,7 +227,7 @@ class _Editor:
             mass = polynomial.decay * (s @ mass)
             total += mass
         most = np.maximum.reduceat(total[pattern.indices], pattern.indptr[:-1])
-        found: Mask = total * most > _NEGLIGIBLE
+        found: Mask = total * most > _WALKED
         return found
 
     def _similarity(
