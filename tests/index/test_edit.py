@@ -88,9 +88,12 @@ def test_from_very_few_rows_to_many_and_back():
     assert_same(index, method.fit(ROWS[:40]))
     index.remove(np.arange(2, 40))
     assert_same(index, method.fit(ROWS[:2]), k=2)
-    with pytest.raises(InvalidInputError, match="must keep at least one row"):
-        index.remove([0, 1])
+    for gone in ([0], [0, 1]):
+        with pytest.raises(InvalidInputError, match="must keep at least two rows"):
+            index.remove(gone)
     assert len(index) == 2
+    with pytest.raises(InvalidInputError, match="must have at least two rows, got one"):
+        method.fit(ROWS[:1])
 
 
 def test_a_change_that_is_refused_changes_nothing():

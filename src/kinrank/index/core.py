@@ -220,10 +220,8 @@ class Index:
         if len(np.unique(names)) != len(names):
             refuse_duplicates(as_ids(gone))
         left = joined(np.delete(state.ids, names), new)
-        if len(left) == 0:
-            raise InvalidInputError(
-                "An index must keep at least one row, got all of them to remove."
-            )
+        if len(left) == 0 or len(state) - len(names) + len(rows) < 2:
+            raise InvalidInputError(f"An index must keep at least two rows, got {len(left)}.")
         if len(names) + len(rows) == 0:
             return
         after = edited(state, names, rows, left, Runner.of(threads))

@@ -44,6 +44,8 @@ def from_vectors(
     check_choice("search", search, ("exact", "approximate"))
     named = [("gallery", gallery)] + ([] if context is None else [("context", context)])
     vectors, frame = Frame.of(*named, cosine=method.metric == "cosine")
+    if len(vectors) < 2:
+        raise InvalidInputError("An index must have at least two rows, got one.")
     own = as_ids(ids, len(gallery))
     refuse_duplicates(own)
     fitted = method._fitted(len(vectors))
