@@ -29,6 +29,7 @@ from kinrank.types import Ranking
 
 if TYPE_CHECKING:
     from kinrank import compat, datasets, evaluate, features, learned, stores
+    from kinrank.client import Client
     from kinrank.index import Index, open  # noqa: A004  in the manner of PIL.Image.open
     from kinrank.jaccard import jaccard_graph
     from kinrank.methods.cas import CAS
@@ -80,6 +81,7 @@ __all__ = [
     "STML",
     "AQEwD",
     "AlphaQE",
+    "Client",
     "FileFormatError",
     "Index",
     "InvalidInputError",
@@ -117,6 +119,7 @@ _LAZY = {
     "CAS": "kinrank.methods.cas",
     "CDM": "kinrank.methods.context.cdm",
     "CSA": "kinrank.methods.learned.csa",
+    "Client": "kinrank.client",
     "DFS": "kinrank.methods.diffusion.dfs",
     "DQE": "kinrank.methods.query_expansion.dqe",
     "ECN": "kinrank.methods.context.ecn",

@@ -16,6 +16,7 @@ from kinrank.cli.evaluate_many import ablate_command, compare_command, report_co
 from kinrank.cli.extract import extract, models_command, whiten
 from kinrank.cli.index import index
 from kinrank.cli.rerank import rerank
+from kinrank.cli.serve import serve
 from kinrank.cli.train import train
 from kinrank.cli.tune import tune
 from kinrank.errors import KinrankError
@@ -85,6 +86,7 @@ app.add_command(index)
 app.add_command(train)
 app.add_command(tune)
 app.add_command(demo)
+app.add_command(serve)
 for command in (evaluate, compare_command, ablate_command, report_command):
     app.add_command(command)
 for command in (extract, whiten, models_command):

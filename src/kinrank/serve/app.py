@@ -1,0 +1,77 @@
+"""The service put together: routes, errors, the gate in front of them, the page."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+from fastapi import FastAPI
+from pydantic.json_schema import models_json_schema
+
+import kinrank
+from kinrank.serve import problems
+from kinrank.serve.gate import Gate
+from kinrank.serve.models import ItemsRequest, RerankRequest, SearchRequest, Sent
+from kinrank.serve.routes import router
+from kinrank.serve.service import Service
+from kinrank.serve.work import Workers
+
+_SENT = (SearchRequest, RerankRequest, ItemsRequest)
+_ABOUT = "Nearest-neighbour search, right the second time. Errors are problem details (RFC 9457)."
+
+
+def create_app(service: Service) -> FastAPI:
+    """The service as an ASGI application."""
+    settings = service.settings
+    workers = Workers(int(settings.threads or 1), settings.max_waiting, settings.timeout)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        workers.close()
+
+    app = FastAPI(
+        title="kinrank",
+        version=kinrank.__version__,
+        description=_ABOUT,
+        docs_url=None,  # its pages load scripts from the network
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.service, app.state.workers = service, workers
+    app.include_router(router)
+    problems.install(app)
+    app.add_middleware(Gate, settings=settings, metrics=service.metrics)
+    describe = app.openapi
+    app.openapi = lambda: _complete(describe(), service)  # type: ignore[method-assign]
+    return app
+
+
+def _complete(schema: dict[str, Any], service: Service) -> dict[str, Any]:
+    """With the bodies that are read by hand, the width of this index, and the token."""
+    parts = schema.setdefault("components", {})
+    known = parts.setdefault("schemas", {})
+    template = "#/components/schemas/{model}"
+    wanted: list[tuple[type[Sent], Literal["validation"]]] = [
+        (model, "validation") for model in _SENT
+    ]
+    known.update(models_json_schema(wanted, ref_template=template)[1]["$defs"])
+    for model in (SearchRequest, ItemsRequest):
+        fields = known[model.__name__]["properties"]
+        for name in ("vector", "vectors"):
+            _set_width(fields.get(name, {}), service.index.width)
+    if service.settings.token is not None:
+        parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        schema["security"] = [{"token": []}]
+    return schema
+
+
+def _set_width(schema: dict[str, Any], width: int) -> None:
+    """Vectors of this index have so many numbers."""
+    for part in schema.get("anyOf", [schema]):
+        items = part.get("items", {})
+        if items.get("type") == "array":
+            _set_width(items, width)
+        elif part.get("type") == "array":
+            part["minItems"] = part["maxItems"] = width

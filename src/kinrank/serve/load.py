@@ -1,0 +1,83 @@
+"""From files to what is served."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import kinrank
+from kinrank.datasets.digits import digits
+from kinrank.demo.experiment import PARAMS
+from kinrank.errors import InvalidInputError
+from kinrank.index import Index
+from kinrank.methods.cas import CAS
+from kinrank.serve.describe import DigitDescriber, NetworkDescriber
+from kinrank.serve.pictures import FolderPictures, GreyPictures
+from kinrank.serve.service import Service
+from kinrank.serve.settings import Settings
+
+
+def open_service(
+    path: str, settings: Settings, *, images: str | None = None, labels: Any = None,
+    names: Any = None, model: str | None = None, pool: str | None = None,
+) -> Service:  # fmt: skip
+    """An index from its file.
+
+    Parameters
+    ----------
+    path : of the index; with ``settings.writable`` nobody else may write it meanwhile
+    images : the folder of pictures
+    labels, names : one for each row, in the order of the ids
+    model, pool : what describes uploaded pictures, as for `kinrank extract`
+    """
+    index = kinrank.open(path, writable=settings.writable)
+    try:
+        return Service(
+            index,
+            settings,
+            title=Path(path).name,
+            labels=by_id(index, "labels", labels),
+            names=by_id(index, "names", names),
+            pictures=None if images is None else FolderPictures(images),
+            describer=None if model is None else NetworkDescriber(model, pool, index.width),
+        )
+    except BaseException:
+        index.close()
+        raise
+
+
+def demo_service(settings: Settings) -> Service:
+    """All of the digits, each of which can be the query."""
+    data = digits()
+    sides = {"query": data.query, "gallery": data.gallery}
+    keys, vectors, labels, pixels = [], [], [], []
+    for side, part in sides.items():
+        assert part.labels is not None
+        assert part.pixels is not None
+        keys += [f"{side}-{row:04d}" for row in range(len(part))]
+        vectors.append(np.asarray(part.features))
+        labels += [str(label) for label in part.labels]
+        pixels += list(part.pixels)
+    index = CAS(k1=PARAMS["k1"], k2=PARAMS["k2"]).fit(np.concatenate(vectors), ids=keys)
+    return Service(
+        index,
+        settings,
+        title="handwritten digits",
+        labels=dict(zip(keys, labels, strict=True)),
+        pictures=GreyPictures(dict(zip(keys, pixels, strict=True))),
+        describer=DigitDescriber(),
+    )
+
+
+def by_id(index: Index, name: str, values: Any) -> dict[Any, str]:
+    """Words in the order of the ids, by id."""
+    if values is None:
+        return {}
+    words = [str(value) for value in np.asarray(values).tolist()]
+    if len(words) != len(index):
+        raise InvalidInputError(
+            f"`{name}` must be one for each row of the index ({len(index)}), got {len(words)}."
+        )
+    return dict(zip(index.ids.tolist(), words, strict=True))

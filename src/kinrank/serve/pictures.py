@@ -1,0 +1,117 @@
+"""Pictures of the rows: files of one folder and nothing else, or small grey ones in memory."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.demo.png import encode_grey
+from kinrank.errors import InvalidInputError
+
+KINDS = {
+    ".bmp": "image/bmp",
+    ".gif": "image/gif",
+    ".jpeg": "image/jpeg",
+    ".jpg": "image/jpeg",
+    ".png": "image/png",
+    ".webp": "image/webp",
+}
+SIDES = (16, 1024)  # of what is shown, in pixels
+_KEPT = 4096  # small pictures that are kept
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The bytes of a picture and what they are."""
+
+    content: bytes
+    media_type: str
+
+
+class Pictures(Protocol):
+    """Where the pictures of rows come from."""
+
+    def has(self, name: str) -> bool:
+        """Whether there is one."""
+
+    def read(self, name: str, side: int) -> Picture | None:
+        """The picture of that name, no larger than ``side`` where that can be done."""
+
+
+class FolderPictures:
+    """Files below a folder. Names that lead out of it, also by links, are as if not there."""
+
+    def __init__(self, folder: str | Path) -> None:
+        root = Path(folder)
+        if not root.is_dir():
+            raise InvalidInputError(f"`images` must be a folder, got {str(folder)!r}.")
+        self._root = root.resolve()
+        self._shrinks = find_spec("PIL") is not None
+
+    def has(self, name: str) -> bool:
+        """See Pictures."""
+        return self._find(name) is not None
+
+    def read(self, name: str, side: int) -> Picture | None:
+        """See Pictures."""
+        file = self._find(name)
+        if file is None:
+            return None
+        if self._shrinks:
+            small = _small(file, file.stat().st_mtime_ns, side)
+            if small is not None:
+                return small
+        return Picture(file.read_bytes(), KINDS[file.suffix.lower()])
+
+    def _find(self, name: str) -> Path | None:
+        """The file of a row: named so, or so with the ending of a picture."""
+        for ending in ("", *KINDS):
+            try:
+                file = (self._root / f"{name}{ending}").resolve(strict=True)
+            except (OSError, ValueError, RuntimeError):  # not there; a zero byte; links in a circle
+                continue
+            inside = file.is_relative_to(self._root)
+            if inside and file.is_file() and file.suffix.lower() in KINDS:
+                return file
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class GreyPictures:
+    """Pictures in memory, by name.
+
+    pixels : (height, width) each, 0 is black
+    """
+
+    pixels: dict[str, npt.NDArray[np.uint8]]
+
+    def has(self, name: str) -> bool:
+        """See Pictures."""
+        return name in self.pixels
+
+    def read(self, name: str, side: int) -> Picture | None:  # noqa: ARG002  they are small
+        """See Pictures."""
+        found = self.pixels.get(name)
+        return None if found is None else Picture(encode_grey(found), "image/png")
+
+
+@lru_cache(_KEPT)
+def _small(file: Path, changed: int, side: int) -> Picture | None:  # noqa: ARG001  part of the key
+    """A file made smaller; None if it cannot be read, and then it is shown as it is."""
+    from kinrank.features.images import UnreadableError, read_image
+
+    try:
+        image: Any = read_image(file)
+    except UnreadableError:
+        return None
+    image.thumbnail((side, side))
+    out = io.BytesIO()
+    image.save(out, "JPEG", quality=88)
+    return Picture(out.getvalue(), "image/jpeg")

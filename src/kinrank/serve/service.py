@@ -1,0 +1,198 @@
+"""What is served: an index, and what is known of its rows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import kinrank
+from kinrank._api import make_method
+from kinrank.errors import InvalidInputError, UnknownIdError, UnknownNameError
+from kinrank.index import Index
+from kinrank.index.explain import Explanation, explain
+from kinrank.index.state import State
+from kinrank.methods.base import Method
+from kinrank.pool import rerank_pool
+from kinrank.registry import method_class, ready_methods
+from kinrank.serve.describe import Describer
+from kinrank.serve.metrics import Metrics
+from kinrank.serve.pictures import Pictures
+from kinrank.serve.settings import Settings
+from kinrank.types import Floats, Ranking
+
+_SLOW = frozenset({"gss"})  # learns anew for every query
+
+
+def served_methods() -> list[str]:
+    """The methods that answer at once and read no files."""
+    return [name for name in ready_methods() if name not in _SLOW]
+
+
+def served_method(name: str, params: Mapping[str, Any]) -> Method:
+    """A method by its name; parameters that name files of this machine are refused."""
+    if name not in served_methods():
+        raise UnknownNameError("method", name, served_methods())
+    files = {one.name for one in fields(method_class(name)) if one.metadata.get("cli") is str}
+    if files & params.keys() or "method" in params:
+        raise InvalidInputError("`params` must not name files or the method here.")
+    return make_method(name, **params)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The rows of an index as people know them, in the order of its ids.
+
+    keys : ids as text; names : what they are called; labels : "" where none is known
+    codes : (n,) a number for each label, -1 for none
+    """
+
+    state: State
+    keys: list[str]
+    names: list[str]
+    labels: list[str]
+
+    @cached_property
+    def codes(self) -> npt.NDArray[np.int64]:
+        """See the class."""
+        if not any(self.labels):
+            return np.full(len(self.labels), -1, np.int64)
+        words = np.array(self.labels)
+        codes = np.unique(words, return_inverse=True)[1].astype(np.int64).ravel()
+        codes[words == ""] = -1
+        return codes
+
+
+@dataclass(eq=False)
+class Service:
+    """An index with names, labels and pictures of its rows.
+
+    Parameters
+    ----------
+    index : with its own vectors
+    settings : limits, and whether rows may change
+    title : what the page calls it
+    labels, names : by id; rows without a name are called by their id
+    pictures, describer : None where there are none
+    """
+
+    index: Index
+    settings: Settings
+    title: str = "index"
+    labels: Mapping[Any, str] = field(default_factory=dict)
+    names: Mapping[Any, str] = field(default_factory=dict)
+    pictures: Pictures | None = None
+    describer: Describer | None = None
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def __post_init__(self) -> None:
+        if len(self.index._engine.state.vectors) == 0:
+            raise InvalidInputError(
+                "`index` must have its own vectors to be served, got one over a store."
+            )
+        self._view: View | None = None
+        self._viewing = threading.Lock()
+
+    @property
+    def view(self) -> View:
+        """The rows as they are now."""
+        state = self.index._engine.state
+        with self._viewing:
+            if self._view is None or self._view.state is not state:
+                ids = state.ids.tolist()
+                keys = [str(one) for one in ids]
+                names = [str(self.names.get(one, one)) for one in ids]
+                self._view = View(state, keys, names, [self.labels.get(one, "") for one in ids])
+            return self._view
+
+    def typed(self, text: str) -> int | str:
+        """An id from a path, as those of the index."""
+        if self.index.ids.dtype.kind == "U":
+            return text
+        try:
+            return int(text)
+        except ValueError:
+            raise UnknownIdError(f"There is no row with the id {text!r}.") from None
+
+    def search(self, vectors: Any, k: int, *, base: bool) -> Ranking:
+        """The first ``k`` rows of each vector, on the thread that asks."""
+        self.metrics.searched(len(vectors))
+        return self.index.search(vectors, k, base=base, threads=1)
+
+    def rerank(self, query: Any, candidates: Any, **options: Any) -> Ranking:
+        """The candidates of one query in their new order."""
+        self.metrics.searched(1)
+        method = served_method(options.pop("method"), options.pop("params"))
+        options["k"] = min(options["k"], len(candidates))
+        return rerank_pool(query, candidates, method, threads=1, **options)
+
+    def explain(self, query: str | None, vector: Any, item: str) -> Explanation:
+        """Why an item has its distance from a row, or from a vector."""
+        engine = self.index._engine
+        if query is None:
+            return self.index.explain(vector, self.typed(item))
+        name = int(engine.state.table.places([self.typed(item)])[0])
+        return explain(engine, self.placed(self.typed(query)), name)
+
+    def placed(self, one: Any) -> Floats:
+        """The vector of a row as the index keeps it, (1, d)."""
+        return self.index.vectors([one])
+
+    def add(self, vectors: Any, ids: Any, *, update: bool) -> int:
+        """Add or change rows, and save; returns how many there are."""
+        if update:
+            self.index.update(vectors, ids if ids is not None else [], threads=1)
+        else:
+            self.index.add(vectors, ids, threads=1)
+        return self._saved()
+
+    def remove(self, text: str) -> int:
+        """Remove a row, and save; returns how many there are."""
+        self.index.remove([self.typed(text)], threads=1)
+        return self._saved()
+
+    def _saved(self) -> int:
+        if self.index._path is not None:  # one that was made in memory stays there
+            self.index.save()
+        return len(self.index)
+
+    def gauges(self) -> dict[str, tuple[str, float]]:
+        """What `/metrics` tells of the index."""
+        sizes = self.index._engine.state.sizes()
+        return {
+            "kinrank_index_rows": ("Rows of the index.", len(self.index)),
+            "kinrank_index_columns": ("Columns of a vector.", self.index.width),
+            "kinrank_index_bytes": ("Bytes of the index.", sum(sizes.values())),
+        }
+
+    def info(self) -> dict[str, Any]:
+        """What `/v1/info` tells."""
+        limits = self.settings
+        return {
+            "title": self.title,
+            "rows": len(self.index),
+            "columns": self.index.width,
+            "ids": "text" if self.index.ids.dtype.kind == "U" else "integers",
+            "parameters": asdict(self.index.method),
+            "labels": bool(self.labels),
+            "images": self.pictures is not None,
+            "model": None if self.describer is None else self.describer.name,
+            "writable": limits.writable,
+            "methods": served_methods(),
+            "limits": {
+                "body": limits.max_body,
+                "batch": limits.max_batch,
+                "k": limits.max_k,
+                "pool": limits.max_pool,
+                "seconds": limits.timeout,
+            },
+        }
+
+    def health(self) -> dict[str, Any]:
+        """What `/health` tells."""
+        return {"status": "ok", "version": kinrank.__version__, "rows": len(self.index)}
