@@ -19,6 +19,7 @@ def test_text():
     assert "image 3é" in index
     assert "image 333" not in index
     assert 3 not in index
+    assert 2.5 not in index
     index.add(ROWS[100:102], ids=["a much longer name than all the others", "b"])
     assert "a much longer name than all the others" in index
     with pytest.raises(InvalidInputError, match="`ids` must be given"):

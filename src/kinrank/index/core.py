@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from types import TracebackType
 from typing import Any
@@ -102,7 +104,10 @@ class Index:
         return self._engine.state.n_gallery
 
     def __contains__(self, one: object) -> bool:
-        return bool(self._engine.state.table.find(as_ids([one]))[0] >= 0)
+        try:
+            return bool(self._engine.state.table.find(as_ids([one]))[0] >= 0)
+        except InvalidInputError:  # neither text nor an integer
+            return False
 
     def __repr__(self) -> str:
         state = self._engine.state
@@ -195,7 +200,7 @@ class Index:
     def add(self, vectors: Any, ids: Any = None, *, threads: int | None = None) -> None:
         """Add rows to the gallery; the result is that of a fresh build with them at its end.
 
-        ids : new ones; None continues with the next integers
+        ids : new ones; None continues behind the largest integer
         """
         with self._editing() as state:
             rows = state.frame.place("vectors", vectors)
@@ -234,14 +239,17 @@ class Index:
             )
         return as_ids(ids, n, first=int(state.ids.max()) + 1 if ids is None else 0)
 
-    def _editing(self) -> _Editing:
+    @contextmanager
+    def _editing(self) -> Iterator[State]:
+        """One change at a time; searches go on meanwhile."""
         if self._path is not None and self._lock is None:
             raise InvalidInputError(
-                f"The index must be open for writing to be changed (kinrank.open(path, "
+                "The index must be open for writing to be changed (kinrank.open(path, "
                 f"writable=True)), got {self._path} open for reading."
             )
         _refuse_store(self._engine.state, "add, remove and update")
-        return _Editing(self)
+        with self._changing:
+            yield self._engine.state
 
     def save(self, path: PathLike | None = None) -> None:
         """Write the index to a file, whole or not at all; readers keep what they opened.
@@ -276,20 +284,6 @@ class Index:
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
         self.close()
-
-
-class _Editing:
-    """One change at a time; searches go on meanwhile."""
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
-
-    def __enter__(self) -> State:
-        self._index._changing.acquire()
-        return self._index._engine.state
-
-    def __exit__(self, *_: object) -> None:
-        self._index._changing.release()
 
 
 def open_index(
