@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# Differences of agreement that do not matter: one result in a hundred.
-TOLERANCE = 0.01
+# Differences of agreement that hardly matter: two results in a hundred.
+TOLERANCE = 0.02
 # A default is left for something better only if chance would hardly make it look so.
 ERRORS = 3.0
 

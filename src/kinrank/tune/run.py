@@ -20,8 +20,8 @@ from kinrank.parallel import Runner
 from kinrank.tune.agreement import DEPTHS, agreement
 from kinrank.tune.diagnosis import Diagnosis, Evidence, judge, look
 from kinrank.tune.gain import expected_gain
-from kinrank.tune.sample import MAX_ROWS, draw
-from kinrank.tune.search import Search, cost
+from kinrank.tune.sample import MAX_ROWS, REGION_SIZE, REGIONS, draw
+from kinrank.tune.search import Search
 from kinrank.tune.space import Space, space_of
 from kinrank.tune.tuning import Tuning
 from kinrank.tune.views import Pair, list_length, split, view
@@ -29,8 +29,9 @@ from kinrank.types import Floats
 from kinrank.validation import as_vectors, check_float, check_int
 
 LEAST_ROWS = 64  # with fewer there is nothing to learn from
-RUNS_PER_PAIR = 5  # what a pair of halves costs, in runs over 20,000 rows; see docs/tuning.md
-EFFORT_PER_RUN = 0.3  # what trials of options may cost, for each run of the budget; search.cost
+PAIR_ROWS, PAIR_RUNS = 5000, 10  # a pair of halves of so many rows costs at most so many runs
+MOST_PAIRS = 4
+EFFORT_PER_RUN = 0.1  # what trials of options may cost, for each run of the budget
 LISTED = 4  # the gain is measured on so many times the results that both halves are asked for
 SAME_NORM = 0.01  # how far norms of unit vectors may differ; half precision makes them
 UNKNOWN = Diagnosis(
@@ -96,7 +97,7 @@ class Collection:
 
 def _tuned(empty: Tuning, collection: Collection, space: Space, budget: float) -> Tuning:
     """The search itself: first the size, then options at that size, then what it all brings."""
-    run, n_pairs = collection.run, max(1, round(budget / RUNS_PER_PAIR))
+    run, n_pairs = collection.run, _pairs(budget, len(collection.vectors))
     values = _values(empty, space, min(MAX_ROWS, len(collection.vectors)) // 2)
     length = _length(empty, space, values)
     with progress.stage("diagnosis", 1):
@@ -105,8 +106,7 @@ def _tuned(empty: Tuning, collection: Collection, space: Space, budget: float) -
         looks = [collection.halves(length) for _ in range(n_pairs)]
     n_options = sum(len(options) - 1 for options in space.rest.values())
     with progress.stage("trials", len(values) * n_pairs + n_options + 2) as advance, _quiet():
-        effort = cost(space.values) * n_pairs + budget * EFFORT_PER_RUN
-        pairs = [pair for _, pair in looks]
+        pairs, effort = [pair for _, pair in looks], budget * EFFORT_PER_RUN
         search = Search(empty.method, empty.params, space, pairs, effort, run, advance)
         curves = [] if space.size in empty.params else [search.size(values, groups.size)]
         size = int(curves[0].chosen if curves else empty.params[space.size])
@@ -163,6 +163,12 @@ def _are_unit(vectors: Floats) -> bool:
     """Whether the rows have one norm, as far as a few of them tell."""
     norms = np.linalg.norm(vectors[:: max(1, len(vectors) // 1000)], axis=1)
     return bool(np.ptp(norms) <= SAME_NORM * norms.max())
+
+
+def _pairs(budget: float, n_rows: int) -> int:
+    """How many pairs of halves the budget pays for; small collections are cheap."""
+    seen = n_rows if n_rows <= MAX_ROWS else REGIONS * REGION_SIZE
+    return int(np.clip(round(budget / PAIR_RUNS * PAIR_ROWS / seen), 1, MOST_PAIRS))
 
 
 def _values(empty: Tuning, space: Space, limit: int) -> list[int]:

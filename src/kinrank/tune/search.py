@@ -22,7 +22,7 @@ from kinrank.tune.views import Pair
 
 Values = npt.NDArray[np.float64]
 
-LARGEST = 90  # what a trial at this size costs is 1, and it grows with the square of the size
+LARGEST = 90  # costs of trials grow with the square of the size
 BEYOND = 2  # options are compared on so many times the size, too
 
 
@@ -31,7 +31,8 @@ class Search:
     """One method on a few pairs of halves.
 
     method : its name; fixed : parameters that stay as they are; space : what is tried
-    pairs : of the first all is tried, of the others the sizes; effort : what trials may cost
+    pairs : of the first all is tried, of the others the sizes
+    effort : what trials of options may cost; one at the size LARGEST costs 1
     """
 
     method: str
@@ -49,7 +50,7 @@ class Search:
 
     def options(self, size: int) -> list[Curve]:
         """Try the other parameters at ``size``, as far as the effort goes."""
-        left = int((self.effort - cost(self.space.values) * len(self.pairs)) / cost([size]))
+        left = int(self.effort * (LARGEST / size) ** 2)
         known = self._both({self.space.size: size}, size)
         curves = []
         for name, values in self.space.rest.items():
@@ -101,8 +102,3 @@ class Search:
                 continue
             taken.append(value)
         return taken
-
-
-def cost(sizes: Sequence[int]) -> float:
-    """Of a trial with each size, on one pair."""
-    return float(sum((size / LARGEST) ** 2 for size in sizes))
