@@ -158,10 +158,10 @@ class LAttQERecipe(Recipe):
 
     method: ClassVar[str] = "lattqe"
 
-    rate: float = option(5e-4, "learning rate of Adam")
+    patience: int = option(4, "epochs without a better mAP after which training ends")
     kqe: int = option(16, "nearest rows that may join the query")
     heads: int = option(8, "heads of the attention, at most; a divisor of the width is taken")
-    blocks: int = option(1, "transformer blocks")
+    blocks: int = option(2, "transformer blocks")
     ratio: int = option(1, "width of the inner layers over that of the vectors")
     pool: int = option(256, "nearest rows that the expanded query is compared with")
     temperature: float = option(0.1, "temperature of the contrastive loss")
