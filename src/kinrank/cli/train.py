@@ -51,7 +51,7 @@ class TrainCommand(MethodCommand):
     "--checkpoint",
     type=output_file,
     metavar="FILE",
-    help="State after each epoch, to go on from.  [default: OUT.checkpoint]",
+    help="State of the training, to go on from.  [default: OUT.checkpoint]",
 )
 @click.option("--fresh", is_flag=True, help="Begin anew even if there is a checkpoint.")
 @click.option("--threads", type=int, help="Threads to use.  [default: one per core]")

@@ -17,7 +17,7 @@ from kinrank.learned.network import to_arrays
 from kinrank.learned.weights import Arrays
 
 _MAX_NORM = 1.0
-_SECONDS = 5.0  # between two checkpoints, which may take as long as a short epoch
+_SECONDS = 15.0  # between two checkpoints, which may take as long as a short epoch
 
 OnEpoch = Callable[[Progress], None]
 

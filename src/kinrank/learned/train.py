@@ -45,7 +45,7 @@ def train(
     labels : (n,) identities; gss has none
     out : the file of weights, with a model card in it
     cams : (n,) cameras: rows of one identity and one camera then do not count as right
-    checkpoint : where the state is kept after an epoch, every five seconds at most; None is ``out``
+    checkpoint : where the state is kept after an epoch, every 15 seconds at most; None is ``out``
         with ".checkpoint" behind it. If it is there, training goes on from it; it is removed in the
         end
     fresh : begin anew even if there is a checkpoint
