@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kinrank.parallel import Runner
-from kinrank.tune.diagnosis import hubness, look
+from kinrank.tune.diagnosis import Evidence, hubness, look
 from kinrank.tune.spacings import LEVEL, find_groups
 
 
@@ -90,3 +90,19 @@ def test_look_finds_groups_and_ignores_the_row_itself():
     assert len(groups.partners) == len(rows)
     assert np.median(groups.partners) == 11
     assert np.isfinite(hubs)
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "before", "after", "chance", "clear"),
+    [
+        (0.05, 0.01, 0.3, 0.3, 0.0, True),
+        (0.05, 0.02, 0.3, 0.3, 0.0, False),  # within the noise
+        (0.005, 0.0001, 0.3, 0.3, 0.0, False),  # too little
+        (0.0, 0.01, 0.5, 0.6, 0.1, True),
+        (0.0, 0.01, 0.7, 0.6, 0.1, False),  # less than before
+        (0.0, 0.01, 0.5, 0.6, 0.3, False),  # little more than chance
+    ],
+)
+def test_evidence(more, error, before, after, chance, clear):
+    evidence = Evidence(more=more, error=error, before=before, after=after, chance=chance)
+    assert evidence.clear is clear

@@ -12,7 +12,7 @@ import numpy.typing as npt
 # Differences of agreement that hardly matter: two results in a hundred.
 TOLERANCE = 0.02
 # A default is left for something better only if chance would hardly make it look so.
-ERRORS = 3.0
+ERRORS = 5.0
 
 Values = npt.NDArray[np.float64]
 

@@ -17,8 +17,8 @@ WORK = 2e11  # multiplications that this may cost: as many as a search in 20,000
 HUB_K = 10  # lists in which occurrences are counted, as in the literature on hubs
 # Chance gives LEVEL of all rows a group; a collection must have five times as many to have some.
 ENOUGH = 5 * LEVEL
-CLEAR = 3.0  # standard errors
-MOST = 0.5  # of many results
+CLEAR, LEAST = 4.0, 0.01  # standard errors, and a result in a hundred
+MOST = 0.5  # of many results, beyond what chance gives
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,12 +91,14 @@ class Evidence:
 
     more, error : how much more they agree on the first few results, and its standard error
     before, after : agreement on as many results as a neighbourhood has
+    chance : what that would be for results in random order
     """
 
     more: float
     error: float
     before: float
     after: float
+    chance: float
 
     @property
     def clear(self) -> bool:
@@ -104,8 +106,8 @@ class Evidence:
 
         What is alone, or has one partner only, moves apart.
         """
-        few = self.more > CLEAR * self.error > 0
-        many = self.after > max(self.before, MOST)
+        few = self.more > max(CLEAR * self.error, LEAST)
+        many = self.after > max(self.before, self.chance + MOST * (1 - self.chance))
         return few or many
 
 

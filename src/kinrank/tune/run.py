@@ -31,7 +31,6 @@ from kinrank.validation import as_vectors, check_float, check_int
 LEAST_ROWS = 64  # with fewer there is nothing to learn from
 PAIR_ROWS, PAIR_RUNS = 5000, 10  # a pair of halves of so many rows costs at most so many runs
 MOST_PAIRS = 4
-EFFORT_PER_RUN = 0.1  # what trials of options may cost, for each run of the budget
 LISTED = 4  # the gain is measured on so many times the results that both halves are asked for
 SAME_NORM = 0.01  # how far norms of unit vectors may differ; half precision makes them
 UNKNOWN = Diagnosis(
@@ -97,7 +96,8 @@ class Collection:
 
 def _tuned(empty: Tuning, collection: Collection, space: Space, budget: float) -> Tuning:
     """The search itself: first the size, then options at that size, then what it all brings."""
-    run, n_pairs = collection.run, _pairs(budget, len(collection.vectors))
+    run, share = collection.run, _share(budget, len(collection.vectors))
+    n_pairs = int(np.clip(round(share), 1, MOST_PAIRS))
     values = _values(empty, space, min(MAX_ROWS, len(collection.vectors)) // 2)
     length = _length(empty, space, values)
     with progress.stage("diagnosis", 1):
@@ -106,8 +106,8 @@ def _tuned(empty: Tuning, collection: Collection, space: Space, budget: float) -
         looks = [collection.halves(length) for _ in range(n_pairs)]
     n_options = sum(len(options) - 1 for options in space.rest.values())
     with progress.stage("trials", len(values) * n_pairs + n_options + 2) as advance, _quiet():
-        pairs, effort = [pair for _, pair in looks], budget * EFFORT_PER_RUN
-        search = Search(empty.method, empty.params, space, pairs, effort, run, advance)
+        pairs = [pair for _, pair in looks]
+        search = Search(empty.method, empty.params, space, pairs, share, run, advance)
         curves = [] if space.size in empty.params else [search.size(values, groups.size)]
         size = int(curves[0].chosen if curves else empty.params[space.size])
         curves += search.options(size)
@@ -140,6 +140,7 @@ def _brings(
         error=float(more.std() / np.sqrt(n_asked)),
         before=float(agreement(plain_one, plain_other, many).mean()),
         after=float(agreement(*found, many).mean()),
+        chance=depth / (len(rows) - n_asked),
     )
     whole = view(rows, n_asked, min(length, len(rows)), run)
     listed = min(LISTED * depth, len(rows) - n_asked)
@@ -165,10 +166,10 @@ def _are_unit(vectors: Floats) -> bool:
     return bool(np.ptp(norms) <= SAME_NORM * norms.max())
 
 
-def _pairs(budget: float, n_rows: int) -> int:
+def _share(budget: float, n_rows: int) -> float:
     """How many pairs of halves the budget pays for; small collections are cheap."""
     seen = n_rows if n_rows <= MAX_ROWS else REGIONS * REGION_SIZE
-    return int(np.clip(round(budget / PAIR_RUNS * PAIR_ROWS / seen), 1, MOST_PAIRS))
+    return budget / PAIR_RUNS * PAIR_ROWS / seen
 
 
 def _values(empty: Tuning, space: Space, limit: int) -> list[int]:
