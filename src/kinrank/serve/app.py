@@ -13,11 +13,13 @@ import kinrank
 from kinrank.serve import problems
 from kinrank.serve.gate import Gate
 from kinrank.serve.models import ItemsRequest, RerankRequest, SearchRequest, Sent
+from kinrank.serve.page_models import CompareRequest
+from kinrank.serve.page_routes import router as page_router
 from kinrank.serve.routes import router
 from kinrank.serve.service import Service
 from kinrank.serve.work import Workers
 
-_SENT = (SearchRequest, RerankRequest, ItemsRequest)
+_SENT = (SearchRequest, RerankRequest, ItemsRequest, CompareRequest)
 _ABOUT = "Nearest-neighbour search, right the second time. Errors are problem details (RFC 9457)."
 
 
@@ -40,6 +42,7 @@ def create_app(service: Service) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.service, app.state.workers = service, workers
+    app.include_router(page_router)
     app.include_router(router)
     problems.install(app)
     app.add_middleware(Gate, settings=settings, metrics=service.metrics)

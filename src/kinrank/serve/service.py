@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ from kinrank.serve.metrics import Metrics
 from kinrank.serve.pictures import Pictures
 from kinrank.serve.settings import Settings
 from kinrank.types import Floats, Ranking
+
+if TYPE_CHECKING:
+    from kinrank.serve.curves import Curves
 
 _SLOW = frozenset({"gss"})  # learns anew for every query
 
@@ -96,6 +99,7 @@ class Service:
                 "`index` must have its own vectors to be served, got one over a store."
             )
         self._view: View | None = None
+        self.drawn: Curves | None = None  # of ``curves``, when they were asked for
         self._viewing = threading.Lock()
 
     @property

@@ -1,0 +1,77 @@
+"""What is known of many queries at once: average precision, distances, thresholds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinrank.serve.explore import Query, by_index, plain
+from kinrank.serve.service import Service, View
+
+QUERIES = 300  # rows that are asked, each without itself
+BINS = 40
+_WORK = 20_000_000  # rows times queries, so that large collections are asked less
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """What ``/v1/curves`` tells, for one state of the index.
+
+    precisions : name of a row -> average precision before and after; empty without labels
+    """
+
+    view: View
+    precisions: dict[int, tuple[float, float]]
+    answer: dict[str, Any]
+
+
+def draw(service: Service, view: View) -> Curves:
+    """Ask some rows, each without itself."""
+    n = view.state.n_gallery
+    sample = max(1, min(QUERIES, n, _WORK // n))
+    labelled = bool((view.codes >= 0).any())
+    precisions: dict[int, tuple[float, float]] = {}
+    counts = np.zeros((2, 2, BINS), np.int64)  # before and after, right and wrong
+    for name in np.unique(np.linspace(0, n - 1, sample).astype(np.int64)):
+        row = int(view.state.places[name])
+        query = Query(view.state.vectors[row : row + 1], int(name))
+        code = int(view.codes[name])
+        both = (plain(view, query), by_index(service, view, query))
+        for side, one in enumerate(both):
+            right = view.codes[one.order] == code if code >= 0 else np.zeros(len(one.order), bool)
+            for kind, chosen in enumerate((right, ~right)):
+                values = one.distances[chosen]
+                counts[side, kind] += np.histogram(values, BINS, (0, 1))[0]
+        before, after = (one.average_precision(view.codes, code) for one in both)
+        if before is not None and after is not None:
+            precisions[int(name)] = (before, after)
+    rates = service.index.calibrate(view.labels if labelled else None, sample=sample)
+    step = slice(None, None, 10)
+    listed = {
+        name: None if values is None else values[step].tolist()
+        for name, values in (
+            ("thresholds", rates.thresholds),
+            ("false_match_rate", rates.false_match_rate),
+            ("false_matches", rates.false_matches),
+            ("precision", rates.precision),
+            ("recall", rates.recall),
+        )
+    }
+    queries = [
+        {"id": view.keys[name], "label": view.labels[name], "before": before, "after": after}
+        for name, (before, after) in precisions.items()
+    ]
+    histograms = {
+        side: {"right": counts[at, 0].tolist(), "wrong": counts[at, 1].tolist()}
+        for at, side in enumerate(("before", "after"))
+    }
+    answer = {
+        "asked": sample,
+        "labelled": labelled,
+        "queries": queries,
+        "histograms": histograms,
+        "calibration": listed,
+    }
+    return Curves(view, precisions, answer)

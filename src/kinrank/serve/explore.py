@@ -1,0 +1,208 @@
+"""One query, ranked in two ways, and the cluster that it was ranked by.
+
+The index answers with its own parameters. Any other setting, and any other method, ranks the pool
+of the query's nearest rows, which takes a moment however many rows there are; behind the pool all
+others follow by their plain distance.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.errors import InvalidInputError
+from kinrank.index.encode import encode
+from kinrank.index.online import Engine, block_of
+from kinrank.index.rows import row_distances
+from kinrank.methods.base import Method
+from kinrank.methods.cas import CAS
+from kinrank.neighbors.search import dense_search
+from kinrank.parallel import Runner
+from kinrank.pool import rerank_pool
+from kinrank.serve.service import Service, View, served_method
+from kinrank.types import Floats
+
+POOL = 1000
+PLAIN, INDEX = "plain", "index"
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """What is asked: a row of the index, or a vector from outside.
+
+    vector : (1, d), as the index keeps them; name : the place of the row in the ids, -1 for none
+    """
+
+    vector: Floats
+    name: int
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """All rows but the query itself, nearest first.
+
+    order : (n,) places in the ids; distances : of the first of them, as many as were ranked
+    """
+
+    order: npt.NDArray[np.int64]
+    distances: Floats
+    scope: str
+    milliseconds: float
+
+    def ranks(self, n: int) -> npt.NDArray[np.int64]:
+        """(n,) the rank of each row, from 1 on; 0 for the query itself."""
+        ranks = np.zeros(n, np.int64)
+        ranks[self.order] = np.arange(1, len(self.order) + 1)
+        return ranks
+
+    def average_precision(self, codes: npt.NDArray[np.int64], code: int) -> float | None:
+        """Of the rows with the label ``code``; None if nobody knows, or there are none."""
+        if code < 0:
+            return None
+        positions = np.flatnonzero(codes[self.order] == code)
+        if len(positions) == 0:
+            return None
+        return float(np.mean(np.arange(1, len(positions) + 1) / (positions + 1)))
+
+
+def query_of(service: Service, view: View, key: str | None, vector: Any) -> Query:
+    """The query that a request names."""
+    state = view.state
+    if key is None:
+        return Query(state.frame.place("vector", vector), -1)
+    name = int(state.table.places([service.typed(key)])[0])
+    row = int(state.places[name])
+    return Query(state.vectors[row : row + 1], name)
+
+
+def plain(view: View, query: Query) -> Ranked:
+    """By the distance of the vectors."""
+    begun, state = time.perf_counter(), view.state
+    squared = dense_search(query.vector, state.vectors)[0]
+    by_name = np.empty(len(state), np.float32)
+    by_name[state.names] = squared / max(float(squared.max()), 1e-30)
+    return _ranked(by_name[: state.n_gallery], query.name, "all rows", begun)
+
+
+def ranked(
+    service: Service, view: View, query: Query, method: str, params: Mapping[str, Any]
+) -> Ranked:
+    """By any setting. method : "plain", "index", or a name of ``served_methods``."""
+    if method in (PLAIN, INDEX) and params:
+        raise InvalidInputError(f"`params` must be empty for {method!r}, got {sorted(params)}.")
+    if method == PLAIN:
+        return plain(view, query)
+    if method == INDEX:
+        return by_index(service, view, query)
+    return by_pool(view, query, setting(view, method, params))
+
+
+def setting(view: View, method: str, params: Mapping[str, Any]) -> Method:
+    """A method; of CAS the options of the index, and the parameters instead of some of them."""
+    made = served_method(method, params)
+    return view.state.asked.replace(**params) if isinstance(made, CAS) else made
+
+
+def by_index(service: Service, view: View, query: Query) -> Ranked:
+    """As the index answers."""
+    begun, state, engine = time.perf_counter(), view.state, _engine(service, view)
+    if query.name < 0:
+        found = engine.answer(query.vector, state.n_gallery, Runner(1))
+        known = found.indices[0] >= 0
+        order = found.indices[0][known].astype(np.int64)
+        return Ranked(order, found.distances[0][known], "all rows", _since(begun))
+    by_name = np.empty(len(state), np.float32)
+    by_name[state.names] = row_distances(engine, int(state.places[query.name]))
+    return _ranked(by_name[: state.n_gallery], query.name, "all rows", begun)
+
+
+def by_pool(view: View, query: Query, method: Method) -> Ranked:
+    """The nearest rows by ``method``, and all others behind."""
+    begun, state = time.perf_counter(), view.state
+    first = plain(view, query).order
+    pool, rest = first[:POOL], first[POOL:]
+    vectors = state.vectors[state.places[pool]]
+    found = rerank_pool(query.vector[0], vectors, method, threads=1)
+    scope = f"the {len(pool):,} nearest"
+    order = np.concatenate([pool[found.indices[0]], rest])
+    return Ranked(order, found.distances[0], scope, _since(begun))
+
+
+def cluster(
+    service: Service, view: View, query: Query, method: str, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The query's local cluster: weights before and after smoothing, and edges of the graph.
+
+    Returns
+    -------
+    dict
+        ``members``: dicts with ``name`` (the place in the ids, -1 for the query), ``confident``,
+        ``similarity``, ``smoothed``; ``edges``: triples of two places in ``members`` and a weight
+    """
+    engine, names = _engine(service, view), view.state.names
+    if method == "cas":
+        first = plain(view, query).order[:POOL]
+        made = setting(view, method, params)
+        assert isinstance(made, CAS)
+        rows = view.state.vectors[view.state.places[first]]
+        engine = made.replace(geodesic=False, metric="euclidean").fit(rows, threads=1)._engine
+        names = first[engine.state.names].astype(np.int32)
+        query = Query(engine.state.frame.place("query", query.vector), query.name)
+    return _cluster(engine, query, names)
+
+
+def _cluster(engine: Engine, query: Query, names: Any) -> dict[str, Any]:
+    state = engine.state
+    near = engine.near(query.vector, state.neighbors.k - 1, Runner(1))
+    block = block_of(query.vector, near, engine.farthest(near), slice(0, 1))
+    with engine.workspace() as space:
+        encoded = encode(state, engine.first(block), space)
+    rows, f, hat = encoded.f.indices, encoded.f.values, encoded.hat.values
+    confident = set(encoded.xi.indices.tolist())
+    members: list[dict[str, Any]] = []
+    places: dict[int, int] = {}
+    for at, row in enumerate(rows.tolist()):
+        name = -1 if row == len(state) else int(names[row])
+        if name == query.name and row != len(state):
+            continue  # the query is a row of the index, and stands for itself
+        places[row] = len(members)
+        members.append(
+            {
+                "name": name,
+                "confident": row in confident,
+                "similarity": float(f[at]),
+                "smoothed": float(hat[at]),
+            }
+        )
+    edges = []
+    for row, here in places.items():
+        if row == len(state):
+            continue
+        part = slice(state.w.indptr[row], state.w.indptr[row + 1])
+        for other, weight in zip(
+            state.w.indices[part].tolist(), state.w.values[part].tolist(), strict=True
+        ):
+            if other > row and other in places:
+                edges.append((here, places[other], weight))
+    return {"members": members, "edges": edges}
+
+
+def _engine(service: Service, view: View) -> Engine:
+    """The engine of the rows that are looked at, even if the index has changed since."""
+    engine = service.index._engine
+    return engine if engine.state is view.state else Engine(view.state, engine.search)
+
+
+def _ranked(by_name: Floats, own: int, scope: str, begun: float) -> Ranked:
+    order = np.argsort(by_name, kind="stable")
+    order = order[order != own]
+    return Ranked(order, by_name[order], scope, _since(begun))
+
+
+def _since(begun: float) -> float:
+    return 1000 * (time.perf_counter() - begun)

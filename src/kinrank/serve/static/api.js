@@ -1,0 +1,72 @@
+// Asking the service: the token, problems in words, pictures that need the token.
+
+let token = sessionStorage.getItem("kinrank-token");
+const pictures = new Map();
+
+export class Problem extends Error {
+  constructor(status, detail) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+export function setToken(value) {
+  token = value;
+  sessionStorage.setItem("kinrank-token", value);
+}
+
+async function ask(path, options = {}) {
+  const headers = { ...options.headers };
+  if (token) headers.Authorization = `Bearer ${token}`;
+  let answer;
+  try {
+    answer = await fetch(path, { ...options, headers });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, "The service does not answer. Is it still running?");
+  }
+  if (answer.ok) return answer;
+  let detail = `The service answered ${answer.status}.`;
+  try {
+    detail = (await answer.json()).detail;
+  } catch { /* somebody in between answered */ }
+  throw new Problem(answer.status, detail);
+}
+
+export const get = async (path) => (await ask(path)).json();
+
+export const post = async (path, body, signal) =>
+  (await ask(path, {
+    method: "POST", body: JSON.stringify(body), signal,
+    headers: { "Content-Type": "application/json" },
+  })).json();
+
+export const describe = async (file) =>
+  (await ask("/v1/describe", {
+    method: "POST", body: file, headers: { "Content-Type": file.type || "image/*" },
+  })).json();
+
+export function picture(id, words, size = 160) {
+  const image = document.createElement("img");
+  image.alt = words;
+  image.loading = "lazy";
+  const path = `/v1/items/${encodeURIComponent(id)}/image?size=${size}`;
+  image.addEventListener("error", () => image.replaceWith(missing(words)));
+  if (!token) {
+    image.src = path;
+  } else {
+    if (!pictures.has(path)) {
+      pictures.set(path, ask(path).then((answer) => answer.blob()).then(URL.createObjectURL));
+    }
+    pictures.get(path).then((url) => { image.src = url; }, () => image.replaceWith(missing(words)));
+  }
+  return image;
+}
+
+function missing(words) {
+  const span = document.createElement("span");
+  span.className = "soft";
+  span.textContent = "no picture";
+  span.title = words;
+  return span;
+}

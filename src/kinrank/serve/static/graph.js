@@ -1,0 +1,67 @@
+// The local cluster around the query: heavier rows nearer to the middle.
+
+import { picture } from "./api.js";
+import { byId, called, make, shape } from "./draw.js";
+
+const SIZE = 95;
+
+function layout(members) {
+  const others = members.filter((one) => one.id !== null || one.name === "context");
+  const top = Math.max(...others.map((one) => one.smoothed), 1e-9);
+  const ordered = [...others].sort((a, b) => b.smoothed - a.smoothed);
+  const places = new Map();
+  ordered.forEach((one, at) => {
+    const far = 22 + (SIZE - 22) * (1 - Math.sqrt(Math.max(one.smoothed, 0) / top));
+    const angle = 2.399963 * at; // the golden angle keeps neighbours apart
+    places.set(one, [far * Math.cos(angle), far * Math.sin(angle)]);
+  });
+  return { places, top };
+}
+
+function node(one, [x, y], top, images, pick) {
+  const size = (weight) => 1 + 5 * Math.sqrt(Math.max(weight, 0) / top);
+  const asked = one.id === null && one.name !== "context";
+  const known = one.right === null ? "" : one.right ? "right" : "wrong";
+  const change = one.similarity > 0 ? 100 * (one.smoothed / one.similarity - 1) : 0;
+  const words = `${called(one)}: weight ${one.similarity.toFixed(4)} before smoothing, ` +
+    `${one.smoothed.toFixed(4)} after (${change >= 0 ? "+" : "−"}${Math.abs(change).toFixed(0)} %)` +
+    (one.confident ? ", confident neighbour" : "");
+  const group = shape("g", {
+    class: `${asked ? "query" : known} ${one.confident ? "confident" : ""}`, tabindex: 0,
+    role: "img", "aria-label": words, "data-id": one.id ?? "",
+  });
+  group.append(
+    shape("circle", { class: "disc", cx: x, cy: y, r: asked ? 5 : size(one.smoothed) }),
+    shape("circle", { class: "ring", cx: x, cy: y, r: asked ? 7 : size(one.similarity) }),
+  );
+  if (asked) group.append(shape("text", { x, y: y + 12 }, "query"));
+  const show = () => {
+    const panel = byId("node");
+    panel.replaceChildren(make("p", {}, make("b", {}, called(one)), words.slice(called(one).length)));
+    if (images && one.id !== null) panel.prepend(picture(one.id, called(one)));
+  };
+  group.addEventListener("mouseenter", show);
+  group.addEventListener("focus", show);
+  group.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && one.id !== null) pick(one.id);
+  });
+  return group;
+}
+
+export function showGraph(cluster, images, pick) {
+  const { members, edges } = cluster;
+  const { places, top } = layout(members);
+  for (const one of members) if (!places.has(one)) places.set(one, [0, 0]);
+  const heaviest = Math.max(...edges.map((edge) => edge[2]), 1e-9);
+  const lines = edges.map(([a, b, weight]) => {
+    const [[x1, y1], [x2, y2]] = [places.get(members[a]), places.get(members[b])];
+    const share = weight / heaviest;
+    return shape("line", { x1, y1, x2, y2, "stroke-width": 0.2 + share,
+      "stroke-opacity": 0.15 + 0.5 * share });
+  });
+  const nodes = [...members].sort((a, b) => b.smoothed - a.smoothed)
+    .map((one) => node(one, places.get(one), top, images, pick));
+  byId("graph").replaceChildren(...lines, ...nodes);
+  byId("node").textContent = `${members.length} rows, ${edges.length} edges. ` +
+    "Point at a row, or reach it with Tab.";
+}

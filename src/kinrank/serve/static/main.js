@@ -1,0 +1,291 @@
+// The page: what is chosen, and what follows from it.
+
+import { Problem, describe, get, picture, post, setToken } from "./api.js";
+import { byId, called, make, percent } from "./draw.js";
+import { drawLines, showLists } from "./lists.js";
+import { showGraph } from "./graph.js";
+import { showCurves } from "./curves.js";
+
+const SLIDERS = [
+  ["k1", "k1, size of the cluster", 2, 100, 1], ["k2", "k2, neighbour set", 1, 20, 1],
+  ["omega", "omega, share of the old distance", 0, 1, 0.01], ["sigma", "sigma, width of the affinity", 0.05, 1.5, 0.01],
+  ["mu", "mu, weight of the regulariser", 0.01, 2, 0.01], ["kappa", "kappa, weight of the neighbour set", 0.1, 10, 0.1],
+];
+const PAGE = 60;
+const state = {
+  info: null, query: null, params: {}, left: { method: "plain", params: {} }, right: "index",
+  offset: 0, answer: null, running: null, curves: null,
+};
+
+function notice(error) {
+  if (error?.name === "AbortError") return;
+  const box = byId("notice");
+  box.hidden = !error;
+  box.textContent = error ? error.message : "";
+  if (error instanceof Problem && error.status === 401) byId("login").hidden = false;
+}
+
+async function trying(work) {
+  try {
+    await work();
+    notice(null);
+  } catch (error) {
+    notice(error);
+  }
+}
+
+// Settings
+
+const indexParams = () => Object.fromEntries(
+  [...SLIDERS.map((one) => one[0]), "geodesic"].map((name) => [name, state.info.parameters[name]]));
+
+function slider([name, words, low, high, step]) {
+  const input = make("input", { type: "range", min: low, max: high, step, id: `set-${name}` });
+  const output = make("output", { for: `set-${name}` });
+  const label = make("label", { class: "slider" }, words, output, input);
+  const show = () => { input.value = state.params[name]; output.textContent = state.params[name]; };
+  input.addEventListener("input", () => {
+    state.params[name] = Number(input.value);
+    if (name === "k1" && state.params.k2 > state.params.k1) state.params.k2 = state.params.k1;
+    if (name === "k2" && state.params.k2 > state.params.k1) state.params.k1 = state.params.k2;
+    changed();
+  });
+  return { label, show };
+}
+
+function makeSettings() {
+  const methods = state.info.methods;
+  const words = { plain: "plain distance", index: "the index", cas: "CAS with the sliders" };
+  const options = (names) => names.map((name) => make("option", { value: name }, words[name] ?? name));
+  byId("left").replaceChildren(...options(["plain", "index", ...methods.filter((one) => one !== "cas")]));
+  byId("right").replaceChildren(...options(["index", "cas", "plain", ...methods.filter((one) => one !== "cas")]));
+  state.params = indexParams();
+  const sliders = SLIDERS.map(slider);
+  const geodesic = make("input", { type: "checkbox", id: "set-geodesic" });
+  geodesic.addEventListener("change", () => { state.params.geodesic = geodesic.checked; changed(); });
+  byId("sliders").replaceChildren(...sliders.map((one) => one.label),
+    make("label", { class: "check" }, geodesic, "geodesic: shortest paths"));
+  state.show = () => { sliders.forEach((one) => one.show()); geodesic.checked = state.params.geodesic; };
+  state.show();
+}
+
+function changed() {
+  state.right = "cas";
+  byId("right").value = "cas";
+  state.show();
+  compare();
+}
+
+function rightSetting() {
+  return { method: state.right, params: state.right === "cas" ? { ...state.params } : {} };
+}
+
+function named(setting) {
+  if (setting.method === "plain") return "Plain distance";
+  if (setting.method === "index") return "The index";
+  const defaults = indexParams();
+  const other = Object.entries(setting.params).filter(([name, value]) => defaults[name] !== value);
+  const words = other.map(([name, value]) => `${name} ${value}`).join(", ");
+  return words ? `${setting.method}: ${words}` : setting.method;
+}
+
+function keepLeft() {
+  state.left = rightSetting();
+  const select = byId("left");
+  select.querySelector("[data-kept]")?.remove();
+  if (state.left.method === "cas") {
+    select.append(make("option", { value: "kept", "data-kept": "", selected: "" }, named(state.left)));
+    select.kept = state.left;
+    select.value = "kept";
+  } else {
+    select.value = state.left.method;
+  }
+  compare();
+}
+
+// Queries
+
+async function list(more) {
+  state.offset = more ? state.offset + PAGE : 0;
+  const grid = byId("grid");
+  if (!more) byId("found").textContent = "Looking …";
+  const asked = new URLSearchParams({ search: byId("search").value, order: byId("order").value,
+    offset: state.offset, limit: PAGE });
+  const found = await get(`/v1/items?${asked}`);
+  const tiles = found.items.map(tile);
+  if (more) grid.append(...tiles);
+  else grid.replaceChildren(...tiles);
+  grid.querySelector(".tile")?.setAttribute("tabindex", 0);
+  byId("found").textContent = found.total
+    ? `${found.total.toLocaleString("en")} rows` : "No row has this name or label. Try another word.";
+  byId("more").hidden = state.offset + PAGE >= found.total;
+}
+
+function tile(item) {
+  const words = item.after === null ? "" : `, AP ${percent(item.before)} before, ${percent(item.after)} after`;
+  const button = make("button", { type: "button", class: "tile", role: "option", tabindex: -1,
+    "data-id": item.id, "aria-selected": String(item.id === state.query?.id),
+    "aria-label": `${called(item)}${words}`, title: `${called(item)}${words}` });
+  if (state.info.images) button.append(picture(item.id, ""));
+  const short = item.after !== null ? `AP ${(100 * item.after).toFixed(0)}` : item.label || item.name;
+  button.append(make("span", {}, state.info.images ? short : called(item)));
+  button.addEventListener("click", () => pick(item.id));
+  return button;
+}
+
+function pick(id) {
+  state.query = { id };
+  history.replaceState(null, "", `#${encodeURIComponent(id)}`);
+  for (const one of byId("grid").children) {
+    one.setAttribute("aria-selected", String(one.dataset.id === id));
+  }
+  compare();
+}
+
+async function drop(file) {
+  if (!file) return;
+  await trying(async () => {
+    byId("found").textContent = "Describing the picture …";
+    try {
+      const { vector } = await describe(file);
+      if (state.preview) URL.revokeObjectURL(state.preview);
+      state.preview = URL.createObjectURL(file);
+      state.query = { vector, name: file.name };
+      for (const one of byId("grid").children) one.setAttribute("aria-selected", "false");
+      compare();
+    } finally {
+      byId("found").textContent = "";
+    }
+  });
+}
+
+// Results
+
+async function compare() {
+  if (!state.query) return;
+  state.running?.abort();
+  const running = state.running = new AbortController();
+  byId("lists").classList.add("loading");
+  const right = rightSetting();
+  const query = state.query.id ? { id: state.query.id } : { vector: state.query.vector };
+  try {
+    const answer = await post("/v1/compare", { query, left: state.left, right,
+      k: Number(byId("k").value), cluster: byId("cluster").open }, running.signal);
+    state.answer = answer;
+    showQuery(answer.query);
+    showLists(answer, { left: named(state.left), right: named(right) }, state.info.images, pick);
+    byId("scope").textContent = right.method === "index" || right.method === "plain" ? ""
+      : `Sliders and methods rank ${answer.right.scope}.`;
+    if (answer.cluster) showGraph(answer.cluster, state.info.images, pick);
+    notice(null);
+  } catch (error) {
+    notice(error);
+  } finally {
+    if (state.running === running) byId("lists").classList.remove("loading");
+  }
+}
+
+function showQuery(item) {
+  const box = byId("asked");
+  if (item === null) {
+    box.replaceChildren(make("img", { src: state.preview, alt: "your picture" }),
+      make("p", {}, `Your picture, ${state.query.name}`));
+    return;
+  }
+  box.replaceChildren(make("p", {}, called(item)));
+  if (state.info.images) box.prepend(picture(item.id, called(item)));
+}
+
+async function openCurves() {
+  if (!byId("curves").open || state.curves) return;
+  byId("curves-state").textContent = "Asking some rows, each without itself …";
+  await trying(async () => {
+    try {
+      state.curves = await get("/v1/curves");
+      showCurves(state.curves, pick);
+    } catch (error) {
+      byId("curves-state").textContent = `${error.message} Close and open this part to try again.`;
+      throw error;
+    }
+  });
+}
+
+// Keys: arrows move in the grid
+
+function moveInGrid(event) {
+  const tiles = [...byId("grid").querySelectorAll(".tile")];
+  const at = tiles.indexOf(document.activeElement);
+  if (at < 0) return;
+  const across = tiles.filter((one) => one.offsetTop === tiles[0].offsetTop).length;
+  const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across }[event.key];
+  if (!by || !tiles[at + by]) return;
+  event.preventDefault();
+  tiles[at].tabIndex = -1;
+  tiles[at + by].tabIndex = 0;
+  tiles[at + by].focus();
+}
+
+function listen() {
+  let waiting = 0;
+  byId("search").addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => trying(() => list(false)), 150);
+  });
+  byId("order").addEventListener("change", () => trying(() => list(false)));
+  byId("more").addEventListener("click", () => trying(() => list(true)));
+  byId("grid").addEventListener("keydown", moveInGrid);
+  byId("k").addEventListener("change", compare);
+  byId("left").addEventListener("change", () => {
+    const select = byId("left");
+    state.left = select.value === "kept" ? select.kept : { method: select.value, params: {} };
+    compare();
+  });
+  byId("right").addEventListener("change", () => { state.right = byId("right").value; compare(); });
+  byId("reset").addEventListener("click", () => {
+    state.params = indexParams();
+    state.show();
+    state.right = byId("right").value = "index";
+    compare();
+  });
+  byId("keep").addEventListener("click", keepLeft);
+  byId("cluster").addEventListener("toggle", () => { if (byId("cluster").open) compare(); });
+  byId("curves").addEventListener("toggle", openCurves);
+  byId("file").addEventListener("change", () => drop(byId("file").files[0]));
+  addEventListener("resize", () => { if (state.answer) drawLines(state.answer); });
+  const zone = byId("drop");
+  addEventListener("dragover", (event) => { event.preventDefault(); zone.classList.add("over"); });
+  addEventListener("dragleave", () => zone.classList.remove("over"));
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    zone.classList.remove("over");
+    if (state.info?.model) drop(event.dataTransfer.files[0]);
+  });
+}
+
+async function begin() {
+  await trying(async () => {
+    state.info = await get("/v1/info");
+    const { info } = state;
+    byId("login").hidden = true;
+    document.title = `kinrank: ${info.title}`;
+    byId("about").textContent = `${info.title}: ${info.rows.toLocaleString("en")} rows, ` +
+      `${info.columns} columns${info.labels ? "" : ", no labels"}${info.images ? "" : ", no pictures"}`;
+    byId("drop").hidden = !info.model;
+    byId("order-label").hidden = !info.labels;
+    document.body.classList.toggle("pixels", info.model === "8 x 8 pixels");
+    makeSettings();
+    byId("main").hidden = false;
+    await list(false);
+    const wanted = decodeURIComponent(location.hash.slice(1));
+    if (wanted) pick(wanted);
+  });
+  if (!state.info) byId("about").textContent = "";
+}
+
+byId("login").addEventListener("submit", (event) => {
+  event.preventDefault();
+  setToken(byId("token").value);
+  begin();
+});
+listen();
+begin();
