@@ -18,7 +18,7 @@ from kinrank.learned.checkpoint import Checkpoint, Progress
 from kinrank.learned.data import Lists, labelled, queries_and_gallery, split
 from kinrank.learned.fitting import build
 from kinrank.learned.loop import fit
-from kinrank.learned.recipes import CSARecipe, SSRRecipe
+from kinrank.learned.recipes import CSARecipe, LAttQERecipe, SSRRecipe
 from kinrank.parallel import Runner
 from learned_models import SUPERVISED, TINY
 
@@ -228,6 +228,13 @@ def test_checkpoints_keep_every_bit(tmp_path):
         optimizer.state_dict()["state"].values(), again.state_dict()["state"].values(), strict=True
     ):
         assert all(torch.equal(a[key], b[key]) for key in a)
+
+
+def test_wider_networks_learn_more_slowly():
+    recipe = LAttQERecipe(rate=1e-3)
+    assert recipe.rate_for(64) == recipe.rate_for(256) == 1e-3
+    assert recipe.rate_for(1024) == pytest.approx(2.5e-4)
+    assert SSRRecipe(rate=1e-3).rate_for(1024) == 1e-3
 
 
 # The data

@@ -103,7 +103,7 @@ class Session:
         judge = Judge(recipe, held, self.run)
         task = ListTask(network, learned, Lists(learned, recipe, self.run), judge)
         state = fit(
-            task, epochs=recipe.epochs, patience=recipe.patience, rate=recipe.rate,
+            task, epochs=recipe.epochs, patience=recipe.patience, rate=recipe.rate_for(dimension),
             checkpoint=self.checkpoint, on_epoch=self.on_epoch,
         )  # fmt: skip
         rows = {

@@ -70,6 +70,14 @@ class Recipe:
         """How many nearest rows a query comes with."""
         raise NotImplementedError
 
+    def rate_for(self, dimension: int) -> float:
+        """The learning rate for vectors of this width."""
+        del dimension  # networks are of one width for all of them
+        return self.rate
+
+
+_RATED_WIDTH = 256
+
 
 def _check_heads(width: int, heads: int) -> None:
     if width % heads:
@@ -148,6 +156,8 @@ class LAttQERecipe(Recipe):
 
     Parameters
     ----------
+    rate : learning rate of Adam up to 256 columns; with wider vectors, and so a wider network,
+        times 256 over their width
     kqe : nearest rows that may join the query (up to 64 in the publication)
     heads, blocks : of the transformer encoder, which is as wide as the vectors
     ratio : width of its inner layers over that of the vectors
@@ -179,6 +189,9 @@ class LAttQERecipe(Recipe):
     @property
     def length(self) -> int:
         return max(self.kqe, self.pool)
+
+    def rate_for(self, dimension: int) -> float:
+        return self.rate * min(1.0, _RATED_WIDTH / dimension)
 
 
 @dataclass(frozen=True, kw_only=True)
