@@ -7,9 +7,9 @@ import { showGraph } from "./graph.js";
 import { showCurves } from "./curves.js";
 
 const SLIDERS = [
-  ["k1", "k1, size of the cluster", 2, 100, 1], ["k2", "k2, neighbour set", 1, 20, 1],
-  ["omega", "omega, share of the old distance", 0, 1, 0.01], ["sigma", "sigma, width of the affinity", 0.05, 1.5, 0.01],
-  ["mu", "mu, weight of the regulariser", 0.01, 2, 0.01], ["kappa", "kappa, weight of the neighbour set", 0.1, 10, 0.1],
+  ["k1", "k1, cluster", 2, 100, 1], ["k2", "k2, neighbour set", 1, 20, 1],
+  ["omega", "omega, old distance", 0, 1, 0.01], ["sigma", "sigma, width", 0.05, 1.5, 0.01],
+  ["mu", "mu, regulariser", 0.01, 2, 0.01], ["kappa", "kappa, set's weight", 0.1, 10, 0.1],
 ];
 const PAGE = 60;
 const state = {

@@ -1,0 +1,51 @@
+import pytest
+from PIL import Image
+
+from index_data import ROWS
+from kinrank import CAS
+from serve_process import serving
+
+
+@pytest.fixture(scope="session")
+def demo():
+    with serving("--demo") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """An index with names as ids, pictures of some of its rows, and traps."""
+    root = tmp_path_factory.mktemp("served")
+    images = root / "images"
+    (images / "sub").mkdir(parents=True)
+    (root / "secret.png").write_bytes(b"not for you")
+    Image.new("RGB", (300, 200), (200, 30, 30)).save(images / "sub" / "red.png")
+    Image.new("RGB", (40, 40), (30, 30, 200)).save(images / "blue.jpg")
+    (images / "words.txt").write_text("no picture")
+    (images / "link.png").symlink_to(root / "secret.png")
+    (images / "out").symlink_to(root)
+    special = [
+        "sub/red.png", "blue", "words.txt", "link.png", "out/secret.png", "../secret.png",
+        str(root / "secret.png"), "nul\tbyte", "none",
+    ]  # fmt: skip
+    ids = [*special, *(f"row {n}" for n in range(len(ROWS) - len(special)))]
+    CAS(k1=10, k2=4).fit(ROWS, ids=ids).save(root / "an.index")
+    (root / "labels.txt").write_text("\n".join(str(n % 23) for n in range(len(ROWS))))
+    return root
+
+
+@pytest.fixture(scope="session")
+def pictures(folder):
+    with serving(
+        folder / "an.index", "--images", folder / "images", "--labels", folder / "labels.txt"
+    ) as server:
+        yield server
+
+
+@pytest.fixture
+def writable(folder, tmp_path):
+    path = tmp_path / "an.index"
+    path.write_bytes((folder / "an.index").read_bytes())
+    with serving(path, "--writable", "--max-body", 300_000, "--timeout", 5) as server:
+        server.path = path
+        yield server
