@@ -74,23 +74,29 @@ def entropies(values):
 
 
 @kernel
-def columns_of(first, ptr, ids, values, wanted):
-    """The wanted columns, over rows from ``first`` on: pointers, rows, values and x log2 x."""
+def column_starts(first, ptr, ids, wanted):
+    """Where the wanted columns begin when all are put one behind the other; rows from ``first``."""
     starts = np.zeros(wanted.shape[0] + 1, np.int64)
     for e in range(ptr[first], ids.shape[0]):
         starts[ids[e] + 1] += wanted[ids[e]]
     for c in range(wanted.shape[0]):
         starts[c + 1] += starts[c]
-    fill = starts[:-1].copy()
-    rows = np.empty(starts[-1], np.int32)
-    column = np.empty(starts[-1], np.float32)
+    return starts
+
+
+@kernel
+def fill_columns(low, high, first, ptr, ids, values, wanted, starts, rows, column, f):
+    """The wanted of the columns [low, high): rows, values and x log2 x."""
+    fill = starts[low:high].copy()
     for row in range(first, ptr.shape[0] - 1):
         for e in range(ptr[row], ptr[row + 1]):
-            if wanted[ids[e]]:
-                at = fill[ids[e]]
-                fill[ids[e]] += 1
+            c = ids[e]
+            if low <= c < high and wanted[c]:
+                at = fill[c - low]
+                fill[c - low] += 1
                 rows[at], column[at] = row, values[e]
-    return starts, rows, column, entropies(column)
+    part = slice(starts[low], starts[high])
+    f[part] = entropies(column[part])
 
 
 @kernel

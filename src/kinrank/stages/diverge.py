@@ -44,14 +44,20 @@ class Divergence:
         norms = kernels.row_norms(rows.indptr, rows.values)
         return cls(rows, measure, norms, kernels.entropies(rows.values))
 
-    def columns(self, n_queries: int) -> Columns:
+    def columns(self, n_queries: int, run: Runner) -> Columns:
         """The later rows by columns, as far as the first ``n_queries`` rows use them."""
-        rows = self.rows
-        wanted = np.zeros(rows.n_columns, np.bool_)
-        wanted[rows.indices[: rows.indptr[n_queries]]] = True
-        own = (rows.indptr, rows.indices, rows.values)
-        columns: Columns = kernels.columns_of(n_queries, *own, wanted)
-        return columns
+        own, n = (self.rows.indptr, self.rows.indices), self.rows.n_columns
+        wanted = np.zeros(n, np.bool_)
+        wanted[self.rows.indices[: self.rows.indptr[n_queries]]] = True
+        starts = kernels.column_starts(n_queries, *own, wanted)
+        size = int(starts[-1])
+        out = (np.empty(size, np.int32), np.empty(size, np.float32), np.empty(size, np.float32))
+        args = (n_queries, *own, self.rows.values, wanted, starts, *out)
+        # Every block goes through all entries: one for each thread.
+        Runner(run.threads, -(-n // run.threads)).map(
+            "divergence", lambda a, b: kernels.fill_columns(a, b, *args), n
+        )
+        return (starts, *out)
 
     def near(
         self,
@@ -70,7 +76,7 @@ class Divergence:
         if self.measure == "similarity":
             return self._similarity(part, n_queries, lists)
         own = (rows.indptr, rows.indices, rows.values, self.entropies)
-        rest = (*(columns or self.columns(n_queries)), self.norms, lists, n_queries)
+        rest = (*(columns or self.columns(n_queries, run)), self.norms, lists, n_queries)
         measure, low = MEASURES[self.measure], part.start
         return run.rows(
             "divergence",

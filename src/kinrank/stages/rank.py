@@ -52,7 +52,9 @@ class Ranker:
         found = Ranking(np.empty(shape, np.int32), np.empty(shape, np.float32))
         complete = np.zeros(self.n_queries, np.bool_)
         lists = self.distances.query_lists.indices
-        columns = None if self.graph is not None else self.divergence.columns(self.n_queries)
+        columns = None
+        if self.graph is None:
+            columns = self.divergence.columns(self.n_queries, self.run)
 
         def some(low: int, high: int) -> None:
             part, near = slice(low, high), None
