@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,13 +17,19 @@ from kinrank.kernels.online_smooth import similarity_guides, walk_guides
 from kinrank.stages.smooth import unit_rows
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
+# Which rows belong to each query, as pointers, and their numbers.
+Groups: TypeAlias = tuple[Longs, Ints]
+
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """A row for each query and stage; column n is the query itself.
+    """Rows of queries, stage by stage; column n is the query itself.
 
     xi : neighbour sets; f : F on the clusters; guide, anchor : T and r of the smoothing
-    hat, tilde, p, prime : smoothed, enhanced, P, F'
+    hat : smoothed; one row for each query so far
+    groups : from here on a query has rows groups[q] to groups[q + 1]: first its own, then those
+        of its partners, the rows that would average it; names : whose they are
+    tilde, p, prime : enhanced, P, F'
     """
 
     xi: SparseRows
@@ -30,6 +37,8 @@ class Encoded:
     guide: Floats
     anchor: Floats
     hat: SparseRows
+    groups: Longs
+    names: Ints
     tilde: SparseRows
     p: SparseRows
     prime: SparseRows
@@ -48,14 +57,18 @@ def encode(state: State, block: Block, space: Space) -> Encoded:
     f = _diffuse(state, block, xi, members, space)
     guide, anchor = np.zeros(f.nnz, np.float32), np.zeros(len(f), np.float32)
     hat = _smooth(state, block, xi, f, guide, anchor, space)
-    tilde = hat
+    alone: Groups = (np.arange(len(hat) + 1), np.full(len(hat), n, np.int32))
+    own, tilde = alone, hat
     if method.enhancement:
-        tilde = _mean(state.hat, block, int(method.enhance_k or 1), xi, method.kappa, hat, space)
+        k = int(method.enhance_k or 1)
+        own, weights = _around(state, block, k, xi, method.kappa)
+        tilde = _mixed(own, weights, alone, hat, state.hat, 0, space)
     # With P = F^T F the row of q would be its column of F, which the rows do not hold; similarities
     # are mutual, so its own row stands for it.
-    p = _mixed(tilde, tilde, state.tilde, int(method.keep or 0), space)
-    own, others = (p, state.p) if state.p is not None else (tilde, state.tilde)
-    return Encoded(xi, f, guide, anchor, hat, tilde, p, _mixed(p, own, others, 0, space))
+    p = _mixed(own, tilde, own, tilde, state.tilde, int(method.keep or 0), space)
+    mine, others = (p, state.p) if state.p is not None else (tilde, state.tilde)
+    prime = _mixed(own, p, own, mine, others, 0, space)
+    return Encoded(xi, f, guide, anchor, hat, *own, tilde, p, prime)
 
 
 def _diffuse(
@@ -80,7 +93,8 @@ def _smooth(
         return f
     if method.smoothing == "aqe":
         assert state.f is not None
-        return _mean(state.f, block, method.k2, xi, 0.0, f, space)
+        own, weights = _around(state, block, method.k2, xi, 0.0)
+        return _mixed(own, weights, own, f, state.f, 0, space)
     sets = (xi.indptr, xi.indices, f.indptr, f.indices)
     if method.guide == "walk":
         walk = (state.walk_norm, int(method.walk_k or 1), method.sigma**2)
@@ -93,21 +107,27 @@ def _smooth(
     return f.with_data(out)
 
 
-def _mean(
-    rows: SparseRows, block: Block, k: int, xi: SparseRows, kappa: float, own: SparseRows,
-    space: Space,
-) -> SparseRows:  # fmt: skip
-    """The mean of the rows of N(q, k), and of those of xi with the weight kappa."""
-    n = len(rows)
-    found = around_rows(block.ids, block.counts, n, k, xi.indptr, xi.indices, float(kappa))
-    weights = _rows(found[0], found[1], n).with_data(found[2])
-    return _mixed(weights, own, rows, 0, space)
+def _around(
+    state: State, block: Block, k: int, xi: SparseRows, kappa: float
+) -> tuple[Groups, SparseRows]:
+    """Rows that average others, and whom they average by what weights."""
+    known = state.neighbors
+    sizes, names, lengths, ids, data = around_rows(
+        block.ids, block.d, block.counts, known.indices, known.distances, k, xi.indptr, xi.indices,
+        float(kappa), state.xi.indptr, state.xi.indices,
+    )  # fmt: skip
+    groups = np.concatenate([[0], np.cumsum(sizes)])
+    return (groups, names), _rows(lengths, ids, len(state)).with_data(data)
 
 
 def _mixed(
-    weights: SparseRows, own: SparseRows, rows: SparseRows, keep: int, space: Space
-) -> SparseRows:
-    lengths, ids, data = mixed_rows(*csr(weights), *csr(own), *csr(rows), keep, space)
+    groups: Groups, weights: SparseRows, own_groups: Groups, own: SparseRows, rows: SparseRows,
+    keep: int, space: Space,
+) -> SparseRows:  # fmt: skip
+    """The weighted sums of rows, of which those of a query's group are its own."""
+    lengths, ids, data = mixed_rows(
+        groups[0], *csr(weights), *own_groups, *csr(own), *csr(rows), keep, space
+    )
     return _rows(lengths, ids, len(rows)).with_data(data)
 
 

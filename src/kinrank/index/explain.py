@@ -107,7 +107,9 @@ def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanat
     row = int(state.places[name])
     with engine.workspace() as space:
         encoded = encode(state, engine.first(block), space)
-        prime = prime_rows(engine, np.array([row], np.int32), space)
+        prime = _item(encoded, row, encoded.prime)
+        if prime is None:
+            prime = prime_rows(engine, np.array([row], np.int32), space)
     stages = _stages(engine, encoded, prime, row)
     modified = stages["propagation"]
     difference = query[0] - state.vectors[row]
@@ -128,7 +130,7 @@ def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanat
         bool((encoded.f.indices == row).any()),
         stages,
         _members(engine, encoded),
-        _shared(engine, _dense(encoded.prime), _dense(prime), top),
+        _shared(engine, _dense(_first(encoded.prime)), _dense(prime), top),
     )
 
 
@@ -137,10 +139,22 @@ def _stages(engine: Engine, encoded: Encoded, prime: SparseRows, row: int) -> di
     pairs = {"smoothing": (encoded.hat, take(state.hat, rows))}
     if state.f is not None:
         pairs = {"diffusion": (encoded.f, take(state.f, rows)), **pairs}
-    pairs["enhancement"] = (encoded.tilde, take(state.tilde, rows))
-    pairs["propagation"] = (encoded.prime, prime)
+    tilde = _item(encoded, row, encoded.tilde) or take(state.tilde, rows)
+    pairs["enhancement"] = (_first(encoded.tilde), tilde)
+    pairs["propagation"] = (_first(encoded.prime), prime)
     measure = state.method.divergence
     return {name: _divergence(_dense(a), _dense(b), measure) for name, (a, b) in pairs.items()}
+
+
+def _first(rows: SparseRows) -> SparseRows:
+    """The query's own row."""
+    return take(rows, np.zeros(1, np.int32))
+
+
+def _item(encoded: Encoded, row: int, rows: SparseRows) -> SparseRows | None:
+    """The row of an item as it is with the query among those it averages; None if it is not."""
+    at = np.flatnonzero(encoded.names == row).astype(np.int32)
+    return take(rows, at) if len(at) else None
 
 
 def _dense(row: SparseRows) -> dict[int, float]:

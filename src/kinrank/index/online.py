@@ -116,8 +116,9 @@ class Engine:
             block = block_of(queries[part], near, farthest, part)
             out = (found.indices[part], found.distances[part], complete[part])
             with self.workspace() as space:
-                prime = csr(encode(state, self.first(block), space).prime)
-                answer_rows(block, state.vectors, *prime, *compared, *mixed, *named, space, *out)
+                encoded = encode(state, self.first(block), space)
+                own = (encoded.groups, encoded.names, *csr(encoded.prime))
+                answer_rows(block, state.vectors, *own, *compared, *mixed, *named, space, *out)
 
         run.map("answers", some, len(queries))
         return complete

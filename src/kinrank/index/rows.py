@@ -21,7 +21,8 @@ def prime_rows(engine: Engine, rows: Ints, space: Space) -> SparseRows:
     if state.p is None:
         return take(transposed(state.columns), rows)
     weights = take(state.p, rows)
-    found = mixed_rows(*csr(weights), *csr(weights), *csr(state.p), 0, space)
+    each, none = np.arange(len(rows) + 1), np.zeros(len(rows) + 1, np.int64)
+    found = mixed_rows(each, *csr(weights), none, rows, *csr(weights), *csr(state.p), 0, space)
     ptr = np.concatenate([[0], np.cumsum(found[0])])
     return SparseRows(ptr, found[1], found[2], len(state) + 1)
 

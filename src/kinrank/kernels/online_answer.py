@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.divergence import COSINE, add_columns, entropies, finish
+from kinrank.kernels.divergence import COSINE, JACCARD, add_columns, entropies, finish
 from kinrank.kernels.jit import kernel
 from kinrank.kernels.online import begin, tick
 from kinrank.kernels.rows import enlarge
@@ -12,29 +12,64 @@ from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
 
 @kernel
-def around_rows(near, counts, n, k, xi_ptr, xi_ids, kappa):
-    """Whose rows are averaged for each query, and by what weights: N(q, k), and xi by kappa.
+def add_weights(ids, n_ids, weight, at, out_ids, out):
+    """Append ids of one weight; returns the end."""
+    for t in range(n_ids):
+        out_ids[at + t], out[at + t] = ids[t], weight
+    return at + n_ids
 
-    xi_ptr, xi_ids : with the query (number n) in them. Returns lengths, indices, data.
+
+@kernel
+def around_rows(
+    near, near_d, counts, list_ids, list_d, k, xi_ptr, xi_ids, kappa, rows_xi_ptr, rows_xi_ids
+):  # fmt: skip
+    """Whose rows are averaged: N(q, k), and xi by kappa; for q and for rows that would average q.
+
+    Those, its partners, have q in N(j, k), whose last drops out, or in xi[j]; kappa = 0 leaves xi
+    and partners out. xi_ptr, xi_ids : with the query (number n) as its last.
+    Returns how many rows each query has, q first, then their numbers, lengths, indices, weights.
     """
-    m = counts.shape[0]
-    lengths = np.empty(m, np.int64)
-    ids = np.empty(m * k + xi_ids.shape[0], np.int32)
+    m, n = counts.shape[0], list_ids.shape[0]
+    sizes, names = np.empty(m, np.int64), np.empty(m * (near.shape[1] + 1), np.int32)
+    lengths = np.empty(names.shape[0], np.int64)
+    ids = np.empty(m * (k + xi_ids.shape[0] + 1), np.int32)
     weights = np.empty(ids.shape[0], np.float32)
-    at = 0
+    own = np.full(1, n, np.int32)
+    count = at = 0
     for row in range(m):
-        start, size = at, min(k - 1, counts[row]) + 1
-        ids[at] = n
-        ids[at + 1 : at + size] = near[row, : size - 1]
-        weights[at : at + size] = 1 / size
-        at += size
+        xi, begin, first = xi_ids[xi_ptr[row] : xi_ptr[row + 1]], count, at
+        size = min(k - 1, counts[row]) + 1
+        if at + k + xi.shape[0] > ids.shape[0]:
+            ids = enlarge(ids, at, at + k + xi.shape[0])
+            weights = enlarge(weights, at, at + k + xi.shape[0])
+        at = add_weights(own, 1, 1 / size, at, ids, weights)
+        at = add_weights(near[row], size - 1, 1 / size, at, ids, weights)
         if kappa > 0:
-            favoured = xi_ids[xi_ptr[row] : xi_ptr[row + 1]]
-            ids[at : at + favoured.shape[0]] = favoured
-            weights[at : at + favoured.shape[0]] = kappa / favoured.shape[0]
-            at += favoured.shape[0]
-        lengths[row] = at - start
-    return lengths, ids[:at].copy(), weights[:at].copy()
+            at = add_weights(xi, xi.shape[0], kappa / xi.shape[0], at, ids, weights)
+        names[count], lengths[count] = n, at - first
+        count += 1
+        for t in range(counts[row] if kappa > 0 else 0):
+            j = near[row, t]
+            entered, mutual = k > 1 and near_d[row, t] <= list_d[j, k - 1], False
+            for c in xi:
+                mutual |= c == j
+            if not (entered or mutual):
+                continue
+            theirs = rows_xi_ids[rows_xi_ptr[j] : rows_xi_ptr[j + 1]]
+            if at + k + theirs.shape[0] + 2 > ids.shape[0]:
+                ids = enlarge(ids, at, at + k + theirs.shape[0] + 2)
+                weights = enlarge(weights, at, at + k + theirs.shape[0] + 2)
+            first = at
+            at = add_weights(own, np.int64(entered), 1 / k, at, ids, weights)
+            at = add_weights(list_ids[j], k - np.int64(entered), 1 / k, at, ids, weights)
+            share = kappa / (theirs.shape[0] + np.int64(mutual))
+            at = add_weights(own, np.int64(mutual), share, at, ids, weights)
+            at = add_weights(theirs, theirs.shape[0], share, at, ids, weights)
+            names[count], lengths[count] = j, at - first
+            count += 1
+        sizes[row] = count - begin
+    names, lengths = names[:count].copy(), lengths[:count].copy()
+    return sizes, names, lengths, ids[:at].copy(), weights[:at].copy()
 
 
 @kernel
@@ -51,72 +86,118 @@ def add_row(weight, ids, values, stamp, count, seen, total, touched):
 
 
 @kernel
-def mixed_rows(a_ptr, a_ids, a, own_ptr, own_ids, own, ptr, ids, values, keep, space):
-    """A B for queries, B the rows with the query's own as row n; cut to ``keep`` (0: all), norm 1.
+def mixed_rows(
+    groups, a_ptr, a_ids, a, own_groups, own_names, own_ptr, own_ids, own, ptr, ids, values, keep,
+    space,
+):  # fmt: skip
+    """A B with rows of L1 norm 1, each cut to its ``keep`` largest entries (0: all).
 
-    a : the weights; own : the row of each query itself. Returns lengths, indices, data.
+    groups : which rows of A belong to each query; B has the rows ``own`` of the query in place of
+    those of the same names, and the query's as row n. Returns lengths, indices, data.
     """
-    m, n = a_ptr.shape[0] - 1, ptr.shape[0] - 1
-    lengths = np.empty(m, np.int64)
-    out_ids = np.empty(m * max(keep, 64), np.int32)
+    count_rows = a_ptr.shape[0] - 1
+    lengths = np.empty(count_rows, np.int64)
+    out_ids = np.empty(count_rows * max(keep, 64), np.int32)
     out = np.empty(out_ids.shape[0], np.float32)
     best = np.empty(max(keep, 1), np.float64)
-    seen, total, touched = space.seen, space.total, space.touched
+    seen, total, touched, slot = space.seen, space.total, space.touched, space.slot
     at = 0
-    for row in range(m):
-        stamp, count = tick(space.clock), 0
-        for e in range(a_ptr[row], a_ptr[row + 1]):
-            weight, other = np.float64(a[e]), a_ids[e]
-            if other == n:
-                part = slice(own_ptr[row], own_ptr[row + 1])
-                count = add_row(
-                    weight, own_ids[part], own[part], stamp, count, seen, total, touched
-                )
+    for query in range(groups.shape[0] - 1):
+        for t in range(own_groups[query], own_groups[query + 1]):
+            slot[own_names[t]] = t
+        for row in range(groups[query], groups[query + 1]):
+            stamp, count = tick(space.clock), 0
+            for e in range(a_ptr[row], a_ptr[row + 1]):
+                weight, other = np.float64(a[e]), a_ids[e]
+                if slot[other] >= 0:
+                    part = slice(own_ptr[slot[other]], own_ptr[slot[other] + 1])
+                    count = add_row(
+                        weight, own_ids[part], own[part], stamp, count, seen, total, touched
+                    )
+                else:
+                    part = slice(ptr[other], ptr[other + 1])
+                    count = add_row(
+                        weight, ids[part], values[part], stamp, count, seen, total, touched
+                    )
+            length = count if keep == 0 else min(keep, count)
+            if at + length > out_ids.shape[0]:
+                out_ids = enlarge(out_ids, at, at + length)
+                out = enlarge(out, at, at + length)
+            chosen, size = out_ids[at : at + length], 0
+            if length == count:
+                chosen[:] = touched[:count]
             else:
-                part = slice(ptr[other], ptr[other + 1])
-                count = add_row(weight, ids[part], values[part], stamp, count, seen, total, touched)
-        length = count if keep == 0 else min(keep, count)
-        if at + length > out_ids.shape[0]:
-            out_ids = enlarge(out_ids, at, at + length)
-            out = enlarge(out, at, at + length)
-        chosen, size = out_ids[at : at + length], 0
-        if length == count:
-            chosen[:] = touched[:count]
-        else:
-            for t in range(count):
-                c = touched[t]
-                size = heap_offer(best, chosen, size, length, -total[c], c)
-        norm = 0.0
-        for c in chosen:
-            norm += total[c]
-        for t in range(length):
-            out[at + t] = total[chosen[t]] / norm if norm > 0 else 0.0
-        lengths[row] = length
-        at += length
+                for t in range(count):
+                    c = touched[t]
+                    size = heap_offer(best, chosen, size, length, -total[c], c)
+            norm = 0.0
+            for c in chosen:
+                norm += total[c]
+            for t in range(length):
+                out[at + t] = total[chosen[t]] / norm if norm > 0 else 0.0
+            lengths[row] = length
+            at += length
+        for t in range(own_groups[query], own_groups[query + 1]):
+            slot[own_names[t]] = -1
     return lengths, out_ids[:at].copy(), out[:at].copy()
 
 
 @kernel
 def answer_rows(
-    block, vectors, ptr, ids, values, measure, columns, norms, omega, root, names, n_gallery, space,
-    out_ids, out, complete,
+    block, vectors, groups, own_names, ptr, ids, values, measure, columns, norms, omega, root,
+    names, n_gallery, space, out_ids, out, complete,
 ):  # fmt: skip
     """The first k of each query by (1 - omega) d' + omega d, ascending by (value, name).
 
-    ptr, ids, values : F' of the queries; their own columns, number n, are shared with nobody
+    groups, own_names : the rows of each query: its own, then those of its partners
+    ptr, ids, values : F' of these
     columns : F' of the rows by columns: pointers, rows, values, x log2 x; norms : of its rows
     names : the numbers that rows have for users; those from n_gallery on are never answers
     root : d is the root of the squared distance
     out_ids : names, -1 for none; complete : whether no other row can be among the first k
     """
     for row in range(block.counts.shape[0]):
-        part = slice(ptr[row], ptr[row + 1])
+        first = groups[row]
+        part = slice(ptr[first], ptr[first + 1])
         count, shared = compare(measure, ids[part], values[part], *columns, norms, space)
+        for t in range(first + 1, groups[row + 1]):
+            other = slice(ptr[t], ptr[t + 1])
+            d = divergence_of(
+                measure, ids[part], values[part], ids[other], values[other], space.slot
+            )
+            if space.seen[own_names[t]] != shared:
+                space.seen[own_names[t]] = shared
+                space.touched[count] = own_names[t]
+                count += 1
+            space.total[own_names[t]] = d
         near, near_d = block.ids[row, : block.counts[row]], block.d[row, : block.counts[row]]
         complete[row] = rank(
             block.x[row], near, near_d, block.farthest[row], count, shared, vectors, omega,
             root, names, n_gallery, space, out_ids[row], out[row],
         )  # fmt: skip
+
+
+@kernel
+def divergence_of(measure, u_ids, u, v_ids, v, slot):
+    """d' of two rows; slot : -1 throughout."""
+    u_norm = v_norm = total = 0.0
+    for e in range(u_ids.shape[0]):
+        slot[u_ids[e]] = e
+        u_norm += np.float64(u[e]) * u[e]
+    for e in range(v_ids.shape[0]):
+        b = np.float64(v[e])
+        v_norm += b * b
+        if slot[v_ids[e]] >= 0 and b > 0:
+            a = np.float64(u[slot[v_ids[e]]])
+            if measure >= COSINE:
+                total += a * b
+            elif measure == JACCARD:
+                total += min(a, b)
+            elif a > 0:
+                total += a * np.log2(a) + b * np.log2(b) - (a + b) * np.log2(a + b)
+    for e in range(u_ids.shape[0]):
+        slot[u_ids[e]] = -1
+    return finish(measure, total, u_norm, v_norm)
 
 
 @kernel
