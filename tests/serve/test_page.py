@@ -1,0 +1,206 @@
+"""The page in a browser."""
+
+import io
+import re
+
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 400, "height": 800}
+
+
+@pytest.fixture(scope="session")
+def artefacts(tmp_path_factory):
+    """Where screenshots are kept; pytest keeps those of the last three runs."""
+    return tmp_path_factory.mktemp("screenshots")
+
+
+@pytest.fixture
+def tab(browser, request):
+    """An empty tab, and everything that it complains of."""
+    scheme, size = getattr(request, "param", ("light", WIDE))
+    context = browser.new_context(color_scheme=scheme, viewport=size)
+    page = context.new_page()
+    page.complaints, page.asked = [], []
+    page.on("console", lambda message: page.complaints.append(message.text))
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("request", lambda asked: page.asked.append(asked.url))
+    yield page
+    context.close()
+
+
+def opened(tab, server, tile=5):
+    tab.goto(server.url)
+    tab.click(f".tile >> nth={tile}")
+    tab.wait_for_selector("#right-list .result")
+    return tab
+
+
+def order(tab, side="right"):
+    return tab.eval_on_selector_all(
+        f"#{side}-list .result", "all => all.map(one => one.dataset.id)"
+    )
+
+
+def move(tab, name, value):
+    """Move a slider and wait for what follows."""
+    with tab.expect_response("**/v1/compare"):
+        tab.locator(f"#set-{name}").fill(str(value))
+    tab.wait_for_selector("#lists:not(.loading)")
+
+
+@pytest.mark.parametrize(
+    "tab", [("light", WIDE), ("dark", WIDE), ("light", PHONE)], indirect=True,
+    ids=["light", "dark", "phone"],
+)  # fmt: skip
+def test_everything_is_shown(tab, demo, artefacts, request):
+    opened(tab, demo)
+    tab.click("#cluster summary")
+    tab.wait_for_selector("#graph g.query")
+    tab.focus("#graph g >> nth=3")
+    tab.wait_for_selector("#node img")
+    assert re.search(r"before smoothing, .* after", tab.inner_text("#node"))
+    tab.click("#curves summary")
+    tab.wait_for_selector("#scatter circle", timeout=60_000)
+    before = tab.inner_text("#rates")
+    tab.locator("#threshold").fill("80")
+    assert tab.inner_text("#rates") != before
+    assert "false-match rate" in before
+    tab.screenshot(path=artefacts / f"{request.node.callspec.id}.png", full_page=True)
+    width = tab.viewport_size["width"]
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    dark = request.node.callspec.id == "dark"
+    paper = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", paper)[:3])) < 200) == dark
+    assert tab.complaints == []
+    assert all(url.startswith((demo.url, "blob:", "data:")) for url in tab.asked)
+
+
+def test_sliders_change_the_order(tab, demo):
+    opened(tab, demo)
+    first = order(tab)
+    move(tab, "omega", 1)
+    plain = order(tab)
+    assert plain == order(tab, "left")  # omega = 1 is the old distance
+    assert plain != first
+    assert "omega 1" in tab.inner_text("#right-title")
+    move(tab, "omega", 0.1)
+    other = order(tab)
+    assert other != plain
+    with tab.expect_response("**/v1/compare"):
+        tab.check("#set-geodesic")
+    tab.wait_for_selector("#lists:not(.loading)")
+    assert "geodesic" in tab.inner_text("#right-title")
+    with tab.expect_response("**/v1/compare"):
+        tab.click("#reset")
+    tab.wait_for_selector("#lists:not(.loading)")
+    assert order(tab) == first
+    assert tab.complaints == []
+
+
+def test_two_settings_are_compared(tab, demo):
+    opened(tab, demo)
+    move(tab, "k1", 12)
+    kept = order(tab)
+    with tab.expect_response("**/v1/compare"):
+        tab.click("#keep")
+    tab.wait_for_selector("#lists:not(.loading)")
+    assert order(tab, "left") == kept
+    move(tab, "sigma", 1)
+    assert order(tab, "left") == kept
+    assert "sigma 1" in tab.inner_text("#right-title")
+    for method in ("kreciprocal", "aqe"):
+        with tab.expect_response("**/v1/compare"):
+            tab.select_option("#right", method)
+        tab.wait_for_selector("#lists:not(.loading)")
+        assert method in tab.inner_text("#right-title")
+    assert tab.complaints == []
+
+
+def test_queries_are_found_by_label_and_by_what_they_are_worth(tab, demo):
+    tab.goto(demo.url)
+    tab.wait_for_selector(".tile")
+    with tab.expect_response("**/v1/items?search=7*"):
+        tab.fill("#search", "7")
+    expect(tab.locator(".tile").first).to_have_text("7")
+    with tab.expect_response("**/v1/items?search=nobody*"):
+        tab.fill("#search", "nobody")
+    expect(tab.locator(".tile")).to_have_count(0)
+    assert "Try another word" in tab.inner_text("#found")
+    with tab.expect_response("**/v1/items?search=&*"):
+        tab.fill("#search", "")
+    with tab.expect_response("**/v1/items?*worst*", timeout=60_000):
+        tab.select_option("#order", "worst")
+    expect(tab.locator(".tile").first).to_have_text(re.compile("^AP"))
+    texts = tab.eval_on_selector_all(".tile", "all => all.map(one => +one.innerText.slice(3))")
+    assert texts == sorted(texts)
+    assert tab.complaints == []
+
+
+def test_it_works_with_the_keyboard(tab, demo):
+    tab.goto(demo.url)
+    tab.focus(".tile")
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#right-list .result")
+    tab.focus("#set-k1")
+    with tab.expect_response("**/v1/compare"):
+        tab.keyboard.press("ArrowLeft")
+    assert tab.inner_text("label:has(#set-k1) output") == "59"
+    tab.focus("#right-list .result")
+    wanted = order(tab)[0]
+    with tab.expect_response("**/v1/compare"):
+        tab.keyboard.press("Enter")
+    expect(tab.locator("#asked")).to_contain_text(wanted)
+    assert tab.complaints == []
+
+
+def test_a_picture_is_described_and_searched(tab, demo):
+    stream = io.BytesIO()
+    picture = Image.new("L", (64, 64), 255)
+    picture.paste(0, (28, 8, 36, 56))  # a one
+    picture.save(stream, "PNG")
+    tab.goto(demo.url)
+    tab.wait_for_selector(".tile")
+    sent = {"name": "one.png", "mimeType": "image/png", "buffer": stream.getvalue()}
+    tab.set_input_files("#file", sent)
+    tab.wait_for_selector("#right-list .result")
+    assert "Your picture, one.png" in tab.inner_text("#asked")
+    labels = tab.eval_on_selector_all(
+        "#right-list .facts", "all => all.map(one => one.innerText.split('· ')[1])"
+    )
+    assert labels.count("1") > len(labels) / 2
+    tab.set_input_files("#file", {**sent, "buffer": b"no picture"})
+    tab.wait_for_selector("#notice:not([hidden])")
+    assert "could not be read" in tab.inner_text("#notice")
+
+
+def test_errors_tell_what_to_do(tab, demo, artefacts):
+    opened(tab, demo)
+    tab.route("**/v1/compare", lambda route: route.abort())
+    tab.click(".tile >> nth=1")
+    tab.wait_for_selector("#notice:not([hidden])")
+    assert "Is it still running?" in tab.inner_text("#notice")
+    tab.screenshot(path=artefacts / "error.png")
+    tab.unroute("**/v1/compare")
+    tab.click(".tile >> nth=2")
+    tab.wait_for_selector("#notice", state="hidden")
+
+
+def test_without_pictures_ids_and_labels_are_shown(tab, folder):
+    from serve_process import serving
+
+    with serving(
+        folder / "an.index", "--labels", folder / "labels.txt", "--token", "sesame, open up!"
+    ) as server:
+        tab.goto(server.url)
+        tab.wait_for_selector("#login:not([hidden])")  # it asks for the token first
+        tab.fill("#token", "sesame, open up!")
+        tab.click("#login button")
+        tab.click(".tile >> nth=20")
+        tab.wait_for_selector("#right-list .result")
+        assert "row 11, label" in tab.inner_text("#asked")
+        assert tab.locator("#results img").count() == 0
+        assert tab.locator("#drop").is_hidden()
