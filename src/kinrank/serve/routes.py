@@ -260,10 +260,12 @@ async def neighbors(request: Request, id: ItemId, k: Results = 10) -> Response: 
 )
 async def explain(
     request: Request,
-    item: Annotated[str, Query(min_length=1, description="the id of the item")],
-    query: Annotated[str | None, Query(description="the id of the row that asks")] = None,
+    item: Annotated[str, Query(min_length=1, max_length=1000, description="the id of the item")],
+    query: Annotated[
+        str | None, Query(max_length=1000, description="the id of the row that asks")
+    ] = None,
     vector: Annotated[
-        str | None, Query(description="or a vector: numbers with commas", max_length=100_000)
+        str | None, Query(description="or a vector: numbers with commas", max_length=50_000)
     ] = None,
 ) -> Response:
     """The query's local cluster, what smoothing did to it, and what each stage said."""

@@ -14,6 +14,7 @@ from kinrank.serve.service import Service
 from kinrank.serve.settings import Settings
 
 _BACKLOG = 1024
+_HEAD = 1 << 20  # bytes before the body: vectors may stand in addresses
 _IDLE = 15  # seconds that a connection may be silent between requests
 
 
@@ -33,8 +34,10 @@ def serve(service: Service, ready: Callable[[str], None]) -> int:
         create_app(service),
         log_level="warning",
         access_log=False,
+        http="h11",
         server_header=False,
         timeout_keep_alive=_IDLE,
+        h11_max_incomplete_event_size=_HEAD,
         # Longer than any answer may take, so that none is cut off.
         timeout_graceful_shutdown=int(2 * settings.timeout) + 1,
     )
