@@ -27,7 +27,8 @@ class LAttQENetwork(Network):
 
     Open in the publication and taken here: norms in front of the layers, blocks that begin as the
     identity (the weight is then the similarity), the softmax form of the contrastive loss over the
-    query's nearest rows, one factor and one offset for the relevance of single neighbours.
+    query's nearest rows, one factor and one offset for the relevance of single neighbours. Tokens
+    are multiplied by sqrt(d) first, as is usual for embeddings.
     """
 
     def __init__(self, recipe: LAttQERecipe, dimension: int) -> None:
@@ -43,7 +44,9 @@ class LAttQENetwork(Network):
 
     def forward(self, rows: Tensor) -> Tensor:
         """(b, 1 + m, d) to weights (b, 1 + m), m at most kqe; the first weight is 1."""
-        tokens = rows + self.ranks[: rows.shape[1]]
+        # Unit vectors have numbers of size 1 / sqrt(d), which what the blocks add, of size 1, would
+        # drown: all tokens would soon be the same.
+        tokens = math.sqrt(rows.shape[2]) * (rows + self.ranks[: rows.shape[1]])
         for block in self.blocks:
             tokens = block(tokens)
         return to_first(tokens)
