@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -52,11 +54,8 @@ class NetworkDescriber:
 
     def describe(self, picture: bytes) -> Floats:
         """See Describer."""
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "picture"
-            file.write_bytes(picture)
-            with self._lock:
-                return self._extract(file)
+        with as_file(picture) as (file, _), self._lock:
+            return self._extract(file)
 
     def _extract(self, file: Path) -> Floats:
         from kinrank.features import extract
@@ -75,15 +74,9 @@ class DigitDescriber:
 
     def describe(self, picture: bytes) -> Floats:
         """See Describer."""
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "picture"
-            file.write_bytes(picture)
-            try:
-                image: Any = read_image(file)
-            except UnreadableError as error:
-                raise unreadable(str(error)) from error
         filters = require("PIL.Image", extra="images", purpose="Reading pictures").Resampling
-        small = image.convert("L").resize((self.side, self.side), filters.BOX)
+        with as_file(picture) as (_, image):
+            small = image.convert("L").resize((self.side, self.side), filters.BOX)
         grey = np.asarray(small, np.float32)
         edge = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
         # Ink is what differs from the paper, which is at the edge: dark on light, or light on dark.
@@ -92,6 +85,19 @@ class DigitDescriber:
             raise Problem(422, "unreadable-picture", "The picture must show a digit, got one grey.")
         unit: Floats = (ink / np.linalg.norm(ink)).reshape(1, -1)
         return unit
+
+
+@contextmanager
+def as_file(picture: bytes) -> Iterator[tuple[Path, Any]]:
+    """The picture as a file, and as an image of Pillow; a problem if it is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "picture"
+        file.write_bytes(picture)
+        try:
+            image = read_image(file)
+        except UnreadableError as error:
+            raise unreadable(str(error)) from error
+        yield file, image
 
 
 def unreadable(reason: str) -> Problem:
