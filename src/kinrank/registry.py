@@ -54,6 +54,11 @@ def ready_methods() -> list[str]:
     return [name for name in methods() if name not in missing]
 
 
+def untrained_methods() -> list[str]:
+    """The names of the methods that never learn."""
+    return [name for name in methods() if name not in _TORCH]
+
+
 def method_class(name: str) -> type[Method]:
     """The class registered under ``name``."""
     try:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from kinrank.errors import UnknownNameError
 from kinrank.evaluate.search import Plain
 from kinrank.evaluate.spec import NONE, MethodSpec
-from kinrank.registry import method_class
+from kinrank.registry import method_class, untrained_methods
 from kinrank.registry import methods as registered
 
 Grids: TypeAlias = Mapping[str, Sequence[float]]
@@ -134,7 +134,10 @@ def _parameter(name: str) -> Callable[[MethodSpec, Grids], Study]:
 
 
 def _latency(base: MethodSpec, _: Grids) -> Study:
-    others = [MethodSpec(NONE), *(MethodSpec(name) for name in registered() if name != base.name)]
+    others = [
+        MethodSpec(NONE),
+        *(MethodSpec(name) for name in untrained_methods() if name != base.name),
+    ]
     variants = [Variant(spec.label, spec, "others") for spec in others]
     title = "Time of re-ranking"
     return Study("latency", title, "latency", [*variants, Variant(base.label, base, "base")])

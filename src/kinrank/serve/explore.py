@@ -27,7 +27,7 @@ from kinrank.pool import rerank_pool
 from kinrank.serve.service import Service, View, served_method
 from kinrank.types import Floats
 
-POOL = 500  # so that sliders answer within half a second, however many rows there are
+POOL = 500  # so that sliders answer soon, however many rows there are
 PLAIN, INDEX = "plain", "index"
 
 
