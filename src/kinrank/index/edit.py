@@ -39,7 +39,7 @@ _NEGLIGIBLE = 1e-7
 # times this, distances were still those of a fresh build to 1e-7.
 _WALKED = 1e-5
 # From this share of the rows on, all of them are computed: that is simpler and not slower.
-_MOST = 0.5
+_MOST = 0.25
 _MANY = 0.1  # of the lists: what follows from them is then most
 
 

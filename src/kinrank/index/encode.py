@@ -7,14 +7,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kinrank.index.settings import CLUSTERS, full_length, half_length, walk_of
+from kinrank.index.settings import CLUSTERS, full_length, half_length
 from kinrank.index.state import State, csr
 from kinrank.kernels.guide import closed_form
-from kinrank.kernels.online import Block, Space, cluster_rows, similar_rows
+from kinrank.kernels.online import Block, Space, cluster_rows, similar_rows, unit_parts
 from kinrank.kernels.online_answer import around_rows, mixed_rows
 from kinrank.kernels.online_diffuse import diffuse_rows
 from kinrank.kernels.online_smooth import similarity_guides, walk_guides
-from kinrank.stages.smooth import unit_rows
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
 # Which rows belong to each query, as pointers, and their numbers.
@@ -53,7 +52,8 @@ def encode(state: State, block: Block, space: Space) -> Encoded:
         CLUSTERS[str(method.clusters)], space,
     )  # fmt: skip
     n = len(state)
-    xi, members = _rows(found[0], found[1], n), _rows(found[2], found[3], n)
+    xi = SparseRows(found[0], found[1], None, n + 1)
+    members = SparseRows(found[2], found[3], None, n + 1)
     f = _diffuse(state, block, xi, members, space)
     guide, anchor = np.zeros(f.nnz, np.float32), np.zeros(len(f), np.float32)
     hat = _smooth(state, block, xi, f, guide, anchor, space)
@@ -75,13 +75,14 @@ def _diffuse(
     state: State, block: Block, xi: SparseRows, members: SparseRows, space: Space
 ) -> SparseRows:
     out = np.empty(members.nnz, np.float32)
-    walk, pattern = walk_of(state.method), (members.indptr, members.indices)
+    walk, pattern = state.walk, (members.indptr, members.indices)
     if walk is None:
         similar_rows(block, state.lists, *pattern, state.method.sigma**2, space, out)
     else:
         known = (state.neighbors.distances, state.neighbors.farthest, xi.indptr, xi.indices)
         diffuse_rows(block, *known, *pattern, state.graph, walk, space, out)
-    return unit_rows(members.with_data(out))
+    unit_parts(members.indptr, out)
+    return members.with_data(out)
 
 
 def _smooth(
@@ -112,12 +113,11 @@ def _around(
 ) -> tuple[Groups, SparseRows]:
     """Rows that average others, and whom they average by what weights."""
     known = state.neighbors
-    sizes, names, lengths, ids, data = around_rows(
+    groups, names, ptr, ids, data = around_rows(
         block.ids, block.d, block.counts, known.indices, known.distances, k, xi.indptr, xi.indices,
         float(kappa), state.xi.indptr, state.xi.indices,
     )  # fmt: skip
-    groups = np.concatenate([[0], np.cumsum(sizes)])
-    return (groups, names), _rows(lengths, ids, len(state)).with_data(data)
+    return (groups, names), SparseRows(ptr, ids, data, len(state) + 1)
 
 
 def _mixed(
@@ -125,13 +125,7 @@ def _mixed(
     keep: int, space: Space,
 ) -> SparseRows:  # fmt: skip
     """The weighted sums of rows, of which those of a query's group are its own."""
-    lengths, ids, data = mixed_rows(
+    ptr, ids, data = mixed_rows(
         groups[0], *csr(weights), *own_groups, *csr(own), *csr(rows), keep, space
     )
-    return _rows(lengths, ids, len(rows)).with_data(data)
-
-
-def _rows(lengths: Longs, ids: Ints, n: int) -> SparseRows:
-    ptr = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=ptr[1:])
-    return SparseRows(ptr, ids, None, n + 1)
+    return SparseRows(ptr, ids, data, len(rows) + 1)

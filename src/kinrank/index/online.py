@@ -11,7 +11,7 @@ import numpy as np
 from kinrank.index.encode import encode
 from kinrank.index.searchers import Rows, RowSearch
 from kinrank.index.state import State, csr
-from kinrank.kernels.online import Block, Space
+from kinrank.kernels.online import Block, Space, told_farthest
 from kinrank.kernels.online_answer import answer_rows
 from kinrank.parallel import Runner
 from kinrank.stages.diverge import MEASURES
@@ -50,13 +50,8 @@ class Engine:
         What its nearest rows say of theirs, and never less than to a row that makes its own.
         """
         known = self.state.neighbors
-        first = slice(0, min(_ASKED, near.indices.shape[1]))
-        there = np.arange(first.stop) < near.counts[:, None]
-        told = np.where(there, known.farthest[near.indices[:, first]], 0).sum(axis=1)
-        count = np.minimum(near.counts, known.k - 1)
-        last = near.distances[np.arange(len(count)), np.maximum(count, 1) - 1]
-        mean = told / np.maximum(there.sum(axis=1), 1)
-        out: Floats = np.maximum(mean, np.where(count > 0, last, 0)).astype(np.float32)
+        own = (near.indices, near.distances, near.counts)
+        out: Floats = told_farthest(*own, known.farthest, _ASKED, known.k - 1)
         return out
 
     def answer(self, queries: Floats, k: int, run: Runner) -> Ranking:

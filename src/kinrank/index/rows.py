@@ -22,9 +22,9 @@ def prime_rows(engine: Engine, rows: Ints, space: Space) -> SparseRows:
         return take(transposed(state.columns), rows)
     weights = take(state.p, rows)
     each, none = np.arange(len(rows) + 1), np.zeros(len(rows) + 1, np.int64)
-    found = mixed_rows(each, *csr(weights), none, rows, *csr(weights), *csr(state.p), 0, space)
-    ptr = np.concatenate([[0], np.cumsum(found[0])])
-    return SparseRows(ptr, found[1], found[2], len(state) + 1)
+    own = (*csr(weights), none, rows, *csr(weights), *csr(state.p))
+    ptr, ids, data = mixed_rows(each, *own, 0, space)
+    return SparseRows(ptr, ids, data, len(state) + 1)
 
 
 def modified_distances(engine: Engine, prime: SparseRows, row: int, space: Space) -> Floats:

@@ -63,6 +63,10 @@ class ExactSearch:
     vectors: Floats
     exact: bool = True
 
+    @cached_property
+    def _numbers(self) -> Ints:
+        return np.arange(len(self.vectors), dtype=np.int32)
+
     def search(self, queries: Floats, k: int, run: Runner) -> Rows:
         """See RowSearch."""
         k = min(k, len(self.vectors))
@@ -70,11 +74,10 @@ class ExactSearch:
             found = exact_search(queries, self.vectors, k, run)
             return _full(found.indices, found.values)
         out = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.float32)
-        numbers = np.arange(len(self.vectors), dtype=np.int32)
 
         def some(low: int, high: int) -> None:
             scratch = np.empty(len(self.vectors), np.float32)
-            search_all(low, high, queries, self.vectors, numbers, scratch, *out)
+            search_all(low, high, queries, self.vectors, self._numbers, scratch, *out)
 
         Runner(run.threads, 1).map("search", some, len(queries))
         return _full(*out)

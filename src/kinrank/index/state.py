@@ -17,8 +17,9 @@ import numpy.typing as npt
 from kinrank.errors import KinrankWarning
 from kinrank.index.frame import Frame
 from kinrank.index.ids import Ids, IdTable
+from kinrank.index.settings import walk_of
 from kinrank.kernels.online import Lists
-from kinrank.kernels.online_diffuse import Graph
+from kinrank.kernels.online_diffuse import Graph, Walk
 from kinrank.methods.cas import CAS
 from kinrank.types import Floats, Ints, Longs, Neighbors, SparseRows
 
@@ -90,6 +91,11 @@ class State:
     def graph(self) -> Graph:
         """The graph as kernels take it."""
         return Graph(*csr(self.w), self.degree)
+
+    @cached_property
+    def walk(self) -> Walk | None:
+        """The diffusion as kernels take it."""
+        return walk_of(self.method)
 
     @cached_property
     def by_columns(self) -> tuple[Any, ...]:

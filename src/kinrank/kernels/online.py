@@ -157,10 +157,10 @@ def expand(full, count, x, near, near_d, k, lists, half_ptr, half_ids, space, ou
 def cluster_rows(block, lists, half_ptr, half_ids, k2, full, half, kind, space):
     """xi and C of each query, sorted, the query itself (number n) last.
 
-    Returns lengths and members of xi, then of C.
+    Returns pointers and members of xi, then of C.
     """
     m, n = block.counts.shape[0], lists.ids.shape[0]
-    lengths, xi_lengths = np.empty(m, np.int64), np.empty(m, np.int64)
+    ptr, xi_ptr = np.zeros(m + 1, np.int64), np.zeros(m + 1, np.int64)
     ids, xi_ids = np.empty(m * full + 64, np.int32), np.empty(m * (k2 + 1), np.int32)
     found, near_ids = np.empty((full + 1) * (half + 1), np.int32), np.empty(full + 1, np.int32)
     at = xi_at = 0
@@ -169,8 +169,8 @@ def cluster_rows(block, lists, half_ptr, half_ids, k2, full, half, kind, space):
         size = reciprocal_of(near, near_d, k2, lists.d, xi_ids[xi_at:])
         sort_ids(xi_ids, xi_at, xi_at + size)
         xi_ids[xi_at + size] = n
-        xi_lengths[row] = size + 1
         xi_at += size + 1
+        xi_ptr[row + 1] = xi_at
         if kind == NEAREST:
             size = min(full - 1, near.shape[0])
             found[:size] = near[:size]
@@ -185,15 +185,42 @@ def cluster_rows(block, lists, half_ptr, half_ids, k2, full, half, kind, space):
         sort_ids(found, 0, size)
         if at + size + 1 > ids.shape[0]:
             ids = enlarge(ids, at, at + size + 1)
-        start = at
         for t in range(size):
             if t == 0 or found[t] != found[t - 1]:
                 ids[at] = found[t]
                 at += 1
         ids[at] = n
         at += 1
-        lengths[row] = at - start
-    return xi_lengths, xi_ids[:xi_at].copy(), lengths, ids[:at].copy()
+        ptr[row + 1] = at
+    return xi_ptr, xi_ids[:xi_at].copy(), ptr, ids[:at].copy()
+
+
+@kernel
+def told_farthest(near, near_d, counts, farthest, asked, length):
+    """About the largest squared distance of each query: what its nearest rows say of theirs.
+
+    asked : how many tell; never less than to the row at ``length``, the last that makes its own
+    """
+    out = np.empty(counts.shape[0], np.float32)
+    for row in range(counts.shape[0]):
+        total, tellers = 0.0, min(asked, counts[row])
+        for t in range(tellers):
+            total += farthest[near[row, t]]
+        last = min(length, counts[row]) - 1
+        mean = total / tellers if tellers > 0 else 0.0
+        out[row] = max(mean, np.float64(near_d[row, last])) if last >= 0 else mean
+    return out
+
+
+@kernel
+def unit_parts(ptr, values):
+    """Divide each row by its sum, in place; a row without weight becomes uniform."""
+    for row in range(ptr.shape[0] - 1):
+        total = 0.0
+        for e in range(ptr[row], ptr[row + 1]):
+            total += values[e]
+        for e in range(ptr[row], ptr[row + 1]):
+            values[e] = values[e] / total if total > 0 else 1 / (ptr[row + 1] - ptr[row])
 
 
 @kernel

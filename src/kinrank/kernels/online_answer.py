@@ -27,17 +27,18 @@ def around_rows(
 
     Those, its partners, have q in N(j, k), whose last drops out, or in xi[j]; kappa = 0 leaves xi
     and partners out. xi_ptr, xi_ids : with the query (number n) as its last.
-    Returns how many rows each query has, q first, then their numbers, lengths, indices, weights.
+    Returns the rows of each query (pointers), q first, and their numbers; pointers, indices and
+    weights of these rows.
     """
     m, n = counts.shape[0], list_ids.shape[0]
-    sizes, names = np.empty(m, np.int64), np.empty(m * (near.shape[1] + 1), np.int32)
-    lengths = np.empty(names.shape[0], np.int64)
+    groups, names = np.zeros(m + 1, np.int64), np.empty(m * (near.shape[1] + 1), np.int32)
+    ptr = np.zeros(names.shape[0] + 1, np.int64)
     ids = np.empty(m * (k + xi_ids.shape[0] + 1), np.int32)
     weights = np.empty(ids.shape[0], np.float32)
     own = np.full(1, n, np.int32)
     count = at = 0
     for row in range(m):
-        xi, begin, first = xi_ids[xi_ptr[row] : xi_ptr[row + 1]], count, at
+        xi = xi_ids[xi_ptr[row] : xi_ptr[row + 1]]
         size = min(k - 1, counts[row]) + 1
         if at + k + xi.shape[0] > ids.shape[0]:
             ids = enlarge(ids, at, at + k + xi.shape[0])
@@ -46,7 +47,7 @@ def around_rows(
         at = add_weights(near[row], size - 1, 1 / size, at, ids, weights)
         if kappa > 0:
             at = add_weights(xi, xi.shape[0], kappa / xi.shape[0], at, ids, weights)
-        names[count], lengths[count] = n, at - first
+        names[count], ptr[count + 1] = n, at
         count += 1
         for t in range(counts[row] if kappa > 0 else 0):
             j = near[row, t]
@@ -59,17 +60,21 @@ def around_rows(
             if at + k + theirs.shape[0] + 2 > ids.shape[0]:
                 ids = enlarge(ids, at, at + k + theirs.shape[0] + 2)
                 weights = enlarge(weights, at, at + k + theirs.shape[0] + 2)
-            first = at
             at = add_weights(own, np.int64(entered), 1 / k, at, ids, weights)
             at = add_weights(list_ids[j], k - np.int64(entered), 1 / k, at, ids, weights)
             share = kappa / (theirs.shape[0] + np.int64(mutual))
             at = add_weights(own, np.int64(mutual), share, at, ids, weights)
             at = add_weights(theirs, theirs.shape[0], share, at, ids, weights)
-            names[count], lengths[count] = j, at - first
+            names[count], ptr[count + 1] = j, at
             count += 1
-        sizes[row] = count - begin
-    names, lengths = names[:count].copy(), lengths[:count].copy()
-    return sizes, names, lengths, ids[:at].copy(), weights[:at].copy()
+        groups[row + 1] = count
+    return (
+        groups,
+        names[:count].copy(),
+        ptr[: count + 1].copy(),
+        ids[:at].copy(),
+        weights[:at].copy(),
+    )
 
 
 @kernel
@@ -93,11 +98,10 @@ def mixed_rows(
     """A B with rows of L1 norm 1, each cut to its ``keep`` largest entries (0: all).
 
     groups : which rows of A belong to each query; B has the rows ``own`` of the query in place of
-    those of the same names, and the query's as row n. Returns lengths, indices, data.
+    those of the same names, and the query's as row n. Returns pointers, indices, data.
     """
-    count_rows = a_ptr.shape[0] - 1
-    lengths = np.empty(count_rows, np.int64)
-    out_ids = np.empty(count_rows * max(keep, 64), np.int32)
+    out_ptr = np.zeros_like(a_ptr)
+    out_ids = np.empty(a_ptr.shape[0] * max(keep, 64), np.int32)
     out = np.empty(out_ids.shape[0], np.float32)
     best = np.empty(max(keep, 1), np.float64)
     seen, total, touched, slot = space.seen, space.total, space.touched, space.slot
@@ -135,11 +139,11 @@ def mixed_rows(
                 norm += total[c]
             for t in range(length):
                 out[at + t] = total[chosen[t]] / norm if norm > 0 else 0.0
-            lengths[row] = length
             at += length
+            out_ptr[row + 1] = at
         for t in range(own_groups[query], own_groups[query + 1]):
             slot[own_names[t]] = -1
-    return lengths, out_ids[:at].copy(), out[:at].copy()
+    return out_ptr, out_ids[:at].copy(), out[:at].copy()
 
 
 @kernel
