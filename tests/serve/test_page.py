@@ -33,8 +33,13 @@ def tab(browser, request):
 def opened(tab, server, tile=5):
     tab.goto(server.url)
     tab.click(f".tile >> nth={tile}")
-    tab.wait_for_selector("#right-list .result")
+    settled(tab)
     return tab
+
+
+def settled(tab):
+    """Wait until all rows are ranked."""
+    tab.wait_for_selector('#lists[aria-busy="false"]')
 
 
 def order(tab, side="right"):
@@ -47,7 +52,7 @@ def move(tab, name, value):
     """Move a slider and wait for what follows."""
     with tab.expect_response("**/v1/compare"):
         tab.locator(f"#set-{name}").fill(str(value))
-    tab.wait_for_selector("#lists:not(.loading)")
+    settled(tab)
 
 
 @pytest.mark.parametrize(
@@ -90,11 +95,11 @@ def test_sliders_change_the_order(tab, demo):
     assert other != plain
     with tab.expect_response("**/v1/compare"):
         tab.check("#set-geodesic")
-    tab.wait_for_selector("#lists:not(.loading)")
+    settled(tab)
     assert "geodesic" in tab.inner_text("#right-title")
     with tab.expect_response("**/v1/compare"):
         tab.click("#reset")
-    tab.wait_for_selector("#lists:not(.loading)")
+    settled(tab)
     assert order(tab) == first
     assert tab.complaints == []
 
@@ -105,7 +110,7 @@ def test_two_settings_are_compared(tab, demo):
     kept = order(tab)
     with tab.expect_response("**/v1/compare"):
         tab.click("#keep")
-    tab.wait_for_selector("#lists:not(.loading)")
+    settled(tab)
     assert order(tab, "left") == kept
     move(tab, "sigma", 1)
     assert order(tab, "left") == kept
@@ -113,7 +118,7 @@ def test_two_settings_are_compared(tab, demo):
     for method in ("kreciprocal", "aqe"):
         with tab.expect_response("**/v1/compare"):
             tab.select_option("#right", method)
-        tab.wait_for_selector("#lists:not(.loading)")
+        settled(tab)
         assert method in tab.inner_text("#right-title")
     assert tab.complaints == []
 

@@ -1,8 +1,8 @@
 """One query, ranked in two ways, and the cluster that it was ranked by.
 
-The index answers with its own parameters. Any other setting, and any other method, ranks the pool
-of the query's nearest rows, which takes a moment however many rows there are; behind the pool all
-others follow by their plain distance.
+The index answers with its own parameters, and with others once its stages have run again with them
+(``refit``). Until then, and for other methods, the pool of the query's nearest rows is ranked: that
+takes a moment however many rows there are. Behind the pool all others follow by plain distance.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy.typing as npt
 from kinrank.errors import InvalidInputError
 from kinrank.index.encode import encode
 from kinrank.index.online import Engine, block_of
-from kinrank.index.rows import row_distances
 from kinrank.methods.base import Method
 from kinrank.methods.cas import CAS
 from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
 from kinrank.pool import rerank_pool
+from kinrank.serve.refit import Refit
 from kinrank.serve.service import Service, View, served_method
 from kinrank.types import Floats
 
@@ -51,8 +51,17 @@ class Ranked:
 
     order: npt.NDArray[np.int64]
     distances: Floats
-    scope: str
     milliseconds: float
+
+    @property
+    def whole(self) -> bool:
+        """Whether all rows were ranked."""
+        return len(self.distances) == len(self.order)
+
+    @property
+    def scope(self) -> str:
+        """What was ranked, in words."""
+        return "all rows" if self.whole else f"the {len(self.distances):,} nearest"
 
     def ranks(self, n: int) -> npt.NDArray[np.int64]:
         """(n,) the rank of each row, from 1 on; 0 for the query itself."""
@@ -86,20 +95,33 @@ def plain(view: View, query: Query) -> Ranked:
     squared = dense_search(query.vector, state.vectors)[0]
     by_name = np.empty(len(state), np.float32)
     by_name[state.names] = squared / max(float(squared.max()), 1e-30)
-    return _ranked(by_name[: state.n_gallery], query.name, "all rows", begun)
+    return _ranked(by_name[: state.n_gallery], query.name, begun)
 
 
 def ranked(
-    service: Service, view: View, query: Query, method: str, params: Mapping[str, Any]
-) -> Ranked:
-    """By any setting. method : "plain", "index", or a name of ``served_methods``."""
+    service: Service, view: View, query: Query, method: str, params: Mapping[str, Any], *,
+    whole: bool = False,
+) -> Ranked:  # fmt: skip
+    """By any setting.
+
+    method : "plain", "index", or a name of ``served_methods``
+    whole : rank all rows by parameters that are not those of the index, however long it takes
+    """
     if method in (PLAIN, INDEX) and params:
         raise InvalidInputError(f"`params` must be empty for {method!r}, got {sorted(params)}.")
     if method == PLAIN:
         return plain(view, query)
     if method == INDEX:
         return by_index(service, view, query)
-    return by_pool(view, query, setting(view, method, params))
+    made = setting(view, method, params)
+    if isinstance(made, CAS) and (query.name >= 0 or not made.geodesic):
+        begun, refits = time.perf_counter(), service.refits(view.state)
+        now = whole or len(view.state) <= POOL  # so few rows take no longer than their pool
+        run = Runner(int(service.settings.threads or 1))
+        found = refits.make(made, run) if now else refits.known(made)
+        if found is not None:
+            return _by_refit(found, query, begun)
+    return by_pool(view, query, made)
 
 
 def setting(view: View, method: str, params: Mapping[str, Any]) -> Method:
@@ -110,15 +132,20 @@ def setting(view: View, method: str, params: Mapping[str, Any]) -> Method:
 
 def by_index(service: Service, view: View, query: Query) -> Ranked:
     """As the index answers."""
-    begun, state, engine = time.perf_counter(), view.state, _engine(service, view)
+    return _by_refit(Refit(_engine(service, view), None), query, time.perf_counter())
+
+
+def _by_refit(made: Refit, query: Query, begun: float) -> Ranked:
+    """By an index with any parameters; shortest paths are for queries that are rows of it."""
+    state = made.engine.state
     if query.name < 0:
-        found = engine.answer(query.vector, state.n_gallery, Runner(1))
+        found = made.engine.answer(query.vector, state.n_gallery, Runner(1))
         known = found.indices[0] >= 0
         order = found.indices[0][known].astype(np.int64)
-        return Ranked(order, found.distances[0][known], "all rows", _since(begun))
+        return Ranked(order, found.distances[0][known], _since(begun))
     by_name = np.empty(len(state), np.float32)
-    by_name[state.names] = row_distances(engine, int(state.places[query.name]))
-    return _ranked(by_name[: state.n_gallery], query.name, "all rows", begun)
+    by_name[state.names] = made.distances(int(state.places[query.name]))
+    return _ranked(by_name[: state.n_gallery], query.name, begun)
 
 
 def by_pool(view: View, query: Query, method: Method) -> Ranked:
@@ -128,9 +155,8 @@ def by_pool(view: View, query: Query, method: Method) -> Ranked:
     pool, rest = first[:POOL], first[POOL:]
     vectors = state.vectors[state.places[pool]]
     found = rerank_pool(query.vector[0], vectors, method, threads=1)
-    scope = f"the {len(pool):,} nearest"
     order = np.concatenate([pool[found.indices[0]], rest])
-    return Ranked(order, found.distances[0], scope, _since(begun))
+    return Ranked(order, found.distances[0], _since(begun))
 
 
 def cluster(
@@ -144,16 +170,20 @@ def cluster(
         ``members``: dicts with ``name`` (the place in the ids, -1 for the query), ``confident``,
         ``similarity``, ``smoothed``; ``edges``: triples of two places in ``members`` and a weight
     """
-    engine, names = _engine(service, view), view.state.names
-    if method == "cas":
-        first = plain(view, query).order[:POOL]
-        made = setting(view, method, params)
-        assert isinstance(made, CAS)
-        rows = view.state.vectors[view.state.places[first]]
-        engine = made.replace(geodesic=False, metric="euclidean").fit(rows, threads=1)._engine
-        names = first[engine.state.names].astype(np.int32)
-        query = Query(engine.state.frame.place("query", query.vector), query.name)
-    return _cluster(engine, query, names)
+    if method != "cas":
+        return _cluster(_engine(service, view), query, view.state.names)
+    made = setting(view, method, params)
+    assert isinstance(made, CAS)
+    made = made.replace(geodesic=False)  # paths come after the cluster
+    known = service.refits(view.state).known(made)
+    if known is not None:
+        return _cluster(known.engine, query, known.engine.state.names)
+    first = plain(view, query).order[:POOL]
+    rows = view.state.vectors[view.state.places[first]]
+    engine = made.replace(metric="euclidean").fit(rows, threads=1)._engine
+    names = first[engine.state.names].astype(np.int32)
+    placed = engine.state.frame.place("query", query.vector)
+    return _cluster(engine, Query(placed, query.name), names)
 
 
 def _cluster(engine: Engine, query: Query, names: Any) -> dict[str, Any]:
@@ -198,10 +228,10 @@ def _engine(service: Service, view: View) -> Engine:
     return engine if engine.state is view.state else Engine(view.state, engine.search)
 
 
-def _ranked(by_name: Floats, own: int, scope: str, begun: float) -> Ranked:
+def _ranked(by_name: Floats, own: int, begun: float) -> Ranked:
     order = np.argsort(by_name, kind="stable")
     order = order[order != own]
-    return Ranked(order, by_name[order], scope, _since(begun))
+    return Ranked(order, by_name[order], _since(begun))
 
 
 def _since(begun: float) -> float:

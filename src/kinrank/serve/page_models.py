@@ -17,7 +17,7 @@ class Asked(Sent):
 
 
 class Setting(Sent):
-    """How to rank: "plain", "index", or a method, which ranks the nearest rows."""
+    """How to rank: "plain", "index", or a method; of "cas" the index has what is left out."""
 
     method: str = Field("index", examples=["plain", "index", "cas", "kreciprocal"])
     params: dict[str, Parameter] = Field(default={}, examples=[{"k1": 30, "omega": 0.2}])
@@ -31,6 +31,9 @@ class CompareRequest(Sent):
     right: Setting = Setting(method="index")
     k: Annotated[int, Field(ge=1, le=1000)] = 20
     cluster: bool = Field(False, description="with the local cluster of the right setting")
+    whole: bool = Field(
+        False, description="rank all rows by other parameters of cas too, which may take seconds"
+    )
 
 
 class Item(BaseModel):
@@ -66,7 +69,8 @@ class Side(BaseModel):
 
     results: list[Result]
     average_precision: float | None
-    scope: str
+    scope: str = Field(examples=["all rows", "the 500 nearest"])
+    whole: bool = Field(description="whether all rows were ranked by the setting")
     milliseconds: float
 
 

@@ -28,9 +28,11 @@ from kinrank.serve.routes import (
     described,
     problems,
     service_of,
+    stopped_with,
     work,
 )
 from kinrank.serve.service import Service, View
+from kinrank.serve.work import until
 
 router = APIRouter(tags=["page"], responses=problems())
 _KINDS = {"css": "text/css", "html": "text/html", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -160,16 +162,28 @@ def _describe(service: Service, body: bytes) -> Response:
     ),
 )
 async def compare(request: Request) -> Response:
-    """By the plain distance, by the index, or by any method over the nearest rows."""
+    """By the plain distance, by the index, or by a method.
+
+    Other parameters of CAS rank all rows when they are known for them, as an index that was built
+    with them would, and other methods the nearest rows. With `whole`, which may take seconds, all
+    rows are ranked by CAS in any case.
+    """
     service, kind = service_of(request), bodies.media_type(request)
     if kind != bodies.JSON:
         raise bodies.wrong_media(kind, bodies.JSON)
     body = await bodies.read_body(request, service.settings)
-    return await work(request, _compare, service, body)
+    sent = await work(request, bodies.parse_json, CompareRequest, body)
+    async with stopped_with(request) as stop:
+        return await work(request, _compare, service, sent, stop, slow=sent.whole)
 
 
-def _compare(service: Service, body: bytes) -> Response:
-    sent, view = bodies.parse_json(CompareRequest, body), service.view
+def _compare(service: Service, sent: CompareRequest, stop: threading.Event) -> Response:
+    with until(stop):
+        return _compared(service, sent)
+
+
+def _compared(service: Service, sent: CompareRequest) -> Response:
+    view = service.view
     if (sent.query.id is None) == (sent.query.vector is None):
         raise Problem(422, "invalid-input", "`query` must have either an id or a vector.")
     vector: Any = sent.query.vector
@@ -177,7 +191,7 @@ def _compare(service: Service, body: bytes) -> Response:
         vector = bodies.checked_rows([vector], "vector", service.index.width, 1)
     query = explore.query_of(service, view, sent.query.id, vector)
     sides = [
-        explore.ranked(service, view, query, one.method, one.params)
+        explore.ranked(service, view, query, one.method, one.params, whole=sent.whole)
         for one in (sent.left, sent.right)
     ]
     code = int(view.codes[query.name]) if query.name >= 0 else -1
@@ -207,6 +221,7 @@ def _side(view: View, one: Ranked, other: Ranked, code: int, k: int) -> dict[str
         "results": results,
         "average_precision": one.average_precision(view.codes, code),
         "scope": one.scope,
+        "whole": one.whole,
         "milliseconds": one.milliseconds,
     }
 

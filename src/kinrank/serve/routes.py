@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -28,6 +31,7 @@ from kinrank.serve.settings import Settings
 from kinrank.types import Ranking
 
 T = TypeVar("T")
+_LOOK = 0.05  # seconds after which it is seen that a caller has gone
 ItemId = Annotated[str, Path(min_length=1, description="the id of an item")]
 Results = Annotated[int, Query(ge=1, le=1_000_000, description="how many results")]
 
@@ -78,10 +82,29 @@ def service_of(request: Request) -> Service:
     return service
 
 
-async def work(request: Request, function: Callable[..., T], *args: Any) -> T:
-    """``function(*args)`` on a thread of the service."""
-    answer: T = await request.app.state.workers.run(function, *args)
+async def work(request: Request, function: Callable[..., T], *args: Any, slow: bool = False) -> T:
+    """``function(*args)`` on a thread of the service; slow work has one of its own."""
+    workers = request.app.state.workers
+    answer: T = await (workers.run_slowly if slow else workers.run)(function, *args)
     return answer
+
+
+@asynccontextmanager
+async def stopped_with(request: Request) -> AsyncIterator[threading.Event]:
+    """An event that is set when the caller goes away, or has its answer."""
+    stop = threading.Event()
+
+    async def watch() -> None:
+        while not await request.is_disconnected():
+            await asyncio.sleep(_LOOK)
+        stop.set()
+
+    watching = asyncio.ensure_future(watch())
+    try:
+        yield stop
+    finally:
+        stop.set()
+        watching.cancel()
 
 
 def answer_json(model: type[BaseModel], content: Any) -> Response:

@@ -23,6 +23,7 @@ from kinrank.registry import method_class, ready_methods
 from kinrank.serve.describe import Describer
 from kinrank.serve.metrics import Metrics
 from kinrank.serve.pictures import Pictures
+from kinrank.serve.refit import Refits
 from kinrank.serve.settings import Settings
 from kinrank.types import Floats, Ranking
 
@@ -99,6 +100,7 @@ class Service:
                 "`index` must have its own vectors to be served, got one over a store."
             )
         self._view: View | None = None
+        self._refits: Refits | None = None
         self.drawn: Curves | None = None  # of ``curves``, when they were asked for
         self._viewing = threading.Lock()
 
@@ -113,6 +115,13 @@ class Service:
                 names = [str(self.names.get(one, one)) for one in ids]
                 self._view = View(state, keys, names, [self.labels.get(one, "") for one in ids])
             return self._view
+
+    def refits(self, state: State) -> Refits:
+        """The rows under other parameters; what was made for rows as they were before is gone."""
+        with self._viewing:
+            if self._refits is None or self._refits.state is not state:
+                self._refits = Refits(state)
+            return self._refits
 
     def typed(self, text: str) -> int | str:
         """An id from a path, as those of the index."""

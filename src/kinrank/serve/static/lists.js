@@ -16,7 +16,7 @@ function entry(result, rank, shown, side, images, pick) {
   const known = result.right === null ? "" : result.right ? "right" : "wrong";
   const mark = { right: "✓ ", wrong: "✕ ", "": "" }[known];
   const [way, sign, words] = side === "right" ? move(result, rank, shown) : ["", "", ""];
-  const distance = result.distance === null ? "behind the pool" : result.distance.toFixed(4);
+  const distance = result.distance === null ? "behind the nearest" : result.distance.toFixed(4);
   const label = result.label ? ` · ${result.label}` : "";
   const button = make("button", {
     type: "button", class: `result ${known} ${images ? "" : "plain"}`, "data-id": result.id,

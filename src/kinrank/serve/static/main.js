@@ -14,7 +14,7 @@ const SLIDERS = [
 const PAGE = 60;
 const state = {
   info: null, query: null, params: {}, left: { method: "plain", params: {} }, right: "index",
-  offset: 0, answer: null, running: null, curves: null,
+  offset: 0, answer: null, busy: false, again: false, whole: null, curves: null,
 };
 
 function notice(error) {
@@ -161,27 +161,59 @@ async function drop(file) {
 
 // Results
 
+// One question at a time: while sliders move, only the newest setting follows the one under way.
 async function compare() {
   if (!state.query) return;
-  state.running?.abort();
-  const running = state.running = new AbortController();
+  state.whole?.abort();
+  state.again = true;
+  if (state.busy) return;
+  state.busy = true;
   byId("lists").classList.add("loading");
-  const right = rightSetting();
-  const query = state.query.id ? { id: state.query.id } : { vector: state.query.vector };
+  byId("lists").setAttribute("aria-busy", "true");
+  let refinable = false;
   try {
-    const answer = await post("/v1/compare", { query, left: state.left, right,
-      k: Number(byId("k").value), cluster: byId("cluster").open }, running.signal);
-    state.answer = answer;
-    showQuery(answer.query);
-    showLists(answer, { left: named(state.left), right: named(right) }, state.info.images, pick);
-    byId("scope").textContent = right.method === "index" || right.method === "plain" ? ""
-      : `Sliders and methods rank ${answer.right.scope}.`;
-    if (answer.cluster) showGraph(answer.cluster, state.info.images, pick);
+    while (state.again) {
+      state.again = false;
+      refinable = await ask(false);
+    }
     notice(null);
   } catch (error) {
     notice(error);
   } finally {
-    if (state.running === running) byId("lists").classList.remove("loading");
+    state.busy = false;
+    byId("lists").classList.remove("loading");
+  }
+  if (refinable) await refine();
+  if (!state.busy) byId("lists").setAttribute("aria-busy", "false");
+}
+
+// Ask for the two rankings and show them; whether more can be known by asking for all rows.
+async function ask(whole, signal) {
+  const [left, right] = [state.left, rightSetting()];
+  const query = state.query.id ? { id: state.query.id } : { vector: state.query.vector };
+  const answer = await post("/v1/compare", { query, left, right, whole,
+    k: Number(byId("k").value), cluster: byId("cluster").open }, signal);
+  if (signal?.aborted) return false;
+  state.answer = answer;
+  showQuery(answer.query);
+  showLists(answer, { left: named(left), right: named(right) }, state.info.images, pick);
+  if (answer.cluster) showGraph(answer.cluster, state.info.images, pick);
+  const part = [[left, answer.left], [right, answer.right]].filter(([, side]) => !side.whole);
+  byId("scope").textContent = part.length ? `${named(part[0][0])} ranks ${part[0][1].scope} rows; ` +
+    "the others follow by plain distance." : "";
+  return part.some(([setting]) => setting.method === "cas");
+}
+
+// The nearest rows were ranked at once; all of them follow when the setting stays for a moment.
+async function refine() {
+  const whole = state.whole = new AbortController();
+  const before = byId("scope").textContent;
+  byId("scope").textContent = `${before} Ranking all rows …`;
+  try {
+    await ask(true, whole.signal);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    byId("scope").textContent = `${before} All rows: ${error.message}`;
   }
 }
 

@@ -1,0 +1,148 @@
+"""Other parameters over all rows, as the sliders ask for them."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from engine_data import clustered
+from index_data import QUERIES, ROWS
+from kinrank import CAS
+from kinrank.parallel import Runner
+from kinrank.serve import refit
+from kinrank.serve.problems import Problem
+from kinrank.serve.refit import Refits
+from kinrank.serve.work import until
+from serve_process import ask, serving
+
+SETTINGS = [
+    {"omega": 0.7},
+    {"sigma": 0.5, "mu": 1.0},
+    {"kappa": 5.0, "omega": 0.0},
+    {"k1": 15, "k2": 5},
+    {"k1": 40, "k2": 6, "omega": 0.1},  # longer lists than those of the index
+]
+RUN = Runner(2)
+
+
+@pytest.fixture(scope="module")
+def index():
+    return CAS(k1=10, k2=4).fit(ROWS)
+
+
+@pytest.fixture(scope="module")
+def refits(index):
+    return Refits(index._engine.state)
+
+
+def compared(server, query, params, **more):
+    sent = {"query": query, "right": {"method": "cas", "params": params}, "k": 300, **more}
+    status, _, answer = ask(server, "POST", "/v1/compare", sent)
+    assert status == 200, answer
+    return answer["right"]
+
+
+@pytest.mark.parametrize("params", SETTINGS, ids=str)
+def test_answers_are_those_of_an_index_with_these_parameters(refits, params):
+    method = refits.state.asked.replace(**params)
+    found, fitted = refits.make(method, RUN), method.fit(ROWS)
+    state = found.engine.state
+    by_name = np.empty(len(ROWS), np.float32)
+    by_name[state.names] = found.distances(int(state.places[7]))
+    expected = fitted.neighbors(7, None)
+    np.testing.assert_array_equal(by_name[expected.indices[0]], expected.distances[0])
+    placed = state.frame.place("queries", QUERIES)
+    answers, expected = found.engine.answer(placed, 30, RUN), fitted.search(QUERIES, 30)
+    np.testing.assert_array_equal(answers.indices, expected.indices)
+    np.testing.assert_array_equal(answers.distances, expected.distances)
+    assert refits.known(method) is not None  # and without work the next time
+
+
+@pytest.mark.parametrize("params", SETTINGS[1:4], ids=str)
+def test_paths_are_those_of_the_whole_graph(refits, params):
+    method = refits.state.asked.replace(**params, geodesic=True)
+    found = refits.make(method, RUN)
+    state = found.engine.state
+    by_name = np.empty(len(ROWS), np.float32)
+    by_name[state.names] = found.distances(int(state.places[7]))
+    others = np.delete(np.arange(len(ROWS)), 7)
+    expected = method.rerank(ROWS[7:8], ROWS[others])
+    got = by_name[others[expected.indices[0]]]
+    np.testing.assert_allclose(got, expected.distances[0], atol=2e-6)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """More rows than are ranked at once; the method of its index; where it is served."""
+    rows = clustered(1200, d=8, clusters=60, seed=2, spread=0.3)
+    path = tmp_path_factory.mktemp("many") / "an.index"
+    CAS(k1=10, k2=4).fit(rows).save(path)
+    with serving(path) as server:
+        yield server, rows
+
+
+def test_the_nearest_rows_are_ranked_first_and_then_all(many):
+    server, rows = many
+    params = {"k1": 14, "k2": 5, "sigma": 0.4}
+    first = compared(server, {"id": "40"}, params)
+    assert (first["whole"], first["scope"]) == (False, "the 500 nearest")
+    whole = compared(server, {"id": "40"}, params, whole=True)
+    assert (whole["whole"], whole["scope"]) == (True, "all rows")
+    expected = CAS(**params).fit(rows).neighbors(40, 300)
+    assert [int(one["id"]) for one in whole["results"]] == expected.ids[0].tolist()
+    distances = [one["distance"] for one in whole["results"]]
+    np.testing.assert_allclose(distances, expected.distances[0], atol=1e-6)
+    # All that follows from it is known now.
+    for other in ({"id": "40"}, {"id": "7"}, {"vector": rows[3].tolist()}):
+        assert compared(server, other, {**params, "omega": 0.5})["whole"]
+    assert not compared(server, {"id": "40"}, {**params, "geodesic": True})["whole"]
+    assert compared(server, {"id": "40"}, {**params, "geodesic": True}, whole=True)["whole"]
+    # A picture is no row of the graph that paths lead through.
+    vector = {"vector": rows[3].tolist()}
+    assert not compared(server, vector, {**params, "geodesic": True}, whole=True)["whole"]
+
+
+def test_the_cluster_is_that_of_the_setting(many):
+    server, rows = many
+    params = {"k1": 12, "k2": 3}
+    sent = {
+        "query": {"vector": rows[5].tolist()}, "right": {"method": "cas", "params": params},
+        "whole": True, "cluster": True,
+    }  # fmt: skip
+    members = ask(server, "POST", "/v1/compare", sent)[2]["cluster"]["members"]
+    expected = CAS(**params).fit(rows).explain(rows[5], 5).members
+    assert {one["id"]: one["smoothed"] for one in members} == pytest.approx(
+        {None if one.id is None else str(one.id): one.smoothed for one in expected}
+    )
+
+
+def test_what_cannot_be_made_again_ranks_the_nearest(refits, index, monkeypatch):
+    asked = refits.state.asked
+    for other in ({"metric": "cosine"}, {"divergence": "euclidean"}, {"symmetric": False}):
+        assert refits.reason(asked.replace(**other))
+        assert refits.make(asked.replace(**other), RUN) is None
+        assert refits.known(asked.replace(**other)) is None
+    monkeypatch.setattr(refit, "ROWS", len(ROWS) - 1)
+    assert "more than 459 rows" in refits.reason(asked)
+
+
+def test_not_everything_is_kept(index, monkeypatch):
+    monkeypatch.setattr(refit, "_BYTES", 1)
+    refits = Refits(index._engine.state)
+    methods = [refits.state.asked.replace(mu=mu) for mu in (0.5, 1.0, 1.5)]
+    for method in methods:
+        refits.make(method, RUN)
+    kept = [refits.known(method) is not None for method in (refits.state.asked, *methods)]
+    assert kept == [True, False, False, True]  # the index itself, and the newest
+
+
+def test_work_that_nobody_waits_for_is_given_up(refits):
+    stop = threading.Event()
+    method = refits.state.asked.replace(mu=0.77)
+    stop.set()
+    with until(stop), pytest.raises(Problem, match="Nobody waited"):
+        refits.make(method, RUN)
+    assert refits.known(method) is None
+    stop.clear()
+    with until(stop):
+        assert refits.make(method, RUN) is not None
