@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from kinrank.graph.build import transposed
+from kinrank.graph.matrix import transposed
 from kinrank.kernels import divergence as kernels
 from kinrank.kernels.graph_jaccard import sorted_rows
 from kinrank.methods.common import METRICS, Rows
@@ -96,35 +96,22 @@ def _graph(v: SparseRows, listed: Ints, limit: float, connected: bool, run: Runn
     from scipy.sparse import csr_array
 
     below = 2.0 if connected else limit  # no distance is above 1
-    n = len(v)
-    parts = Runner(run.threads, _BLOCK).map("divergence", jaccard_rows(v, listed, below), n)
-    ptr = np.zeros(n + 1, np.int64)
-    np.cumsum(np.concatenate([part[0] for part in parts]), out=ptr[1:])
-    ids, data = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32)
-    at = 0
-    while parts:  # let go of each part as it is copied: only one copy of all at a time
-        _, some_ids, some = parts.pop(0)
-        ids[at : at + len(some_ids)], data[at : at + len(some)] = some_ids, some
-        at += len(some)
-    small = ptr[-1] <= np.iinfo(np.int32).max
-    graph = csr_array((data, ids, ptr.astype(np.int32) if small else ptr), shape=(n, n))
+    n, columns = len(v), transposed(v, run)
+    args = (
+        kernels.JACCARD, v.indptr, v.indices, v.values, v.values,
+        columns.indptr, columns.indices, columns.values, columns.values,
+        np.ones(n, np.float32), np.ascontiguousarray(listed), 0, np.float32(below),
+    )  # fmt: skip
+    found = run.cut(_BLOCK).rows("divergence", _jaccard_rows, args, n, n)
+    small = found.nnz <= np.iinfo(np.int32).max
+    ptr = found.indptr.astype(np.int32) if small else found.indptr
+    graph = csr_array((found.values, found.indices, ptr), shape=(n, n))
     return _joined(graph) if connected else graph
 
 
-def jaccard_rows(v: SparseRows, listed: Ints, below: float) -> Any:
-    """A function of a range of rows: their lengths, columns and distances, ascending."""
-    n, norms = len(v), np.ones(len(v), np.float32)
-    columns = transposed(v)
-    args = (kernels.JACCARD, v.indptr, v.indices, v.values, v.values)
-    inverted = (columns.indptr, columns.indices, columns.values, columns.values)
-    listed = np.ascontiguousarray(listed if listed.shape[1] else np.empty((n, 0), np.int32))
-
-    def some(low: int, high: int) -> tuple[Any, Any, Any]:
-        lengths, ids, data = kernels.divergence_rows(low, high, *args, *inverted, norms, listed, 0)
-        kept: tuple[Any, Any, Any] = sorted_rows(low, lengths, ids, data, np.float32(below))
-        return kept
-
-    return some
+def _jaccard_rows(low: int, high: int, *args: Any) -> Any:
+    """Lengths, columns and distances of some rows, ascending; the last of ``args`` is a limit."""
+    return sorted_rows(low, *kernels.divergence_rows(low, high, *args[:-1]), args[-1])
 
 
 def _joined(graph: csr_array) -> csr_array:

@@ -2,23 +2,35 @@
 
 Kernels release the GIL and each range writes only its own rows, so the result is the same, bit for
 bit, for any number of threads and any block size.
+
+Heavy stages say what they compute in two forms, ``rows`` and ``fill``: an importable kernel, the
+arrays it reads, and what it makes. A runner of another kind can then do the same work elsewhere, in
+files (``kinrank.large``) or on other machines (``kinrank.cluster``).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from kinrank import progress
-from kinrank.types import SparseRows
+from kinrank.types import Longs, SparseRows
 from kinrank.validation import check_int
 
 T = TypeVar("T")
+R = TypeVar("R", bound="Runner")
+
+Array: TypeAlias = npt.NDArray[Any]
+Range: TypeAlias = tuple[int, int]
 
 BLOCKS_PER_THREAD = 8
 MAX_BLOCK = 8192
@@ -33,12 +45,41 @@ def thread_count(threads: int | None = None) -> int:
     return os.cpu_count() or 1
 
 
+@dataclass(frozen=True, eq=False)
+class Out:
+    """An array that ``fill`` makes: ``width`` columns a row (None: one value), or ragged rows.
+
+    indptr : (n + 1,) where rows begin in a flat array; rows low to high own
+        ``indptr[low]:indptr[high]`` of it
+    """
+
+    dtype: npt.DTypeLike
+    width: int | None = None
+    indptr: Longs | None = None
+
+    def shape(self, n: int) -> tuple[int, ...]:
+        """Of the array for ``n`` rows."""
+        if self.indptr is not None:
+            return (int(self.indptr[n]),)
+        return (n,) if self.width is None else (n, self.width)
+
+    def part(self, low: int, high: int) -> slice:
+        """What rows low to high own of the array, along its first axis."""
+        if self.indptr is not None:
+            return slice(int(self.indptr[low]), int(self.indptr[high]))
+        return slice(low, high)
+
+
 @dataclass(frozen=True)
 class Runner:
-    """How many threads work, and on how many rows at a time; neither changes a result."""
+    """How many threads work, and on how many rows at a time; neither changes a result.
+
+    search : "exact" or "approximate", which neighbour search the stages use
+    """
 
     threads: int
     block_size: int | None = None
+    search: str = "exact"
 
     @classmethod
     def of(cls, threads: int | None = None, block_size: int | None = None) -> Runner:
@@ -47,7 +88,11 @@ class Runner:
             block_size = check_int("block_size", block_size, 1)
         return cls(thread_count(threads), block_size)
 
-    def blocks(self, n: int) -> list[tuple[int, int]]:
+    def cut(self: R, block_size: int | None, threads: int | None = None) -> R:
+        """The same runner with blocks of another size, and perhaps other threads."""
+        return replace(self, block_size=block_size, threads=threads or self.threads)
+
+    def blocks(self, n: int) -> list[Range]:
         """``range(n)`` cut into ranges."""
         size = self.block_size or min(MAX_BLOCK, -(-n // (self.threads * BLOCKS_PER_THREAD)))
         return [(low, min(n, low + size)) for low in range(0, n, max(1, size))]
@@ -55,37 +100,84 @@ class Runner:
     def map(self, name: str, kernel: Callable[[int, int], T], n: int) -> list[T]:
         """Call ``kernel(low, high)`` for every block of ``range(n)``; results in order.
 
-        ``name`` is the stage that finished blocks are reported under.
+        ``name`` is the stage that finished blocks are reported under. For work that is not worth
+        more than the threads of this process.
         """
-        ranges = self.blocks(n)
-        with progress.stage(name, n) as advance:
-            if self.threads == 1 or len(ranges) <= 1:
-                return [_after(kernel(*part), advance, part) for part in ranges]
-            with ThreadPoolExecutor(self.threads, thread_name_prefix="kinrank") as pool:
-                futures = [pool.submit(kernel, *part) for part in ranges]
-                try:
-                    return [
-                        _after(future.result(), advance, part)
-                        for future, part in zip(futures, ranges, strict=True)
-                    ]
-                except BaseException:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    raise
+        with progress.stage(name, n) as advance, self._each(kernel, self.blocks(n)) as results:
+            return [_after(result, advance, part) for part, result in results]
 
     def rows(
-        self, name: str, kernel: Callable[[int, int], tuple[Any, ...]], n: int, n_columns: int
+        self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, n_columns: int
     ) -> SparseRows:
-        """Join blocks of (lengths, indices[, data]) into sparse rows."""
-        parts = self.map(name, kernel, n)
-        indptr = np.zeros(n + 1, np.int64)
-        np.cumsum(np.concatenate([part[0] for part in parts]), out=indptr[1:])
-        data = np.concatenate([part[2] for part in parts]) if len(parts[0]) > 2 else None
-        return SparseRows(indptr, np.concatenate([part[1] for part in parts]), data, n_columns)
+        """Sparse rows from ``kernel(low, high, *args) -> (lengths, indices[, data])`` of blocks.
+
+        kernel : importable; args : arrays and numbers, or dataclasses of such, never changed
+        """
+        return _joined(self.map(name, lambda a, b: kernel(a, b, *args), n), n, n_columns)
+
+    def fill(
+        self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, *outs: Out
+    ) -> Any:
+        """Arrays that ``kernel(low, high, *args, *arrays)`` writes rows low to high of.
+
+        kernel, args : as in ``rows``. Returns one array, or a tuple of as many as there are outs.
+        """
+        arrays = tuple(self.empty(out.shape(n), out.dtype) for out in outs)
+        self.map(name, lambda a, b: kernel(a, b, *args, *arrays), n)
+        return arrays if len(arrays) > 1 else arrays[0]
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+        """An array to write into, for steps that are not cut into rows."""
+        return np.empty(shape, dtype)
+
+    @contextmanager
+    def _each(
+        self, kernel: Callable[[int, int], T], ranges: list[Range]
+    ) -> Iterator[Iterator[tuple[Range, T]]]:
+        """The results of ranges, in order; no more than a few wait to be taken."""
+        if self.threads == 1 or len(ranges) <= 1:
+            yield ((part, kernel(*part)) for part in ranges)
+            return
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="kinrank") as pool:
+            try:
+                yield _in_order(pool, kernel, ranges, 4 * self.threads)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
 
 ALONE = Runner(1, 1 << 40)  # all at once, for work inside a block
 
 
-def _after(result: T, advance: progress.Advance, part: tuple[int, int]) -> T:
+def _in_order(
+    pool: ThreadPoolExecutor, kernel: Callable[[int, int], T], ranges: list[Range], window: int
+) -> Iterator[tuple[Range, T]]:
+    started = ((part, pool.submit(kernel, *part)) for part in ranges)
+    waiting = deque(islice(started, window))
+    while waiting:
+        part, future = waiting.popleft()
+        result = future.result()
+        waiting.extend(islice(started, 1))
+        yield part, result
+
+
+def _joined(parts: list[Any], n: int, n_columns: int) -> SparseRows:
+    """Blocks of (lengths, indices[, data]) as one; each is let go of when it is copied."""
+    indptr = np.zeros(n + 1, np.int64)
+    np.cumsum(np.concatenate([part[0] for part in parts]), out=indptr[1:])
+    indices = np.empty(int(indptr[-1]), np.int32)
+    data = np.empty(len(indices), np.float32) if len(parts[0]) > 2 else None
+    at = 0
+    parts.reverse()
+    while parts:
+        _, ids, *values = parts.pop()
+        indices[at : at + len(ids)] = ids
+        if data is not None:
+            data[at : at + len(ids)] = values[0]
+        at += len(ids)
+    return SparseRows(indptr, indices, data, n_columns)
+
+
+def _after(result: T, advance: progress.Advance, part: Range) -> T:
     advance(part[1] - part[0])
     return result

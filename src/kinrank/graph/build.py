@@ -8,10 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinrank.errors import KinrankWarning
-from kinrank.graph.clusters import nearest
-from kinrank.kernels import rows as kernels
-from kinrank.parallel import Runner
-from kinrank.types import Floats, Neighbors, SparseRows
+from kinrank.graph.clusters import regular
+from kinrank.graph.matrix import half_sum, normalized, row_sums
+from kinrank.graph.matrix import transposed as transposed  # noqa: PLC0414
+from kinrank.kernels.lists import favoured_rows, sorted_weights
+from kinrank.kernels.rows import values_at
+from kinrank.parallel import ALONE, Out, Runner
+from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,20 +31,40 @@ class Graph:
         factor times sqrt(D_j); and a walk that matters is left out only if it is that light seen
         from both its ends, hence the root.
         """
-        owner = np.repeat(np.arange(len(self.w)), self.w.lengths)
-        degree = np.bincount(owner, weights=self.w.values, minlength=len(self.w))
+        degree = row_sums(self.w, ALONE)
         floor: Floats = (0.02 * np.sqrt(tol) * np.sqrt(degree)).astype(np.float32)
         return floor
 
 
-def affinity(neighbors: Neighbors, first: int, last: int, sigma: float) -> Floats:
+def affinity(
+    neighbors: Neighbors, first: int, last: int, sigma: float, run: Runner = ALONE
+) -> Floats:
     """exp(-d^2 / sigma^2) to the neighbours in columns [first, last) of the lists.
 
     d^2 is the squared distance over the row's farthest. Returns (n, last - first) float32.
     """
-    scale = np.where(neighbors.farthest > 0, neighbors.farthest, 1).astype(np.float64)
-    d2 = np.minimum(neighbors.distances[:, first:last] / scale[:, None], 1.0)
-    return np.exp(-d2 / sigma**2).astype(np.float32)
+    args = (neighbors.distances, neighbors.farthest, first, last, sigma)
+    out = Out(np.float32, last - first)
+    weights: Floats = run.fill("graph", _affinity_rows, args, len(neighbors), out)
+    return weights
+
+
+def _affinity_rows(
+    low: int, high: int, distances: Floats, farthest: Floats, first: int, last: int, sigma: float,
+    out: Floats,
+) -> None:  # fmt: skip
+    largest = farthest[low:high]
+    scale = np.where(largest > 0, largest, 1).astype(np.float64)
+    d2 = np.minimum(distances[low:high, first:last] / scale[:, None], 1.0)
+    out[low:high] = np.exp(-d2 / sigma**2)
+
+
+def weighted_lists(lists: Ints, first: int, weights: Floats, run: Runner) -> SparseRows:
+    """The rows in columns ``first`` and later of the lists, with weights, (n, k), as a matrix."""
+    n, k = weights.shape
+    outs = (Out(np.int32, k), Out(np.float32, k))
+    ids, data = run.fill("graph", sorted_weights, (lists, first, weights), n, *outs)
+    return regular(ids, data, len(lists))
 
 
 def build_graph(
@@ -53,47 +76,23 @@ def build_graph(
     symmetric : W becomes (W + W^T) / 2 and S = D^-1/2 W D^-1/2. Otherwise W stays as it is and S
     is the symmetric part of D^-1/2 W D^-1/2.
     """
-    ids = neighbors.indices[:, 1 : k + 1]
-    order = np.argsort(ids, axis=1)
-    weights = np.take_along_axis(affinity(neighbors, 1, k + 1, sigma), order, axis=1)
-    pattern = nearest(ids, k)
-    favoured = _look_up(pattern, xi, run)
-    w = pattern.with_data(weights.ravel() * (1 + (kappa - 1) * favoured).astype(np.float32))
+    weights = affinity(neighbors, 1, k + 1, sigma, run)
+    w = weighted_lists(neighbors.indices, 1, weights, run)
+    args = (w.indptr, w.values, _look_up(w, xi, run), float(kappa))
+    own = Out(np.float32, indptr=w.indptr)
+    w = w.with_data(run.fill("graph", favoured_rows, args, len(w), own))
     if symmetric:
-        w = half_sum(w)
-        return Graph(_normalize(w), w)
-    s = half_sum(_normalize(w))
+        w = half_sum(w, run)
+        return Graph(normalized(w, run), w)
+    s = half_sum(normalized(w, run), run)
     return Graph(_bound_radius(s), s.with_data(_look_up(s, w, run)))
 
 
-def half_sum(a: SparseRows) -> SparseRows:
-    """(A + A^T) / 2."""
-    ptr, ids, places = kernels.transpose(a.indptr, a.indices, a.n_columns)
-    half = a.values / np.float32(2)
-    indptr, merged, values = kernels.merge_rows(a.indptr, a.indices, half, ptr, ids, half[places])
-    return SparseRows(indptr, merged, values, a.n_columns)
-
-
-def transposed(a: SparseRows) -> SparseRows:
-    """A^T."""
-    ptr, ids, places = kernels.transpose(a.indptr, a.indices, a.n_columns)
-    return SparseRows(ptr, ids, None if a.data is None else a.data[places], len(a))
-
-
-def _normalize(w: SparseRows) -> SparseRows:
-    """D^-1/2 W D^-1/2, D the row sums; a row without weight stays empty of it."""
-    owner = np.repeat(np.arange(len(w)), w.lengths)
-    degree = np.bincount(owner, weights=w.values, minlength=len(w))
-    root = np.zeros(len(w))
-    np.divide(1.0, np.sqrt(degree), out=root, where=degree > 0)
-    return w.with_data((w.values * root[owner] * root[w.indices]).astype(np.float32))
-
-
 def _look_up(pattern: SparseRows, other: SparseRows, run: Runner) -> Floats:
-    out = np.empty(pattern.nnz, np.float32)
-    args = (pattern.indptr, pattern.indices, other.indptr, other.indices, other.values, out)
-    run.map("graph", lambda a, b: kernels.values_at(a, b, *args), len(pattern))
-    return out
+    args = (pattern.indptr, pattern.indices, other.indptr, other.indices, other.values)
+    out = Out(np.float32, indptr=pattern.indptr)
+    found: Floats = run.fill("graph", values_at, args, len(pattern), out)
+    return found
 
 
 def _bound_radius(s: SparseRows) -> SparseRows:

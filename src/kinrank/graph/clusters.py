@@ -5,24 +5,32 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels import reciprocal as kernels
-from kinrank.parallel import Runner
-from kinrank.types import Ints, SparseRows
+from kinrank.kernels.lists import sorted_lists
+from kinrank.parallel import ALONE, Out, Runner
+from kinrank.types import Floats, Ints, SparseRows
 
 
-def nearest(lists: Ints, k: int) -> SparseRows:
+def regular(ids: Ints, data: Floats | None, n_columns: int) -> SparseRows:
+    """A matrix whose rows have the same number of entries; ids, data : (n, k)."""
+    n, k = ids.shape
+    ptr = k * np.arange(n + 1, dtype=np.int64)
+    return SparseRows(ptr, ids.reshape(-1), None if data is None else data.reshape(-1), n_columns)
+
+
+def nearest(lists: Ints, k: int, run: Runner = ALONE) -> SparseRows:
     """N(i, k) as a pattern; lists : (n, K), the row itself first."""
     n = len(lists)
-    ids = np.sort(lists[:, :k], axis=1)
-    return SparseRows(np.arange(0, n * k + 1, k, dtype=np.int64), ids.ravel(), None, n)
+    k = min(k, lists.shape[1])
+    ids = run.fill("clusters", sorted_lists, (lists, 0, k), n, Out(np.int32, k))
+    return regular(ids, None, n)
 
 
 def reciprocal(lists: Ints, k: int, run: Runner, rows: Ints | None = None) -> SparseRows:
     """R(i, k) = {j in N(i, k) with i in N(j, k)}; of all rows, or of those asked for."""
     n = len(lists)
     if rows is not None:
-        args = (rows, lists, k)
-        return run.rows("clusters", lambda a, b: kernels.reciprocal_some(a, b, *args), len(rows), n)
-    return run.rows("clusters", lambda a, b: kernels.reciprocal_rows(a, b, lists, k), n, n)
+        return run.rows("clusters", kernels.reciprocal_some, (rows, lists, k), len(rows), n)
+    return run.rows("clusters", kernels.reciprocal_rows, (lists, k), n, n)
 
 
 def expanded(lists: Ints, k: int, half: int, run: Runner) -> SparseRows:
@@ -36,6 +44,4 @@ def expanded(lists: Ints, k: int, half: int, run: Runner) -> SparseRows:
 def expand(full: SparseRows, half: SparseRows, run: Runner) -> SparseRows:
     """R* from R(i, k), of all rows or of some, and R(i, half) of all."""
     args = (full.indptr, full.indices, half.indptr, half.indices)
-    return run.rows(
-        "clusters", lambda a, b: kernels.expanded_rows(a, b, *args), len(full), len(half)
-    )
+    return run.rows("clusters", kernels.expanded_rows, args, len(full), len(half))

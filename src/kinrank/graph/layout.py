@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinrank.kernels.layout import walk_order
-from kinrank.types import Ints, Neighbors, SparseRows
+from kinrank.kernels.lists import gather_lists, gather_rows
+from kinrank.parallel import ALONE, Out, Runner
+from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +44,17 @@ class Layout:
         places[names] = np.arange(len(names), dtype=np.int32)
         return cls(names, places)
 
-    def neighbors(self, known: Neighbors) -> Neighbors:
+    def neighbors(self, known: Neighbors, run: Runner = ALONE) -> Neighbors:
         """The lists under new numbers; of all rows, or of the queries alone."""
-        rows = self.names[: len(known)]
-        indices = self.places[known.indices[rows]]
-        return Neighbors(indices, known.distances[rows], known.farthest[rows])
+        args = (self.names, self.places, known.indices, known.distances, known.farthest)
+        outs = (Out(np.int32, known.k), Out(np.float32, known.k), Out(np.float32))
+        return Neighbors(*run.fill("layout", gather_lists, args, len(known), *outs))
+
+    def vectors(self, vectors: Floats, run: Runner = ALONE) -> Floats:
+        """The rows of a matrix in their new order."""
+        out, n = Out(vectors.dtype, vectors.shape[1]), len(vectors)
+        moved: Floats = run.fill("layout", gather_rows, (self.names, vectors), n, out)
+        return moved
 
     def matrix(self, a: SparseRows) -> SparseRows:
         """A square matrix under new numbers."""

@@ -8,8 +8,9 @@ import numpy as np
 
 from kinrank import progress
 from kinrank.graph import clusters
-from kinrank.graph.build import affinity, transposed
+from kinrank.graph.build import affinity
 from kinrank.graph.layout import Layout
+from kinrank.graph.matrix import transposed
 from kinrank.index.frame import Frame
 from kinrank.index.ids import Ids
 from kinrank.index.settings import half_length, needs_f

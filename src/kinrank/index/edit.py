@@ -14,8 +14,9 @@ import numpy as np
 
 from kinrank import progress
 from kinrank.graph import clusters
-from kinrank.graph.build import Graph, transposed
+from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
+from kinrank.graph.matrix import transposed
 from kinrank.index.build import Given, build, degrees, distances_of, stages, walk_norms
 from kinrank.index.build import propagate as propagate_all
 from kinrank.index.ids import Ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.graph.build import transposed
+from kinrank.graph.matrix import transposed
 from kinrank.index.online import Engine
 from kinrank.index.parts import take
 from kinrank.index.state import csr

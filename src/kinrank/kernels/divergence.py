@@ -74,29 +74,16 @@ def entropies(values):
 
 
 @kernel
-def column_starts(first, ptr, ids, wanted):
-    """Where the wanted columns begin when all are put one behind the other; rows from ``first``."""
-    starts = np.zeros(wanted.shape[0] + 1, np.int64)
-    for e in range(ptr[first], ids.shape[0]):
-        starts[ids[e] + 1] += wanted[ids[e]]
-    for c in range(wanted.shape[0]):
-        starts[c + 1] += starts[c]
-    return starts
+def entropy_rows(low, high, ptr, values, out):
+    """x log2 x of the entries of rows [low, high)."""
+    part = slice(ptr[low], ptr[high])
+    out[part] = entropies(values[part])
 
 
 @kernel
-def fill_columns(low, high, first, ptr, ids, values, wanted, starts, rows, column, f):
-    """The wanted of the columns [low, high): rows, values and x log2 x."""
-    fill = starts[low:high].copy()
-    for row in range(first, ptr.shape[0] - 1):
-        for e in range(ptr[row], ptr[row + 1]):
-            c = ids[e]
-            if low <= c < high and wanted[c]:
-                at = fill[c - low]
-                fill[c - low] += 1
-                rows[at], column[at] = row, values[e]
-    part = slice(starts[low], starts[high])
-    f[part] = entropies(column[part])
+def norm_rows(low, high, ptr, values, out):
+    """Squared Euclidean norm of rows [low, high)."""
+    out[low:high] = row_norms(ptr[low : high + 1], values)
 
 
 @kernel

@@ -81,7 +81,7 @@ def first_by_path(
     (1 - omega) path + omega d is no smaller for the current path and the least d unsettled, which
     the row's own list of neighbours tells. complete[i] : whether that point was reached.
     root : take the root of the squared distances
-    names : (n,) the numbers that results, and the queries they belong to, go by
+    names : (n,) the numbers that results go by
     """
     n, k = ptr.shape[0] - 1, out_ids.shape[1]
     length = np.full(n, limit, np.float32)
@@ -129,8 +129,8 @@ def first_by_path(
         sort_heap(best, best_ids, found)
         for t in range(k):
             filled = t < found
-            out_ids[names[row], t] = best_ids[t] - first if filled else -1
-            out[names[row], t] = best[t] if filled else np.float32(np.inf)
+            out_ids[row, t] = best_ids[t] - first if filled else -1
+            out[row, t] = best[t] if filled else np.float32(np.inf)
         for t in range(touched):
             length[seen[t]] = limit
             done[seen[t]] = False

@@ -34,35 +34,53 @@ def sort_ids(ids, low, high):
 
 
 @kernel
-def transpose(indptr, indices, n_columns):
-    """The transposed pattern, and for each of its entries the place it had before."""
-    counts = np.zeros(n_columns + 1, np.int64)
-    for e in range(indices.shape[0]):
-        counts[indices[e] + 1] += 1
-    for c in range(n_columns):
-        counts[c + 1] += counts[c]
-    ids = np.empty(indices.shape[0], np.int32)
-    places = np.empty(indices.shape[0], np.int64)
-    fill = counts[:-1].copy()
-    for row in range(indptr.shape[0] - 1):
-        for e in range(indptr[row], indptr[row + 1]):
-            at = fill[indices[e]]
-            fill[indices[e]] += 1
-            ids[at] = row
-            places[at] = e
-    return counts, ids, places
+def column_starts(first, ptr, ids, wanted):
+    """Where the wanted columns begin when all are put one behind the other; rows from ``first``."""
+    starts = np.zeros(wanted.shape[0] + 1, np.int64)
+    for e in range(ptr[first], ptr[ptr.shape[0] - 1]):
+        starts[ids[e] + 1] += wanted[ids[e]]
+    for c in range(wanted.shape[0]):
+        starts[c + 1] += starts[c]
+    return starts
 
 
 @kernel
-def merge_rows(a_ptr, a_ids, a_values, b_ptr, b_ids, b_values):
-    """The sum of two matrices whose rows are sorted."""
-    n = a_ptr.shape[0] - 1
-    indptr = np.zeros(n + 1, np.int64)
-    ids = np.empty(a_ids.shape[0] + b_ids.shape[0], np.int32)
+def fill_columns(low, high, first, ptr, ids, values, wanted, starts, rows, column):
+    """The wanted of the columns [low, high): rows from ``first`` on, and their values."""
+    fill = starts[low:high].copy()
+    for row in range(first, ptr.shape[0] - 1):
+        for e in range(ptr[row], ptr[row + 1]):
+            c = ids[e]
+            if low <= c < high and wanted[c]:
+                at = fill[c - low]
+                fill[c - low] += 1
+                rows[at], column[at] = row, values[e]
+
+
+@kernel
+def fill_pattern(low, high, ptr, ids, starts, rows):
+    """The columns [low, high) of a pattern."""
+    fill = starts[low:high].copy()
+    for row in range(ptr.shape[0] - 1):
+        for e in range(ptr[row], ptr[row + 1]):
+            c = ids[e]
+            if low <= c < high:
+                rows[fill[c - low]] = row
+                fill[c - low] += 1
+
+
+@kernel
+def merge_rows(low, high, a_ptr, a_ids, a_values, b_ptr, b_ids, b_values, a_scale, b_scale):
+    """Rows [low, high) of the sum of two scaled matrices with sorted rows.
+
+    Returns lengths, indices, data.
+    """
+    lengths = np.zeros(high - low, np.int64)
+    ids = np.empty(a_ptr[high] - a_ptr[low] + b_ptr[high] - b_ptr[low], np.int32)
     values = np.empty(ids.shape[0], np.float32)
     at = 0
-    for row in range(n):
-        a, b = a_ptr[row], b_ptr[row]
+    for row in range(low, high):
+        a, b, begin = a_ptr[row], b_ptr[row], at
         a_end, b_end = a_ptr[row + 1], b_ptr[row + 1]
         while a < a_end or b < b_end:
             take_a = a < a_end and (b == b_end or a_ids[a] <= b_ids[b])
@@ -70,16 +88,16 @@ def merge_rows(a_ptr, a_ids, a_values, b_ptr, b_ids, b_values):
             value = np.float32(0)
             if take_a:
                 ids[at] = a_ids[a]
-                value += a_values[a]
+                value += a_scale * a_values[a]
                 a += 1
             if take_b:
                 ids[at] = b_ids[b]
-                value += b_values[b]
+                value += b_scale * b_values[b]
                 b += 1
             values[at] = value
             at += 1
-        indptr[row + 1] = at
-    return indptr, ids[:at].copy(), values[:at].copy()
+        lengths[row - low] = at - begin
+    return lengths, ids[:at].copy(), values[:at].copy()
 
 
 @kernel

@@ -41,7 +41,7 @@ def first_near(
     ptr, ids, modified : the candidates and their d', of which lists are a part
     lists, list_d : (n_queries, K) nearest rows and their d; root : d is the root of the square
     least : (n_queries,) no row outside the candidates has a smaller d'
-    names : (n,) the numbers that results, and the queries they belong to, go by
+    names : (n,) the numbers that results go by
     complete[i] : whether nothing outside the candidates can be among them.
     First come the listed, then the others, small d' first: one that is not listed is no nearer than
     the last that is, and most are ruled out by that bound before their distance is computed.
@@ -86,8 +86,8 @@ def first_near(
             known[lists[row, t]] = np.float32(-1)
         sort_heap(best, keys, size)
         for t in range(k):
-            out_ids[names[row], t] = keys[t] - first if t < size else -1
-            out[names[row], t] = best[t] if t < size else np.float32(np.inf)
+            out_ids[row, t] = keys[t] - first if t < size else -1
+            out[row, t] = best[t] if t < size else np.float32(np.inf)
 
 
 @kernel
@@ -106,6 +106,6 @@ def first_of(low, high, start, ptr, ids, values, bounds, first, names, out_ids, 
         complete[row] = size == k and best[0] < bounds[row]
         sort_heap(best, keys, size)
         for t in range(size):
-            out_ids[names[row], t], out[names[row], t] = keys[t] - first, best[t]
+            out_ids[row, t], out[row, t] = keys[t] - first, best[t]
         for t in range(size, k):
-            out_ids[names[row], t], out[names[row], t] = -1, np.float32(np.inf)
+            out_ids[row, t], out[row, t] = -1, np.float32(np.inf)

@@ -300,7 +300,7 @@ class CAS(Method):
         n = len(distances.neighbors)
         regularizer = check_regularizer(self.regularizer, n)
         with progress.stage("layout", n):
-            distances, layout = lay_out(distances, self.k1 + 1, n_queries)
+            distances, layout = lay_out(distances, self.k1 + 1, n_queries, run)
             if isinstance(regularizer, SparseRows):
                 regularizer = layout.matrix(regularizer)
         with progress.stage("clusters", n):
@@ -309,14 +309,15 @@ class CAS(Method):
         with progress.stage("graph", n):
             graph = self._graph(distances, xi, run)
         with progress.stage("diffusion", n):
-            f = smooth.unit_rows(self._diffuse(distances, graph, pattern, regularizer, run))
+            f = self._diffuse(distances, graph, pattern, regularizer, run)
+            f = smooth.unit_rows(f, run)
         with progress.stage("smoothing", n):
             f = self._smooth(f, xi, distances, run)
         with progress.stage("enhancement", n):
             f = self._enhance(f, xi, distances, run)
         with progress.stage("propagation", n):
             f = propagate.propagate(f, int(self.keep or 0), str(self.propagation), run, layout)
-        return Compared(distances, layout, graph, Divergence.of(f, self.divergence))
+        return Compared(distances, layout, graph, Divergence.of(f, self.divergence, run))
 
     def _order(self, compared: Compared, n_queries: int, k: int, run: Runner) -> Ranking:
         """What ``geodesic``, ``omega`` and ``fusion`` make of rows that were compared."""
@@ -334,15 +335,14 @@ class CAS(Method):
                 str(self.fusion),
                 diffusion,
                 paths,
-                run,
                 compared.layout,
             )
-            return ranker.rank(k)
+            return ranker.rank(k, run)
 
     def _clusters(self, distances: Distances, run: Runner) -> SparseRows:
         lists, extra = distances.neighbors.indices, 0 if self.self_counts else 1
         if self.clusters == "knn":
-            return clusters.nearest(lists, self.k1 + extra)
+            return clusters.nearest(lists, self.k1 + extra, run)
         if self.clusters == "reciprocal":
             return clusters.reciprocal(lists, self.k1 + extra, run)
         half = max(self.k1 // 2 + extra, 1)

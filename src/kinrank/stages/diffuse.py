@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
-from kinrank.graph.build import Graph, transposed
+from kinrank.graph.build import Graph
+from kinrank.graph.matrix import added, transposed
 from kinrank.kernels import diffuse as kernels
-from kinrank.kernels.rows import merge_rows
-from kinrank.parallel import Runner
+from kinrank.parallel import Array, Out, Runner
 from kinrank.types import Floats, Ints, SparseRows
 
 MAX_TERMS = 400
@@ -140,9 +140,7 @@ def surroundings(graph: Graph, rows: Ints, alpha: float, tol: float, run: Runner
     Nothing is known of the other ends, so the floor is tol itself, not its root.
     """
     args = (rows, *_csr(graph.s), alpha, graph.floor((10 * tol) ** 2))
-    return run.rows(
-        "diffusion", lambda a, b: kernels.ball_rows(a, b, *args), len(rows), len(graph.s)
-    )
+    return run.rows("diffusion", kernels.ball_rows, args, len(rows), len(graph.s))
 
 
 def _regularizer_factor(name: str) -> Callable[[Coefficients], Coefficients]:
@@ -182,52 +180,56 @@ def _all_rows(pattern: SparseRows, rows: Ints | None) -> Ints:
 def _polynomial(
     graph: Graph, pattern: SparseRows, polynomial: Polynomial, run: Runner, rows: Ints | None
 ) -> SparseRows:
-    out = np.empty(pattern.nnz, np.float32)
     own = (polynomial.series, polynomial.decay, graph.floor(polynomial.tol))
     args = (_all_rows(pattern, rows), *_csr(graph.s), *own)
-    places = (pattern.indptr, pattern.indices, out)
-    run.map("diffusion", lambda a, b: kernels.polynomial_rows(a, b, *args, *places), len(pattern))
-    return pattern.with_data(np.maximum(out, 0))
+    return _on(pattern, _positive_polynomial, args, run)
 
 
 def _walk(
     graph: Graph, pattern: SparseRows, polynomial: Polynomial, run: Runner, rows: Ints | None
 ) -> SparseRows:
-    out = np.empty(pattern.nnz, np.float32)
     # Both share a symmetric pattern, so the transposed values are in the same places.
-    start = transposed(graph.w).values
+    start = transposed(graph.w, run).values
     own = (polynomial.powers, polynomial.binomial, polynomial.decay, graph.floor(polynomial.tol))
     args = (_all_rows(pattern, rows), *_csr(graph.s), start, *own)
-    places = (pattern.indptr, pattern.indices, out)
-    run.map("diffusion", lambda a, b: kernels.walk_rows(a, b, *args, *places), len(pattern))
-    return pattern.with_data(out)
+    return _on(pattern, kernels.walk_rows, args, run)
 
 
 def _bilinear(
     graph: Graph, pattern: SparseRows, middle: SparseRows, plane: npt.NDArray[np.float64],
     alpha: float, tol: float, run: Runner, rows: Ints | None,
 ) -> SparseRows:  # fmt: skip
-    out = np.empty(pattern.nnz, np.float32)
     # The middle matrix may lead where S does not: the ball follows both.
-    s = _spread(graph.s, middle, 0)
+    s = _spread(graph.s, middle, 0, run)
     largest = np.bincount(np.repeat(np.arange(len(middle)), middle.lengths), middle.values).max()
-    reach = _spread(graph.s, middle, 1 / max(largest, 1e-30)).values
-    args = (
-        _all_rows(pattern, rows),
-        *_csr(s),
-        reach,
-        *_csr(middle),
-        plane,
-        alpha,
-        graph.floor(tol),
-    )
-    places = (pattern.indptr, pattern.indices, out)
-    run.map("diffusion", lambda a, b: kernels.bilinear_rows(a, b, *args, *places), len(pattern))
-    return pattern.with_data(np.maximum(out, 0))
+    reach = _spread(graph.s, middle, 1 / max(largest, 1e-30), run).values
+    own = (*_csr(s), reach, *_csr(middle), plane, alpha, graph.floor(tol))
+    return _on(pattern, _positive_bilinear, (_all_rows(pattern, rows), *own), run)
 
 
-def _spread(s: SparseRows, other: SparseRows, weight: float) -> SparseRows:
+def _on(
+    pattern: SparseRows, kernel: Callable[..., Any], args: tuple[Any, ...], run: Runner
+) -> SparseRows:
+    """What a kernel finds at the places of a pattern."""
+    places, out = (pattern.indptr, pattern.indices), Out(np.float32, indptr=pattern.indptr)
+    return pattern.with_data(run.fill("diffusion", kernel, (*args, *places), len(pattern), out))
+
+
+def _positive_polynomial(low: int, high: int, *args: Array) -> None:
+    kernels.polynomial_rows(low, high, *args)
+    _clip(low, high, args[-3], args[-1])
+
+
+def _positive_bilinear(low: int, high: int, *args: Array) -> None:
+    kernels.bilinear_rows(low, high, *args)
+    _clip(low, high, args[-3], args[-1])
+
+
+def _clip(low: int, high: int, indptr: Array, out: Array) -> None:
+    part = out[indptr[low] : indptr[high]]
+    np.maximum(part, 0, out=part)
+
+
+def _spread(s: SparseRows, other: SparseRows, weight: float, run: Runner) -> SparseRows:
     """S + weight * other, on the pattern of both."""
-    values = (weight * other.values).astype(np.float32)
-    indptr, ids, merged = merge_rows(*_csr(s), other.indptr, other.indices, values)
-    return SparseRows(indptr, ids, merged, s.n_columns)
+    return added(s, other.with_data((weight * other.values).astype(np.float32)), run)

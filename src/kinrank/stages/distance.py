@@ -12,7 +12,7 @@ import numpy as np
 
 from kinrank.graph.layout import Layout
 from kinrank.kernels import select as kernels
-from kinrank.parallel import Runner
+from kinrank.parallel import Out, Runner
 from kinrank.types import Floats, Ints, Longs, Neighbors
 
 
@@ -44,17 +44,17 @@ class VectorDistances:
 
     def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
         """See Distances."""
-        out = np.empty(len(ids), np.float32)
-        args = (rows, self.vectors, self.neighbors.farthest, indptr, ids, out)
-        run.map("distances", lambda a, b: kernels.distances_at(a, b, *args), len(rows))
-        return out
+        args = (rows, self.vectors, self.neighbors.farthest, indptr, ids)
+        out = Out(np.float32, indptr=indptr)
+        found: Floats = run.fill("distances", kernels.distances_at, args, len(rows), out)
+        return found
 
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
         """See Distances."""
-        out = np.empty((len(rows), len(self.vectors) - first), np.float32)
-        args = (rows, self.vectors, self.neighbors.farthest, first, out)
-        run.map("distances", lambda a, b: kernels.dense_distances(a, b, *args), len(rows))
-        return out
+        args = (rows, self.vectors, self.neighbors.farthest, first)
+        out = Out(np.float32, len(self.vectors) - first)
+        found: Floats = run.fill("distances", kernels.dense_distances, args, len(rows), out)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ class ListDistances:
         return values
 
 
-def lay_out(distances: Distances, k: int, n_queries: int) -> tuple[Distances, Layout]:
+def lay_out(distances: Distances, k: int, n_queries: int, run: Runner) -> tuple[Distances, Layout]:
     """The same with rows side by side with their ``k`` nearest, and the numbers they had.
 
     A full matrix stays as it is: it is not worth a copy.
@@ -118,11 +118,11 @@ def lay_out(distances: Distances, k: int, n_queries: int) -> tuple[Distances, La
     if not isinstance(distances, VectorDistances | ListDistances):
         return distances, Layout.identity(len(known))
     layout = Layout.near(known.indices, min(k, known.k), n_queries)
-    moved = layout.neighbors(known)
+    moved = layout.neighbors(known, run)
     if isinstance(distances, ListDistances):
         return ListDistances(moved), layout
-    lists, vectors = distances.query_lists, distances.vectors[layout.names]
-    return VectorDistances(moved, layout.neighbors(lists), vectors), layout
+    lists = layout.neighbors(distances.query_lists, run)
+    return VectorDistances(moved, lists, layout.vectors(distances.vectors, run)), layout
 
 
 def _over_farthest(squared: Floats, farthest: Floats) -> Floats:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.graph.build import half_sum, transposed
 from kinrank.graph.clusters import nearest
+from kinrank.graph.matrix import columns, half_sum, transposed
 from kinrank.kernels import divergence as kernels
 from kinrank.kernels.rows import values_at
-from kinrank.parallel import Runner
+from kinrank.parallel import ALONE, Out, Runner
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
 # Pointers, rows, values and x log2 x of columns.
@@ -39,25 +39,18 @@ class Divergence:
     entropies: Floats
 
     @classmethod
-    def of(cls, rows: SparseRows, measure: str) -> Divergence:
+    def of(cls, rows: SparseRows, measure: str, run: Runner = ALONE) -> Divergence:
         """Precompute what every pair needs."""
-        norms = kernels.row_norms(rows.indptr, rows.values)
-        return cls(rows, measure, norms, kernels.entropies(rows.values))
+        args, n = (rows.indptr, rows.values), len(rows)
+        norms = run.fill("divergence", kernels.norm_rows, args, n, Out(np.float64))
+        return cls(rows, measure, norms, entropies(rows, run))
 
     def columns(self, n_queries: int, run: Runner) -> Columns:
         """The later rows by columns, as far as the first ``n_queries`` rows use them."""
-        own, n = (self.rows.indptr, self.rows.indices), self.rows.n_columns
-        wanted = np.zeros(n, np.bool_)
+        wanted = np.zeros(self.rows.n_columns, np.bool_)
         wanted[self.rows.indices[: self.rows.indptr[n_queries]]] = True
-        starts = kernels.column_starts(n_queries, *own, wanted)
-        size = int(starts[-1])
-        out = (np.empty(size, np.int32), np.empty(size, np.float32), np.empty(size, np.float32))
-        args = (n_queries, *own, self.rows.values, wanted, starts, *out)
-        # Every block goes through all entries: one for each thread.
-        Runner(run.threads, -(-n // run.threads)).map(
-            "divergence", lambda a, b: kernels.fill_columns(a, b, *args), n
-        )
-        return (starts, *out)
+        late = columns(self.rows, n_queries, wanted, run)
+        return late.indptr, late.indices, late.values, entropies(late, run)
 
     def near(
         self,
@@ -77,13 +70,8 @@ class Divergence:
             return self._similarity(part, n_queries, lists)
         own = (rows.indptr, rows.indices, rows.values, self.entropies)
         rest = (*(columns or self.columns(n_queries, run)), self.norms, lists, n_queries)
-        measure, low = MEASURES[self.measure], part.start
-        return run.rows(
-            "divergence",
-            lambda a, b: kernels.divergence_rows(low + a, low + b, measure, *own, *rest),
-            part.stop - low,
-            len(rows),
-        )
+        args = (part.start, MEASURES[self.measure], *own, *rest)
+        return run.rows("divergence", _divergence_rows, args, part.stop - part.start, len(rows))
 
     def background(self, row: int, first: int) -> Floats | float:
         """d' of ``row`` to the rows from ``first`` on, as if it shared no column with them."""
@@ -96,17 +84,15 @@ class Divergence:
         """d' on the pairs of which one is among the k nearest of the other; symmetric."""
         if self.measure == "similarity":
             return self._similar_pairs(lists, k, run)
-        pattern = half_sum(nearest(lists, k))
-        n = len(pattern)
-        out = np.zeros(pattern.nnz, np.float32)
+        pattern = half_sum(nearest(lists, k, run), run)
         rows = self.rows
-        args = (rows.indptr, rows.indices, rows.values, self.entropies, self.norms)
-        pairs = (pattern.indptr, pattern.indices, out)
-        measure = MEASURES[self.measure]
-        run.map("geodesic", lambda a, b: kernels.divergence_pairs(a, b, measure, *args, *pairs), n)
+        own = (rows.indptr, rows.indices, rows.values, self.entropies, self.norms)
+        args = (MEASURES[self.measure], *own, pattern.indptr, pattern.indices)
+        out = Out(np.float32, indptr=pattern.indptr)
+        half = run.fill("geodesic", _pairs, args, len(pattern), out)
         # Only pairs with i < j were computed, all others are 0: add the mirror image.
-        mirrored = transposed(pattern.with_data(out)).values
-        return pattern.with_data(out + mirrored)
+        mirrored = transposed(pattern.with_data(half), run).values
+        return pattern.with_data(half + mirrored)
 
     def _similarity(self, part: slice, n_queries: int, lists: Ints) -> SparseRows:
         rows = self.rows
@@ -127,15 +113,31 @@ class Divergence:
 
     def _similar_pairs(self, lists: Ints, k: int, run: Runner) -> SparseRows:
         """The smaller of d'(i, j) and d'(j, i), each only where its list holds the pair."""
-        rows, n, pattern = self.rows, len(self.rows), nearest(lists, k)
+        rows, n, pattern = self.rows, len(self.rows), nearest(lists, k, run)
         largest = np.zeros(n, np.float32)
         np.maximum.at(largest, np.repeat(np.arange(n), rows.lengths), rows.values)
-        out = np.empty(pattern.nnz, np.float32)
-        args = (pattern.indptr, pattern.indices, rows.indptr, rows.indices, rows.values, out)
-        run.map("geodesic", lambda a, b: values_at(a, b, *args), n)
+        args = (pattern.indptr, pattern.indices, rows.indptr, rows.indices, rows.values)
+        out = run.fill("geodesic", values_at, args, n, Out(np.float32, indptr=pattern.indptr))
         owner = np.repeat(np.arange(n), pattern.lengths)
         # 1 + similarity: above 0 wherever there is an edge, and largest where the edge is shortest.
         near = 1 + out / np.where(largest > 0, largest, 1)[owner]
         edges = pattern.with_data(near.astype(np.float32)).to_scipy()
         edges = SparseRows.from_scipy(edges.maximum(edges.T))
         return edges.with_data(np.maximum(2 - edges.values, 0))
+
+
+def entropies(rows: SparseRows, run: Runner) -> Floats:
+    """x log2 x of every entry."""
+    args, out = (rows.indptr, rows.values), Out(np.float32, indptr=rows.indptr)
+    found: Floats = run.fill("divergence", kernels.entropy_rows, args, len(rows), out)
+    return found
+
+
+def _divergence_rows(low: int, high: int, start: int, *args: Any) -> Any:
+    return kernels.divergence_rows(start + low, start + high, *args)
+
+
+def _pairs(low: int, high: int, *args: Any) -> None:
+    indptr, out = args[-3], args[-1]
+    out[indptr[low] : indptr[high]] = 0
+    kernels.divergence_pairs(low, high, *args)

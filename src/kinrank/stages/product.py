@@ -19,4 +19,4 @@ def product(
     layout = layout or Layout.identity(b.n_columns)
     own = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values)
     args = (*own, b.n_columns, keep, layout.names, layout.places)
-    return run.rows(name, lambda low, high: product_rows(low, high, *args), len(a), b.n_columns)
+    return run.rows(name, product_rows, args, len(a), b.n_columns)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.graph.build import transposed
 from kinrank.graph.layout import Layout
-from kinrank.parallel import Runner
+from kinrank.graph.matrix import transposed
+from kinrank.kernels.lists import enhancing_rows
+from kinrank.parallel import Out, Runner
 from kinrank.stages.product import product
 from kinrank.types import Ints, SparseRows
 
@@ -19,15 +20,10 @@ def enhance(
     f : of all rows; xi, lists : of all or of some, whose rows are the answer
     """
     n = len(xi)
-    sizes = xi.lengths
-    ptr = np.zeros(n + 1, np.int64)
-    np.cumsum(sizes + k, out=ptr[1:])
-    ids, weights = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32)
-    listed = ptr[:-1, None] + np.arange(k)
-    ids[listed], weights[listed] = lists[:, :k], 1 / k
-    owner = np.repeat(np.arange(n), sizes)
-    favoured = ptr[owner] + k + np.arange(xi.nnz) - xi.indptr[owner]
-    ids[favoured], weights[favoured] = xi.indices, kappa / sizes[owner]
+    ptr = xi.indptr + k * np.arange(n + 1)
+    args = (lists, k, float(kappa), xi.indptr, xi.indices, ptr)
+    outs = (Out(np.int32, indptr=ptr), Out(np.float32, indptr=ptr))
+    ids, weights = run.fill("enhancement", enhancing_rows, args, n, *outs)
     return product("enhancement", SparseRows(ptr, ids, weights, len(f)), f, run)
 
 
@@ -39,7 +35,7 @@ def propagate(
     scheme : "transpose" is P = F^T F and F' = P F; "square" is P = F F and F' = P P
     """
     if scheme == "transpose":
-        p = product("propagation", transposed(f), f, run, keep, layout)
+        p = product("propagation", transposed(f, run), f, run, keep, layout)
         return product("propagation", p, f, run)
     p = product("propagation", f, f, run, keep, layout)
     return product("propagation", p, p, run)

@@ -12,13 +12,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kinrank.graph.layout import Layout
 from kinrank.kernels import paths, select
-from kinrank.parallel import ALONE, Runner
+from kinrank.parallel import ALONE, Out, Runner
 from kinrank.stages.distance import Distances, VectorDistances
-from kinrank.stages.diverge import Divergence
+from kinrank.stages.diverge import Columns, Divergence
 from kinrank.types import Floats, Ints, Longs, Ranking, SparseRows
 
 UNREACHABLE = np.float32(50)
@@ -43,35 +42,28 @@ class Ranker:
     fusion: str
     diffusion: SparseRows | None
     graph: SparseRows | None
-    run: Runner
     layout: Layout | None = None
 
-    def rank(self, k: int) -> Ranking:
+    def rank(self, k: int, run: Runner) -> Ranking:
         """The first ``k`` gallery rows of every query."""
-        shape = (self.n_queries, k)
-        found = Ranking(np.empty(shape, np.int32), np.empty(shape, np.float32))
-        complete = np.zeros(self.n_queries, np.bool_)
-        lists = self.distances.query_lists.indices
-        columns = None
-        if self.graph is None:
-            columns = self.divergence.columns(self.n_queries, self.run)
-
-        def some(low: int, high: int) -> None:
-            part, near = slice(low, high), None
-            if columns is not None:
-                near = self.divergence.near(self.n_queries, lists, ALONE, part, columns)
-            self._rank_part(part, near, found, complete)
-
+        columns = self.divergence.columns(self.n_queries, run) if self.graph is None else None
         # Candidates may be many: a few queries at a time, so that they stay in the caches.
-        size = min(_QUERIES, -(-self.n_queries // (4 * self.run.threads)))
-        Runner(self.run.threads, self.run.block_size or size).map("ranking", some, self.n_queries)
-        return found
+        size = min(_QUERIES, -(-self.n_queries // (4 * run.threads)))
+        few = run.cut(run.block_size or size)
+        outs = (Out(np.int32, k), Out(np.float32, k))
+        found = few.fill("ranking", rank_queries, (self, columns), self.n_queries, *outs)
+        order = self._layout.places[: self.n_queries]
+        return Ranking(*(values[order] for values in found))
 
-    def _rank_part(
-        self, part: slice, near: SparseRows | None, found: Ranking, complete: npt.NDArray[np.bool_]
-    ) -> None:
+    def rank_part(self, part: slice, columns: Columns | None, found: Ranking) -> None:
+        """Rank some of the queries, rows of ``found`` in the order of the layout."""
+        near, n_gallery = None, len(self.distances.neighbors) - self.n_queries
+        if columns is not None:
+            lists = self.distances.query_lists.indices
+            near = self.divergence.near(self.n_queries, lists, ALONE, part, columns)
         missing = np.arange(part.start, part.stop, dtype=np.int32)
-        if found.k < len(self.distances.neighbors) - self.n_queries and not self._ties:
+        if found.k < n_gallery and not self._ties:
+            complete = np.zeros(self.n_queries, np.bool_)
             self._first(part, near, (found.indices, found.distances, complete))
             missing = missing[~complete[part]]
         self._all(missing, part.start, near, found)
@@ -142,7 +134,7 @@ class Ranker:
         d2 = self.distances.dense(queries, self.n_queries, ALONE)
         fused = self._fuse(self._modified(queries, start, near), self._base(queries, d2))
         places = self._layout.places[self.n_queries :] - self.n_queries
-        for at, query in enumerate(self._layout.names[queries]):
+        for at, query in enumerate(queries):
             row = fused[at][places]
             order = _ascending(d2[at][places]) if self._ties else None
             row = row if order is None else row[order]
@@ -183,6 +175,13 @@ class Ranker:
     def _fuse(self, modified: Floats, base: Floats) -> Floats:
         omega = np.float32(self.omega)
         return (np.float32(1) - omega) * modified + omega * base
+
+
+def rank_queries(
+    low: int, high: int, ranker: Ranker, columns: Columns | None, indices: Ints, distances: Floats
+) -> None:
+    """The kernel of ``Ranker.rank``."""
+    ranker.rank_part(slice(low, high), columns, Ranking(indices, distances))
 
 
 def _ascending(values: Floats) -> Longs:

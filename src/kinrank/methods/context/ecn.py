@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kinrank.graph.build import weighted_lists
 from kinrank.methods.answer import first_of
 from kinrank.methods.common import JointMethod, Rows, check_fields, option
 from kinrank.methods.context.cross import cross_scores, summed_rows
 from kinrank.neighbors.search import dense_search
-from kinrank.parallel import Runner
-from kinrank.types import Ints, Ranking, SparseRows
+from kinrank.parallel import Out, Runner
+from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +51,10 @@ class ECN(JointMethod):
         n = len(rows)
         distances = rows.distances(max(self.k1, self.t + 1, self.q + 1), k, run)
         lists = distances.neighbors.indices
-        positions = rank_weights(lists, self.k1)
-        near = lists[:, 1 : self.t + 1]
-        expanded = np.concatenate([near, lists[near, 1 : self.q + 1].reshape(n, -1)], axis=1)
+        positions = rank_weights(lists, self.k1, run)
+        width = self.t * (1 + self.q)
+        args = (lists, self.t, self.q)
+        expanded = run.fill("context", _wider, args, n, Out(np.int32, width))
         ones = np.ones(n, np.float32)
         u = summed_rows(expanded, ones, positions, run)
         scores = cross_scores(u, positions, rows.n_queries, run)
@@ -65,10 +67,18 @@ class ECN(JointMethod):
         )  # fmt: skip
 
 
-def rank_weights(lists: Ints, k: int) -> SparseRows:
+def rank_weights(lists: Ints, k: int, run: Runner) -> SparseRows:
     """Row i has k - position at each of its first ``k``."""
-    n = len(lists)
-    order = np.argsort(lists[:, :k], axis=1)
-    ids = np.take_along_axis(lists[:, :k], order, axis=1)
-    ptr = np.arange(0, n * k + 1, k, dtype=np.int64)
-    return SparseRows(ptr, ids.ravel(), (k - order).astype(np.float32).ravel(), n)
+    weights = run.fill("context", _positions, (), len(lists), Out(np.float32, k))
+    return weighted_lists(lists, 0, weights, run)
+
+
+def _positions(low: int, high: int, out: Floats) -> None:
+    out[low:high] = np.arange(out.shape[1], 0, -1)
+
+
+def _wider(low: int, high: int, lists: Ints, t: int, q: int, out: Ints) -> None:
+    """The t nearest of each row, and the q nearest of each of these."""
+    near = lists[low:high, 1 : t + 1]
+    out[low:high, :t] = near
+    out[low:high, t:] = lists[near, 1 : q + 1].reshape(high - low, -1)

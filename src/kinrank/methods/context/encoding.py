@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from kinrank.graph import clusters
+from kinrank.graph.matrix import sorted_rows
 from kinrank.kernels import half as kernels
-from kinrank.parallel import Runner
+from kinrank.parallel import Out, Runner
 from kinrank.stages import smooth
 from kinrank.stages.distance import Distances
 from kinrank.stages.diverge import Columns, Divergence
@@ -54,12 +56,24 @@ def encode(distances: Distances, k1: int, k2: int, dialect: Dialect, run: Runner
     near = clusters.expanded(lists, full, min(half, lists.shape[1]), run)
     rows = np.arange(len(lists), dtype=np.int32)
     base = distances.at(rows, near.indptr, near.indices, run)
-    if dialect.plain:
-        base = base * np.repeat(distances.neighbors.farthest, near.lengths)
-    v = _stored(smooth.unit_rows(near.with_data(np.exp(-base))), dialect)
+    own = Out(np.float32, indptr=near.indptr)
+    args = (near.indptr, base, distances.neighbors.farthest, dialect.plain)
+    weights = run.fill("context", _weight_rows, args, len(near), own)
+    v = _stored(smooth.unit_rows(near.with_data(weights), run), dialect)
     if k2 > 1:
         v = _stored(smooth.smooth_by_average(v, lists, k2, run), dialect)
     return v
+
+
+def _weight_rows(
+    low: int, high: int, indptr: Longs, base: Floats, farthest: Floats, plain: bool, out: Floats
+) -> None:
+    """exp(-d); plain : of squared distances that are not over the row's farthest."""
+    part = slice(indptr[low], indptr[high])
+    d = base[part]
+    if plain:
+        d = d * np.repeat(farthest[low:high], np.diff(indptr[low : high + 1]))
+    out[part] = np.exp(-d)
 
 
 def _stored(v: SparseRows, dialect: Dialect) -> SparseRows:
@@ -68,19 +82,13 @@ def _stored(v: SparseRows, dialect: Dialect) -> SparseRows:
     return v.with_data(v.values.astype(np.float16).astype(np.float32))
 
 
-def jaccard(v: SparseRows, omega: float, dialect: Dialect) -> Divergence:
+def jaccard(v: SparseRows, omega: float, dialect: Dialect, run: Runner) -> Divergence:
     """The Jaccard distance between rows of V."""
     if not dialect.half:
-        return Divergence.of(v, "jaccard")
-    plain = Divergence.of(_sorted(v), "jaccard")
+        return Divergence.of(v, "jaccard", run)
+    # Columns ascending: float16 sums depend on their order.
+    plain = Divergence.of(sorted_rows(v, run), "jaccard", run)
     return HalfJaccard(plain.rows, plain.measure, plain.norms, plain.entropies, omega)
-
-
-def _sorted(v: SparseRows) -> SparseRows:
-    """Columns ascending: float16 sums depend on their order."""
-    owner = np.repeat(np.arange(len(v)), v.lengths)
-    order = np.lexsort((v.indices, owner))
-    return SparseRows(v.indptr, v.indices[order], v.values[order], v.n_columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +108,13 @@ class HalfJaccard(Divergence):
         """As Divergence.near."""
         known = super().near(n_queries, lists, run, part, columns)
         rows, low = self.rows, part.start if part else 0
-        out = np.empty(known.nnz, np.float32)
         indptr = np.zeros(low + len(known) + 1, np.int64)  # numbered like the rows
         indptr[low:] = known.indptr
-        args = (rows.indptr, rows.indices, rows.values, indptr, known.indices, out)
-        run.map(
-            "divergence", lambda a, b: kernels.half_jaccard(low + a, low + b, *args), len(known)
+        args = (low, rows.indptr, rows.indices, rows.values, indptr, known.indices)
+        own = Out(np.float32, indptr=known.indptr)
+        return known.with_data(
+            self._weighted(run.fill("divergence", _half_jaccard, args, len(known), own))
         )
-        return known.with_data(self._weighted(out))
 
     def background(self, row: int, first: int) -> Floats | float:  # noqa: ARG002
         """As Divergence.background."""
@@ -120,6 +127,10 @@ class HalfJaccard(Divergence):
             return distance
         product = distance.astype(np.float16) * np.float16(share)
         return (product.astype(np.float32) / np.float32(share)).astype(np.float32)
+
+
+def _half_jaccard(low: int, high: int, start: int, *args: Any) -> None:
+    kernels.half_jaccard(start + low, start + high, *args)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,13 +12,14 @@ from typing import Literal
 
 import numpy as np
 
-from kinrank.graph.build import half_sum, transposed
-from kinrank.graph.clusters import nearest
+from kinrank.graph.clusters import nearest, regular
+from kinrank.graph.matrix import half_sum, sorted_rows, transposed
 from kinrank.kernels import contextual as kernels
+from kinrank.kernels.lists import euclidean_rows
 from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import JointMethod, Rows, check_fields, option
 from kinrank.neighbors.search import dense_search
-from kinrank.parallel import Runner
+from kinrank.parallel import Out, Runner
 from kinrank.stages.product import product
 from kinrank.types import Floats, Neighbors, Ranking, SparseRows
 
@@ -66,16 +67,15 @@ class GNN(JointMethod):
     def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
         n, first = len(rows), rows.n_queries
         lists = rows.neighbors(max(self.k1, self.k2), run)
-        m = nearest(lists.indices, self.k1)
+        m = nearest(lists.indices, self.k1, run)
         if self.k2 == 1:  # the original does not propagate then
-            passed, back = _identity(n), transposed(m)
+            passed, back = _identity(n), transposed(m, run)
         else:
             passed = self._passing(lists)
-            m = back = half_sum(_unit(_product(passed, half_sum(m), run)))
+            m = back = half_sum(_unit(product("context", passed, half_sum(m, run), run), run), run)
         args = (passed.indptr, passed.indices, passed.values, m.indptr, m.indices, m.values)
         mirrored = (back.indptr, back.indices, back.values)
-        norms = np.empty(n, np.float32)
-        run.map("context", lambda a, b: kernels.propagated_norms(a, b, *args, norms), n)
+        norms = run.fill("context", kernels.propagated_norms, args, n, Out(np.float32))
 
         def some(low: int, high: int) -> Floats:
             out = np.empty((high - low, n - first), np.float32)
@@ -96,20 +96,14 @@ class GNN(JointMethod):
         similarity = np.maximum(1 - lists.distances[:, :k] / 2, 0) ** np.float32(self.alpha)
         if self.dialect == "cas":
             similarity[:, 0] += 1
-        ptr = np.arange(0, n * k + 1, k, dtype=np.int64)
-        ids = np.ascontiguousarray(lists.indices[:, :k])
-        return SparseRows(ptr, ids.ravel(), similarity.astype(np.float32).ravel(), n)
+        return regular(np.ascontiguousarray(lists.indices[:, :k]), similarity, n)
 
 
-def _product(a: SparseRows, b: SparseRows, run: Runner) -> SparseRows:
-    return transposed(transposed(product("context", a, b, run)))  # sorts the columns
-
-
-def _unit(a: SparseRows) -> SparseRows:
-    """Rows of Euclidean norm 1."""
-    owner = np.repeat(np.arange(len(a)), a.lengths)
-    norm = np.sqrt(np.bincount(owner, weights=a.values.astype(np.float64) ** 2, minlength=len(a)))
-    return a.with_data((a.values / np.where(norm > 0, norm, 1)[owner]).astype(np.float32))
+def _unit(a: SparseRows, run: Runner) -> SparseRows:
+    """Rows of Euclidean norm 1, columns ascending."""
+    a = sorted_rows(a, run)
+    args, out = (a.indptr, a.values), Out(np.float32, indptr=a.indptr)
+    return a.with_data(run.fill("context", euclidean_rows, args, len(a), out))
 
 
 def _identity(n: int) -> SparseRows:

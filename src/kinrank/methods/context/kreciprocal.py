@@ -79,7 +79,8 @@ class KReciprocal(JointMethod):
             distances = SquaredDistances(distances)
         v = encode(distances, self.k1, self.k2, dialect, run)
         omega = 0.0 if dialect.plain else self.lambda_value
-        divergence = jaccard(v, omega, dialect)
+        divergence = jaccard(v, omega, dialect, run)
         if omega == 0:
             return rank_by_divergence(divergence, distances, n_queries, k, run)
-        return Ranker(distances, divergence, n_queries, omega, "squared", None, None, run).rank(k)
+        ranker = Ranker(distances, divergence, n_queries, omega, "squared", None, None)
+        return ranker.rank(k, run)

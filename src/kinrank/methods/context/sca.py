@@ -50,9 +50,10 @@ class SCA(JointMethod):
     def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
         distances = rows.distances(max(self.k1, self.k2), k, run)
         lists = distances.neighbors
-        active = nearest(lists.indices, self.k1)
+        active = nearest(lists.indices, self.k1, run)
         every = np.arange(len(rows), dtype=np.int32)
         d = np.sqrt(distances.at(every, active.indptr, active.indices, run))
-        f = smooth.unit_rows(active.with_data(np.exp(-d)))
+        f = smooth.unit_rows(active.with_data(np.exp(-d)), run)
         f = smooth.smooth_by_average(f, lists.indices, self.k2, run)
-        return rank_by_divergence(Divergence.of(f, "jaccard"), distances, rows.n_queries, k, run)
+        divergence = Divergence.of(f, "jaccard", run)
+        return rank_by_divergence(divergence, distances, rows.n_queries, k, run)

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kinrank.graph.build import half_sum, transposed
+from kinrank.graph.build import weighted_lists
+from kinrank.graph.matrix import half_sum, transposed
 from kinrank.kernels.traverse import traversals
 from kinrank.methods.answer import Scored
 from kinrank.methods.common import InductiveMethod, check_fields, option
@@ -59,13 +60,12 @@ class EGT(InductiveMethod):
 
     def _prepare(self, gallery: Floats, run: Runner) -> SparseRows:
         """The graph of gallery rows."""
-        n, k = len(gallery), min(self.k1, len(gallery) - 1)
-        lists = exact_neighbors(gallery, k + 1, run)
-        order = np.argsort(lists.indices[:, 1:], axis=1)
-        ids = np.take_along_axis(lists.indices[:, 1:], order, axis=1).ravel()
-        s = np.take_along_axis(self._weights(lists.distances[:, 1:]), order, axis=1).ravel()
-        directed = SparseRows(k * np.arange(n + 1), ids, s, n)
-        return _last_reverse(directed) if self.dialect == "layer6" else _both_ways(directed)
+        lists = exact_neighbors(gallery, min(self.k1, len(gallery) - 1) + 1, run)
+        weights = self._weights(lists.distances[:, 1:])
+        directed = weighted_lists(lists.indices, 1, weights, run)
+        if self.dialect == "layer6":
+            return _last_reverse(directed)
+        return _both_ways(directed, run)
 
     def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
         near = exact_search(queries, gallery, self.k1, run)
@@ -85,10 +85,11 @@ class EGT(InductiveMethod):
         return (np.round(s, 3) if self.dialect == "layer6" else s).astype(np.float32)
 
 
-def _both_ways(directed: SparseRows) -> SparseRows:
+def _both_ways(directed: SparseRows, run: Runner) -> SparseRows:
     """Every edge in both directions."""
-    count = half_sum(directed.with_data(None)).values  # 1 for mutual edges, 1/2 for others
-    halved = half_sum(directed)
+    # 1 for mutual edges, 1/2 for others.
+    count = half_sum(directed.with_data(None), run).values
+    halved = half_sum(directed, run)
     return halved.with_data(halved.values / count)
 
 

@@ -25,7 +25,7 @@ from kinrank.methods.common import (
 )
 from kinrank.methods.diffusion.gallery import query_starts, rank_by_scores
 from kinrank.neighbors.exact import exact_neighbors
-from kinrank.parallel import Runner
+from kinrank.parallel import Out, Runner
 from kinrank.types import Floats, Ints, Ranking
 from kinrank.validation import as_vectors, check_float
 
@@ -107,10 +107,9 @@ class EIR(InductiveMethod):
         neighbors = exact_neighbors(gallery, max(reach, self.k1), run)
         s = mutual_graph(neighbors, self.k1, self.gamma, run)
         lists = np.ascontiguousarray(neighbors.indices[:, :reach])
-        values = np.empty(lists.shape, np.float32)
-        args = (lists, s.indptr, s.indices, s.values, self.alpha, self.steps, self.tol, values)
-        run.map("diffusion", lambda a, b: kernels.diffused_rows(a, b, *args), len(gallery))
-        return lists, values
+        args = (lists, s.indptr, s.indices, s.values, self.alpha, self.steps, self.tol)
+        out = Out(np.float32, reach)
+        return lists, run.fill("diffusion", kernels.diffused_rows, args, len(gallery), out)
 
     def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
         y = query_starts(queries, gallery, self.kq, self.gamma, run)

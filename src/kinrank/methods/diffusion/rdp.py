@@ -13,13 +13,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.graph.build import half_sum
-from kinrank.graph.mutual import normalized
+from kinrank.graph.build import weighted_lists
+from kinrank.graph.matrix import half_sum, normalized
 from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
 from kinrank.methods.diffusion.gallery import rank_by_scores
 from kinrank.methods.diffusion.solve import System, by_series, least_eigenvalue, unit_starts
-from kinrank.parallel import Runner
-from kinrank.types import Neighbors, Ranking, SparseRows
+from kinrank.parallel import Out, Runner
+from kinrank.types import Floats, Neighbors, Ranking, SparseRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class RDP(JointMethod):
 
     def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
         first = rows.n_queries
-        s = self._graph(rows.neighbors(self.k1, run))
+        s = self._graph(rows.neighbors(self.k1, run), run)
         solve = by_series(self._polynomial, least_eigenvalue(s), 2 * self.steps, self.tol)
         system = System(s, solve)
         starts = unit_starts(first, len(rows))
@@ -75,15 +75,12 @@ class RDP(JointMethod):
             lambda a, b: system.solutions(starts, a, b, first), rows.queries, rows.gallery, k, run
         )
 
-    def _graph(self, lists: Neighbors) -> SparseRows:
-        n, k = len(lists), self.k1
+    def _graph(self, lists: Neighbors, run: Runner) -> SparseRows:
         largest = float(lists.farthest.max())
-        d2 = lists.distances[:, :k] / (largest if largest > 0 else 1.0)
-        order = np.argsort(lists.indices[:, :k], axis=1)
-        ids = np.take_along_axis(lists.indices[:, :k], order, axis=1).ravel()
-        weight = np.take_along_axis(np.exp(-(d2**2) / self.sigma**2), order, axis=1)
-        ptr = np.arange(0, n * k + 1, k, dtype=np.int64)
-        return normalized(half_sum(SparseRows(ptr, ids, weight.astype(np.float32).ravel(), n)))
+        args = (lists.distances, largest if largest > 0 else 1.0, self.sigma)
+        out = Out(np.float32, self.k1)
+        weights = run.fill("graph", _affinity_rows, args, len(lists), out)
+        return normalized(half_sum(weighted_lists(lists.indices, 0, weights, run), run), run)
 
     def _polynomial(self, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """(1 - a) sum of a^t x^2t for t < steps, and a^steps x^(2 steps)."""
@@ -91,3 +88,11 @@ class RDP(JointMethod):
         square = alpha * x**2
         last = square**self.steps
         return (1 - alpha) * (1 - last) / (1 - square) + last
+
+
+def _affinity_rows(
+    low: int, high: int, distances: Floats, largest: float, sigma: float, out: Floats
+) -> None:
+    """exp(-(d^2 over the largest)^2 / sigma^2)."""
+    d2 = distances[low:high, : out.shape[1]] / largest
+    out[low:high] = np.exp(-(d2**2) / sigma**2)

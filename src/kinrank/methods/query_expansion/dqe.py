@@ -14,7 +14,7 @@ from kinrank.kernels.svm import margin_weights
 from kinrank.methods.common import option
 from kinrank.methods.query_expansion.expansion import Expansion, add_up
 from kinrank.neighbors.search import exact_search
-from kinrank.parallel import Runner
+from kinrank.parallel import Out, Runner
 from kinrank.types import Floats, Ints
 from kinrank.validation import check_int
 
@@ -59,7 +59,7 @@ class DQE(Expansion):
         negatives = self.dbneg if rows is gallery else self.neg
         farthest = exact_search(-rows, gallery, min(negatives, len(gallery)), run, "inner").indices
         members = np.concatenate([ids, farthest], axis=1)
-        weights = np.empty((len(rows), members.shape[1] + 1), np.float32)
-        args = (rows, gallery, members, ids.shape[1] + 1, weights)
-        run.map("expansion", lambda a, b: margin_weights(a, b, *args), len(rows))
+        args = (rows, gallery, members, ids.shape[1] + 1)
+        out = Out(np.float32, members.shape[1] + 1)
+        weights = run.fill("expansion", margin_weights, args, len(rows), out)
         return add_up(rows, gallery, members, weights, run)

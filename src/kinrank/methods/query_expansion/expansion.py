@@ -11,7 +11,7 @@ from kinrank.kernels.expand import weighted_sums
 from kinrank.methods.common import InductiveMethod, option
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.search import exact_search
-from kinrank.parallel import Runner
+from kinrank.parallel import Out, Runner
 from kinrank.types import Floats, Ints, Ranking
 from kinrank.validation import check_bool, check_choice, check_int
 
@@ -74,7 +74,7 @@ class Expansion(InductiveMethod):
 
 def add_up(rows: Floats, gallery: Floats, ids: Ints, weights: Floats, run: Runner) -> Floats:
     """The unit vectors along the weighted sums of each row and the gallery rows ``ids``."""
-    out = np.empty_like(rows)
-    args = (rows, gallery, np.ascontiguousarray(ids), weights.astype(np.float32), out)
-    run.map("expansion", lambda a, b: weighted_sums(a, b, *args), len(rows))
-    return out
+    args = (rows, gallery, np.ascontiguousarray(ids), weights.astype(np.float32))
+    out = Out(np.float32, rows.shape[1])
+    expanded: Floats = run.fill("expansion", weighted_sums, args, len(rows), out)
+    return expanded

@@ -1,0 +1,79 @@
+"""Sparse matrices: transposed, made symmetric, normalised."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.kernels import lists, rows
+from kinrank.parallel import ALONE, Out, Runner
+from kinrank.types import SparseRows
+
+_HALF = np.float32(0.5)
+
+
+def transposed(a: SparseRows, run: Runner = ALONE) -> SparseRows:
+    """A^T."""
+    wanted = np.ones(a.n_columns, np.bool_)
+    if a.data is not None:
+        return columns(a, 0, wanted, run)
+    starts = rows.column_starts(0, a.indptr, a.indices, wanted)
+    args = (a.indptr, a.indices, starts)
+    out = Out(np.int32, indptr=starts)
+    ids = _by_thread(run, a.n_columns).fill("graph", rows.fill_pattern, args, a.n_columns, out)
+    return SparseRows(starts, ids, None, len(a))
+
+
+def columns(a: SparseRows, first: int, wanted: npt.NDArray[np.bool_], run: Runner) -> SparseRows:
+    """The wanted columns of A as rows, from its row ``first`` on; the others are empty."""
+    own = (a.indptr, a.indices)
+    starts = rows.column_starts(first, *own, wanted)
+    args = (first, *own, a.values, wanted, starts)
+    outs = (Out(np.int32, indptr=starts), Out(np.float32, indptr=starts))
+    n = a.n_columns
+    ids, data = _by_thread(run, n).fill("graph", rows.fill_columns, args, n, *outs)
+    return SparseRows(starts, ids, data, len(a))
+
+
+def _by_thread(run: Runner, n: int) -> Runner:
+    """Every block goes through all entries: one for each thread."""
+    return run.cut(-(-n // run.threads))
+
+
+def half_sum(a: SparseRows, run: Runner = ALONE) -> SparseRows:
+    """(A + A^T) / 2; rows of A ascending."""
+    b = transposed(a, run)
+    args = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values, _HALF, _HALF)
+    return run.rows("graph", rows.merge_rows, args, len(a), a.n_columns)
+
+
+def added(a: SparseRows, b: SparseRows, run: Runner) -> SparseRows:
+    """A + B; rows of both ascending."""
+    one = np.float32(1)
+    args = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values, one, one)
+    return run.rows("graph", rows.merge_rows, args, len(a), a.n_columns)
+
+
+def sorted_rows(a: SparseRows, run: Runner) -> SparseRows:
+    """The same with the columns of each row ascending."""
+    outs = (Out(np.int32, indptr=a.indptr), Out(np.float32, indptr=a.indptr))
+    args = (a.indptr, a.indices, a.values)
+    ids, data = run.fill("graph", lists.sorted_rows, args, len(a), *outs)
+    return SparseRows(a.indptr, ids, data, a.n_columns)
+
+
+def row_sums(a: SparseRows, run: Runner) -> npt.NDArray[np.float64]:
+    """The sum of each row."""
+    args, out = (a.indptr, a.values), Out(np.float64)
+    sums: npt.NDArray[np.float64] = run.fill("graph", lists.row_sums, args, len(a), out)
+    return sums
+
+
+def normalized(w: SparseRows, run: Runner) -> SparseRows:
+    """D^-1/2 W D^-1/2, D the row sums; a row without weight stays empty of it."""
+    degree = row_sums(w, run)
+    root = np.zeros(len(w))
+    np.divide(1.0, np.sqrt(degree), out=root, where=degree > 0)
+    args = (w.indptr, w.indices, w.values, root)
+    out = Out(np.float32, indptr=w.indptr)
+    return w.with_data(run.fill("graph", lists.scaled_rows, args, len(w), out))

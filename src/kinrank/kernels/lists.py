@@ -1,0 +1,160 @@
+"""Lists of neighbours and rows of matrices: moved, sorted and weighted, row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinrank.kernels.jit import kernel
+from kinrank.kernels.rows import sort_ids
+
+
+@kernel
+def gather_lists(low, high, names, places, lists, distances, farthest, out_ids, out, out_farthest):
+    """Rows [low, high) of lists under new numbers; names : old numbers, places : new ones."""
+    for row in range(low, high):
+        old = names[row]
+        out_farthest[row] = farthest[old]
+        for t in range(lists.shape[1]):
+            out_ids[row, t], out[row, t] = places[lists[old, t]], distances[old, t]
+
+
+@kernel
+def gather_rows(low, high, names, vectors, out):
+    """out[i] = vectors[names[i]]."""
+    for row in range(low, high):
+        out[row] = vectors[names[row]]
+
+
+@kernel
+def sorted_lists(low, high, lists, first, last, out):
+    """Columns [first, last) of each list, ascending by row number."""
+    for row in range(low, high):
+        own = out[row]
+        for t in range(first, last):
+            own[t - first] = lists[row, t]
+        sort_ids(own, 0, last - first)
+
+
+@kernel
+def sort_pairs(ids, values):
+    """Sort ids in place, and values with them (shell sort: rows are short)."""
+    size = ids.shape[0]
+    gap = 1
+    while gap < size // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for at in range(gap, size):
+            key, value, back = ids[at], values[at], at
+            while back >= gap and ids[back - gap] > key:
+                ids[back], values[back] = ids[back - gap], values[back - gap]
+                back -= gap
+            ids[back], values[back] = key, value
+        gap //= 3
+
+
+@kernel
+def sorted_weights(low, high, lists, first, weights, out_ids, out):
+    """As ``sorted_lists``, with weights[i, t] of the row in column first + t."""
+    for row in range(low, high):
+        for t in range(weights.shape[1]):
+            out_ids[row, t], out[row, t] = lists[row, first + t], weights[row, t]
+        sort_pairs(out_ids[row], out[row])
+
+
+@kernel
+def sorted_rows(low, high, ptr, ids, values, out_ids, out):
+    """Rows [low, high) of a matrix with their columns ascending."""
+    for row in range(low, high):
+        part = slice(ptr[row], ptr[row + 1])
+        out_ids[part], out[part] = ids[part], values[part]
+        sort_pairs(out_ids[part], out[part])
+
+
+@kernel
+def row_sums(low, high, ptr, values, out):
+    """The sum of each row, in float64."""
+    for row in range(low, high):
+        total = 0.0
+        for e in range(ptr[row], ptr[row + 1]):
+            total += values[e]
+        out[row] = total
+
+
+@kernel
+def unit_rows(low, high, ptr, values, out):
+    """Rows of L1 norm 1; a row without weight becomes uniform."""
+    for row in range(low, high):
+        total = 0.0
+        for e in range(ptr[row], ptr[row + 1]):
+            total += values[e]
+        for e in range(ptr[row], ptr[row + 1]):
+            out[e] = values[e] / total if total > 0 else 1.0 / (ptr[row + 1] - ptr[row])
+
+
+@kernel
+def euclidean_rows(low, high, ptr, values, out):
+    """Rows of Euclidean norm 1; a row without weight stays as it is."""
+    for row in range(low, high):
+        total = 0.0
+        for e in range(ptr[row], ptr[row + 1]):
+            total += np.float64(values[e]) * np.float64(values[e])
+        norm = np.sqrt(total) if total > 0 else 1.0
+        for e in range(ptr[row], ptr[row + 1]):
+            out[e] = values[e] / norm
+
+
+@kernel
+def scaled_rows(low, high, ptr, ids, values, root, out):
+    """Entries times the factors of their row and column."""
+    for row in range(low, high):
+        for e in range(ptr[row], ptr[row + 1]):
+            out[e] = values[e] * root[row] * root[ids[e]]
+
+
+@kernel
+def favoured_rows(low, high, ptr, values, favoured, kappa, out):
+    """Entries times 1 + (kappa - 1) favoured."""
+    more = np.float32(kappa - 1)
+    for e in range(ptr[low], ptr[high]):
+        out[e] = values[e] * (np.float32(1) + more * favoured[e])
+
+
+@kernel
+def walk_rows(low, high, lists, weights, out_ids, out):
+    """The rows behind the first of each list, with weights of sum 1."""
+    for row in range(low, high):
+        total = 0.0
+        for t in range(weights.shape[1]):
+            total += weights[row, t]
+        for t in range(weights.shape[1]):
+            out_ids[row, t] = lists[row, t + 1]
+            out[row, t] = weights[row, t] / (total if total > 0 else 1.0)
+
+
+@kernel
+def enhancing_rows(low, high, lists, k, kappa, xi_ptr, xi, ptr, out_ids, out):
+    """1 / k for the first k of each list, then kappa over their number for the members of xi."""
+    for row in range(low, high):
+        at = ptr[row]
+        for t in range(k):
+            out_ids[at + t], out[at + t] = lists[row, t], 1.0 / k
+        size = xi_ptr[row + 1] - xi_ptr[row]
+        for t in range(size):
+            out_ids[at + k + t], out[at + k + t] = xi[xi_ptr[row] + t], kappa / size
+
+
+@kernel
+def without_diagonal(low, high, ptr, ids, values):
+    """Rows without their own column and without zeros; returns lengths, indices, data."""
+    lengths = np.zeros(high - low, np.int64)
+    out_ids = np.empty(ptr[high] - ptr[low], np.int32)
+    out = np.empty(out_ids.shape[0], np.float32)
+    at = 0
+    for row in range(low, high):
+        begin = at
+        for e in range(ptr[row], ptr[row + 1]):
+            if ids[e] != row and values[e] > 0:
+                out_ids[at], out[at] = ids[e], values[e]
+                at += 1
+        lengths[row - low] = at - begin
+    return lengths, out_ids[:at].copy(), out[:at].copy()
