@@ -41,8 +41,10 @@ def affinity(
 ) -> Floats:
     """exp(-d^2 / sigma^2) to the neighbours in columns [first, last) of the lists.
 
-    d^2 is the squared distance over the row's farthest. Returns (n, last - first) float32.
+    d^2 is the squared distance over the row's farthest. Returns (n, last - first) float32, or
+    fewer columns if the lists end before.
     """
+    last = min(last, neighbors.k)
     args = (neighbors.distances, neighbors.farthest, first, last, sigma)
     out = Out(np.float32, last - first)
     weights: Floats = run.fill("graph", _affinity_rows, args, len(neighbors), out)
