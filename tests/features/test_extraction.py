@@ -79,9 +79,11 @@ def test_a_file_of_rows(pictures, network, tmp_path):
     out = tmp_path / "f.npz"
     summary = extract_to_file(collect(str(pictures)), network, out, batch=4, part=6)
     content = read(out)
+    recipe = str(content.pop("recipe"))
     assert {name: array.shape for name, array in content.items()} == summary.arrays
     assert (summary.n_images, summary.n_reused, summary.failures) == (23, 0, ())
     in_memory = extract(pictures, network, batch=4)
+    assert recipe == in_memory.recipe
     np.testing.assert_array_equal(content["features"], in_memory.features)
     np.testing.assert_array_equal(content["names"], in_memory.names)
     np.testing.assert_array_equal(content["labels"], in_memory.labels)

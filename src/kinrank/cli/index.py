@@ -17,8 +17,8 @@ from kinrank._api import make_method
 from kinrank.cli.files import array_file, output_file
 from kinrank.cli.options import MethodCommand, given_params
 from kinrank.cli.report import format_seconds, shown_warnings, watched
-from kinrank.errors import InvalidInputError
-from kinrank.io import load_array
+from kinrank.errors import InvalidInputError, KinrankError
+from kinrank.io import load_array, split_name
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 _THREADS = click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
@@ -57,6 +57,10 @@ def index() -> None:
     help="How neighbours are found; approximate is for many rows.",
 )  # fmt: skip
 @click.option("--method", default="cas", show_default=True, help="Only cas has an index.")
+@click.option(
+    "--model", help="The network that made the vectors.  [default: what a file of features says]"
+)
+@click.option("--pool", help="And how, as for `kinrank extract`.  [default: gem for maps]")
 @_THREADS
 @_JSON
 @click.pass_context
@@ -69,19 +73,27 @@ def build(
     context: str | None,
     search: Any,
     method: str,
+    model: str | None,
+    pool: str | None,
     threads: int | None,
     as_json: bool,
     **params: Any,
 ) -> None:
-    """Build an index over a gallery."""
+    """Build an index over a gallery.
+
+    It remembers how features of `kinrank extract` were made, so that `kinrank serve` can take
+    pictures.
+    """
     from kinrank.methods.cas import CAS
 
     chosen = make_method(method, **given_params(ctx, params))
     if not isinstance(chosen, CAS):
         raise InvalidInputError(f"`method` must be cas for an index, got {method!r}.")
     with working(as_json) as done:
+        recipe = _recipe(gallery, model, pool)
         vectors, others = load_array(gallery), None if context is None else load_array(context)
         made = chosen.fit(vectors, read_ids(ids), others, search=search, threads=threads)
+        made.recipe = recipe
         made.save(out)
         done({"rows": len(made), "recall": made.recall, "output": str(out)})
 
@@ -190,6 +202,24 @@ def verify(index: str, as_json: bool) -> None:
     with working(as_json) as done:
         opened = kinrank.open(index, verify=True)
         done({"rows": len(opened), "whole": True, "output": index})
+
+
+def _recipe(gallery: str, model: str | None, pool: str | None) -> str | None:
+    """How the vectors were made, as the user or their file says."""
+    if model is None and pool is not None:
+        raise InvalidInputError(f"`pool` must go with a model, got {pool!r} alone.")
+    if model is not None:
+        from kinrank.features import Descriptor, Recipe, load_model
+
+        found = Recipe.of(load_model(model), Descriptor(pool=pool))  # type: ignore[arg-type]
+        if found is None:
+            raise InvalidInputError(f"`model` must be a name or an ONNX file, got {model!r}.")
+        return str(found)
+    try:
+        said = load_array(split_name(gallery)[0], "recipe")
+    except KinrankError:  # a file of another kind, or one that does not say
+        return None
+    return str(said) if said.dtype.kind == "U" and said.ndim == 0 else None
 
 
 def read_ids(path: str | None) -> Any:

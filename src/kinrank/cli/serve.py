@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     "--labels", type=array_file, metavar="FILE",
     help="Labels of the rows: an array, or a .txt file with one on each line.",
 )  # fmt: skip
-@click.option("--model", help="Describes uploaded pictures, as for `kinrank extract`.")
+@click.option(
+    "--model", help="Describes uploaded pictures.  [default: what made the vectors, if known]"
+)
 @click.option("--pool", help="How, as for `kinrank extract`.  [default: gem for maps]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option("--port", type=int, default=8765, show_default=True, help="0 takes a free one.")

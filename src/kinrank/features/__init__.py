@@ -11,6 +11,7 @@ from kinrank.features.extraction import Extracted, Summary, extract, extract_to_
 from kinrank.features.networks import OnnxNetwork, TorchNetwork
 from kinrank.features.pooling import gem, mac, multiscale, regional, rmac, spoc
 from kinrank.features.preprocess import PRESETS, Preprocessing, preset
+from kinrank.features.recipe import Recipe
 from kinrank.features.regions import rmac_regions
 from kinrank.features.registry import MODELS, ModelInfo, load_model, models
 from kinrank.features.sources import ImageList, collect, find_images, from_dataset
@@ -25,6 +26,7 @@ __all__ = [
     "ModelInfo",
     "OnnxNetwork",
     "Preprocessing",
+    "Recipe",
     "Summary",
     "TorchNetwork",
     "Whitening",

@@ -18,6 +18,7 @@ from kinrank.features.images import large_files
 from kinrank.features.job import Job
 from kinrank.features.networks import Network
 from kinrank.features.parts import Parts, write_npz
+from kinrank.features.recipe import Recipe
 from kinrank.features.registry import load_model
 from kinrank.features.sources import Failure, ImageList, find_images
 from kinrank.features.stream import batches, items, ordered
@@ -40,6 +41,7 @@ class Extracted:
     labels, cams : of the same pictures, or None
     owners : (r,) int32, the place in ``names`` of each row; not 0, 1, 2, ... for regions only
     failures : pairs of a name and why it could not be used
+    recipe : how they were made, to be kept as ``Index.recipe``; None where words do not tell it
     """
 
     features: npt.NDArray[np.float32]
@@ -48,6 +50,7 @@ class Extracted:
     cams: npt.NDArray[Any] | None
     owners: npt.NDArray[np.int32]
     failures: tuple[Failure, ...]
+    recipe: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +101,7 @@ def extract(
         features=np.concatenate(list(side.blocks())),
         owners=side.owners(),
         failures=side.failures,
+        recipe=_recipe(worker),
         **{name: side.column(name) for name in ("names", "labels", "cams")},
     )
 
@@ -116,8 +120,9 @@ def extract_to_file(
 
     The file holds ``features``, ``names``, and ``labels`` and ``cams`` where they are known; with
     sides that have names, ``query`` and ``query_names`` and so on. Regional rows have ``owners``
-    beside them. Finished parts are kept in ``<out>.parts`` until the file is whole, so that a run
-    that was killed goes on where it was; memory does not grow with the number of pictures.
+    beside them. ``recipe`` says how they were made, where words can. Finished parts are kept in
+    ``<out>.parts`` until the file is whole, so that a run that was killed goes on where it was;
+    memory does not grow with the number of pictures.
 
     Parameters
     ----------
@@ -140,7 +145,8 @@ def extract_to_file(
             [task for some in tasks.values() for task in some], thread_count(threads)
         )
     arrays, failures = job.gather(tasks)
-    write_npz(target, arrays)
+    recipe = _recipe(job.worker)
+    write_npz(target, arrays if recipe is None else {**arrays, "recipe": np.array(recipe)})
     job.store.remove()
     return Summary(
         arrays={name: tuple(array.shape) for name, array in arrays.items()},
@@ -163,6 +169,11 @@ def as_list(images: ImageList | str | Path | Sequence[str | Path]) -> ImageList:
     if not names:
         raise InvalidInputError("`images` must name at least one file, got none.")
     return ImageList(root=Path(), names=names)
+
+
+def _recipe(worker: Worker) -> str | None:
+    found = Recipe.of(worker.network, worker.descriptor)
+    return None if found is None else str(found)
 
 
 def _network(model: Any) -> Network:

@@ -54,7 +54,7 @@ class OnnxNetwork:
         self, file: str | Path, preprocessing: Preprocessing, *, adapt: bool = False
     ) -> None:
         """``adapt`` replaces the size by that of the network's input, if that is fixed."""
-        path = Path(file)
+        self.file = path = Path(file)
         model = path.read_bytes()
         self.name = path.stem
         self.key = _file_key(path, model)

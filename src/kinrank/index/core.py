@@ -41,6 +41,9 @@ class Index:
     threads may search while one changes the index; each search sees it before or after a change.
 
     Distances lie in [0, 1] and are comparable between queries; ``calibrate`` tells what they mean.
+
+    ``recipe`` may be set to how the vectors were made (``kinrank.features.Recipe`` as text); it is
+    saved with the rest, so that new pictures can be described in the same way.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -48,6 +51,7 @@ class Index:
         self._changing = threading.Lock()
         self._path: str | None = None
         self._lock: WriteLock | None = None
+        self.recipe: str | None = None
 
     @classmethod
     def fit(
@@ -126,6 +130,7 @@ class Index:
             "search": "exact" if self._engine.search.exact else "approximate",
             "recall": state.recall,
             "parameters": asdict(state.method),
+            "recipe": self.recipe,
             "bytes": state.sizes(),
         }
 
@@ -259,16 +264,20 @@ class Index:
         if path is None:
             if self._lock is None or self._path is None:
                 raise InvalidInputError("`path` must be given: no file is open for writing.")
-            storage.write(self._path, *persist.to_parts(self._engine.state))
+            self._write(self._path)
             return
         if self._lock is not None and self._path == os.path.realpath(path):
             self.save()
             return
         lock = WriteLock(path)
         try:
-            storage.write(path, *persist.to_parts(self._engine.state))
+            self._write(path)
         finally:
             lock.release()
+
+    def _write(self, path: PathLike) -> None:
+        about, arrays = persist.to_parts(self._engine.state)
+        storage.write(path, {**about, "recipe": self.recipe}, arrays)
 
     def close(self) -> None:
         """Let others write the file; what was not saved is lost."""
@@ -311,6 +320,8 @@ def open_index(
             lock.release()
         raise
     index._path, index._lock = os.path.realpath(path), lock
+    recipe = stored.about.get("recipe")
+    index.recipe = recipe if isinstance(recipe, str) else None
     return index
 
 

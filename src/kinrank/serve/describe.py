@@ -12,7 +12,9 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from kinrank.errors import InvalidInputError
+from kinrank.features import Descriptor, Recipe, extract, load_model
 from kinrank.features.images import UnreadableError, read_image
+from kinrank.features.networks import Network
 from kinrank.optional import require
 from kinrank.serve.problems import Problem
 from kinrank.types import Floats
@@ -30,14 +32,14 @@ class Describer(Protocol):
 
 
 class NetworkDescriber:
-    """A network of ``kinrank.features``, as `kinrank extract` uses it."""
+    """A network of ``kinrank.features``, as `kinrank extract` uses it.
 
-    def __init__(self, model: str, pool: str | None, width: int) -> None:
-        from kinrank.features import Descriptor, load_model
+    width : of the vectors that are wanted
+    """
 
-        self.name = model
-        self._network = load_model(model)
-        self._descriptor = Descriptor(pool=cast(Any, pool))  # checked there
+    def __init__(self, name: str, network: Network, descriptor: Descriptor, width: int) -> None:
+        self.name = name
+        self._network, self._descriptor = network, descriptor
         self._lock = threading.Lock()  # extraction has threads of its own
         blank = require("PIL.Image", extra="images", purpose="Describing pictures").new(
             "RGB", (64, 64), (128, 128, 128)
@@ -49,8 +51,19 @@ class NetworkDescriber:
         if got != width:
             raise InvalidInputError(
                 f"`model` must make vectors like those of the index ({width} columns), "
-                f"got {model!r} with {got}."
+                f"got {name!r} with {got}."
             )
+
+    @classmethod
+    def named(cls, model: str, pool: str | None, width: int) -> NetworkDescriber:
+        """By a model as for `kinrank extract`."""
+        return cls(model, load_model(model), Descriptor(pool=cast(Any, pool)), width)
+
+    @classmethod
+    def of_recipe(cls, text: str, width: int) -> NetworkDescriber:
+        """As the vectors of an index were made."""
+        recipe = Recipe.parse(text)
+        return cls(Path(recipe.model).name, *recipe.load(), width)
 
     def describe(self, picture: bytes) -> Floats:
         """See Describer."""
@@ -58,8 +71,6 @@ class NetworkDescriber:
             return self._extract(file)
 
     def _extract(self, file: Path) -> Floats:
-        from kinrank.features import extract
-
         found = extract([file], self._network, self._descriptor, batch=1, threads=1)
         if found.failures:
             raise unreadable(found.failures[0][1])

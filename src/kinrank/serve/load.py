@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,10 @@ import numpy as np
 import kinrank
 from kinrank.datasets.digits import digits
 from kinrank.demo.experiment import PARAMS
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, KinrankError, KinrankWarning
 from kinrank.index import Index
 from kinrank.methods.cas import CAS
-from kinrank.serve.describe import DigitDescriber, NetworkDescriber
+from kinrank.serve.describe import Describer, DigitDescriber, NetworkDescriber
 from kinrank.serve.pictures import FolderPictures, GreyPictures
 from kinrank.serve.service import Service
 from kinrank.serve.settings import Settings
@@ -30,8 +31,11 @@ def open_service(
     path : of the index; with ``settings.writable`` nobody else may write it meanwhile
     images : the folder of pictures
     labels, names : one for each row, in the order of the ids
-    model, pool : what describes uploaded pictures, as for `kinrank extract`
+    model, pool : what describes uploaded pictures, as for `kinrank extract`; None is what made
+        the vectors, if the index says it
     """
+    if pool is not None and model is None:
+        raise InvalidInputError(f"`pool` must go with a model, got {pool!r} alone.")
     index = kinrank.open(path, writable=settings.writable)
     try:
         return Service(
@@ -41,11 +45,23 @@ def open_service(
             labels=by_id(index, "labels", labels),
             names=by_id(index, "names", names),
             pictures=None if images is None else FolderPictures(images),
-            describer=None if model is None else NetworkDescriber(model, pool, index.width),
+            describer=_describer(index, model, pool),
         )
     except BaseException:
         index.close()
         raise
+
+
+def _describer(index: Index, model: str | None, pool: str | None) -> Describer | None:
+    if model is not None:
+        return NetworkDescriber.named(model, pool, index.width)
+    if index.recipe is None:
+        return None
+    try:
+        return NetworkDescriber.of_recipe(index.recipe, index.width)
+    except (KinrankError, OSError) as error:  # all else can be served
+        warnings.warn(f"Pictures cannot be described. {error}", KinrankWarning, stacklevel=2)
+        return None
 
 
 def demo_service(settings: Settings) -> Service:

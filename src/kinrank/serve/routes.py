@@ -198,8 +198,8 @@ def described(service: Service, picture: bytes) -> Any:
     """The vector of an uploaded picture."""
     if service.describer is None:
         raise Problem(
-            415, "no-model", "Pictures need a model: start the service with --model, or send "
-            "vectors.",
+            415, "no-model", "Pictures need a model, which this index does not know: start the "
+            "service with --model, or send vectors.",
         )  # fmt: skip
     return service.describer.describe(picture)
 
