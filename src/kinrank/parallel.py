@@ -15,8 +15,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -75,11 +76,13 @@ class Runner:
     """How many threads work, and on how many rows at a time; neither changes a result.
 
     search : "exact" or "approximate", which neighbour search the stages use
+    coded : whether an approximate search holds codes of the rows instead of the rows
     """
 
     threads: int
     block_size: int | None = None
     search: str = "exact"
+    coded: bool = field(default=False, kw_only=True)
 
     @classmethod
     def of(cls, threads: int | None = None, block_size: int | None = None) -> Runner:
@@ -129,6 +132,14 @@ class Runner:
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
         """An array to write into, for steps that are not cut into rows."""
         return np.empty(shape, dtype)
+
+    def kept(
+        self, name: str, make: Callable[[], T], save: Callable[[T, Path], None],
+        load: Callable[[Path], T],
+    ) -> T:  # fmt: skip
+        """What ``make`` returns; a runner with files saves it, and loads it when it goes on."""
+        del name, save, load  # of no use here
+        return make()
 
     @contextmanager
     def _each(

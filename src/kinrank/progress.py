@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 Listener = Callable[[str, int, int], None]
 Advance = Callable[[int], None]
 
 _listener: ContextVar[Listener | None] = ContextVar("kinrank_progress", default=None)
 _current: ContextVar[str | None] = ContextVar("kinrank_stage", default=None)
+_facts: ContextVar[dict[str, Any] | None] = ContextVar("kinrank_facts", default=None)
 
 
 @contextmanager
@@ -59,6 +61,29 @@ def stage(name: str, total: int) -> Iterator[Advance]:
             listener(shown, total, total)
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def gather() -> Iterator[dict[str, Any]]:
+    """What the calls inside tell of themselves, such as the recall of an approximate search."""
+    facts: dict[str, Any] = {}
+    token = _facts.set(facts)
+    try:
+        yield facts
+    finally:
+        _facts.reset(token)
+
+
+def tell(name: str, fact: Any) -> None:
+    """Say something to whoever gathers facts."""
+    facts = _facts.get()
+    if facts is not None:
+        facts[name] = fact
+
+
+def current() -> str | None:
+    """The stage that is shown now; known only while somebody listens."""
+    return _current.get()
 
 
 def _silent(steps: int) -> None:

@@ -56,3 +56,19 @@ def dense_values(low, high, queries, gallery, inner, out):
     for row in range(low, high):
         for j in range(gallery.shape[0]):
             out[row - low, j] = measure(queries[row], gallery[j], inner)
+
+
+@kernel
+def settle_candidates(low, high, queries, gallery, found, indices, values):
+    """The first k of the candidates of queries [low, high), by their exact squared distances.
+
+    found : (n_queries, K) candidates, each once, K at least k
+    """
+    k = indices.shape[1]
+    for row in range(low, high):
+        size = 0
+        for t in range(found.shape[1]):
+            j = found[row, t]
+            value = squared_distance(queries[row], gallery[j])
+            size = heap_offer(values[row], indices[row], size, k, value, j)
+        sort_heap(values[row], indices[row], size)

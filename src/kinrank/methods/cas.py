@@ -17,7 +17,7 @@ from kinrank.graph.build import Graph, build_graph
 from kinrank.graph.layout import Layout
 from kinrank.methods.base import Method
 from kinrank.methods.cas_options import check_options, check_regularizer, derive_sizes
-from kinrank.neighbors.exact import exact_neighbors_and_more
+from kinrank.neighbors.find import find_neighbors_and_more
 from kinrank.neighbors.given import given_distances
 from kinrank.parallel import Runner
 from kinrank.stages import dense, diffuse, propagate, smooth
@@ -193,7 +193,7 @@ class CAS(Method):
         # where the whole gallery is ranked, lists do not matter.
         whole = k == len(vectors) - n_queries
         longer = length if whole else min(len(vectors), max(length, k + k // 4 + 16))
-        lists = exact_neighbors_and_more(vectors, length, n_queries, longer, run)
+        lists = find_neighbors_and_more(vectors, length, n_queries, longer, run)
         return fitted._rank(VectorDistances(*lists, vectors), n_queries, k, run)
 
     def fit(

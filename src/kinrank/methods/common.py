@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from kinrank.errors import InvalidInputError
 from kinrank.methods.base import Method
-from kinrank.neighbors.exact import exact_neighbors_and_more
+from kinrank.neighbors.find import find_neighbors, find_neighbors_and_more
 from kinrank.parallel import Runner
 from kinrank.stages.distance import VectorDistances
 from kinrank.types import Floats, Neighbors, Ranking
@@ -102,12 +102,12 @@ class Rows:
         longer = min(n, max(length, self.n_queries and k + SPARE_ROWS))
         if 4 * longer > n:
             longer = length  # the whole row will be ranked anyway
-        lists, more = exact_neighbors_and_more(self.vectors, length, self.n_queries, longer, run)
+        lists, more = find_neighbors_and_more(self.vectors, length, self.n_queries, longer, run)
         return VectorDistances(lists, more, self.vectors)
 
     def neighbors(self, length: int, run: Runner) -> Neighbors:
         """The nearest rows of every row, itself first."""
-        return exact_neighbors_and_more(self.vectors, length, 0, length, run)[0]
+        return find_neighbors(self.vectors, length, run)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,12 +13,13 @@ import numpy as np
 
 from kinrank import progress
 from kinrank.kernels import topk
-from kinrank.parallel import Runner
-from kinrank.types import Floats, Neighbors
+from kinrank.parallel import Array, Out, Runner
+from kinrank.types import Floats, Ints, Longs, Neighbors
 
 TILE_ROWS = 512
 TILE_COLUMNS = 16384
 SPARE = 16
+_BLOCK = 8 * TILE_ROWS
 # A product of d terms in float32 is off by some 2^-24 sqrt(d) |x||y|; eight times that is safe.
 SLACK = 8 * 2.0**-24
 
@@ -35,7 +36,8 @@ def exact_neighbors(vectors: Floats, k: int, run: Runner) -> Neighbors:
     -------
     Neighbors
     """
-    return exact_neighbors_and_more(vectors, k, 0, k, run)[0]
+    with progress.stage("neighbours", len(vectors)):
+        return search_range(vectors, squared_norms(vectors), 0, len(vectors), k, run)
 
 
 def exact_neighbors_and_more(
@@ -43,23 +45,65 @@ def exact_neighbors_and_more(
 ) -> tuple[Neighbors, Neighbors]:
     """As ``exact_neighbors``, and lists of ``first_k`` >= k for the first ``n_first`` rows."""
     n = len(vectors)
-    norms = np.einsum("ij,ij->i", vectors, vectors)
-    found, longer = _empty(n, k), _empty(n_first, first_k)
-    tile = np.empty(min(n, TILE_ROWS) * min(n, TILE_COLUMNS), np.float32)
-    with ThreadPoolExecutor(run.threads) as pool, progress.stage("neighbours", n) as advance:
-        for rows in (*_tiles(0, n_first), *_tiles(n_first, n)):
-            early = rows.start < n_first
-            length = first_k if early else k
-            part = _search_rows(vectors, norms, rows, length, tile, pool, run.threads)
-            _copy(part, found, rows)
-            if early:
-                _copy(part, longer, rows)
-            advance(rows.stop - rows.start)
-    return found, longer
+    norms = squared_norms(vectors)
+    with progress.stage("neighbours", n):
+        longer = search_range(vectors, norms, 0, n_first, first_k, run)
+        rest = search_range(vectors, norms, n_first, n, k, run)
+        return stacked(longer, rest, run), longer
 
 
-def _tiles(low: int, high: int) -> list[slice]:
-    return [slice(at, min(at + TILE_ROWS, high)) for at in range(low, high, TILE_ROWS)]
+def search_range(
+    vectors: Floats, norms: Floats, low: int, high: int, k: int, run: Runner
+) -> Neighbors:
+    """The ``k`` nearest rows of rows low to high; norms : of ``squared_norms``."""
+    # One block at a time, whose products and kernels use all threads.
+    one = run.cut(_BLOCK, 1)
+    args = (low, vectors, norms, run.threads)
+    outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
+    return Neighbors(*one.fill("neighbours", _search_block, args, high - low, *outs))
+
+
+def squared_norms(vectors: Floats) -> Floats:
+    """|x|^2 of every row."""
+    norms: Floats = np.einsum("ij,ij->i", vectors, vectors)
+    return norms
+
+
+def stacked(longer: Neighbors, rest: Neighbors, run: Runner) -> Neighbors:
+    """Lists of the first rows, cut to the length of the others, above those of the others."""
+    if len(longer) == 0:
+        return rest
+    n = len(longer) + len(rest)
+    outs = (Out(np.int32, rest.k), Out(np.float32, rest.k), Out(np.float32))
+    return Neighbors(*run.fill("neighbours", _stack_block, (longer, rest), n, *outs))
+
+
+def _stack_block(low: int, high: int, longer: Neighbors, rest: Neighbors, *outs: Array) -> None:
+    first = len(longer)
+    early, late = slice(low, min(high, first)), slice(max(low, first), high)
+    moved = slice(late.start - first, max(late.stop - first, 0))
+    for out, name in zip(outs, ("indices", "distances", "farthest"), strict=True):
+        width = () if out.ndim == 1 else (slice(out.shape[1]),)
+        if early.start < early.stop:
+            out[early] = getattr(longer, name)[(early, *width)]
+        if late.start < late.stop:
+            out[late] = getattr(rest, name)[moved]
+
+
+def _search_block(
+    low: int, high: int, start: int, vectors: Floats, norms: Floats, threads: int,
+    indices: Ints, distances: Floats, farthest: Floats,
+) -> None:  # fmt: skip
+    tile = np.empty(min(high - low, TILE_ROWS) * min(len(vectors), TILE_COLUMNS), np.float32)
+    found = Neighbors(indices, distances, farthest)
+    with ThreadPoolExecutor(threads) as pool:
+        for at in range(low, high, TILE_ROWS):
+            rows = slice(start + at, start + min(at + TILE_ROWS, high))
+            part = _search_rows(vectors, norms, rows, found.k, tile, pool, threads)
+            own = slice(at, at + len(part))
+            indices[own], distances[own], farthest[own] = (
+                part.indices, part.distances, part.farthest,
+            )  # fmt: skip
 
 
 def _empty(n: int, k: int) -> Neighbors:
@@ -68,10 +112,15 @@ def _empty(n: int, k: int) -> Neighbors:
     )
 
 
-def _copy(part: Neighbors, whole: Neighbors, rows: slice) -> None:
-    whole.indices[rows] = part.indices[:, : whole.k]
-    whole.distances[rows] = part.distances[:, : whole.k]
-    whole.farthest[rows] = part.farthest
+def farthest_race(
+    count: int, margins: Floats, top: float = -np.inf
+) -> tuple[Floats, Floats, Floats, Longs, Longs]:
+    """Nobody known yet who may be the farthest from each of ``count`` rows; see scan_products."""
+    shape = (count, topk.CONTENDERS)
+    return (
+        np.full(count, top, np.float32), margins.astype(np.float32, copy=False),
+        np.empty(shape, np.float32), np.empty(shape, np.int64), np.zeros(count, np.int64),
+    )  # fmt: skip
 
 
 def _search_rows(

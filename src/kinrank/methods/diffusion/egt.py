@@ -16,8 +16,8 @@ from kinrank.graph.matrix import half_sum, transposed
 from kinrank.kernels.traverse import traversals
 from kinrank.methods.answer import Scored
 from kinrank.methods.common import InductiveMethod, check_fields, option
-from kinrank.neighbors.exact import exact_neighbors
-from kinrank.neighbors.search import dense_search, exact_search
+from kinrank.neighbors.find import find_neighbors, find_rows
+from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking, SparseRows
 from kinrank.validation import check_float
@@ -60,7 +60,7 @@ class EGT(InductiveMethod):
 
     def _prepare(self, gallery: Floats, run: Runner) -> SparseRows:
         """The graph of gallery rows."""
-        lists = exact_neighbors(gallery, min(self.k1, len(gallery) - 1) + 1, run)
+        lists = find_neighbors(gallery, min(self.k1, len(gallery) - 1) + 1, run)
         weights = self._weights(lists.distances[:, 1:])
         directed = weighted_lists(lists.indices, 1, weights, run)
         if self.dialect == "layer6":
@@ -68,7 +68,7 @@ class EGT(InductiveMethod):
         return _both_ways(directed, run)
 
     def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
-        near = exact_search(queries, gallery, self.k1, run)
+        near = find_rows(queries, gallery, self.k1, run)
         weights = self._weights(near.values)
         taken = Scored.empty(len(queries), min(k, self.p))
         args = (near.indices, weights, state.indptr, state.indices, state.values)

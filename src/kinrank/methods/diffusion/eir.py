@@ -24,7 +24,7 @@ from kinrank.methods.common import (
     results,
 )
 from kinrank.methods.diffusion.gallery import query_starts, rank_by_scores
-from kinrank.neighbors.exact import exact_neighbors
+from kinrank.neighbors.find import find_neighbors
 from kinrank.parallel import Out, Runner
 from kinrank.types import Floats, Ints, Ranking
 from kinrank.validation import as_vectors, check_float
@@ -104,7 +104,7 @@ class EIR(InductiveMethod):
     def _prepare(self, gallery: Floats, run: Runner) -> tuple[Ints, Floats]:
         """F by rows: the places, (n, truncation), and the values there."""
         reach = min(self.truncation, len(gallery))  # no warning: nothing is lost
-        neighbors = exact_neighbors(gallery, max(reach, self.k1), run)
+        neighbors = find_neighbors(gallery, max(reach, self.k1), run)
         s = mutual_graph(neighbors, self.k1, self.gamma, run)
         lists = np.ascontiguousarray(neighbors.indices[:, :reach])
         args = (lists, s.indptr, s.indices, s.values, self.alpha, self.steps, self.tol)

@@ -8,22 +8,22 @@ import numpy as np
 
 from kinrank.graph.mutual import mutual_graph, similarity_power
 from kinrank.methods.answer import rank_scores
-from kinrank.neighbors.exact import exact_neighbors
-from kinrank.neighbors.search import dense_search, exact_search
+from kinrank.neighbors.find import find_neighbors, find_rows
+from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking, SparseRows
 
 
 def gallery_graph(gallery: Floats, k: int, gamma: float, run: Runner) -> SparseRows:
     """The normalised mutual graph of unit vectors."""
-    return mutual_graph(exact_neighbors(gallery, k, run), k, gamma, run)
+    return mutual_graph(find_neighbors(gallery, k, run), k, gamma, run)
 
 
 def query_starts(
     queries: Floats, gallery: Floats, kq: int, gamma: float, run: Runner
 ) -> SparseRows:
     """y = max(s, 0)^gamma at the kq nearest gallery rows of each query."""
-    nearest = exact_search(queries, gallery, kq, run)
+    nearest = find_rows(queries, gallery, kq, run)
     order = np.argsort(nearest.indices, axis=1)
     ids = np.take_along_axis(nearest.indices, order, axis=1).ravel()
     values = np.take_along_axis(similarity_power(nearest.values, gamma), order, axis=1).ravel()

@@ -9,7 +9,7 @@ import numpy as np
 
 from kinrank.kernels.expand import weighted_sums
 from kinrank.methods.common import InductiveMethod, option
-from kinrank.neighbors.exact import exact_neighbors
+from kinrank.neighbors.find import find_neighbors, find_rows
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Out, Runner
 from kinrank.types import Floats, Ints, Ranking
@@ -49,12 +49,12 @@ class Expansion(InductiveMethod):
         """The gallery that is searched in the end."""
         if not self.dba:
             return gallery
-        lists = exact_neighbors(gallery, self.kdba, run)
+        lists = find_neighbors(gallery, self.kdba, run)
         return self._expand(gallery, gallery, lists.indices[:, 1:], lists.distances[:, 1:], run)
 
     def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
         source = gallery if self.order == "original" else state
-        near = exact_search(queries, source, self.kqe, run)
+        near = find_rows(queries, source, self.kqe, run)
         expanded = self._expand(queries, source, near.indices, near.values, run)
         found = exact_search(expanded, state, k, run, "inner")
         return Ranking(found.indices, found.values)
