@@ -14,7 +14,7 @@ import numpy as np
 from kinrank import progress
 from kinrank.kernels import topk
 from kinrank.parallel import Array, Out, Runner
-from kinrank.types import Floats, Ints, Longs, Neighbors
+from kinrank.types import Floats, Ints, Neighbors
 
 TILE_ROWS = 512
 TILE_COLUMNS = 16384
@@ -110,17 +110,6 @@ def _empty(n: int, k: int) -> Neighbors:
     return Neighbors(
         np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.empty(n, np.float32)
     )
-
-
-def farthest_race(
-    count: int, margins: Floats, top: float = -np.inf
-) -> tuple[Floats, Floats, Floats, Longs, Longs]:
-    """Nobody known yet who may be the farthest from each of ``count`` rows; see scan_products."""
-    shape = (count, topk.CONTENDERS)
-    return (
-        np.full(count, top, np.float32), margins.astype(np.float32, copy=False),
-        np.empty(shape, np.float32), np.empty(shape, np.int64), np.zeros(count, np.int64),
-    )  # fmt: skip
 
 
 def _search_rows(
