@@ -15,6 +15,7 @@ from kinrank import methods as _package  # noqa: F401
 from kinrank import tune as _tune_package  # noqa: F401
 from kinrank._api import rerank, tune
 from kinrank.errors import (
+    ClusterError,
     FileFormatError,
     InvalidInputError,
     KinrankError,
@@ -28,7 +29,7 @@ from kinrank.registry import methods
 from kinrank.types import Ranking
 
 if TYPE_CHECKING:
-    from kinrank import compat, datasets, evaluate, features, learned, stores
+    from kinrank import cluster, compat, datasets, evaluate, features, learned, stores
     from kinrank.client import Client
     from kinrank.index import Index, open  # noqa: A004  in the manner of PIL.Image.open
     from kinrank.jaccard import jaccard_graph
@@ -82,6 +83,7 @@ __all__ = [
     "AQEwD",
     "AlphaQE",
     "Client",
+    "ClusterError",
     "FileFormatError",
     "Index",
     "InvalidInputError",
@@ -97,6 +99,7 @@ __all__ = [
     "UnknownNameError",
     "__version__",
     "attach",
+    "cluster",
     "compat",
     "datasets",
     "evaluate",
@@ -143,7 +146,7 @@ _LAZY = {
     "open": "kinrank.index",
     "rerank_pool": "kinrank.pool",
 }
-_SUBMODULES = ("compat", "datasets", "evaluate", "features", "learned", "stores")
+_SUBMODULES = ("cluster", "compat", "datasets", "evaluate", "features", "learned", "stores")
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ KinrankError
 ├── UnknownNameError (ValueError)      a name that is not in a registry
 ├── UnknownIdError (LookupError)       an id that no row of an index has
 ├── LockedError (RuntimeError)         somebody else is writing the index
+├── ClusterError (RuntimeError)        other machines that cannot be reached or failed
 ├── FileFormatError (ValueError)       a file that is not what it should be
 └── OptionalDependencyError (ImportError)
 
@@ -45,6 +46,10 @@ class UnknownIdError(KinrankError, LookupError):
 
 class LockedError(KinrankError, RuntimeError):
     """An index that another process or object is writing."""
+
+
+class ClusterError(KinrankError, RuntimeError):
+    """A cluster that cannot be reached, or work on it that cannot be finished."""
 
 
 class OptionalDependencyError(KinrankError, ImportError):

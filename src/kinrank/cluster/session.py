@@ -1,0 +1,232 @@
+"""Connections to a cluster."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import kinrank
+from kinrank.cluster import tasks
+from kinrank.cluster.storage import PURPOSE, Storage, make_storage
+from kinrank.cluster.traffic import Report
+from kinrank.errors import ClusterError, InvalidInputError, KinrankWarning
+from kinrank.optional import require
+from kinrank.parallel import thread_count
+from kinrank.validation import check_int
+
+if TYPE_CHECKING:
+    from kinrank.cluster.runner import RayRunner
+
+REACH_SECONDS = 10  # until a machine that does not answer is given up
+GREET_SECONDS = 120  # until the first worker of every node has answered
+
+
+def connect(
+    address: str = "local",
+    *,
+    storage: str | os.PathLike[str] | None = None,
+    retries: int = 3,
+    threads: int | None = None,
+) -> Cluster:
+    """Join a Ray cluster, or start one on this machine.
+
+    Parameters
+    ----------
+    address : "local" starts workers on this machine; "auto" is the cluster that this machine is a
+        node of; "HOST:PORT" likewise, by the head's address; "ray://HOST:PORT" reaches a cluster
+        from outside, by its client server
+    storage : where tasks read arrays from: None for the object store, a folder that all machines
+        see under one path, or a URL that fsspec can write to
+    retries : how often a block is begun again when its worker or node is lost
+    threads : for "local", how many workers; None is one per core
+
+    Returns
+    -------
+    Cluster
+        To be closed, or used as a context.
+    """
+    retries = check_int("retries", retries, 0)
+    ray = require("ray", extra="ray", purpose=PURPOSE)
+    require("fsspec", extra="ray", purpose=PURPOSE)
+    owned = not ray.is_initialized()
+    if owned:
+        _join(ray, address, thread_count(threads))
+    try:
+        return Cluster(ray, make_storage(storage, ray.put), retries, owned=owned)
+    except BaseException:
+        if owned:
+            ray.shutdown()
+        raise
+
+
+class Cluster:
+    """A cluster that stages can run on.
+
+    cpus : how many tasks run at a time
+    report : what moved in the runs since the connection was made
+    """
+
+    def __init__(self, ray: Any, storage: Storage, retries: int, *, owned: bool) -> None:
+        self.ray = ray
+        self.storage = storage
+        self.retries = retries
+        self.report = Report()
+        self._owned = owned
+        self._open = True
+        self._remote: dict[Any, Any] = {}
+        try:
+            self._greet()
+        except BaseException:
+            storage.close()
+            raise
+        self.cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    def runner(
+        self, block_size: int | None = None, threads: int | None = None, search: str = "exact"
+    ) -> RayRunner:
+        """What stages are given.
+
+        block_size : rows of a task; None makes a few tasks for each processor of the cluster
+        threads : of this process, for the steps between stages
+        """
+        from kinrank.cluster.runner import RayRunner
+
+        if not self._open:
+            raise ClusterError("The connection to the cluster must be open, got a closed one.")
+        if block_size is not None:
+            block_size = check_int("block_size", block_size, 1)
+        return RayRunner(self.cpus, block_size, search, cluster=self, here=thread_count(threads))
+
+    def remote(self, task: Callable[..., Any]) -> Any:
+        """A function of ours as Ray takes it, made known to the cluster once."""
+        if task not in self._remote:
+            options = {"num_cpus": 1, "max_retries": self.retries}
+            self._remote[task] = self.ray.remote(**options)(task)
+        return self._remote[task]
+
+    def close(self) -> None:
+        """Remove what was stored, and leave."""
+        if not self._open:
+            return
+        self._open = False
+        with suppress(Exception):  # what is lost now does not matter
+            self._on_every_node(tasks.clear, self.storage.session)
+        self.storage.close()
+        if self._owned:
+            self.ray.shutdown()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _greet(self) -> None:
+        """See that every node can do our work, and do it to the same bits."""
+        own = tasks.greet()
+        try:
+            found = self._on_every_node(tasks.greet)
+        except self.ray.exceptions.RayError as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise ClusterError(
+                f"Every node must be able to import kinrank {kinrank.__version__}, got: {reason}"
+            ) from error
+        for node, theirs in found.items():
+            self.report.nodes.append({"node": node, **theirs})
+            if theirs["kinrank"] != own["kinrank"]:
+                raise ClusterError(
+                    f"Every node must have kinrank {own['kinrank']}, got {theirs['kinrank']} on "
+                    f"{node}."
+                )
+            other = [name for name in own if theirs[name] != own[name]]
+            if other:
+                listed = ", ".join(f"{name} {theirs[name]} (here {own[name]})" for name in other)
+                warnings.warn(
+                    f"The node {node} has {listed}: the last bits of results may depend on which "
+                    "machine computes them.",
+                    KinrankWarning,
+                    stacklevel=4,
+                )
+
+    def _on_every_node(self, function: Any, *args: Any) -> dict[str, Any]:
+        """The answers of all nodes, by address."""
+        nodes = [node for node in self.ray.nodes() if node["Alive"]]
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as Pinned
+
+        task = self.ray.remote(function)
+        refs = [
+            task.options(num_cpus=0, scheduling_strategy=Pinned(node["NodeID"], soft=False)).remote(
+                *args
+            )
+            for node in nodes
+        ]
+        answers = self.ray.get(refs, timeout=GREET_SECONDS)
+        names = [node["NodeManagerAddress"] for node in nodes]
+        return dict(zip(names, answers, strict=True))
+
+
+def _join(ray: Any, address: str, cpus: int) -> None:
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address == "local":
+        with _environment(_own_token()):
+            ray.init(num_cpus=cpus, include_dashboard=False, **quiet)
+        return
+    if address != "auto":
+        _reach(address)
+    try:
+        with _environment({}):
+            ray.init(address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ClusterError(f"The cluster {address!r} cannot be joined: {reason}") from error
+
+
+def _reach(address: str) -> None:
+    """See that somebody listens there, before Ray waits for minutes."""
+    parts = urlsplit(address if "://" in address else f"ray://{address}")
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if parts.scheme != "ray" or host is None or port is None:
+        raise InvalidInputError(
+            f"`cluster` must be 'local', 'auto', 'HOST:PORT' or 'ray://HOST:PORT', got {address!r}."
+        )
+    try:
+        socket.create_connection((host, port), REACH_SECONDS).close()
+    except OSError as error:
+        raise ClusterError(f"The cluster {address!r} cannot be reached: {error}") from error
+
+
+def _own_token() -> dict[str, str]:
+    """A secret of this run for workers on this machine; none if the user's settings say how."""
+    if any(name.startswith("RAY_AUTH") for name in os.environ):
+        return {}
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+
+
+@contextmanager
+def _environment(more: dict[str, str]) -> Iterator[None]:
+    """Settings that Ray takes from the environment when it begins, and then as before."""
+    fixed = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        # A worker that ran out of memory would do so again: say so instead.
+        "RAY_task_oom_retries": "0",
+        **more,
+    }
+    before = {name: os.environ.get(name) for name in fixed}
+    os.environ.update({name: os.environ.get(name, value) for name, value in fixed.items()})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,292 @@
+"""Where arrays lie while tasks read them: the object store, a shared folder, or behind a URL.
+
+Each array is stored once, known by its identity, and let go of when it is collected. What a task
+gets is a handle; ``open`` turns it into an array where the task runs.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.errors import InvalidInputError
+from kinrank.io import replacing
+from kinrank.optional import require
+
+Array: TypeAlias = npt.NDArray[Any]
+
+PURPOSE = "Work on a cluster"
+
+
+class Handle(Protocol):
+    """What a task is given instead of an array."""
+
+    def open(self) -> Array:
+        """The array; not to be written into."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """An array in Ray's object store, read where it lies."""
+
+    ref: Any
+
+    def open(self) -> Array:
+        """See Handle."""
+        ray = require("ray", extra="ray", purpose=PURPOSE)
+        return np.asarray(_AsWritable(ray.get(self.ref)))
+
+
+class _AsWritable:
+    """An array of the object store without its mark of being read-only.
+
+    Numba compiles a kernel anew for arrays with that mark; no kernel writes into what it reads.
+    """
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        facts = dict(array.__array_interface__)
+        self.__array_interface__ = {**facts, "data": (facts["data"][0], False)}
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A file on storage that every node sees under the same path; only what is read is fetched."""
+
+    path: str
+
+    def open(self) -> Array:
+        """See Handle."""
+        # Copy on write: kernels see a plain array and nothing can reach the file.
+        return np.asarray(np.load(self.path, mmap_mode="c", allow_pickle=False))
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A file behind an fsspec URL, copied once to each node that reads it."""
+
+    url: str
+    session: str
+
+    def open(self) -> Array:
+        """See Handle."""
+        folder = local_folder(self.session)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        copy = folder / self.url.rpartition("/")[2]
+        if not copy.exists():
+            self._fetch(copy)
+        return Mapped(str(copy)).open()
+
+    def _fetch(self, copy: Path) -> None:
+        import fcntl
+
+        with copy.with_suffix(".lock").open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the other tasks of the node wait for the one copy
+            if copy.exists():
+                return
+            fsspec = require("fsspec", extra="ray", purpose=PURPOSE)
+            with fsspec.open(self.url, "rb") as source, replacing(copy) as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+
+
+@dataclass(frozen=True)
+class _Written(Mapped):
+    """A file that this process writes into."""
+
+    memory: Any
+
+    def flushed(self) -> Mapped:
+        """What others may read from now on."""
+        self.memory.flush()
+        return Mapped(self.path)
+
+
+def local_folder(session: str) -> Path:
+    """Where a node keeps its copies of one session."""
+    return Path(tempfile.gettempdir()) / f"kinrank-{session}"
+
+
+class Storage:
+    """Arrays by identity, each stored once; subclasses say where.
+
+    sent : bytes stored so far
+    """
+
+    def __init__(self) -> None:
+        self.session = secrets.token_hex(8)
+        self.sent = 0
+        self._known: dict[int, tuple[weakref.ref[Array], Handle]] = {}
+
+    def keep(self, array: Array) -> Handle:
+        """A handle of ``array``, which must not be changed from now on."""
+        held = self._known.get(id(array))
+        if held is not None and held[0]() is array:
+            return held[1]
+        handle = self._store(np.ascontiguousarray(array))
+        self.sent += array.nbytes
+        self._remember(array, handle)
+        return handle
+
+    def renew(self) -> None:
+        """Store every array again when it is next asked for: a node was lost with its memory."""
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+        """An array to write into."""
+        return np.empty(shape, dtype)
+
+    def close(self) -> None:
+        """Remove what was stored."""
+        self._known.clear()
+
+    def _store(self, array: Array) -> Handle:
+        raise NotImplementedError
+
+    def _remember(self, array: Array, handle: Handle) -> None:
+        self._known[id(array)] = (weakref.ref(array), handle)
+        weakref.finalize(array, _forget, weakref.ref(self), id(array), handle)
+
+    def _drop(self, handle: Handle) -> None:
+        """Remove what nobody holds any more."""
+
+
+def _forget(storage: weakref.ref[Storage], key: int, handle: Handle) -> None:
+    alive = storage()
+    if alive is None:
+        return
+    held = alive._known.get(key)
+    if held is not None and held[1] is handle:
+        del alive._known[key]
+    alive._drop(handle)
+
+
+class ObjectStore(Storage):
+    """In the memory of the nodes: each that reads an array gets all of it, once."""
+
+    def __init__(self, put: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._put = put
+
+    def _store(self, array: Array) -> Handle:
+        return Shared(self._put(array))
+
+    def renew(self) -> None:
+        self._known.clear()
+
+
+class Folder(Storage):
+    """In files that all nodes see; results are written there too."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__()
+        parent = Path(path).resolve()
+        if not parent.is_dir():
+            raise InvalidInputError(
+                f"`storage` must be a folder that all machines see, or a URL, got {str(path)!r}, "
+                "which is no folder."
+            )
+        self.folder = parent / f"kinrank-{self.session}"
+        self.folder.mkdir(mode=0o700)
+        self._count = 0
+
+    def new_file(self) -> Path:
+        """A name that is not in use."""
+        self._count += 1
+        return self.folder / f"{self._count}.npy"
+
+    def begin(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> tuple[Path, int]:
+        """An npy file of that shape without contents, and where they begin."""
+        path = self.new_file()
+        header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
+        with path.open("wb") as file:
+            np.lib.format.write_array_header_2_0(file, header)
+            offset = file.tell()
+            size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+            file.truncate(offset + size)
+        return path, offset
+
+    def finished(self, path: Path) -> Array:
+        """What tasks wrote to a file, mapped; it need not be stored again."""
+        handle = Mapped(str(path))
+        array = handle.open()
+        self._remember(array, handle)
+        return array
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+        shape = (shape,) if isinstance(shape, int) else shape
+        if 0 in shape:
+            return np.empty(shape, dtype)
+        path, _ = self.begin(shape, dtype)
+        mapped = np.load(path, mmap_mode="r+", allow_pickle=False)
+        array = np.asarray(mapped)
+        self._remember(array, _Written(str(path), mapped))
+        return array
+
+    def keep(self, array: Array) -> Handle:
+        handle = super().keep(array)
+        return handle.flushed() if isinstance(handle, _Written) else handle
+
+    def _store(self, array: Array) -> Handle:
+        path = self.new_file()
+        with replacing(path) as file:
+            np.lib.format.write_array(file, array, allow_pickle=False)
+        return Mapped(str(path))
+
+    def _drop(self, handle: Handle) -> None:
+        assert isinstance(handle, Mapped)
+        Path(handle.path).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        super().close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Remote(Storage):
+    """Behind a URL that fsspec knows; results come back by the object store."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        fsspec = require("fsspec", extra="ray", purpose=PURPOSE)
+        self.url = f"{url.rstrip('/')}/kinrank-{self.session}"
+        self._count = 0
+        try:
+            self._files, self._path = fsspec.core.url_to_fs(self.url)
+            self._files.makedirs(self._path, exist_ok=True)
+        except (ValueError, ImportError, OSError) as error:
+            raise InvalidInputError(
+                f"`storage` must be a folder or a URL that fsspec can write to, got {url!r}: "
+                f"{error}"
+            ) from error
+
+    def _store(self, array: Array) -> Handle:
+        self._count += 1
+        name = f"{self._count}.npy"
+        with self._files.open(f"{self._path}/{name}", "wb") as file:
+            np.lib.format.write_array(file, array, allow_pickle=False)
+        return Fetched(f"{self.url}/{name}", self.session)
+
+    def _drop(self, handle: Handle) -> None:
+        assert isinstance(handle, Fetched)
+        self._files.rm(f"{self._path}/{handle.url.rpartition('/')[2]}")
+
+    def close(self) -> None:
+        super().close()
+        self._files.rm(self._path, recursive=True)
+
+
+def make_storage(where: str | os.PathLike[str] | None, put: Callable[[Any], Any]) -> Storage:
+    """None is the object store; a folder; or a URL."""
+    if where is None:
+        return ObjectStore(put)
+    if isinstance(where, str) and "://" in where:
+        return Remote(where)
+    return Folder(where)
