@@ -17,7 +17,7 @@ from kinrank.cluster.failures import explained, is_lost
 from kinrank.cluster.job import Job
 from kinrank.cluster.storage import Array, Folder
 from kinrank.parallel import Out, Range, Runner, _joined
-from kinrank.types import SparseRows
+from kinrank.types import Floats, Neighbors, SparseRows
 
 if TYPE_CHECKING:
     from kinrank.cluster.session import Cluster
@@ -68,6 +68,14 @@ class RayRunner(Runner):
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
         return self.cluster.storage.empty(shape, dtype)
 
+    def neighbors(
+        self, vectors: Floats, k: int, n_first: int, first_k: int
+    ) -> tuple[Neighbors, Neighbors]:
+        """Lists of neighbours, found shard by shard; see ``neighbors.find``."""
+        from kinrank.cluster.shards import find_neighbors
+
+        return find_neighbors(vectors, k, n_first, first_k, self)
+
     @contextmanager
     def _each(
         self, kernel: Callable[[int, int], T], ranges: list[Range]
@@ -103,9 +111,9 @@ class RayRunner(Runner):
     ) -> Iterator[tuple[Range, tasks.Answer]]:
         """The answers of all blocks, as they come."""
         traffic = self.cluster.report.stage(name)
-        before = self.cluster.storage.sent
+        before, window = self.cluster.storage.sent, AHEAD * self.cluster.cpus
         with progress.stage(name, n) as advance:
-            for block, answer in self.gather(name, prepare, self.blocks(n), traffic):
+            for block, answer in self.gather(name, prepare, self.blocks(n), traffic, window):
                 rows = block[1] - block[0]
                 traffic.count(answer, rows, rows / n)
                 advance(rows)
@@ -113,9 +121,10 @@ class RayRunner(Runner):
         traffic.sent += self.cluster.storage.sent - before
 
     def gather(
-        self, name: str, prepare: Callable[[], Begin], blocks: list[Range], traffic: Traffic
-    ) -> Iterator[tuple[Range, Any]]:
-        """Begin blocks, never too many at a time, and yield what each gives, as they come.
+        self, name: str, prepare: Callable[[], Begin], blocks: list[Range], traffic: Traffic,
+        window: int,
+    ) -> Iterator[tuple[Range, Any]]:  # fmt: skip
+        """Begin blocks, ``window`` at a time, and yield what each gives, as they come.
 
         A block whose worker or node is lost more often than Ray itself tries again is begun anew,
         with everything that it reads stored again.
@@ -125,7 +134,7 @@ class RayRunner(Runner):
         running: dict[Any, Range] = {}
         try:
             while waiting or running:
-                while waiting and len(running) < AHEAD * self.threads:
+                while waiting and len(running) < window:
                     block = waiting.pop()
                     running[begin(block)] = block
                 ready, _ = ray.wait(list(running), num_returns=1)

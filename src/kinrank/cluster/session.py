@@ -33,6 +33,7 @@ def connect(
     storage: str | os.PathLike[str] | None = None,
     retries: int = 3,
     threads: int | None = None,
+    shard_rows: int | None = None,
 ) -> Cluster:
     """Join a Ray cluster, or start one on this machine.
 
@@ -45,6 +46,8 @@ def connect(
         see under one path, or a URL that fsspec can write to
     retries : how often a block is begun again when its worker or node is lost
     threads : for "local", how many workers; None is one per core
+    shard_rows : rows that a task of the neighbour search looks through; None gives every processor
+        of the cluster one part of them
 
     Returns
     -------
@@ -52,13 +55,15 @@ def connect(
         To be closed, or used as a context.
     """
     retries = check_int("retries", retries, 0)
+    if shard_rows is not None:
+        shard_rows = check_int("shard_rows", shard_rows, 1)
     ray = require("ray", extra="ray", purpose=PURPOSE)
     require("fsspec", extra="ray", purpose=PURPOSE)
     owned = not ray.is_initialized()
     if owned:
         _join(ray, address, thread_count(threads))
     try:
-        return Cluster(ray, make_storage(storage, ray.put), retries, owned=owned)
+        return Cluster(ray, make_storage(storage, ray.put), retries, shard_rows, owned=owned)
     except BaseException:
         if owned:
             ray.shutdown()
@@ -68,24 +73,31 @@ def connect(
 class Cluster:
     """A cluster that stages can run on.
 
-    cpus : how many tasks run at a time
     report : what moved in the runs since the connection was made
     """
 
-    def __init__(self, ray: Any, storage: Storage, retries: int, *, owned: bool) -> None:
+    def __init__(
+        self, ray: Any, storage: Storage, retries: int, shard_rows: int | None, *, owned: bool
+    ) -> None:
         self.ray = ray
         self.storage = storage
         self.retries = retries
+        self.shard_rows = shard_rows
         self.report = Report()
         self._owned = owned
         self._open = True
         self._remote: dict[Any, Any] = {}
+        self._greeted: set[str] = set()
         try:
             self._greet()
         except BaseException:
             storage.close()
             raise
-        self.cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    @property
+    def cpus(self) -> int:
+        """Processors of the nodes that are there now."""
+        return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
 
     def runner(
         self, block_size: int | None = None, threads: int | None = None, search: str = "exact"
@@ -101,6 +113,7 @@ class Cluster:
             raise ClusterError("The connection to the cluster must be open, got a closed one.")
         if block_size is not None:
             block_size = check_int("block_size", block_size, 1)
+        self._greet()
         return RayRunner(self.cpus, block_size, search, cluster=self, here=thread_count(threads))
 
     def remote(self, task: Callable[..., Any]) -> Any:
@@ -128,10 +141,10 @@ class Cluster:
         self.close()
 
     def _greet(self) -> None:
-        """See that every node can do our work, and do it to the same bits."""
+        """See that every node that is new can do our work, and do it to the same bits."""
         own = tasks.greet()
         try:
-            found = self._on_every_node(tasks.greet)
+            found = self._on_every_node(tasks.greet, new=True)
         except self.ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[-1]
             raise ClusterError(
@@ -154,9 +167,12 @@ class Cluster:
                     stacklevel=4,
                 )
 
-    def _on_every_node(self, function: Any, *args: Any) -> dict[str, Any]:
-        """The answers of all nodes, by address."""
+    def _on_every_node(self, function: Any, *args: Any, new: bool = False) -> dict[str, Any]:
+        """The answers of all nodes, or of those that were not asked before, by address."""
         nodes = [node for node in self.ray.nodes() if node["Alive"]]
+        if new:
+            nodes = [node for node in nodes if node["NodeID"] not in self._greeted]
+        self._greeted |= {node["NodeID"] for node in nodes}
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as Pinned
 
         task = self.ray.remote(function)

@@ -100,6 +100,19 @@ class Fetched:
 
 
 @dataclass(frozen=True)
+class Sliced:
+    """Some rows of an array."""
+
+    whole: Handle
+    low: int
+    high: int
+
+    def open(self) -> Array:
+        """See Handle."""
+        return self.whole.open()[self.low : self.high]
+
+
+@dataclass(frozen=True)
 class _Written(Mapped):
     """A file that this process writes into."""
 
@@ -126,6 +139,7 @@ class Storage:
         self.session = secrets.token_hex(8)
         self.sent = 0
         self._known: dict[int, tuple[weakref.ref[Array], Handle]] = {}
+        self._parts: dict[int, tuple[weakref.ref[Array], int, list[Handle]]] = {}
 
     def keep(self, array: Array) -> Handle:
         """A handle of ``array``, which must not be changed from now on."""
@@ -137,6 +151,24 @@ class Storage:
         self._remember(array, handle)
         return handle
 
+    def keep_parts(self, array: Array, size: int) -> list[Handle]:
+        """Handles of ``array`` in parts of ``size`` rows, stored once like the whole."""
+        held = self._parts.get(id(array))
+        if held is not None and held[0]() is array and held[1] == size:
+            return held[2]
+        handles = self._cut(array, size)
+        self._parts[id(array)] = (weakref.ref(array), size, handles)
+        for handle in handles:
+            weakref.finalize(array, _forget, weakref.ref(self), id(array), handle)
+        return handles
+
+    def _cut(self, array: Array, size: int) -> list[Handle]:
+        self.sent += array.nbytes
+        return [
+            self._store(np.ascontiguousarray(array[low : low + size]))
+            for low in range(0, len(array), size)
+        ]
+
     def renew(self) -> None:
         """Store every array again when it is next asked for: a node was lost with its memory."""
 
@@ -147,6 +179,7 @@ class Storage:
     def close(self) -> None:
         """Remove what was stored."""
         self._known.clear()
+        self._parts.clear()
 
     def _store(self, array: Array) -> Handle:
         raise NotImplementedError
@@ -166,6 +199,7 @@ def _forget(storage: weakref.ref[Storage], key: int, handle: Handle) -> None:
     held = alive._known.get(key)
     if held is not None and held[1] is handle:
         del alive._known[key]
+    alive._parts.pop(key, None)
     alive._drop(handle)
 
 
@@ -181,6 +215,7 @@ class ObjectStore(Storage):
 
     def renew(self) -> None:
         self._known.clear()
+        self._parts.clear()
 
 
 class Folder(Storage):
@@ -235,6 +270,10 @@ class Folder(Storage):
         handle = super().keep(array)
         return handle.flushed() if isinstance(handle, _Written) else handle
 
+    def _cut(self, array: Array, size: int) -> list[Handle]:
+        whole = self.keep(array)
+        return [Sliced(whole, low, low + size) for low in range(0, len(array), size)]
+
     def _store(self, array: Array) -> Handle:
         path = self.new_file()
         with replacing(path) as file:
@@ -242,8 +281,8 @@ class Folder(Storage):
         return Mapped(str(path))
 
     def _drop(self, handle: Handle) -> None:
-        assert isinstance(handle, Mapped)
-        Path(handle.path).unlink(missing_ok=True)
+        if isinstance(handle, Mapped):
+            Path(handle.path).unlink(missing_ok=True)
 
     def close(self) -> None:
         super().close()

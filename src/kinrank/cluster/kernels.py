@@ -1,0 +1,96 @@
+"""Kernels of the search in shards: who may be the farthest, and lists that become one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinrank.kernels.jit import kernel
+from kinrank.kernels.topk import CHUNK, squared_distance
+
+CONTENDERS = 8
+
+
+@kernel
+def race(low, high, products, norms, first, margins, tops, values, ids, counts):
+    """Keep the columns of a tile whose |y|^2 - 2 xy may be the largest of their row.
+
+    Products are rounded, so all within ``margins`` of the largest may.
+    tops : (rows,) the largest so far; values, ids : (rows, CONTENDERS) those near it; counts :
+    (rows,) how many they are, CONTENDERS + 1 if more than can be held
+    """
+    two = np.float32(2)
+    for row in range(low, high):
+        product, top, margin, count = products[row], tops[row], margins[row], counts[row]
+        near = top - margin
+        for begin in range(0, product.shape[0], CHUNK):
+            end = min(begin + CHUNK, product.shape[0])
+            hits = np.int32(0)
+            for t in range(begin, end):
+                hits += np.int32(norms[t] - two * product[t] > near)
+            if hits == 0:
+                continue
+            for t in range(begin, end):
+                value = norms[t] - two * product[t]
+                if value <= near:
+                    continue
+                if value > top:
+                    if value - margin >= top:
+                        count = 0  # all before are out of the race
+                    top, near = value, value - margin
+                if count == CONTENDERS:
+                    count = 0
+                    for s in range(CONTENDERS):
+                        if values[row, s] > near:
+                            values[row, count], ids[row, count] = values[row, s], ids[row, s]
+                            count += 1
+                if count < CONTENDERS:
+                    values[row, count], ids[row, count] = value, first + t
+                    count += 1
+                else:
+                    count = CONTENDERS + 1
+        tops[row], counts[row] = top, count
+
+
+@kernel
+def settle_race(low, high, rows, shard, ids, counts, least, most):
+    """The least and the largest exact distance to the contenders; to all if they were too many."""
+    for row in range(low, high):
+        many = counts[row] > CONTENDERS
+        least[row], most[row] = np.float32(np.inf), np.float32(-np.inf)
+        for t in range(shard.shape[0] if many else counts[row]):
+            value = squared_distance(rows[row], shard[t if many else ids[row, t]])
+            least[row], most[row] = min(least[row], value), max(most[row], value)
+
+
+@kernel
+def merge(low, high, a_ids, a, b_ids, b, out_ids, out):
+    """The first of two lists that ascend by (value, id); inf and -1 behind the last."""
+    for row in range(low, high):
+        i = j = 0
+        for t in range(out.shape[1]):
+            has_a, has_b = i < a.shape[1], j < b.shape[1]
+            take_a = has_a and (
+                not has_b
+                or a[row, i] < b[row, j]
+                or (a[row, i] == b[row, j] and a_ids[row, i] < b_ids[row, j])
+            )
+            if take_a:
+                out_ids[row, t], out[row, t] = a_ids[row, i], a[row, i]
+                i += 1
+            elif has_b:
+                out_ids[row, t], out[row, t] = b_ids[row, j], b[row, j]
+                j += 1
+            else:
+                out_ids[row, t], out[row, t] = -1, np.float32(np.inf)
+
+
+@kernel
+def own_first(low, high, start, ids, values, out_ids, out):
+    """Lists with the row itself, start + i, in front of the others."""
+    for row in range(low, high):
+        out_ids[row, 0], out[row, 0] = start + row, np.float32(0)
+        at = 1
+        for t in range(ids.shape[1]):
+            if ids[row, t] != start + row and at < out.shape[1]:
+                out_ids[row, at], out[row, at] = ids[row, t], values[row, t]
+                at += 1

@@ -1,0 +1,154 @@
+"""The search of one shard, and the merging of what was found, as they run on the workers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.cluster import kernels
+from kinrank.cluster.storage import Array, Handle
+from kinrank.cluster.tasks import Answer
+from kinrank.kernels.search import settle_queries
+from kinrank.kernels.topk import scan_products
+from kinrank.neighbors.exact import SLACK, SPARE, TILE_COLUMNS, TILE_ROWS, squared_norms
+from kinrank.types import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some of the rows, from number ``first`` on, at most ``size``."""
+
+    handle: Handle
+    first: int
+    size: int
+
+
+# A shard and the rows of it that are wanted.
+Piece: TypeAlias = tuple[Shard, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """What a shard knows of some rows.
+
+    ids, values : (m, k) its nearest rows, ascending by (value, id)
+    tops : (m,) the largest |y|^2 - 2 xy; least, most : (m,) exact distances of those near it
+    margins : (m,) how near that is
+    """
+
+    ids: Ints
+    values: Floats
+    tops: Floats
+    least: Floats
+    most: Floats
+    margins: Floats
+
+    @classmethod
+    def empty(cls, m: int, k: int) -> Lists:
+        """Nothing known yet."""
+        flat = [np.zeros(m, np.float32) for _ in range(4)]
+        return cls(np.empty((m, k), np.int32), np.empty((m, k), np.float32), *flat)
+
+
+def search_shard(pieces: list[Piece], shard: Shard, k: int, peak: float) -> Lists:
+    """The ``k`` nearest rows of a shard, exactly; peak : the largest squared norm of all rows."""
+    rows, vectors = _rows(pieces), shard.handle.open()
+    found = Lists.empty(len(rows), min(k, len(vectors)))
+    norms, slack = squared_norms(vectors), SLACK * math.sqrt(rows.shape[1])
+    found.margins[:] = 2 * slack * (squared_norms(rows) + peak)
+    for low in range(0, len(rows), TILE_ROWS):
+        _search_tile(rows, vectors, norms, slice(low, low + TILE_ROWS), found)
+    found.ids[:] += np.int32(shard.first)
+    return found
+
+
+def _search_tile(rows: Floats, vectors: Floats, norms: Floats, part: slice, found: Lists) -> None:
+    own = rows[part]
+    m, capacity = len(own), min(len(vectors), found.ids.shape[1] + SPARE)
+    heaps = (np.empty((m, capacity), np.float32), np.empty((m, capacity), np.int32))
+    sizes, nobody = np.zeros(m, np.int64), (np.full(m, np.inf, np.float32), np.zeros(m, np.int64))
+    places = (m, kernels.CONTENDERS)
+    near, near_ids = np.empty(places, np.float32), np.empty(places, np.int64)
+    counts, tops = np.zeros(m, np.int64), found.tops[part]
+    tops[:] = -np.inf
+    for first in range(0, len(vectors), TILE_COLUMNS):
+        columns = vectors[first : first + TILE_COLUMNS]
+        tile = (np.dot(own, columns.T), norms[first : first + TILE_COLUMNS], first)
+        scan_products(0, m, *tile, *heaps, sizes, *nobody)
+        kernels.race(0, m, *tile, found.margins[part], tops, near, near_ids, counts)
+    lengths = squared_norms(own)
+    slack = SLACK * math.sqrt(rows.shape[1]) * (lengths + norms.max())
+    margins = np.stack([lengths, slack], axis=1).astype(np.float32)
+    lists = (found.ids[part], found.values[part])
+    settle_queries(0, m, own, vectors, False, margins, *heaps, sizes, *lists)
+    ends = (found.least[part], found.most[part])
+    kernels.settle_race(0, m, own, vectors, near_ids, counts, *ends)
+
+
+def build_index(shard: Shard, coded: bool) -> npt.NDArray[np.uint8]:
+    """An approximate search of a shard, as bytes."""
+    import faiss
+
+    from kinrank.neighbors.approximate import FaissSearch
+    from kinrank.parallel import Runner
+
+    vectors = np.ascontiguousarray(shard.handle.open(), np.float32)
+    search = FaissSearch.build(vectors, kind="pq" if coded else "auto", run=Runner(1))
+    found: npt.NDArray[np.uint8] = faiss.serialize_index(search.index)
+    return found
+
+
+def search_index(
+    pieces: list[Piece], shard: Shard, k: int, index: Array, landmarks: Floats
+) -> Lists:
+    """About the ``k`` nearest rows of a shard by its index, with exact distances."""
+    import faiss
+
+    from kinrank.kernels.online_search import farthest_of
+    from kinrank.kernels.search import settle_candidates
+    from kinrank.neighbors.approximate import FaissSearch, _candidates
+    from kinrank.parallel import Runner
+
+    rows, vectors = _rows(pieces), shard.handle.open()
+    search, run = FaissSearch(faiss.deserialize_index(index.copy()), 1), Runner(1)
+    found = Lists.empty(len(rows), min(k, len(vectors)))
+    near = _candidates(search, rows, vectors, found.ids.shape[1], run)
+    settle_candidates(0, len(rows), rows, vectors, near, found.ids, found.values)
+    farthest_of(0, len(rows), rows, landmarks.copy(), found.most)
+    found.ids[:] += np.int32(shard.first)
+    found.least[:] = found.most
+    return found
+
+
+def merge_lists(start: int, k: int, *parts: Lists) -> Answer:
+    """Lists of all shards as one: indices, distances, the farthest, and whether that is certain."""
+    parts = tuple(_writable(part) for part in parts)
+    m, ids, values = len(parts[0].ids), parts[0].ids, parts[0].values
+    for part in parts[1:]:
+        both = ids.shape[1] + part.ids.shape[1]
+        merged = (np.empty((m, min(k, both)), np.int32), np.empty((m, min(k, both)), np.float32))
+        kernels.merge(0, m, ids, values, part.ids, part.values, *merged)
+        ids, values = merged
+    lists = (np.empty((m, k), np.int32), np.empty((m, k), np.float32))
+    kernels.own_first(0, m, start, ids, values, *lists)
+    tops = np.stack([part.tops for part in parts])
+    racing = tops >= tops.max(axis=0) - parts[0].margins
+    least = np.where(racing, [part.least for part in parts], np.inf).min(axis=0)
+    most = np.where(racing, [part.most for part in parts], -np.inf).max(axis=0)
+    return Answer((*lists, most.astype(np.float32), least == most))
+
+
+def _rows(pieces: list[Piece]) -> Floats:
+    parts = [shard.handle.open()[low:high] for shard, low, high in pieces]
+    rows: Floats = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return rows
+
+
+def _writable(part: Lists) -> Lists:
+    """What came through the object store, in arrays of the kind that kernels are compiled for."""
+    facts: Any = vars(part)
+    return Lists(**{name: np.array(array) for name, array in facts.items()})
