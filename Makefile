@@ -37,7 +37,7 @@ bench: $(VENV)/dev.stamp ## Run the benchmarks, one after another
 	done
 
 clean: ## Remove everything that was made
-	rm -rf $(VENV) build dist demo.html .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo.html test-artifacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/python:

@@ -112,14 +112,21 @@ class Client:
         found: dict[str, Any] = self._ask("GET", f"/v1/explain?{urlencode(asked)}")
         return found
 
-    def add(self, vectors: Any, ids: Any = None, *, update: bool = False) -> int:
-        """Add rows, or with ``update`` change them; returns how many the index has then."""
+    def add(
+        self, vectors: Any, ids: Any = None, *, labels: Any = None, update: bool = False
+    ) -> int:
+        """Add rows, or with ``update`` change them; returns how many the index has then.
+
+        labels : text, one for each row; known as long as the service runs
+        """
         sent: dict[str, Any] = {
             "vectors": np.atleast_2d(as_array("vectors", vectors)).tolist(),
             "update": update,
         }
         if ids is not None:
             sent["ids"] = np.asarray(ids).tolist()
+        if labels is not None:
+            sent["labels"] = [str(one) for one in labels]
         return int(self._ask("POST", "/v1/items", sent)["rows"])
 
     def remove(self, one: int | str) -> int:

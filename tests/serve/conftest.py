@@ -5,6 +5,8 @@ from index_data import ROWS
 from kinrank import CAS
 from serve_process import serving
 
+_KEPT = pytest.StashKey()
+
 
 @pytest.fixture(scope="session")
 def demo():
@@ -42,10 +44,42 @@ def pictures(folder):
         yield server
 
 
+@pytest.fixture(scope="session")
+def guarded(folder):
+    """Without pictures, and only for those who have the token."""
+    token = "sesame, open up!"  # noqa: S105
+    served = (folder / "an.index", "--labels", folder / "labels.txt", "--token", token)
+    with serving(*served) as server:
+        server.token = token
+        yield server
+
+
+@pytest.fixture(scope="session")
+def limited(folder):
+    """A service that takes little, and does not wait long."""
+    with serving(folder / "an.index", "--max-body", 300_000, "--timeout", 3) as server:
+        yield server
+
+
 @pytest.fixture
 def writable(folder, tmp_path):
     path = tmp_path / "an.index"
     path.write_bytes((folder / "an.index").read_bytes())
-    with serving(path, "--writable", "--max-body", 300_000, "--timeout", 5) as server:
+    with serving(path, "--writable") as server:
         server.path = path
         yield server
+
+
+@pytest.fixture(scope="session")
+def artefacts(request):
+    """Where screenshots are kept to be looked at; those of the run before are replaced."""
+    where = request.config.rootpath / "test-artifacts"
+    where.mkdir(exist_ok=True)
+    request.config.stash[_KEPT] = where
+    return where
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    where = config.stash.get(_KEPT, None)
+    if where is not None:
+        terminalreporter.write_line(f"Screenshots of the page are in {where}")

@@ -10,12 +10,6 @@ from playwright.sync_api import expect
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 400, "height": 800}
 
 
-@pytest.fixture(scope="session")
-def artefacts(tmp_path_factory):
-    """Where screenshots are kept; pytest keeps those of the last three runs."""
-    return tmp_path_factory.mktemp("screenshots")
-
-
 @pytest.fixture
 def tab(browser, request):
     """An empty tab, and everything that it complains of."""
@@ -194,18 +188,62 @@ def test_errors_tell_what_to_do(tab, demo, artefacts):
     tab.wait_for_selector("#notice", state="hidden")
 
 
-def test_without_pictures_ids_and_labels_are_shown(tab, folder):
-    from serve_process import serving
+def test_without_pictures_ids_and_labels_are_shown(tab, guarded, artefacts):
+    tab.goto(guarded.url)
+    tab.wait_for_selector("#login:not([hidden])")  # it asks for the token first
+    tab.screenshot(path=artefacts / "login.png")
+    tab.fill("#token", "something else")
+    tab.click("#login button")
+    tab.wait_for_selector("#notice:not([hidden])")
+    tab.fill("#token", guarded.token)
+    tab.click("#login button")
+    tab.click(".tile >> nth=20")
+    settled(tab)
+    assert "row 11, label" in tab.inner_text("#asked")
+    assert tab.locator("#results img").count() == 0
+    assert tab.locator("#drop").is_hidden()
+    tab.screenshot(path=artefacts / "no-pictures.png", full_page=True)
 
-    with serving(
-        folder / "an.index", "--labels", folder / "labels.txt", "--token", "sesame, open up!"
-    ) as server:
-        tab.goto(server.url)
-        tab.wait_for_selector("#login:not([hidden])")  # it asks for the token first
-        tab.fill("#token", "sesame, open up!")
-        tab.click("#login button")
-        tab.click(".tile >> nth=20")
-        tab.wait_for_selector("#right-list .result")
-        assert "row 11, label" in tab.inner_text("#asked")
-        assert tab.locator("#results img").count() == 0
-        assert tab.locator("#drop").is_hidden()
+
+def test_it_says_that_it_is_empty_or_at_work(tab, demo, artefacts):
+    tab.goto(demo.url)
+    tab.wait_for_selector(".tile")
+    assert "Pick a query" in tab.inner_text("#empty")
+    tab.screenshot(path=artefacts / "empty.png")
+    opened(tab, demo)
+    held = []
+    tab.route("**/v1/compare", lambda route: held.append(route))  # noqa: PLW0108  it needs a name
+
+    def next_held():
+        while not held:
+            tab.wait_for_timeout(20)
+        return held.pop()
+
+    tab.locator("#set-k1").fill("33")
+    tab.wait_for_selector("#lists.loading")
+    assert tab.get_attribute("#lists", "aria-busy") == "true"
+    tab.screenshot(path=artefacts / "loading.png")
+    next_held().continue_()
+    expect(tab.locator("#scope")).to_contain_text("Ranking all rows")
+    tab.screenshot(path=artefacts / "nearest.png", full_page=True)
+    next_held().fulfill(status=503, json={"detail": "There was no answer within 30 s."})
+    expect(tab.locator("#scope")).to_contain_text("All rows: There was no answer")
+    assert "the 500 nearest" in tab.inner_text("#right-title")
+    settled(tab)
+
+
+def test_sliders_that_move_are_not_queued(tab, demo):
+    """However many moves there are, only the last one is asked for behind the one under way."""
+    opened(tab, demo)
+    tab.asked.clear()
+    for value in range(30, 60):
+        tab.evaluate(
+            "value => { const one = document.getElementById('set-k1'); one.value = value; "
+            "one.dispatchEvent(new Event('input', { bubbles: true })); }",
+            value,
+        )
+    settled(tab)
+    assert "k1 59" in tab.inner_text("#right-title")
+    assert "all rows" in tab.inner_text("#right-title")
+    assert len([url for url in tab.asked if url.endswith("/v1/compare")]) < 30
+    assert tab.complaints == []

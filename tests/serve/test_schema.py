@@ -1,5 +1,6 @@
 """The running service against its own description."""
 
+import io
 import warnings
 from contextlib import suppress
 
@@ -7,29 +8,42 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
+from PIL import Image
+from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
+    negative_data_rejection,
+    positive_data_acceptance,
     response_schema_conformance,
     status_code_conformance,
 )
 
-# Of /v1/search and others that take several kinds of bodies JSON is made up here; npy files and
-# pictures are in test_service.
+from serve_process import START
+
+# JSON is made up here; npy files and pictures are in test_service and below.
 JSON_ROUTES = {("POST", "/v1/search"), ("POST", "/v1/rerank"), ("POST", "/v1/compare")}
+# What is right depends on more than a schema can say: widths that are equal, parameters that the
+# method has, one of two parameters.
+RULES = {"/v1/rerank", "/v1/compare", "/v1/explain"}
 CHECKS = (
     not_a_server_error,
     status_code_conformance,
     content_type_conformance,
     response_schema_conformance,
+    negative_data_rejection,
 )
 
 
 @pytest.fixture(scope="module")
 def schema(pictures):
+    return read(pictures)
+
+
+def read(server):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return schemathesis.openapi.from_url(f"{pictures.url}/openapi.json")
+        return schemathesis.openapi.from_url(f"{server.url}/openapi.json", timeout=START)
 
 
 def operations(schema):
@@ -38,28 +52,53 @@ def operations(schema):
 
 def test_every_route_is_described(schema):
     found = {(one.method.upper(), one.path) for one in operations(schema)}
-    assert found >= JSON_ROUTES | {
+    assert found == JSON_ROUTES | {
         ("GET", "/health"), ("GET", "/metrics"), ("GET", "/v1/info"), ("GET", "/v1/explain"),
         ("GET", "/v1/items/{id}/neighbors"), ("POST", "/v1/items"), ("DELETE", "/v1/items/{id}"),
+        ("GET", "/v1/items"), ("GET", "/v1/items/{id}/image"), ("POST", "/v1/describe"),
+        ("GET", "/v1/curves"),
     }  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_answers_are_as_described(schema):
+@pytest.mark.parametrize("mode", GenerationMode, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("examples", [8, pytest.param(100, marks=pytest.mark.long)])
+def test_answers_are_as_described(schema, mode, examples):
+    """What the description allows is answered, what it does not allow is refused, as described."""
+    asked = set()
     for operation in operations(schema):
-        if operation.path in ("/v1/curves", "/v1/describe"):
-            continue  # asked for in test_page: the first has no input, the other wants pictures
 
         @settings(
-            max_examples=15, deadline=None, derandomize=True, database=None,
+            max_examples=examples, deadline=None, derandomize=True, database=None,
             phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck),
         )  # fmt: skip
         def check(case):
             if case.method == "POST" and case.media_type not in (None, "application/json"):
                 return
-            case.call_and_validate(checks=CHECKS)
+            asked.add((case.method, case.path))
+            accepted = () if case.path in RULES else (positive_data_acceptance,)
+            case.call_and_validate(checks=(*CHECKS, *accepted), timeout=START)
 
-        for mode in schemathesis.GenerationMode:
-            strategy = operation.as_strategy(generation_mode=mode)
-            with suppress(Unsatisfiable):  # what takes no input cannot be asked wrongly
-                given(case=strategy)(check)()
+        with suppress(Unsatisfiable):  # what takes no input cannot be asked wrongly
+            given(case=operation.as_strategy(generation_mode=mode))(check)()
+    assert asked >= JSON_ROUTES | {("POST", "/v1/items"), ("GET", "/v1/items")}
+
+
+def test_pictures_are_described_as_described(demo):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        operation = read(demo)["/v1/describe"]["POST"]
+        stream = io.BytesIO()
+        picture = Image.new("L", (32, 32), 255)
+        picture.paste(0, (12, 4, 20, 28))
+        picture.save(stream, "PNG")
+        for body, kind, status in (
+            (stream.getvalue(), "image/png", 200),
+            (b"no picture", "image/png", 422),
+            (b"", "image/jpeg", 422),
+            (stream.getvalue(), "text/plain", 415),
+        ):
+            case = operation.Case(body=body, media_type="image/*")
+            response = case.call(headers={"Content-Type": kind}, timeout=START)
+            assert response.status_code == status
+            case.validate_response(response, checks=CHECKS[:4])

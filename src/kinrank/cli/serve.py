@@ -88,6 +88,7 @@ def serve(
         _refuse(images=images, names=names, labels=labels, model=model, pool=pool)
     with shown_warnings(), watched(show=sys.stderr.isatty()):
         service = _load(index, settings, images, names, labels, model, pool)
+        service.warm()
     # Answers that are not quite as asked say so themselves.
     warnings.simplefilter("ignore", KinrankWarning)
     try:

@@ -34,7 +34,8 @@ def draw(service: Service, view: View) -> Curves:
     labelled = bool((view.codes >= 0).any())
     precisions: dict[int, tuple[float, float]] = {}
     counts = np.zeros((2, 2, BINS), np.int64)  # before and after, right and wrong
-    for name in np.unique(np.linspace(0, n - 1, sample).astype(np.int64)):
+    names = np.unique(np.linspace(0, n - 1, sample).astype(np.int64))
+    for name in names:
         row = int(view.state.places[name])
         query = Query(view.state.vectors[row : row + 1], int(name))
         code = int(view.codes[name])
@@ -68,7 +69,8 @@ def draw(service: Service, view: View) -> Curves:
         for at, side in enumerate(("before", "after"))
     }
     answer = {
-        "asked": sample,
+        "asked": len(names),
+        "rows": n,
         "labelled": labelled,
         "queries": queries,
         "histograms": histograms,

@@ -191,7 +191,7 @@ def _cluster(engine: Engine, query: Query, names: Any) -> dict[str, Any]:
     near = engine.near(query.vector, state.neighbors.k - 1, Runner(1))
     block = block_of(query.vector, near, engine.farthest(near), slice(0, 1))
     with engine.workspace() as space:
-        encoded = encode(state, engine.first(block), space)
+        encoded = encode(state, block, space)
     rows, f, hat = encoded.f.indices, encoded.f.values, encoded.hat.values
     confident = set(encoded.xi.indices.tolist())
     members: list[dict[str, Any]] = []

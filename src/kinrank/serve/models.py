@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 LIMIT = 1e15  # squares of larger numbers do not fit
 Number: TypeAlias = Annotated[float, Field(ge=-LIMIT, le=LIMIT, allow_inf_nan=False)]
@@ -12,7 +21,11 @@ Vector: TypeAlias = Annotated[list[Number], Field(min_length=1, max_length=65536
 Id: TypeAlias = int | str
 # Sizes and steps of a method are work: they have a limit.
 Parameter: TypeAlias = bool | Annotated[int, Field(ge=0, le=5000)] | Number | str | None
-K: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
+# For JSON 10.0 is an integer too.
+WHOLE = BeforeValidator(
+    lambda value: int(value) if isinstance(value, float) and value.is_integer() else value
+)
+K: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
 
 
 class Sent(BaseModel):
@@ -21,12 +34,30 @@ class Sent(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
-class SearchRequest(Sent):
+class EitherOr(Sent):
+    """A body of which exactly one of two fields must be given."""
+
+    either: ClassVar[tuple[str, str]]
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if len({*self.either} & self.model_fields_set) != 1:
+            names = " and ".join(f"`{name}`" for name in self.either)
+            raise ValueError(f"exactly one of {names} must be given")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core))
+        return {**schema, "oneOf": [{"required": [name]} for name in cls.either]}
+
+
+class SearchRequest(EitherOr):
     """One vector or several; give exactly one of the two."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["vector"]}, {"required": ["vectors"]}]}
-    )
+    either = ("vector", "vectors")
 
     vector: Vector = Field(default=[], description="one query")
     vectors: Annotated[list[Vector], Field(min_length=1)] = Field(
@@ -34,12 +65,6 @@ class SearchRequest(Sent):
     )
     k: K = Field(10, description="results per query")
     base: bool = Field(False, description="by the plain distance, to compare with")
-
-    @model_validator(mode="after")
-    def _one_of_both(self) -> SearchRequest:
-        if len({"vector", "vectors"} & self.model_fields_set) != 1:
-            raise ValueError("exactly one of `vector` and `vectors` must be given")
-        return self
 
     def rows(self) -> list[list[float]]:
         """The vectors, however many."""
@@ -63,6 +88,9 @@ class ItemsRequest(Sent):
     vectors: Annotated[list[Vector], Field(min_length=1)]
     ids: list[Id] | None = Field(
         None, description="new ids of the rows, of the kind that the index has; text must be given"
+    )
+    labels: list[str] | None = Field(
+        None, description="labels of the rows; known as long as the service runs"
     )
     update: bool = Field(False, description="the ids are there: give them other vectors")
 

@@ -6,14 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from kinrank.serve.models import Parameter, Sent, Vector
+from kinrank.serve.models import WHOLE, EitherOr, Parameter, Sent, Vector
 
 
-class Asked(Sent):
+class Asked(EitherOr):
     """A query: give the id of a row, or a vector."""
 
-    id: str | None = None
-    vector: Vector | None = None
+    either = ("id", "vector")
+
+    id: str = ""
+    vector: Vector = Field(default=[])
 
 
 class Setting(Sent):
@@ -29,7 +31,7 @@ class CompareRequest(Sent):
     query: Asked
     left: Setting = Setting(method="plain")
     right: Setting = Setting(method="index")
-    k: Annotated[int, Field(ge=1, le=1000)] = 20
+    k: Annotated[int, Field(ge=1, le=1000), WHOLE] = 20
     cluster: bool = Field(False, description="with the local cluster of the right setting")
     whole: bool = Field(
         False, description="rank all rows by other parameters of cas too, which may take seconds"
@@ -131,7 +133,8 @@ class AskedPrecision(BaseModel):
 class CurvesAnswer(BaseModel):
     """What is known of many queries."""
 
-    asked: int
+    asked: int = Field(description="how many rows, evenly spread over them")
+    rows: int = Field(description="how many there are")
     labelled: bool
     queries: list[AskedPrecision]
     histograms: dict[Literal["before", "after"], Counts]

@@ -184,12 +184,9 @@ def _compare(service: Service, sent: CompareRequest, stop: threading.Event) -> R
 
 def _compared(service: Service, sent: CompareRequest) -> Response:
     view = service.view
-    if (sent.query.id is None) == (sent.query.vector is None):
-        raise Problem(422, "invalid-input", "`query` must have either an id or a vector.")
-    vector: Any = sent.query.vector
-    if vector is not None:
-        vector = bodies.checked_rows([vector], "vector", service.index.width, 1)
-    query = explore.query_of(service, view, sent.query.id, vector)
+    key, vector = sent.query.id, sent.query.vector
+    rows = bodies.checked_rows([vector], "vector", service.index.width, 1) if vector else None
+    query = explore.query_of(service, view, None if vector else key, rows)
     sides = [
         explore.ranked(service, view, query, one.method, one.params, whole=sent.whole)
         for one in (sent.left, sent.right)

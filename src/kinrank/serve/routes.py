@@ -338,7 +338,7 @@ def _add(service: Service, body: bytes) -> int:
     sent = bodies.parse_json(ItemsRequest, body)
     limit = service.settings.max_batch
     rows = checked_rows(sent.vectors, "vectors", service.index.width, limit)
-    return service.add(rows, sent.ids, update=sent.update)
+    return service.add(rows, sent.ids, sent.labels, update=sent.update)
 
 
 @router.delete(

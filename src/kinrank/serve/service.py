@@ -16,8 +16,10 @@ from kinrank._api import make_method
 from kinrank.errors import InvalidInputError, UnknownIdError, UnknownNameError
 from kinrank.index import Index
 from kinrank.index.explain import Explanation, explain
+from kinrank.index.rows import row_distances
 from kinrank.index.state import State
 from kinrank.methods.base import Method
+from kinrank.parallel import Runner
 from kinrank.pool import rerank_pool
 from kinrank.registry import method_class, ready_methods
 from kinrank.serve.describe import Describer
@@ -123,6 +125,13 @@ class Service:
                 self._refits = Refits(state)
             return self._refits
 
+    def warm(self) -> None:
+        """Load or compile what answers need, so that the first of them takes no longer."""
+        engine = self.index._engine
+        engine.answer(engine.state.vectors[:1], 1, Runner(1))
+        engine.base(engine.state.vectors[:1], 1, Runner(1))
+        row_distances(engine, 0)
+
     def typed(self, text: str) -> int | str:
         """An id from a path, as those of the index."""
         if self.index.ids.dtype.kind == "U":
@@ -156,18 +165,32 @@ class Service:
         """The vector of a row as the index keeps it, (1, d)."""
         return self.index.vectors([one])
 
-    def add(self, vectors: Any, ids: Any, *, update: bool) -> int:
+    def add(self, vectors: Any, ids: Any, labels: list[str] | None, *, update: bool) -> int:
         """Add or change rows, and save; returns how many there are."""
+        if labels is not None and len(labels) != len(vectors):
+            raise InvalidInputError(
+                f"`labels` must be one for each vector ({len(vectors)}), got {len(labels)}."
+            )
         if update:
             self.index.update(vectors, ids if ids is not None else [], threads=1)
         else:
             self.index.add(vectors, ids, threads=1)
+        if labels is not None:  # new rows are the last ones, and so are those that changed
+            self._label(dict(zip(self.index.ids[-len(labels) :].tolist(), labels, strict=True)))
         return self._saved()
 
     def remove(self, text: str) -> int:
         """Remove a row, and save; returns how many there are."""
-        self.index.remove([self.typed(text)], threads=1)
+        one = self.typed(text)
+        self.index.remove([one], threads=1)
+        self._label({one: ""})
         return self._saved()
+
+    def _label(self, labels: Mapping[Any, str]) -> None:
+        """Give rows other labels; "" takes them away."""
+        with self._viewing:
+            self.labels = {one: word for one, word in {**self.labels, **labels}.items() if word}
+            self._view = None
 
     def _saved(self) -> int:
         if self.index._path is not None:  # one that was made in memory stays there

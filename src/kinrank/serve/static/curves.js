@@ -70,6 +70,10 @@ export function showCurves(answer, pick) {
   };
   byId("threshold").oninput = update;
   update();
-  byId("curves-state").textContent = `${answer.asked} rows were asked, each without itself.`;
+  const count = (number) => number.toLocaleString("en");
+  byId("curves-state").textContent = answer.asked === answer.rows
+    ? `All ${count(answer.rows)} rows were asked, each without itself.`
+    : `${count(answer.asked)} of ${count(answer.rows)} rows were asked, evenly spread, each without ` +
+      "itself: what is shown is of these.";
   byId("charts").hidden = false;
 }

@@ -116,8 +116,11 @@ async function list(more) {
   if (more) grid.append(...tiles);
   else grid.replaceChildren(...tiles);
   grid.querySelector(".tile")?.setAttribute("tabindex", 0);
+  const count = found.total.toLocaleString("en");
+  const sampled = byId("order").value === "worst" ? ` of those that were asked, out of ${
+    state.info.rows.toLocaleString("en")}` : "";
   byId("found").textContent = found.total
-    ? `${found.total.toLocaleString("en")} rows` : "No row has this name or label. Try another word.";
+    ? `${count} rows${sampled}` : "No row has this name or label. Try another word.";
   byId("more").hidden = state.offset + PAGE >= found.total;
 }
 
