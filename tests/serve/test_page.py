@@ -66,6 +66,7 @@ def test_everything_is_shown(tab, demo, artefacts, request):
     tab.locator("#threshold").fill("80")
     assert tab.inner_text("#rates") != before
     assert "false-match rate" in before
+    tab.evaluate("scrollTo(0, 0)")
     tab.screenshot(path=artefacts / f"{request.node.callspec.id}.png", full_page=True)
     width = tab.viewport_size["width"]
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
@@ -191,10 +192,11 @@ def test_errors_tell_what_to_do(tab, demo, artefacts):
 def test_without_pictures_ids_and_labels_are_shown(tab, guarded, artefacts):
     tab.goto(guarded.url)
     tab.wait_for_selector("#login:not([hidden])")  # it asks for the token first
+    expect(tab.locator("#notice")).to_be_hidden()
     tab.screenshot(path=artefacts / "login.png")
     tab.fill("#token", "something else")
     tab.click("#login button")
-    tab.wait_for_selector("#notice:not([hidden])")
+    expect(tab.locator("#notice")).to_contain_text("not the token of the service")
     tab.fill("#token", guarded.token)
     tab.click("#login button")
     tab.click(".tile >> nth=20")

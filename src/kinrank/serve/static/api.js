@@ -23,7 +23,8 @@ async function ask(path, options = {}) {
     answer = await fetch(path, { ...options, headers });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem(0, "The service does not answer. Is it still running?");
+    throw new Problem(0, "The service does not answer. Is it still running? What is shown is its " +
+      "last answer.");
   }
   if (answer.ok) return answer;
   let detail = `The service answered ${answer.status}.`;

@@ -41,8 +41,8 @@ function histogram(id, counts, words, cut) {
       y: 50 - (46 * value) / top, width: 2.2, height: (46 * value) / top })));
   byId(id).replaceChildren(
     ...bars, shape("path", { class: "axis", d: "M0 50H200" }),
-    shape("text", { x: 0, y: 57 }, "0"), shape("text", { x: 196, y: 57 }, "1"),
-    shape("text", { x: 100, y: 57, "text-anchor": "middle" }, words),
+    shape("text", { x: 0, y: 60 }, "0"), shape("text", { x: 200, y: 60, "text-anchor": "end" }, "1"),
+    shape("text", { x: 100, y: 60, "text-anchor": "middle" }, words),
     ...(cut === null ? [] : [shape("line", { class: "cut", x1: 200 * cut, x2: 200 * cut, y1: 2, y2: 50 })]),
   );
 }

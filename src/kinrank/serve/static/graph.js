@@ -56,8 +56,8 @@ export function showGraph(cluster, images, pick) {
   const lines = edges.map(([a, b, weight]) => {
     const [[x1, y1], [x2, y2]] = [places.get(members[a]), places.get(members[b])];
     const share = weight / heaviest;
-    return shape("line", { x1, y1, x2, y2, "stroke-width": 0.2 + share,
-      "stroke-opacity": 0.15 + 0.5 * share });
+    return shape("line", { x1, y1, x2, y2, "stroke-width": 0.15 + 0.7 * share,
+      "stroke-opacity": 0.1 + 0.35 * share });
   });
   const nodes = [...members].sort((a, b) => b.smoothed - a.smoothed)
     .map((one) => node(one, places.get(one), top, images, pick));

@@ -20,9 +20,11 @@ const state = {
 function notice(error) {
   if (error?.name === "AbortError") return;
   const box = byId("notice");
-  box.hidden = !error;
-  box.textContent = error ? error.message : "";
-  if (error instanceof Problem && error.status === 401) byId("login").hidden = false;
+  const locked = error instanceof Problem && error.status === 401;
+  const wrong = "This is not the token of the service, which was given when it was started.";
+  if (locked) byId("login").hidden = false;
+  box.hidden = !error || (locked && !byId("token").value); // at first it is only asked for
+  box.textContent = error ? (locked ? wrong : error.message) : "";
 }
 
 async function trying(work) {
@@ -180,11 +182,11 @@ async function compare() {
       refinable = await ask(false);
     }
     notice(null);
+    byId("lists").classList.remove("loading");
   } catch (error) {
-    notice(error);
+    notice(error); // the lists stay pale: they are not those of the query
   } finally {
     state.busy = false;
-    byId("lists").classList.remove("loading");
   }
   if (refinable) await refine();
   if (!state.busy) byId("lists").setAttribute("aria-busy", "false");
@@ -308,6 +310,8 @@ async function begin() {
     byId("drop").hidden = !info.model;
     byId("order-label").hidden = !info.labels;
     document.body.classList.toggle("pixels", info.model === "8 x 8 pixels");
+    byId("grid").classList.toggle("words", !info.images);
+    byId("legend-labels").hidden = !info.labels;
     makeSettings();
     byId("main").hidden = false;
     await list(false);
