@@ -99,10 +99,11 @@ class _Editor:
         half, half_new = self._reciprocal(self.old.half, half_length(method))
         pattern, pattern_new = self._pattern(half, half_new)
         graph = method._graph(self._distances, xi, self.run)
-        dirty = pattern_new | self._walked(graph, pattern, xi_new)
-        if dirty.mean() > _MOST:
+        dirty = pattern_new | xi_new | self._walked(graph, pattern, xi_new)
+        guided = dirty | self._guided(pattern)
+        if guided.mean() > _MOST:
             return self._all()
-        f, hat, hat_new = self._similarity(graph, pattern, xi, dirty | xi_new)
+        f, hat, hat_new = self._similarity(graph, pattern, xi, dirty, guided)
         k = int(method.enhance_k or 1)
         averaged = xi_new | self._moved(k) | reached(hat_new, xi)
         averaged |= reached(hat_new, self.neighbors.indices[:, :k])
@@ -231,27 +232,35 @@ class _Editor:
         found: Mask = total * most > _WALKED
         return found
 
+    def _guided(self, pattern: SparseRows) -> Mask:
+        """Which rows are smoothed by a walk that became another."""
+        method = self.old.method
+        if needs_f(method) or method.smoothing is None:
+            return np.zeros(len(pattern), np.bool_)
+        k = int(method.walk_k or 1)
+        stepped = self._moved(k) | self._scaled
+        return reached(stepped | reached(stepped, self.neighbors.indices[:, :k]), pattern)
+
     def _similarity(
-        self, graph: Graph, pattern: SparseRows, xi: SparseRows, dirty: Mask
+        self, graph: Graph, pattern: SparseRows, xi: SparseRows, dirty: Mask, guided: Mask
     ) -> tuple[SparseRows | None, SparseRows, Mask]:
-        """F where it is kept, F-hat, and which rows of that became others."""
-        method, known = self.old.method, self.neighbors
+        """F where it is kept, F-hat, and which rows of that became others.
+
+        dirty : rows of F that need it; guided : those of F-hat
+        """
+        method = self.old.method
         if needs_f(method):
             assert self.old.f is not None
             f, _ = self._part(self.old.f, dirty, lambda rows: self._diffused(graph, pattern, rows))
             hat = method._smooth(f, xi, self._distances, self.run)
             base, lost = moved_rows(self.old.hat, self.change)
             return f, hat, lost | differs(base, hat, _NEGLIGIBLE)
-        if method.smoothing is not None:
-            k = int(method.walk_k or 1)
-            stepped = self._moved(k) | self._scaled
-            dirty = dirty | reached(stepped | reached(stepped, known.indices[:, :k]), pattern)
 
         def compute(rows: Ints) -> SparseRows:
             f = self._diffused(graph, pattern, rows)
             return method._smooth(f, take(xi, rows), self._distances, self.run)
 
-        return None, *self._part(self.old.hat, dirty, compute)
+        return None, *self._part(self.old.hat, guided, compute)
 
     def _diffused(self, graph: Graph, pattern: SparseRows, rows: Ints) -> SparseRows:
         method, places = self.old.method, take(pattern, rows)

@@ -106,7 +106,7 @@ def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanat
     block = block_of(query, near, engine.farthest(near), slice(0, 1))
     row = int(state.places[name])
     with engine.workspace() as space:
-        encoded = encode(state, engine.first(block), space)
+        encoded = encode(state, block, space)
         prime = _item(encoded, row, encoded.prime)
         if prime is None:
             prime = prime_rows(engine, np.array([row], np.int32), space)

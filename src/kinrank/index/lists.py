@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,9 +76,9 @@ def _without(
     norms = np.einsum("ij,ij->i", vectors, vectors)
     slack = np.float32(SLACK * math.sqrt(vectors.shape[1]))
 
-    def some(low: int, high: int, products: Floats) -> None:
+    def some(low: int, high: int, start: int, products: Floats) -> None:
         args = (norms, gone, slack, old.farthest, lost)
-        left_behind(low, high, low, products, *args)
+        left_behind(low, high, start, products, *args)
 
     _by_products(vectors, vectors[gone], len(old), some, run)
     rows = np.flatnonzero(lost[kept])
@@ -98,9 +99,9 @@ def _admit(known: Neighbors, change: Change, run: Runner) -> Neighbors:
     norms = np.einsum("ij,ij->i", vectors, vectors)
     slack = np.float32(SLACK * math.sqrt(vectors.shape[1]))
 
-    def some(low: int, high: int, products: Floats) -> tuple[Floats, Ints]:
+    def some(low: int, high: int, start: int, products: Floats) -> tuple[Floats, Ints]:
         args = (vectors, norms, slack, change.names, lists, list_d, farthest)
-        found: tuple[Floats, Ints] = admit_rows(low, high, low, first, products, *args)
+        found: tuple[Floats, Ints] = admit_rows(low, high, start, first, products, *args)
         return found
 
     parts = _by_products(vectors, vectors[first:], first, some, run)
@@ -117,15 +118,27 @@ def _admit(known: Neighbors, change: Change, run: Runner) -> Neighbors:
 
 
 def _by_products(
-    rows: Floats, others: Floats, n: int, some: Callable[[int, int, Floats], Any], run: Runner
+    rows: Floats, others: Floats, n: int, some: Callable[[int, int, int, Floats], Any], run: Runner
 ) -> list[Any]:
-    """Call ``some(low, high, products)`` for blocks of the first ``n`` rows."""
-    size = max(1, min(-(-n // run.threads), _TILE // max(1, len(others))))
+    """Call ``some(low, high, start, products)`` for blocks of the first ``n`` rows.
 
-    def block(low: int, high: int) -> Any:
-        return some(low, high, rows[low:high] @ others.T)
+    products : of rows from ``start`` on with the others
+    """
+    size = max(1, min(n, _TILE // max(1, len(others))))
+    tile = np.empty((size, len(others)), np.float32)
+    found = []
+    for start in range(0, n, size):
+        products = tile[: min(size, n - start)]
+        np.dot(rows[start : start + len(products)], others.T, out=products)
+        part = partial(_behind, some, start, products)
+        found += Runner(run.threads, -(-len(products) // run.threads)).map(
+            "neighbours", part, len(products)
+        )
+    return found
 
-    return Runner(run.threads, size).map("neighbours", block, n)
+
+def _behind(some: Callable[..., Any], start: int, products: Floats, low: int, high: int) -> Any:
+    return some(start + low, start + high, start, products)
 
 
 def _search(change: Change, rows: Ints, k: int, run: Runner) -> tuple[Ints, Floats]:

@@ -7,17 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from kinrank.index.encode import encode
 from kinrank.index.searchers import Rows, RowSearch
-from kinrank.index.state import State, csr
+from kinrank.index.state import State
 from kinrank.kernels.online import Block, Space, told_farthest
-from kinrank.kernels.online_answer import answer_rows
+from kinrank.kernels.online_encode import ASKED, encode_rows
 from kinrank.parallel import Runner
-from kinrank.stages.diverge import MEASURES
-from kinrank.types import Floats, Ranking
+from kinrank.types import Floats, Ints, Ranking
 
-_ASKED = 5  # nearest rows that tell the largest distance
 _LAST_STAMP = 2_000_000_000
 
 
@@ -51,23 +49,20 @@ class Engine:
         """
         known = self.state.neighbors
         own = (near.indices, near.distances, near.counts)
-        out: Floats = told_farthest(*own, known.farthest, _ASKED, known.k - 1)
+        out: Floats = told_farthest(*own, known.farthest, ASKED, known.k - 1)
         return out
 
     def answer(self, queries: Floats, k: int, run: Runner) -> Ranking:
         """The first ``k`` gallery rows of each query; indices are names."""
         n, length = len(self.state), self._length(k)
-        found = Ranking(
-            np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.float32)
-        )
-        complete = self._answer(queries, length, found, run)
+        indices = np.empty((len(queries), k), np.int32)
+        distances = np.empty((len(queries), k), np.float32)
+        complete = self._answer(queries, length, indices, distances, run)
         if length < n and self.search.exact:
-            short = np.flatnonzero(~complete)
-            for at in short:  # all distances: the lists did not tell
+            for at in np.flatnonzero(~complete):  # all distances: the lists did not tell
                 part = slice(at, at + 1)
-                own = Ranking(found.indices[part], found.distances[part])
-                self._answer(queries[part], n, own, run)
-        return found
+                self._answer(queries[part], n, indices[part], distances[part], run)
+        return Ranking(indices, distances)
 
     def base(self, queries: Floats, k: int, run: Runner) -> Ranking:
         """The first ``k`` gallery rows of each query by their plain distance."""
@@ -97,35 +92,23 @@ class Engine:
         wanted = (k + k // 4 + 16) * len(state) / max(state.n_gallery, 1)
         return min(len(state), max(state.neighbors.k - 1, int(wanted)))
 
-    def _answer(self, queries: Floats, length: int, found: Ranking, run: Runner) -> Any:
-        state, method = self.state, self.state.method
-        near = self.near(queries, length, run)
-        farthest = self.farthest(near)
+    def _answer(
+        self, queries: Floats, length: int, indices: Ints, distances: Floats, run: Runner
+    ) -> npt.NDArray[np.bool_]:
+        """Fill in the answers from lists of ``length``; which are certain."""
+        state, near = self.state, self.near(queries, length, run)
         complete = np.zeros(len(queries), np.bool_)
-        compared = (MEASURES[method.divergence], state.by_columns, state.norms)
-        mixed = (np.float32(method.omega), method.fusion == "euclidean")
-        named = (state.names, state.n_gallery)
+        known = (state.stored, state.walk, state.options, state.compared)
 
         def some(low: int, high: int) -> None:
             part = slice(low, high)
-            block = block_of(queries[part], near, farthest, part)
-            out = (found.indices[part], found.distances[part], complete[part])
+            block = (queries[part], near.indices[part], near.distances[part], near.counts[part])
+            out = (indices[part], distances[part], complete[part])
             with self.workspace() as space:
-                encoded = encode(state, self.first(block), space)
-                own = (encoded.groups, encoded.names, *csr(encoded.prime))
-                answer_rows(block, state.vectors, *own, *compared, *mixed, *named, space, *out)
+                encode_rows(*block, *known, space, *out)
 
         run.map("answers", some, len(queries))
         return complete
-
-    def first(self, block: Block) -> Block:
-        """The queries with lists no longer than those of the rows."""
-        k = self.state.neighbors.k - 1
-        return block._replace(
-            ids=np.ascontiguousarray(block.ids[:, :k]),
-            d=np.ascontiguousarray(block.d[:, :k]),
-            counts=np.minimum(block.counts, k),
-        )
 
 
 def block_of(queries: Floats, near: Rows, farthest: Floats, part: slice) -> Block:

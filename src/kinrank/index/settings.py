@@ -7,6 +7,7 @@ import numpy as np
 from kinrank.errors import InvalidInputError
 from kinrank.kernels.online import EXPANDED, NEAREST, RECIPROCAL
 from kinrank.kernels.online_diffuse import Walk
+from kinrank.kernels.online_encode import AVERAGE, BY_SIMILARITY, BY_WALK, NONE, Options
 from kinrank.methods.cas import CAS
 from kinrank.stages.diffuse import Polynomial, converged, iterated, tensor_product
 
@@ -80,4 +81,26 @@ def walk_of(method: CAS) -> Walk | None:
         powers=polynomial.powers,
         binomial=polynomial.binomial,
         series=polynomial.series,
+    )
+
+
+def options_of(method: CAS) -> Options:
+    """The parameters of the stages for the kernels."""
+    smoothing = NONE
+    if method.smoothing is not None:
+        guided = BY_WALK if method.guide == "walk" else BY_SIMILARITY
+        smoothing = AVERAGE if method.smoothing == "aqe" else guided
+    return Options(
+        clusters=CLUSTERS[str(method.clusters)],
+        k2=method.k2,
+        full=full_length(method),
+        half=half_length(method),
+        sigma2=float(method.sigma) ** 2,
+        smoothing=smoothing,
+        walk_k=int(method.walk_k or 1),
+        beta=float(method.beta or 0),
+        enhance_k=int(method.enhance_k or 1) if method.enhancement else 0,
+        kappa=float(method.kappa),
+        keep=int(method.keep or 0),
+        squared=method.propagation == "square",
     )

@@ -17,10 +17,12 @@ import numpy.typing as npt
 from kinrank.errors import KinrankWarning
 from kinrank.index.frame import Frame
 from kinrank.index.ids import Ids, IdTable
-from kinrank.index.settings import walk_of
+from kinrank.index.settings import options_of, walk_of
 from kinrank.kernels.online import Lists
 from kinrank.kernels.online_diffuse import Graph, Walk
+from kinrank.kernels.online_encode import Compared, Options, Stored
 from kinrank.methods.cas import CAS
+from kinrank.stages.diverge import MEASURES
 from kinrank.types import Floats, Ints, Longs, Neighbors, SparseRows
 
 
@@ -82,15 +84,34 @@ class State:
         return places
 
     @cached_property
-    def lists(self) -> Lists:
-        """Neighbours and vectors as kernels take them."""
+    def stored(self) -> Stored:
+        """The rows of all stages as kernels take them."""
         known = self.neighbors
-        return Lists(known.indices, known.distances, known.farthest, self.vectors)
+        unused = (np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+        return Stored(
+            lists=Lists(known.indices, known.distances, known.farthest, self.vectors),
+            half=(self.half.indptr, self.half.indices),
+            xi=(self.xi.indptr, self.xi.indices),
+            graph=Graph(*csr(self.w), self.degree),
+            walk_norm=self.walk_norm,
+            f=unused if self.f is None else csr(self.f),
+            hat=csr(self.hat),
+            tilde=csr(self.tilde),
+            p=csr(self.tilde if self.p is None else self.p),
+        )
 
     @cached_property
-    def graph(self) -> Graph:
-        """The graph as kernels take it."""
-        return Graph(*csr(self.w), self.degree)
+    def options(self) -> Options:
+        """The method as kernels take it."""
+        return options_of(self.method)
+
+    @cached_property
+    def compared(self) -> Compared:
+        """What answers are made from, as kernels take it."""
+        method = self.method
+        mixed = (np.float32(method.omega), method.fusion == "euclidean")
+        known = (MEASURES[method.divergence], self.by_columns, self.norms)
+        return Compared(*known, *mixed, self.names, self.n_gallery)
 
     @cached_property
     def walk(self) -> Walk | None:
@@ -98,7 +119,7 @@ class State:
         return walk_of(self.method)
 
     @cached_property
-    def by_columns(self) -> tuple[Any, ...]:
+    def by_columns(self) -> tuple[Longs, Ints, Floats, Floats]:
         """F' by columns as kernels take it."""
         return (*csr(self.columns), self.entropies)
 
