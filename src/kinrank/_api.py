@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kinrank.errors import InvalidInputError, UnknownNameError
+from kinrank.io import PathLike
 from kinrank.registry import method_class
 from kinrank.types import Ranking
 from kinrank.validation import check_choice
@@ -13,6 +14,7 @@ from kinrank.validation import check_choice
 if TYPE_CHECKING:
     from kinrank.methods.base import Method
     from kinrank.tune.tuning import Tuning
+    from kinrank.where import Where
 
 
 def rerank(
@@ -24,6 +26,9 @@ def rerank(
     params: str | None = None,
     threads: int | None = None,
     block_size: int | None = None,
+    search: Literal["exact", "approximate", "quantized"] = "exact",
+    memory_budget: int | str | None = None,
+    work: PathLike | None = None,
     **options: Any,
 ) -> Ranking:
     """Rank the gallery for each query, the second time right.
@@ -38,6 +43,12 @@ def rerank(
         at their defaults
     threads : how many threads to use; None is one per core
     block_size : how many rows a thread takes at a time; never changes the result
+    search : "exact"; "approximate" for many rows; or "quantized", which looks at codes of the rows,
+        for more rows than the system's memory holds (extra ``ann``)
+    memory_budget : bytes, or a size such as "4GB", that the process may occupy; stages are then
+        kept in files, and arrays that are mapped from files are never copied into memory
+    work : the folder of these files, in which a run that was stopped goes on; it is emptied when
+        the ranking is there. None is a temporary one.
     **options : parameters of the method, see its class
 
     Returns
@@ -58,7 +69,12 @@ def rerank(
         check_choice("params", params, ("auto",))
         found = tune(queries, gallery, method, threads=threads, block_size=block_size, **options)
         chosen = found.make()
-    return chosen.rerank(queries, gallery, k, threads=threads, block_size=block_size)
+    where: Where = {}
+    if search != "exact":
+        where["search"] = search
+    if memory_budget is not None or work is not None:
+        where |= {"memory_budget": memory_budget, "work": work}
+    return chosen.rerank(queries, gallery, k, threads=threads, block_size=block_size, **where)
 
 
 def tune(

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank import progress
+from kinrank.threads import borrowed
 from kinrank.types import Longs, SparseRows
 from kinrank.validation import check_int
 
@@ -75,14 +76,12 @@ class Out:
 class Runner:
     """How many threads work, and on how many rows at a time; neither changes a result.
 
-    search : "exact" or "approximate", which neighbour search the stages use
-    coded : whether an approximate search holds codes of the rows instead of the rows
+    search : "exact", "approximate" or "quantized", which neighbour search the stages use
     """
 
     threads: int
     block_size: int | None = None
     search: str = "exact"
-    coded: bool = field(default=False, kw_only=True)
 
     @classmethod
     def of(cls, threads: int | None = None, block_size: int | None = None) -> Runner:
@@ -149,12 +148,8 @@ class Runner:
         if self.threads == 1 or len(ranges) <= 1:
             yield ((part, kernel(*part)) for part in ranges)
             return
-        with ThreadPoolExecutor(self.threads, thread_name_prefix="kinrank") as pool:
-            try:
-                yield _in_order(pool, kernel, ranges, 4 * self.threads)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        with borrowed(self.threads) as pool:
+            yield _in_order(pool, kernel, ranges, 4 * self.threads)
 
 
 ALONE = Runner(1, 1 << 40)  # all at once, for work inside a block

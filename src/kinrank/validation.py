@@ -117,7 +117,7 @@ def as_matrix(name: str, values: Any) -> npt.NDArray[Any]:
 
 
 def as_vectors(
-    *named: tuple[str, Any], cosine: bool = False, together: bool = True
+    *named: tuple[str, Any], cosine: bool = False, together: bool = True, empty: Any = np.empty
 ) -> npt.NDArray[np.float32]:
     """Stack named row sets into one finite, C-contiguous float32 array, a copy.
 
@@ -126,6 +126,7 @@ def as_vectors(
     named : pairs of a name for messages and an array, (n_i, d) each
     cosine : divide each row by its Euclidean norm
     together : these are all the rows there are, so that they may be scaled and moved together
+    empty : makes the array, (shape, dtype); written to a few rows at a time
 
     Returns
     -------
@@ -135,7 +136,7 @@ def as_vectors(
     """
     matrices = same_width(*named)
     exponent = 0 if cosine else common_exponent(matrices)
-    stacked = stack_rows(matrices, cosine, exponent if together else 0)
+    stacked = stack_rows(matrices, cosine, exponent if together else 0, empty)
     shift = origin_shift(stacked) if together and not cosine else None
     if shift is not None:
         stacked -= shift
@@ -155,11 +156,12 @@ def same_width(*named: tuple[str, Any]) -> list[tuple[str, npt.NDArray[Any]]]:
 
 
 def stack_rows(
-    matrices: list[tuple[str, npt.NDArray[Any]]], cosine: bool, exponent: int
-) -> npt.NDArray[np.float32]:
+    matrices: list[tuple[str, npt.NDArray[Any]]], cosine: bool, exponent: int,
+    empty: Any = np.empty,
+) -> npt.NDArray[np.float32]:  # fmt: skip
     """One float32 array: each row over its norm, or all over a power of two."""
-    width = matrices[0][1].shape[1]
-    stacked = np.empty((sum(len(matrix) for _, matrix in matrices), width), np.float32)
+    width, n = matrices[0][1].shape[1], sum(len(matrix) for _, matrix in matrices)
+    stacked: npt.NDArray[np.float32] = empty((n, width), np.float32)
     begin = 0
     for name, matrix in matrices:
         for low in range(0, len(matrix), _CHECK_ROWS):

@@ -7,7 +7,7 @@ then the method over the first 5,000 of each query, as if they were all there is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from kinrank.evaluate.search import Plain
 from kinrank.methods.base import Method
 from kinrank.types import Ranking
 from kinrank.validation import as_matrix, check_int
+from kinrank.where import Where, refuse_where
 
 PAPER_POOL = 5000
 
@@ -48,8 +49,10 @@ class Pooled(Method):
         *,
         threads: int | None = None,
         block_size: int | None = None,
+        **where: Unpack[Where],
     ) -> Ranking:
         """Search the whole gallery, then re-rank the pool of each query on its own."""
+        refuse_where(self, where)
         rows = gallery if isinstance(gallery, StackedRows) else as_matrix("gallery", gallery)
         vectors = as_matrix("queries", queries)
         pool = min(self.pool, len(rows))

@@ -6,7 +6,7 @@ The gallery is read a block at a time, so it may be larger than memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from kinrank.methods.base import Method
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ints, Ranking
 from kinrank.validation import as_matrix, as_vectors, check_choice, check_int
+from kinrank.where import Where, refuse_where
 
 GALLERY_BLOCK = 32768
 QUERY_BLOCK = 64
@@ -47,8 +48,10 @@ class Plain(Method):
         *,
         threads: int | None = None,
         block_size: int | None = None,
+        **where: Unpack[Where],
     ) -> Ranking:
         """Rank the gallery for each query by distance alone."""
+        refuse_where(self, where)
         rows = gallery if isinstance(gallery, StackedRows) else as_matrix("gallery", gallery)
         cosine = self.metric == "cosine"
         vectors = as_vectors(("queries", queries), cosine=cosine, together=False)

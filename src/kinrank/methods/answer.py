@@ -100,11 +100,13 @@ def rank_by_divergence(
 
 
 def rank_scores(
-    rows: Callable[[int, int], Floats], dense: Dense, size: tuple[int, int, int], run: Runner
-) -> Ranking:
+    rows: Callable[[int, int], Floats], dense: Dense, size: tuple[int, int, int], run: Runner,
+    together: int = 1,
+) -> Ranking:  # fmt: skip
     """The largest positive scores that ``rows(low, high)`` computes for a few queries.
 
     size : number of queries, of gallery rows and of results
+    together : queries that cost no more than one of them
     """
     n_queries, n_gallery, k = size
     scored = Scored.empty(n_queries, k)
@@ -114,7 +116,7 @@ def rank_scores(
         out = (scored.indices[part], scored.values[part], scored.counts[part])
         first_positive(np.ascontiguousarray(rows(low, high)), *out)
 
-    few(run, n_queries, n_gallery).map("ranking", some, n_queries)
+    few(run, n_queries, n_gallery, together).map("ranking", some, n_queries)
     return scored.filled(dense, n_gallery, run, 0.0)
 
 

@@ -159,32 +159,10 @@ class CAS(Method):
         given: dict[str, Any] = getattr(self, "_given")  # noqa: B009
         return CAS(**{**given, **changes})
 
-    def rerank(
-        self,
-        queries: Any,
-        gallery: Any,
-        k: int | None = None,
-        *,
-        threads: int | None = None,
-        block_size: int | None = None,
-    ) -> Ranking:
-        """Rank the gallery for each query, all queries together (transductive, as the paper).
-
-        Parameters
-        ----------
-        queries : (n_queries, d) array of any real dtype, or a torch tensor
-        gallery : (n_gallery, d) likewise
-        k : how many results per query; None ranks the whole gallery
-        threads, block_size : how the work is divided; never changes the result
-
-        Returns
-        -------
-        Ranking
-        """
-        run = Runner.of(threads, block_size)
-        vectors = as_vectors(
-            ("queries", queries), ("gallery", gallery), cosine=self.metric == "cosine"
-        )
+    def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
+        """All queries together (transductive, as the paper)."""
+        named = (("queries", queries), ("gallery", gallery))
+        vectors = as_vectors(*named, cosine=self.metric == "cosine", empty=run.empty)
         n_queries = len(queries)
         k = _results(k, len(vectors) - n_queries)
         fitted = self._fitted(len(vectors))

@@ -110,23 +110,18 @@ class Rows:
         return find_neighbors(self.vectors, length, run)
 
 
+def stacked(queries: Any, gallery: Any, cosine: bool, run: Runner) -> Rows:
+    """What was given as checked rows, in an array of the runner."""
+    named = (("queries", queries), ("gallery", gallery))
+    return Rows(as_vectors(*named, cosine=cosine, empty=run.empty), len(queries))
+
+
 @dataclass(frozen=True, kw_only=True)
 class JointMethod(Method):
     """A method in which queries and gallery rows influence each other."""
 
-    def rerank(
-        self,
-        queries: Any,
-        gallery: Any,
-        k: int | None = None,
-        *,
-        threads: int | None = None,
-        block_size: int | None = None,
-    ) -> Ranking:
-        run = Runner.of(threads, block_size)
-        cosine = getattr(self, "metric", "cosine") == "cosine"
-        vectors = as_vectors(("queries", queries), ("gallery", gallery), cosine=cosine)
-        rows = Rows(vectors, len(queries))
+    def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
+        rows = stacked(queries, gallery, getattr(self, "metric", "cosine") == "cosine", run)
         k = results(k, len(rows.gallery))
         return fitted_to(self, self._limits(len(rows)), "rows")._rank(rows, k, run)
 
@@ -150,20 +145,9 @@ class InductiveMethod(Method):
         run = Runner.of(threads, block_size)
         return self._fit(as_vectors(("gallery", gallery), cosine=True), run)
 
-    def rerank(
-        self,
-        queries: Any,
-        gallery: Any,
-        k: int | None = None,
-        *,
-        threads: int | None = None,
-        block_size: int | None = None,
-    ) -> Ranking:
-        run = Runner.of(threads, block_size)
-        vectors = as_vectors(("queries", queries), ("gallery", gallery), cosine=True)
-        rows = Rows(vectors, len(queries))
-        k = results(k, len(rows.gallery))
-        return self._fit(rows.gallery, run).answer(rows.queries, k, run)
+    def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
+        rows = stacked(queries, gallery, True, run)
+        return self._fit(rows.gallery, run).answer(rows.queries, results(k, len(rows.gallery)), run)
 
     def _fit(self, gallery: Floats, run: Runner) -> FittedMethod:
         method = fitted_to(self, self._limits(len(gallery)), "gallery rows")

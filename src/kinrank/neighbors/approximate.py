@@ -13,7 +13,7 @@ from kinrank import progress
 from kinrank.errors import InvalidInputError
 from kinrank.kernels.online_search import farthest_of, settle_lists
 from kinrank.kernels.search import settle_candidates
-from kinrank.neighbors.exact import search_range, squared_norms, stacked
+from kinrank.neighbors.cells import cell_count, far_rows
 from kinrank.neighbors.search import Found, exact_search
 from kinrank.optional import require
 from kinrank.parallel import Out, Runner
@@ -26,7 +26,6 @@ KINDS = ("auto", "flat", "hnsw", "ivf", "pq")
 _BLOCK = 16384
 _FEW = 20_000  # rows up to which every row is looked at
 _PROBES = 16
-_LANDMARKS = 256
 _SAMPLE = 256
 _CODES = 4  # columns that a byte of a product-quantised row stands for
 _WIDER = 4  # times as many candidates where their order is only roughly known
@@ -130,11 +129,6 @@ def _inverted_lists(faiss: Any, vectors: Floats, *, coded: bool) -> Any:
     return index
 
 
-def cell_count(n: int) -> int:
-    """Inverted lists for ``n`` rows."""
-    return max(1, int(4 * n**0.5))
-
-
 @contextmanager
 def _threads(faiss: Any, threads: int | None) -> Iterator[None]:
     """Faiss with so many threads, and then with as many as before."""
@@ -153,64 +147,43 @@ def approximate_neighbors(
 
     The largest distance of each row is that to some rows which are far from most.
     """
-    search = search or _prepared(vectors, run)
+    search = search or FaissSearch.build(vectors, run=run)
     with progress.stage("neighbours", len(vectors)):
         return _settled(search, vectors, 0, len(vectors), k, run)
 
 
-def approximate_neighbors_and_more(
-    vectors: Floats, k: int, n_first: int, first_k: int, run: Runner
-) -> tuple[Neighbors, Neighbors]:
-    """As ``approximate_neighbors``, and lists of ``first_k`` >= k for the first ``n_first`` rows.
+class Coded:
+    """Rows as product-quantised codes, of which faiss finds candidates; a runner keeps them."""
 
-    A few first rows are searched exactly: they are what is ranked for, and it costs less than
-    the search of all others. The recall that was measured is told to ``progress``.
-    """
-    n = len(vectors)
-    search = _prepared(vectors, run)
-    with progress.stage("neighbours", n):
-        if pays_for(n_first, n, first_k):
-            longer = _settled(search, vectors, 0, n_first, first_k, run)
-        else:
-            longer = search_range(vectors, squared_norms(vectors), 0, n_first, first_k, run)
-        rest = _settled(search, vectors, n_first, n, k, run)
-        found = stacked(longer, rest, run)
-    progress.tell("recall", measured_recall(vectors, found, run, n_first))
-    return found, longer
+    def __init__(self, vectors: Floats, run: Runner) -> None:
+        self._vectors = vectors
 
+        def make() -> FaissSearch:
+            return FaissSearch.build(vectors, kind="pq", run=run)
 
-def approximate_search(queries: Floats, gallery: Floats, k: int, run: Runner) -> Found:
-    """About the ``k`` nearest gallery rows of each query; their distances are exact."""
-    search = _prepared(gallery, run)
-    outs = (Out(np.int32, k), Out(np.float32, k))
-    args = (search, queries, gallery, run.threads)
-    one = run.cut(_BLOCK, 1)
-    return Found(*one.fill("search", _query_block, args, len(queries), *outs))
+        def load(path: Path) -> FaissSearch:
+            return FaissSearch.load(path, run)
 
+        with progress.stage("cells", len(vectors)):
+            self._search = run.kept("codes", make, FaissSearch.save, load)
 
-def pays_for(n_queries: int, n: int, k: int) -> bool:
-    """Whether so many queries are better searched approximately: an index costs some of them."""
-    return n_queries > cell_count(n) and 4 * k < n
+    def rows(self, low: int, high: int, k: int, run: Runner) -> Neighbors:
+        """About the ``k`` nearest rows of rows low to high, each first in its own list."""
+        return _settled(self._search, self._vectors, low, high, k, run)
 
-
-def _prepared(vectors: Floats, run: Runner) -> FaissSearch:
-    """The index of some rows; a runner that keeps files keeps it too."""
-    kind: Kind = "pq" if run.coded else "auto"
-
-    def make() -> FaissSearch:
-        return FaissSearch.build(vectors, kind=kind, run=run)
-
-    def load(path: Path) -> FaissSearch:
-        return FaissSearch.load(path, run)
-
-    return run.kept("search", make, FaissSearch.save, load)
+    def search(self, queries: Floats, k: int, run: Runner) -> Found:
+        """About the ``k`` nearest rows of each query; their distances are exact."""
+        outs = (Out(np.int32, k), Out(np.float32, k))
+        args = (self._search, queries, self._vectors, run.threads)
+        one = run.cut(_BLOCK, 1)
+        return Found(*one.fill("search", _query_block, args, len(queries), *outs))
 
 
 def _settled(
     search: FaissSearch, vectors: Floats, low: int, high: int, k: int, run: Runner
 ) -> Neighbors:
     """The lists of rows low to high."""
-    args = (low, search, vectors, _landmarks(vectors), run.threads)
+    args = (low, search, vectors, far_rows(vectors), run.threads)
     outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
     one = run.cut(_BLOCK, 1)
     return Neighbors(*one.fill("neighbours", _row_block, args, high - low, *outs))
@@ -252,19 +225,6 @@ def _candidates(search: FaissSearch, rows: Floats, vectors: Floats, k: int, run:
     if len(short):
         found[short] = exact_search(rows[short], vectors, k, run).indices
     return found
-
-
-def _landmarks(vectors: Floats) -> Floats:
-    """Rows that are farthest from some of the others."""
-    some = vectors[:: max(1, len(vectors) // _LANDMARKS)][:_LANDMARKS]
-    top, who = np.full(len(some), -np.inf, np.float32), np.zeros(len(some), np.int64)
-    for low in range(0, len(vectors), _BLOCK):
-        part = vectors[low : low + _BLOCK]
-        squared = np.einsum("ij,ij->i", part, part) - 2 * (some @ part.T)
-        best = squared.argmax(axis=1)
-        value = squared[np.arange(len(some)), best]
-        who, top = np.where(value > top, best + low, who), np.maximum(value, top)
-    return vectors[np.unique(who)]
 
 
 def measured_recall(vectors: Floats, neighbors: Neighbors, run: Runner, first: int = 0) -> float:

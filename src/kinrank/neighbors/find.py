@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinrank.neighbors.exact import exact_neighbors_and_more
+from kinrank import progress
+from kinrank.neighbors.cells import Cells, cell_count
+from kinrank.neighbors.exact import (
+    exact_neighbors_and_more,
+    search_range,
+    squared_norms,
+    stacked,
+)
 from kinrank.neighbors.search import Found, Measure, exact_search
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Neighbors
+
+FEW = 20_000  # rows up to which an approximate search is not worth its while
 
 
 def find_neighbors_and_more(
@@ -21,11 +30,9 @@ def find_neighbors_and_more(
     if own is not None:
         found: tuple[Neighbors, Neighbors] = own(vectors, k, n_first, first_k)
         return found
-    if run.search == "approximate":
-        from kinrank.neighbors.approximate import approximate_neighbors_and_more
-
-        return approximate_neighbors_and_more(vectors, k, n_first, first_k, run)
-    return exact_neighbors_and_more(vectors, k, n_first, first_k, run)
+    if run.search == "exact" or len(vectors) <= FEW or 4 * k > len(vectors):
+        return exact_neighbors_and_more(vectors, k, n_first, first_k, run)
+    return _approximately(vectors, k, n_first, first_k, run)
 
 
 def find_neighbors(vectors: Floats, k: int, run: Runner) -> Neighbors:
@@ -40,9 +47,36 @@ def find_rows(
 
     Exactly, unless there are so many queries that it pays to prepare an approximate search.
     """
-    if run.search == "approximate" and measure == "squared":
-        from kinrank.neighbors.approximate import approximate_search, pays_for
+    if run.search == "exact" or measure == "inner" or not _many(len(queries), len(gallery), k):
+        return exact_search(queries, gallery, k, run, measure)
+    if run.search == "quantized":
+        from kinrank.neighbors.approximate import Coded
 
-        if pays_for(len(queries), len(gallery), k):
-            return approximate_search(queries, gallery, k, run)
-    return exact_search(queries, gallery, k, run, measure)
+        return Coded(gallery, run).search(queries, k, run)
+    return Cells.of(gallery, run).search(queries, k, run)
+
+
+def _approximately(
+    vectors: Floats, k: int, n_first: int, first_k: int, run: Runner
+) -> tuple[Neighbors, Neighbors]:
+    """Lists of all rows, and longer ones of the first, which are exact if there are few of them.
+
+    They are what is ranked for. The recall of the other rows is told to ``progress``.
+    """
+    from kinrank.neighbors.approximate import Coded, measured_recall
+
+    n = len(vectors)
+    prepared = Coded(vectors, run) if run.search == "quantized" else Cells.of(vectors, run)
+    with progress.stage("neighbours", n):
+        if _many(n_first, n, first_k):
+            longer = prepared.rows(0, n_first, first_k, run)
+        else:
+            longer = search_range(vectors, squared_norms(vectors), 0, n_first, first_k, run)
+        found = stacked(longer, prepared.rows(n_first, n, k, run), run)
+    progress.tell("recall", measured_recall(vectors, found, run, n_first))
+    return found, longer
+
+
+def _many(n_queries: int, n: int, k: int) -> bool:
+    """Whether so many queries are better searched approximately: to prepare that costs as much."""
+    return n > FEW and n_queries > cell_count(n) and 4 * k < n

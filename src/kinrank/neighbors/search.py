@@ -112,9 +112,13 @@ def dense_search(queries: Floats, gallery: Floats, measure: Measure = "squared")
     return out
 
 
-def few(run: Runner, n_rows: int, n_columns: int) -> Runner:
-    """A runner whose dense blocks of ``n_columns`` stay near the caches."""
+def few(run: Runner, n_rows: int, n_columns: int, together: int = 1) -> Runner:
+    """A runner whose dense blocks of ``n_columns`` stay near the caches.
+
+    together : rows that cost no more than one of them
+    """
     size = max(1, min(_CELLS // n_columns, -(-n_rows // (4 * run.threads))))
+    size = max(size, min(together, -(-n_rows // run.threads)))
     # A multiple of the lanes that kernels work in, as long as every thread has work.
     return Runner(run.threads, -(-size // LANES) * LANES if size > LANES // 2 else size)
 

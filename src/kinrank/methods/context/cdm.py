@@ -7,7 +7,7 @@ Efficient Image Search, CVPR 2007.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ class CDM(JointMethod):
     pool : from the second step on, the rows among which the nearest are looked for again
     """
 
+    ranking_bytes: ClassVar[int] = 64
     metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
     k1: int = option(10, "nearest rows that a neighbourhood is measured by")
     alpha: float = option(1.0, "how much is evened out in a step")

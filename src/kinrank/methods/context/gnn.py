@@ -8,7 +8,7 @@ Jingya Wang: Contextually Affinitive Neighborhood Refinery for Deep Clustering, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -47,6 +47,7 @@ class GNN(JointMethod):
         are made with) or "zhang" (the original, whose settings are k1=26, k2=7)
     """
 
+    ranking_bytes: ClassVar[int] = 64
     k1: int = option(40, "size of a neighbourhood, the row itself counted")
     k2: int = option(10, "rows a neighbourhood is passed on to, the row itself counted")
     alpha: float = option(2.0, "power of the similarity")

@@ -7,7 +7,7 @@ Spatially-Constrained Similarity Measure and k-NN Re-ranking, CVPR 2012.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class KNN(JointMethod):
         "shen" (the original: w_j = 1 / (j + 1))
     """
 
+    ranking_bytes: ClassVar[int] = 1024
     metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
     k1: int = option(50, "rows that vote beside the query")
     dialect: Literal["cas", "shen"] = option("cas", "how votes are weighted")

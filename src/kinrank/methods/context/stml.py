@@ -7,7 +7,7 @@ CVPR 2022; for re-ranking as in Luo et al., ICML 2024.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -37,6 +37,7 @@ class STML(JointMethod):
     sigma : width of the pairwise similarity
     """
 
+    ranking_bytes: ClassVar[int] = 64
     metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
     k1: int = option(20, "size of the reciprocal neighbourhood, the row itself counted")
     sigma: float = option(0.1, "width of the pairwise similarity")

@@ -7,11 +7,11 @@ Region Manifolds: Recovering Small Objects with Compact CNN Representations, CVP
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from kinrank.methods.common import InductiveMethod, check_fields, option
 from kinrank.methods.diffusion.gallery import gallery_graph, query_starts, rank_by_scores
-from kinrank.methods.diffusion.solve import System, by_conjugate_gradients
+from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking
 from kinrank.validation import check_float
@@ -38,6 +38,7 @@ class DFS(InductiveMethod):
     steps, tol : of conjugate gradients; the original stops after 20 steps, converged or not
     """
 
+    ranking_bytes: ClassVar[int] = LANE_BYTES
     k1: int = option(50, "neighbours in the graph, the row itself counted")
     kq: int = option(4, "neighbours of the query that the diffusion starts from")
     alpha: float = option(0.99, "how far the diffusion spreads")

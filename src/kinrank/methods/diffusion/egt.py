@@ -7,7 +7,7 @@ Retrieval, CVPR 2019.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class EGT(InductiveMethod):
         last of its reverse edges, and weights are rounded to three decimals
     """
 
+    ranking_bytes: ClassVar[int] = 64
     k1: int = option(50, "neighbours in the graph, the row itself not counted")
     t: float = option(0.42, "similarity above which edges are followed at once")
     p: int = option(1000, "rows taken by traversal")

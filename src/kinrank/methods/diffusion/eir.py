@@ -7,7 +7,7 @@ Decoupling Diffusion into Online and Offline Processing, AAAI 2019.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -22,12 +22,13 @@ from kinrank.methods.common import (
     fitted_to,
     option,
     results,
+    stacked,
 )
 from kinrank.methods.diffusion.gallery import query_starts, rank_by_scores
 from kinrank.neighbors.find import find_neighbors
 from kinrank.parallel import Out, Runner
 from kinrank.types import Floats, Ints, Ranking
-from kinrank.validation import as_vectors, check_float
+from kinrank.validation import check_float
 
 MODES = ("online", "joint")
 
@@ -55,6 +56,7 @@ class EIR(InductiveMethod):
     mode : "online" (the paper) or "joint" (the authors' later code, better and transductive)
     """
 
+    ranking_bytes: ClassVar[int] = 64
     k1: int = option(50, "neighbours in the graph, the row itself counted")
     kq: int = option(10, "neighbours of the query that rows are taken from")
     truncation: int = option(1000, "nearest rows that the diffusion from a row may reach")
@@ -81,20 +83,10 @@ class EIR(InductiveMethod):
             raise InvalidInputError("`mode` must be 'online' for a fitted gallery, got 'joint'.")
         return super().fit(gallery, threads=threads, block_size=block_size)
 
-    def rerank(
-        self,
-        queries: Any,
-        gallery: Any,
-        k: int | None = None,
-        *,
-        threads: int | None = None,
-        block_size: int | None = None,
-    ) -> Ranking:
+    def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
         if self.mode == "online":
-            return super().rerank(queries, gallery, k, threads=threads, block_size=block_size)
-        run = Runner.of(threads, block_size)
-        vectors = as_vectors(("queries", queries), ("gallery", gallery), cosine=True)
-        rows = Rows(vectors, len(queries))
+            return super().ranked(queries, gallery, k, run)
+        rows = stacked(queries, gallery, True, run)
         k = results(k, len(rows.gallery))
         return fitted_to(self, self._limits(len(rows)), "rows")._rank_joint(rows, k, run)
 

@@ -7,14 +7,14 @@ Similarity Search, CVPR 2018.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from kinrank.errors import InvalidInputError
 from kinrank.methods.common import InductiveMethod, check_fields, option
 from kinrank.methods.diffusion.gallery import gallery_graph, query_starts, rank_by_scores
-from kinrank.methods.diffusion.solve import System, by_conjugate_gradients
+from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking, SparseRows
 from kinrank.validation import check_bool, check_float, check_int
@@ -45,6 +45,7 @@ class FSR(InductiveMethod):
     alpha, gamma : how far it spreads; power of the similarity
     """
 
+    ranking_bytes: ClassVar[int] = LANE_BYTES
     k1: int = option(50, "neighbours in the graph, the row itself counted")
     kq: int = option(10, "neighbours of the query that the diffusion starts from")
     rank: int | Literal["full"] = option("full", "eigenvectors kept")

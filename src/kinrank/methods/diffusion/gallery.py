@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kinrank.graph.mutual import mutual_graph, similarity_power
+from kinrank.kernels.lanes import LANES
 from kinrank.methods.answer import rank_scores
 from kinrank.neighbors.find import find_neighbors, find_rows
 from kinrank.neighbors.search import dense_search
@@ -36,4 +37,4 @@ def rank_by_scores(
 ) -> Ranking:
     """The largest scores of ``rows(low, high)``, then what has none by its distance."""
     size = (len(queries), len(gallery), k)
-    return rank_scores(rows, lambda q: dense_search(queries[q], gallery), size, run)
+    return rank_scores(rows, lambda q: dense_search(queries[q], gallery), size, run, LANES)

@@ -7,14 +7,14 @@ Manifolds, NIPS 2003.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from kinrank.graph.build import build_graph
 from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
 from kinrank.methods.diffusion.gallery import rank_by_scores
-from kinrank.methods.diffusion.solve import System, by_conjugate_gradients, unit_starts
+from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients, unit_starts
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking, SparseRows
 from kinrank.validation import check_float
@@ -41,6 +41,7 @@ class Manifold(JointMethod):
     tol : residual at which the solution counts as converged
     """
 
+    ranking_bytes: ClassVar[int] = LANE_BYTES
     metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
     k1: int = option(20, "neighbours in the graph, the row itself not counted")
     sigma: float = option(0.3, "width of the affinity")

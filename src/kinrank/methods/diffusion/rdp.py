@@ -8,7 +8,7 @@ TPAMI 2019.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,13 @@ from kinrank.graph.build import weighted_lists
 from kinrank.graph.matrix import half_sum, normalized
 from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
 from kinrank.methods.diffusion.gallery import rank_by_scores
-from kinrank.methods.diffusion.solve import System, by_series, least_eigenvalue, unit_starts
+from kinrank.methods.diffusion.solve import (
+    LANE_BYTES,
+    System,
+    by_series,
+    least_eigenvalue,
+    unit_starts,
+)
 from kinrank.parallel import Out, Runner
 from kinrank.types import Floats, Neighbors, Ranking, SparseRows
 
@@ -46,6 +52,7 @@ class RDP(JointMethod):
     tol : Chebyshev terms below it are left out; 0 keeps all
     """
 
+    ranking_bytes: ClassVar[int] = LANE_BYTES
     metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
     k1: int = option(30, "neighbours in the graph, the row itself counted")
     sigma: float = option(0.5, "width of the affinity")

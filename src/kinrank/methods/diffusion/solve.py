@@ -13,6 +13,9 @@ from kinrank.kernels import lanes as kernels
 from kinrank.kernels.lanes import LANES
 from kinrank.types import Floats, SparseRows
 
+# Of a row while a block of right sides is solved: four vectors in lanes, and the answers.
+LANE_BYTES = 5 * 4 * LANES
+
 Function = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 Solver = Callable[[SparseRows, Floats, Floats], None]
 

@@ -1,0 +1,76 @@
+"""The beginning and the end of a run in files."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import kinrank
+from kinrank import progress
+from kinrank.io import PathLike
+from kinrank.large.journal import Journal
+from kinrank.large.memory import Memory
+from kinrank.large.plan import make_plan
+from kinrank.large.runner import DiskRunner
+from kinrank.large.sizes import parse_bytes
+from kinrank.methods.base import Method
+from kinrank.parallel import Runner
+from kinrank.validation import as_matrix
+
+_PIECE = 1 << 24  # bytes of the vectors that are read at a time
+
+
+@contextmanager
+def disk_run(
+    method: Method, queries: Any, gallery: Any, k: int | None, run: Runner,
+    budget: int | str | None, work: PathLike | None,
+) -> Iterator[DiskRunner]:  # fmt: skip
+    """A runner with files in ``work``; they are removed when the block ends without an error."""
+    matrices = (as_matrix("queries", queries), as_matrix("gallery", gallery))
+    limit = None if budget is None else parse_bytes("memory_budget", budget)
+    if limit is not None:
+        plan = make_plan(method, *matrices, k, run, limit)
+        progress.tell("plan", plan)
+        plan.check()
+    key = run_key(method, matrices, k, run.search)
+    folder = Path(tempfile.mkdtemp(prefix="kinrank-")) if work is None else Path(work)
+    try:
+        journal = Journal(folder, key)
+        with Memory(limit) as memory:
+            yield DiskRunner(
+                run.threads, run.block_size, run.search, journal=journal, memory=memory
+            )
+        journal.clear()
+    finally:
+        if work is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_key(method: Method, matrices: tuple[Any, ...], k: int | None, search: str) -> str:
+    """What all results of a run follow from."""
+    digest = hashlib.blake2b(digest_size=16)
+    known: list[Any] = [type(method).__qualname__, kinrank.__version__, k, search]
+    known += [(field.name, _value(getattr(method, field.name))) for field in fields(method)]
+    digest.update(repr(known).encode())
+    for matrix in matrices:
+        digest.update(f"{matrix.shape} {matrix.dtype}".encode())
+        step = max(1, _PIECE // (matrix.shape[1] * matrix.itemsize))
+        for low in range(0, len(matrix), step):
+            digest.update(np.ascontiguousarray(matrix[low : low + step]).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _value(value: Any) -> Any:
+    """A parameter as something whose text tells it from others."""
+    if hasattr(value, "tocsr"):
+        rows = value.tocsr()
+        return [rows.shape, *(part.tobytes() for part in (rows.indptr, rows.indices, rows.data))]
+    return value

@@ -1,0 +1,219 @@
+"""What is finished of a run, block by block, in a folder.
+
+    run.json             which run this is: a key over its inputs and parameters
+    007-diffusion/       the seventh call of a runner's ``rows`` or ``fill``
+        call.json        what is computed: kernel, shapes, numbers
+        0.bin 1.bin      the arrays, each rows' values in their places
+        blocks           a line for each finished block: rows, entries, check sum
+
+A block is written first and then listed, so what is listed was written. Killing the process loses
+nothing that is listed: the system has it. After a restart of the machine it may not have reached
+the disk, so check sums are compared then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from kinrank.errors import FileFormatError, InvalidInputError
+from kinrank.io import write_text_atomic
+from kinrank.parallel import Array, Range
+
+FORMAT = 1
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_OWN = ("run.json", "[0-9][0-9][0-9]-*", "kept-*", "scratch-*")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A finished block: rows low to high, where its entries end, and the sum over its bytes."""
+
+    low: int
+    high: int
+    end: int
+    check: int
+
+
+class Journal:
+    """The folder of one run."""
+
+    def __init__(self, folder: Path, key: str) -> None:
+        self.folder = folder
+        self._number = self._kept = self._scratch = 0
+        self.trusted = self._open(key)
+
+    def call(self, name: str, facts: dict[str, Any]) -> Call:
+        """The next call of the run; a folder that was begun before is gone on with."""
+        self._number += 1
+        title = name.replace("/", "-").replace(" ", "-")
+        return Call(self.folder / f"{self._number:03d}-{title}", facts)
+
+    def kept(self, name: str) -> Path:
+        """The file of something that is made once; it may not be there yet."""
+        self._kept += 1
+        return self.folder / f"kept-{self._kept}-{name}"
+
+    def scratch(self) -> Path:
+        """A new file that nobody will look for later."""
+        self._scratch += 1
+        file = self.folder / f"scratch-{os.getpid()}-{self._scratch}"
+        file.touch()
+        return file
+
+    def clear(self) -> None:
+        """Remove what was written; the folder too if nothing else is in it."""
+        _remove(self.folder)
+        if not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
+    def _open(self, key: str) -> bool:
+        """Whether all that is listed can be trusted; refuses a folder of another run."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self.folder / "run.json"
+        if not file.exists():
+            if any(self.folder.iterdir()):
+                raise InvalidInputError(
+                    f"`work` must be an empty or new folder, or one of a run that was stopped, "
+                    f"got {self.folder} with other files in it."
+                )
+            write_text_atomic(file, json.dumps({"format": FORMAT, "key": key, "boot": _boot()}))
+            return True
+        known = _read(file)
+        if known.get("format") != FORMAT or known.get("key") != key:
+            raise InvalidInputError(
+                f"`work` must be a new folder for other vectors, parameters or versions, got "
+                f"{self.folder} with another run in it. Remove it, or repeat that run."
+            )
+        for left in self.folder.glob("scratch-*"):
+            left.unlink()
+        return known.get("boot") == _boot() != ""
+
+
+class Call:
+    """One call: its files, and which of its blocks are finished."""
+
+    def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
+        self.folder = folder
+        self.folder.mkdir(exist_ok=True)
+        file = self.folder / "call.json"
+        if not file.exists():
+            write_text_atomic(file, json.dumps(facts))
+        elif _read(file) != facts:
+            raise InvalidInputError(
+                f"`work` must be a folder of this version's runs, got {folder.parent}, where "
+                f"{folder.name} was made by something else. Remove it and begin again."
+            )
+        self.blocks = list(self._listed())
+        self._list: IO[bytes] | None = None
+
+    def file(self, number: int) -> Path:
+        """The file of an array; it is there, perhaps without anything in it."""
+        path = self.folder / f"{number}.bin"
+        path.touch()
+        return path
+
+    def finished(self, block: Block) -> None:
+        """List a block whose bytes are written."""
+        if self._list is None:
+            self._list = (self.folder / "blocks").open("ab", buffering=0)
+        self._list.write(f"{block.low} {block.high} {block.end} {block.check}\n".encode())
+        self.blocks.append(block)
+
+    def checked(self, check: Callable[[Block], int]) -> None:
+        """Forget blocks whose bytes are not what they were."""
+        self._rewrite([block for block in self.blocks if check(block) == block.check])
+
+    def begun(self) -> None:
+        """Forget blocks behind a gap: entries of rows are written one behind the other."""
+        kept, at = [], 0
+        for block in self.blocks:
+            if block.low != at:
+                break
+            kept.append(block)
+            at = block.high
+        self._rewrite(kept)
+
+    def missing(self, n: int, cut: Callable[[int], list[Range]]) -> list[Range]:
+        """What is left of ``range(n)``, cut into blocks."""
+        left, at = [], 0
+        for block in sorted(self.blocks, key=lambda block: block.low):
+            left += [(at + low, at + high) for low, high in cut(block.low - at)]
+            at = block.high
+        return left + [(at + low, at + high) for low, high in cut(n - at)]
+
+    def close(self) -> None:
+        """Close the list."""
+        if self._list is not None:
+            self._list.close()
+            self._list = None
+
+    def _rewrite(self, blocks: list[Block]) -> None:
+        if len(blocks) == len(self.blocks):
+            return
+        self.blocks = []
+        (self.folder / "blocks").unlink()
+        for block in blocks:
+            self.finished(block)
+
+    def _listed(self) -> Iterator[Block]:
+        try:
+            text = (self.folder / "blocks").read_text()
+        except FileNotFoundError:
+            return
+        for line in text.split("\n")[:-1]:  # what ends without a newline was not finished
+            yield Block(*map(int, line.split()))
+
+
+def check_sum(parts: list[Array]) -> int:
+    """A sum over the bytes of arrays."""
+    total = 0
+    for part in parts:
+        total = zlib.crc32(np.ascontiguousarray(part).data, total)
+    return total
+
+
+def described(value: Any) -> Any:
+    """What a call was given, without the values of arrays: these follow from the key of the run."""
+    if isinstance(value, np.ndarray):
+        return [str(value.dtype), *value.shape]
+    if isinstance(value, bool | int | float | str | np.generic) or value is None:
+        return str(value)
+    if isinstance(value, tuple | list):
+        return [described(item) for item in value]
+    if is_dataclass(value):
+        return [described(getattr(value, field.name)) for field in fields(value)]
+    return type(value).__name__
+
+
+def _remove(folder: Path) -> None:
+    for pattern in _OWN:
+        for path in folder.glob(pattern):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        known: dict[str, Any] = json.loads(file.read_text())
+        return known
+    except (ValueError, OSError) as error:
+        raise FileFormatError(f"{file} must be a file of a stopped run, got: {error}") from error
+
+
+def _boot() -> str:
+    """What tells this start of the machine from others; empty where it is not known."""
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return ""

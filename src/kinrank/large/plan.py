@@ -1,0 +1,220 @@
+"""What a run will cost, said before it begins: measured on a sample, and scaled.
+
+The method runs over a few thousand of the rows, in memory, and what each of its stages took and
+made is multiplied: stages over rows by the number of rows, stages over queries by the number of
+queries (and of rows where every row is looked at). The search grows by its own rule.
+"""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank import progress
+from kinrank.errors import InvalidInputError, KinrankWarning
+from kinrank.large.memory import resident_bytes
+from kinrank.large.sizes import format_bytes
+from kinrank.methods.base import Method
+from kinrank.parallel import MAX_BLOCK, Array, Out, Runner
+from kinrank.types import SparseRows
+
+_ROWS, _QUERIES = 4096, 64  # of the sample
+_SEARCHES = ("neighbours", "cells", "search")
+_LISTS = 1.6  # bytes of an inverted list over those in it: they grow by doubling
+_PROBED = 1.5  # time of a distance in a cell over that of one in a search of all rows
+_CODED = 10.0  # the same for codes
+_ROW_BYTES = 140  # of arrays as long as there are rows, outside files
+_THREAD_BYTES = 48  # the same, for each thread
+_FILES = 0.12  # share of the budget for the pages of files that are in use
+_BASE = 250 << 20  # an interpreter with numpy, numba and faiss
+_AHEAD = 5  # blocks of results for each thread that wait to be written
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage: what it writes, and how long it takes."""
+
+    name: str
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The stages of a run, in order.
+
+    least : bytes of memory below which it cannot be done; budget : what was given, None for any
+    """
+
+    stages: tuple[Stage, ...]
+    least: int
+    budget: int | None
+
+    @property
+    def seconds(self) -> float:
+        """Of all stages."""
+        return sum(stage.seconds for stage in self.stages)
+
+    @property
+    def bytes(self) -> int:
+        """Of all files."""
+        return sum(stage.bytes for stage in self.stages)
+
+    def check(self, folder: Path | None = None) -> None:
+        """Refuse a budget that cannot be kept, or a folder that is too small."""
+        if self.budget is not None and self.least > self.budget:
+            raise InvalidInputError(
+                f"`memory_budget` must be at least {format_bytes(self.least)} for these rows and "
+                f"this method, got {format_bytes(self.budget)}."
+            )
+        if folder is not None and self.bytes > shutil.disk_usage(folder).free:
+            raise InvalidInputError(
+                f"`work` must be on a disk with {format_bytes(self.bytes)} free, got {folder} with "
+                f"{format_bytes(shutil.disk_usage(folder).free)}."
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain values."""
+        stages = [vars(stage) for stage in self.stages]
+        own = {"least_memory_bytes": self.least, "memory_budget_bytes": self.budget}
+        return {"stages": stages, "bytes": self.bytes, "seconds": self.seconds, **own}
+
+    def __str__(self) -> str:
+        lines = [f"  {'stage':<16} {'on disk':>12} {'time':>10}"]
+        rows = [*self.stages, Stage("together", self.bytes, self.seconds)]
+        lines += [
+            f"  {row.name:<16} {format_bytes(row.bytes):>12} {_time(row.seconds):>10}"
+            for row in rows
+        ]
+        memory = f"  memory: at least {format_bytes(self.least)}"
+        if self.budget is not None:
+            memory += f", at most {format_bytes(self.budget)}"
+        return "\n".join([*lines, memory])
+
+
+def _time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min {seconds % 60:.0f} s"
+
+
+def make_plan(
+    method: Method, queries: Array, gallery: Array, k: int | None, run: Runner, budget: int | None
+) -> Plan:
+    """Run over a sample, and multiply."""
+    sample = _Sample.of(method, queries, gallery, k, run)
+    n, width = len(queries) + len(gallery), gallery.shape[1]
+    stages = [Stage("vectors", 4 * n * width, 0.0)]
+    for name, seconds in sample.seconds.items():
+        bytes_ = sample.bytes.get(name, 0)
+        if name in _SEARCHES:
+            grown = _searched(n, width, run.search) / _searched(sample.rows, width, "exact")
+            times = sample.n_queries(len(queries)) if name == "search" else 1.0
+            stages.append(Stage(name, int(bytes_ * n / sample.rows), seconds * grown * times))
+        elif name in sample.by_query:
+            times = sample.n_queries(len(queries))
+            dense = n / sample.rows if method.ranking_bytes else 1.0
+            stages.append(Stage(name, int(bytes_ * times), seconds * times * dense))
+        else:
+            times = n / sample.rows
+            stages.append(Stage(name, int(bytes_ * times), seconds * times))
+    return Plan(tuple(stages), _least(method, sample, n, width, run, budget), budget)
+
+
+def _searched(n: int, width: int, search: str) -> float:
+    """Products of two columns that a search of all rows computes, or what costs as much."""
+    from kinrank.neighbors.cells import PROBES, cell_count
+    from kinrank.neighbors.find import FEW
+
+    if search == "exact" or n <= FEW:
+        return float(n) * n * width
+    cells = cell_count(n)
+    slower = _CODED if search == "quantized" else _PROBED
+    return slower * n * (cells + PROBES * n / cells) * width
+
+
+def _least(
+    method: Method, sample: _Sample, n: int, width: int, run: Runner, budget: int | None
+) -> int:
+    """Memory that is not in files, and room for the pages of files."""
+    index = _LISTS * n * (width / 4 + 8) if run.search == "quantized" else 0.0
+    row = max((size / sample.rows for size in sample.bytes.values()), default=0.0)
+    waiting = row * min(MAX_BLOCK, n) * _AHEAD * run.threads
+    ranking = method.ranking_bytes * n * run.threads
+    own = n * (_ROW_BYTES + _THREAD_BYTES * run.threads)
+    base = max(_BASE, resident_bytes() or 0)
+    # The index is gone when queries are ranked.
+    total = base + own + max(index, waiting, ranking)
+    return int(total + _FILES * (budget or total))
+
+
+@dataclass
+class _Sample:
+    """What a run over some rows took and made, by stage."""
+
+    rows: int
+    queries: int
+    seconds: dict[str, float] = field(default_factory=dict)
+    bytes: dict[str, int] = field(default_factory=dict)
+    by_query: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(
+        cls, method: Method, queries: Array, gallery: Array, k: int | None, run: Runner
+    ) -> _Sample:
+        some = _some(queries, _QUERIES), _some(gallery, _ROWS)
+        found = cls(len(some[0]) + len(some[1]), len(some[0]))
+        recorder = _Recorder(run.threads, run.block_size, sample=found)
+        kept = None if k is None else min(k, len(some[1]))
+        with warnings.catch_warnings(), progress.gather():
+            warnings.simplefilter("ignore", KinrankWarning)
+            method.ranked(*some, kept, replace(recorder, sample=cls(1, 1)))  # kernels are loaded
+            watch = progress.Stopwatch(then=found.note)
+            with progress.listen(watch):
+                method.ranked(*some, kept, recorder)
+        found.seconds = watch.seconds
+        return found
+
+    def n_queries(self, n: int) -> float:
+        return n / self.queries
+
+    def note(self, stage: str, done: int, total: int) -> None:
+        if done == 0 and total == self.queries:
+            self.by_query.add(stage)
+
+
+@dataclass(frozen=True)
+class _Recorder(Runner):
+    """A runner in memory that notes how much its stages make."""
+
+    sample: _Sample = field(kw_only=True)
+
+    def rows(
+        self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, n_columns: int
+    ) -> SparseRows:
+        found = super().rows(name, kernel, args, n, n_columns)
+        parts = (found.indptr, found.indices, found.data)
+        self._note(name, sum(part.nbytes for part in parts if part is not None))
+        return found
+
+    def fill(
+        self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, *outs: Out
+    ) -> Any:
+        found = super().fill(name, kernel, args, n, *outs)
+        self._note(name, sum(a.nbytes for a in (found if len(outs) > 1 else (found,))))
+        return found
+
+    def _note(self, name: str, size: int) -> None:
+        stage = progress.current() or name
+        self.sample.bytes[stage] = self.sample.bytes.get(stage, 0) + size
+
+
+def _some(rows: Array, count: int) -> npt.NDArray[np.float32]:
+    return np.asarray(rows[:: max(1, -(-len(rows) // count))])

@@ -1,0 +1,59 @@
+"""Where a method's work is done: in memory or in files, exactly or approximately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from kinrank.errors import InvalidInputError
+from kinrank.io import PathLike
+from kinrank.parallel import Runner
+from kinrank.validation import check_choice
+
+if TYPE_CHECKING:
+    from kinrank.methods.base import Method
+
+SEARCHES = ("exact", "approximate", "quantized")
+
+
+class Where(TypedDict, total=False):
+    """Keywords of every ``rerank``, beside ``threads`` and ``block_size``.
+
+    search : "exact"; "approximate" for many rows; or "quantized", which looks at codes of the rows,
+        for more rows than the system's memory holds (extra ``ann``)
+    memory_budget : bytes, or a size such as "4GB", that the process may occupy; stages are then
+        kept in files. An error says at once if that cannot be.
+    work : the folder of these files, in which a run that was stopped goes on; None is one that is
+        removed in any case. What is in it is removed when the ranking is there.
+    """
+
+    search: Literal["exact", "approximate", "quantized"]
+    memory_budget: int | str | None
+    work: PathLike | None
+
+
+def refuse_where(method: object, where: Where) -> None:
+    """Say that a method reads its rows in its own way."""
+    for name in where:
+        raise InvalidInputError(f"`{name}` must be left out for {type(method).__name__}.")
+
+
+@contextmanager
+def runner_for(
+    method: Method, queries: Any, gallery: Any, k: int | None, threads: int | None,
+    block_size: int | None, where: Where,
+) -> Iterator[Runner]:  # fmt: skip
+    """The runner for one call of ``rerank``."""
+    run = Runner.of(threads, block_size)
+    search = check_choice("search", where.get("search", "exact"), SEARCHES)
+    run = replace(run, search=search)
+    budget, work = where.get("memory_budget"), where.get("work")
+    if budget is None and work is None:
+        yield run
+        return
+    from kinrank.large.begin import disk_run
+
+    with disk_run(method, queries, gallery, k, run, budget, work) as on_disk:
+        yield on_disk
