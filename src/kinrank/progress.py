@@ -19,7 +19,7 @@ Advance = Callable[[int], None]
 
 _listener: ContextVar[Listener | None] = ContextVar("kinrank_progress", default=None)
 _current: ContextVar[str | None] = ContextVar("kinrank_stage", default=None)
-_facts: ContextVar[dict[str, Any] | None] = ContextVar("kinrank_facts", default=None)
+_facts: ContextVar[Facts | None] = ContextVar("kinrank_facts", default=None)
 
 
 @contextmanager
@@ -63,10 +63,28 @@ def stage(name: str, total: int) -> Iterator[Advance]:
         _current.reset(token)
 
 
+class Facts(dict[str, Any]):
+    """What a run told of itself; ``on(name, act)`` acts as soon as a fact is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._acts: dict[str, Callable[[Any], None]] = {}
+
+    def on(self, name: str, act: Callable[[Any], None]) -> None:
+        """Call ``act(fact)`` when it is told."""
+        self._acts[name] = act
+
+    def tell(self, name: str, fact: Any) -> None:
+        """Keep a fact."""
+        self[name] = fact
+        if name in self._acts:
+            self._acts[name](fact)
+
+
 @contextmanager
-def gather() -> Iterator[dict[str, Any]]:
+def gather() -> Iterator[Facts]:
     """What the calls inside tell of themselves, such as the recall of an approximate search."""
-    facts: dict[str, Any] = {}
+    facts = Facts()
     token = _facts.set(facts)
     try:
         yield facts
@@ -78,7 +96,7 @@ def tell(name: str, fact: Any) -> None:
     """Say something to whoever gathers facts."""
     facts = _facts.get()
     if facts is not None:
-        facts[name] = fact
+        facts.tell(name, fact)
 
 
 def current() -> str | None:

@@ -13,7 +13,9 @@ import click
 from kinrank.registry import method_class
 
 # What `kinrank rerank` itself asks for; a method's field of this name could not be reached.
-RESERVED = frozenset({"query", "gallery", "out", "method", "k", "threads", "json", "help"})
+RESERVED = frozenset(
+    {"query", "gallery", "out", "method", "k", "threads", "json", "help", "search", "work", "plan"}
+)
 NONE = "none"
 FOLLOWS = "from the others"
 

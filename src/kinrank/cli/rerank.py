@@ -11,11 +11,15 @@ from typing import Any
 
 import click
 
+from kinrank import progress
 from kinrank._api import make_method
 from kinrank.cli.files import array_file, output_file
 from kinrank.cli.options import MethodCommand, given_params
 from kinrank.cli.report import facts, format_seconds, shown_warnings, watched
 from kinrank.io import load_array
+from kinrank.parallel import Runner, thread_count
+from kinrank.validation import as_matrix
+from kinrank.where import SEARCHES
 
 
 @click.command(cls=MethodCommand)
@@ -25,12 +29,29 @@ from kinrank.io import load_array
 @click.option(
     "--gallery", type=array_file, metavar="FILE", required=True, help="Vectors to search in."
 )
-@click.option(
-    "--out", type=output_file, metavar="FILE", required=True, help="The ranking, an npz file."
-)
+@click.option("--out", type=output_file, metavar="FILE", help="The ranking, an npz file.")
 @click.option("--method", default="cas", show_default=True, help="See `kinrank methods`.")
 @click.option("-k", type=int, help="Results per query.  [default: the whole gallery]")
 @click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
+@click.option(
+    "--search",
+    type=click.Choice(SEARCHES),
+    default="exact",
+    show_default=True,
+    help="How neighbours are found; for 100,000 rows and more, approximate.",
+)
+@click.option(
+    "--memory-budget",
+    metavar="SIZE",
+    help="Such as 4GB: keep stages in files and the process below it.",
+)
+@click.option(
+    "--work",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Where these files are; a run that was stopped goes on.  [default: a temporary one]",
+)
+@click.option("--plan", "plan_only", is_flag=True, help="Say what the run would cost, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 @click.pass_context
 def rerank(
@@ -38,10 +59,14 @@ def rerank(
     /,
     query: str,
     gallery: str,
-    out: Path,
+    out: Path | None,
     method: str,
     k: int | None,
     threads: int | None,
+    search: str,
+    memory_budget: str | None,
+    work: Path | None,
+    plan_only: bool,
     as_json: bool,
     **params: Any,
 ) -> None:
@@ -53,14 +78,24 @@ def rerank(
 
     The file written holds `indices` (row numbers of the gallery, nearest first) and `distances`;
     Ranking.load reads it. On a terminal each stage shows its progress; in a pipe nothing is
-    printed but warnings and what --json asks for.
+    printed but warnings and what --json asks for. With --memory-budget the plan, the stages with
+    their bytes and times, comes first.
     """
     begun = time.perf_counter()
     chosen = make_method(method, **given_params(ctx, params))
     on_terminal = sys.stderr.isatty()
-    with shown_warnings() as warned, watched(show=on_terminal) as watch:
-        queries, vectors = load_array(query), load_array(gallery)
-        ranking = chosen.rerank(queries, vectors, k, threads=threads)
+    queries, vectors = load_array(query), load_array(gallery)
+    where: dict[str, Any] = {"search": search, "memory_budget": memory_budget, "work": work}
+    where = {name: value for name, value in where.items() if value not in (None, "exact")}
+    if plan_only:
+        _print_plan(chosen, queries, vectors, k, threads, where, as_json)
+        return
+    if out is None:
+        raise click.UsageError("Missing option '--out'.")
+    with shown_warnings() as warned, progress.gather() as told:
+        told.on("plan", lambda plan: click.echo(plan, err=True) if on_terminal else None)
+        with watched(show=on_terminal) as watch:
+            ranking = chosen.rerank(queries, vectors, k, threads=threads, **where)
     ranking.save(out)
     summary = {
         "method": method,
@@ -68,6 +103,7 @@ def rerank(
         "n_queries": len(ranking),
         "n_gallery": len(vectors),
         "k": ranking.k,
+        **_told(told),
         **facts(begun, watch, warned, out),
     }
     if as_json:
@@ -76,9 +112,33 @@ def rerank(
         click.echo(_sentence(summary), err=True)
 
 
+def _print_plan(
+    method: Any, queries: Any, gallery: Any, k: int | None, threads: int | None,
+    where: dict[str, Any], as_json: bool,
+) -> None:  # fmt: skip
+    from kinrank.large import make_plan, parse_bytes
+
+    run = Runner(thread_count(threads), None, where.get("search", "exact"))
+    budget = where.get("memory_budget")
+    limit = None if budget is None else parse_bytes("memory_budget", budget)
+    plan = make_plan(
+        method, as_matrix("queries", queries), as_matrix("gallery", gallery), k, run, limit
+    )
+    click.echo(json.dumps(plan.as_dict()) if as_json else str(plan))
+    plan.check()
+
+
+def _told(facts: dict[str, Any]) -> dict[str, Any]:
+    """What the run said of itself, as plain values."""
+    own = {"recall": facts["recall"]} if "recall" in facts else {}
+    return {**own, "plan": facts["plan"].as_dict()} if "plan" in facts else own
+
+
 def _sentence(summary: dict[str, Any]) -> str:
     memory = summary["peak_memory_bytes"]
     peak = "" if memory is None else f", peak memory {memory / 1e6:,.0f} MB"
+    if "recall" in summary:
+        peak += f", recall of the neighbours {summary['recall']:.3f}"
     return (
         f"{summary['n_queries']:,} queries over {summary['n_gallery']:,} gallery rows, "
         f"first {summary['k']:,} of each, by {summary['method']}: "

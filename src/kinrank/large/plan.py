@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError, KinrankWarning
@@ -26,6 +25,8 @@ from kinrank.parallel import MAX_BLOCK, Array, Out, Runner
 from kinrank.types import SparseRows
 
 _ROWS, _QUERIES = 4096, 64  # of the sample
+_REGION = 128  # rows around one of them that are in it too
+_PIECE = 16384  # rows that are looked at at a time
 _SEARCHES = ("neighbours", "cells", "search")
 _LISTS = 1.6  # bytes of an inverted list over those in it: they grow by doubling
 _PROBED = 1.5  # time of a distance in a cell over that of one in a search of all rows
@@ -169,7 +170,7 @@ class _Sample:
     def of(
         cls, method: Method, queries: Array, gallery: Array, k: int | None, run: Runner
     ) -> _Sample:
-        some = _some(queries, _QUERIES), _some(gallery, _ROWS)
+        some = _some(queries, _QUERIES), _regions(gallery)
         found = cls(len(some[0]) + len(some[1]), len(some[0]))
         recorder = _Recorder(run.threads, run.block_size, sample=found)
         kept = None if k is None else min(k, len(some[1]))
@@ -216,5 +217,22 @@ class _Recorder(Runner):
         self.sample.bytes[stage] = self.sample.bytes.get(stage, 0) + size
 
 
-def _some(rows: Array, count: int) -> npt.NDArray[np.float32]:
-    return np.asarray(rows[:: max(1, -(-len(rows) // count))])
+def _some(rows: Array, count: int) -> Array:
+    return np.array(rows[:: max(1, -(-len(rows) // count))])
+
+
+def _regions(rows: Array) -> Array:
+    """Some rows and those around each: rows picked one by one would have no neighbours left."""
+    if len(rows) <= _ROWS:
+        return np.array(rows)
+    centres = _some(rows, _ROWS // _REGION).astype(np.float32)
+    best = np.full((len(centres), _REGION), np.inf, np.float32)
+    ids = np.zeros(best.shape, np.int64)
+    for low in range(0, len(rows), _PIECE):
+        part = rows[low : low + _PIECE].astype(np.float32)
+        d2 = np.einsum("ij,ij->i", part, part) - 2 * (centres @ part.T)
+        best = np.concatenate([best, d2], axis=1)
+        ids = np.concatenate([ids, np.tile(np.arange(low, low + len(part)), (len(ids), 1))], axis=1)
+        kept = np.argpartition(best, _REGION - 1, axis=1)[:, :_REGION]
+        best, ids = np.take_along_axis(best, kept, 1), np.take_along_axis(ids, kept, 1)
+    return np.array(rows[np.unique(ids)])
