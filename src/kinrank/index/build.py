@@ -78,7 +78,7 @@ def stages(
         tilde = method._enhance(hat, xi, distances, run)
     with progress.stage("propagation", n):
         p, prime = propagate(method, tilde, layout, run)
-        columns = transposed(prime)
+        columns = transposed(prime, run)
     norms = row_norms(prime.indptr, prime.values)
     return State(
         given.asked, method, given.frame, given.ids, layout.names, vectors, neighbors, xi, half,
@@ -101,7 +101,7 @@ def propagate(
     """P, where answers need it, and F'."""
     keep = int(method.keep or 0)
     if method.propagation == "transpose":
-        p = product("propagation", transposed(tilde), tilde, run, keep, layout)
+        p = product("propagation", transposed(tilde, run), tilde, run, keep, layout)
         return None, product("propagation", p, tilde, run)
     p = product("propagation", tilde, tilde, run, keep, layout)
     return p, product("propagation", p, p, run)

@@ -111,7 +111,7 @@ class _Editor:
             self.old.tilde, averaged, lambda rows: self._enhanced(hat, xi, rows)
         )
         p, prime = self._propagated(tilde, tilde_new)
-        columns = transposed(prime)
+        columns = transposed(prime, self.run)
         return State(
             self.old.asked, method, self.old.frame, self.ids, self.change.names,
             self.change.vectors, self.neighbors, xi, half, graph.w, degrees(graph.w),
@@ -292,5 +292,5 @@ class _Editor:
 
         dirty = tilde_new | reached(tilde_new, tilde)
         p, p_new = self._part(self.old.p, dirty, multiply(tilde, keep))
-        before = transposed(self.old.columns)
+        before = transposed(self.old.columns, self.run)
         return p, self._part(before, p_new | reached(p_new, p), multiply(p, 0))[0]
