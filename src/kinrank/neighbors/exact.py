@@ -14,6 +14,7 @@ import numpy as np
 from kinrank import progress
 from kinrank.kernels import topk
 from kinrank.parallel import Array, Out, Runner
+from kinrank.threads import borrowed
 from kinrank.types import Floats, Ints, Neighbors
 
 TILE_ROWS = 512
@@ -96,7 +97,7 @@ def _search_block(
 ) -> None:  # fmt: skip
     tile = np.empty(min(high - low, TILE_ROWS) * min(len(vectors), TILE_COLUMNS), np.float32)
     found = Neighbors(indices, distances, farthest)
-    with ThreadPoolExecutor(threads) as pool:
+    with borrowed(threads) as pool:
         for at in range(low, high, TILE_ROWS):
             rows = slice(start + at, start + min(at + TILE_ROWS, high))
             part = _search_rows(vectors, norms, rows, found.k, tile, pool, threads)

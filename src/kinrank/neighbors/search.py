@@ -20,6 +20,7 @@ from kinrank.kernels.lanes import LANES
 from kinrank.kernels.topk import scan_products
 from kinrank.neighbors.exact import SLACK, SPARE, TILE_COLUMNS, TILE_ROWS
 from kinrank.parallel import Runner
+from kinrank.threads import borrowed
 from kinrank.types import Floats, Ints, Longs
 
 Measure = Literal["squared", "inner"]
@@ -48,7 +49,7 @@ def exact_search(
     norms = np.einsum("ij,ij->i", gallery, gallery)
     tile = np.empty(min(len(queries), TILE_ROWS) * min(len(gallery), TILE_COLUMNS), np.float32)
     stage = progress.stage("search", len(queries))
-    with ThreadPoolExecutor(run.threads) as pool, stage as advance:
+    with borrowed(run.threads) as pool, stage as advance:
         for start in range(0, len(queries), TILE_ROWS):
             rows = queries[start : start + TILE_ROWS]
             part = slice(start, start + len(rows))
