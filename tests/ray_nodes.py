@@ -1,5 +1,6 @@
 """A Ray cluster of the tests' own: two nodes on loopback, joined by a token."""
 
+import ctypes
 import os
 import secrets
 import signal
@@ -29,6 +30,7 @@ class Nodes:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(token),
             "RAY_USAGE_STATS_ENABLED": "0",
+            "PYTHONPATH": str(Path(__file__).parent),  # for kernels of the tests
         }
         ports = _free_ports(self.hosts[0], 2)
         self.address = f"{self.hosts[0]}:{ports[0]}"
@@ -49,6 +51,19 @@ class Nodes:
         process = self._running.pop(self.hosts[1])
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(SECONDS)
+
+    def workers(self, *titles):
+        """Processes of these nodes whose titles begin so."""
+        own, found = {process.pid for process in self._running.values()}, []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                title = (folder / "cmdline").read_bytes()
+                session = os.getsid(int(folder.name))
+            except OSError:  # it has ended meanwhile
+                continue
+            if session in own and title.startswith(titles):
+                found.append(int(folder.name))
+        return found
 
     def stop(self):
         for process in self._running.values():
@@ -72,6 +87,7 @@ class Nodes:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # a group of its own, which can be killed as one
+                preexec_fn=_end_with_parent,  # noqa: PLW1509  no threads that fork could break
             )
 
     def _await(self, ready, what):
@@ -104,6 +120,11 @@ def wait_for_nodes(ray, count):
     while sum(node["Alive"] for node in ray.nodes()) != count:
         assert time.monotonic() < end, f"there are not {count} nodes"
         time.sleep(0.1)
+
+
+def _end_with_parent():
+    """Let no node outlive tests that are killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def _free_ports(host, count):

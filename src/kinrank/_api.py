@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from kinrank.errors import InvalidInputError, UnknownNameError
 from kinrank.io import PathLike
@@ -12,6 +12,7 @@ from kinrank.types import Ranking
 from kinrank.validation import check_choice
 
 if TYPE_CHECKING:
+    from kinrank.cluster import Cluster
     from kinrank.methods.base import Method
     from kinrank.tune.tuning import Tuning
     from kinrank.where import Where
@@ -29,6 +30,8 @@ def rerank(
     search: Literal["exact", "approximate", "quantized"] = "exact",
     memory_budget: int | str | None = None,
     work: PathLike | None = None,
+    cluster: str | Cluster | None = None,
+    storage: PathLike | None = None,
     **options: Any,
 ) -> Ranking:
     """Rank the gallery for each query, the second time right.
@@ -49,6 +52,10 @@ def rerank(
         kept in files, and arrays that are mapped from files are never copied into memory
     work : the folder of these files, in which a run that was stopped goes on; it is emptied when
         the ranking is there. None is a temporary one.
+    cluster : other machines to do the work: "local", an address, or what
+        ``kinrank.cluster.connect`` returned (extra ``ray``)
+    storage : for ``cluster``, a folder that all machines see or a URL to exchange arrays by; None
+        is their memory
     **options : parameters of the method, see its class
 
     Returns
@@ -74,7 +81,26 @@ def rerank(
         where["search"] = search
     if memory_budget is not None or work is not None:
         where |= {"memory_budget": memory_budget, "work": work}
-    return chosen.rerank(queries, gallery, k, threads=threads, block_size=block_size, **where)
+    return rank_on(cluster, storage, chosen, queries, gallery, k, threads, block_size, **where)
+
+
+def rank_on(
+    cluster: str | Cluster | None, storage: PathLike | None, method: Method, queries: Any,
+    gallery: Any, k: int | None, threads: int | None, block_size: int | None,
+    **where: Unpack[Where],
+) -> Ranking:  # fmt: skip
+    """``method.rerank`` on this machine, or on a cluster."""
+    if cluster is None:
+        _refuse_beside("no `cluster`", storage=storage)
+        return method.rerank(queries, gallery, k, threads=threads, block_size=block_size, **where)
+    from kinrank.cluster.session import using
+
+    search = where.pop("search", "exact")
+    _refuse_beside("`cluster`", **where)
+    with using(cluster, storage) as joined:
+        return joined.rerank(
+            method, queries, gallery, k, threads=threads, block_size=block_size, search=search
+        )
 
 
 def tune(
@@ -118,6 +144,13 @@ def tune(
     from kinrank.tune.run import run_tuning
 
     return run_tuning(queries, gallery, method, budget, seed, threads, block_size, fixed)
+
+
+def _refuse_beside(what: str, **given: Any) -> None:
+    """Say that parameters do not go with another one."""
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidInputError(f"`{name}` must be left out with {what}, got {value!r}.")
 
 
 def make_method(method: str, **params: Any) -> Method:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from kinrank import progress
-from kinrank._api import make_method
+from kinrank._api import make_method, rank_on
 from kinrank.cli.files import array_file, output_file
 from kinrank.cli.options import MethodCommand, given_params
 from kinrank.cli.report import facts, format_seconds, shown_warnings, watched
@@ -33,6 +33,7 @@ from kinrank.where import SEARCHES
 @click.option("--method", default="cas", show_default=True, help="See `kinrank methods`.")
 @click.option("-k", type=int, help="Results per query.  [default: the whole gallery]")
 @click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
+@click.option("--block-size", type=int, help="Rows that are worked on at a time.  [default: fits]")
 @click.option(
     "--search",
     type=click.Choice(SEARCHES),
@@ -51,6 +52,16 @@ from kinrank.where import SEARCHES
     metavar="FOLDER",
     help="Where these files are; a run that was stopped goes on.  [default: a temporary one]",
 )
+@click.option(
+    "--cluster",
+    metavar="local|auto|HOST:PORT|ray://HOST:PORT",
+    help="Machines of a Ray cluster to do the work.  [default: this one alone]",
+)
+@click.option(
+    "--storage",
+    metavar="FOLDER|URL",
+    help="Where machines exchange arrays.  [default: their memory]",
+)
 @click.option("--plan", "plan_only", is_flag=True, help="Say what the run would cost, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 @click.pass_context
@@ -63,9 +74,12 @@ def rerank(
     method: str,
     k: int | None,
     threads: int | None,
+    block_size: int | None,
     search: str,
     memory_budget: str | None,
     work: Path | None,
+    cluster: str | None,
+    storage: str | None,
     plan_only: bool,
     as_json: bool,
     **params: Any,
@@ -79,7 +93,7 @@ def rerank(
     The file written holds `indices` (row numbers of the gallery, nearest first) and `distances`;
     Ranking.load reads it. On a terminal each stage shows its progress; in a pipe nothing is
     printed but warnings and what --json asks for. With --memory-budget the plan, the stages with
-    their bytes and times, comes first.
+    their bytes and times, comes first; with --cluster what moved between machines comes last.
     """
     begun = time.perf_counter()
     chosen = make_method(method, **given_params(ctx, params))
@@ -87,6 +101,8 @@ def rerank(
     queries, vectors = load_array(query), load_array(gallery)
     where: dict[str, Any] = {"search": search, "memory_budget": memory_budget, "work": work}
     where = {name: value for name, value in where.items() if value not in (None, "exact")}
+    if plan_only and cluster is not None:
+        raise click.UsageError("--plan is for one machine: leave out --cluster.")
     if plan_only:
         _print_plan(chosen, queries, vectors, k, threads, where, as_json)
         return
@@ -95,7 +111,9 @@ def rerank(
     with shown_warnings() as warned, progress.gather() as told:
         told.on("plan", lambda plan: click.echo(plan, err=True) if on_terminal else None)
         with watched(show=on_terminal) as watch:
-            ranking = chosen.rerank(queries, vectors, k, threads=threads, **where)
+            ranking = rank_on(
+                cluster, storage, chosen, queries, vectors, k, threads, block_size, **where
+            )
     ranking.save(out)
     summary = {
         "method": method,
@@ -110,6 +128,8 @@ def rerank(
         click.echo(json.dumps(summary))
     elif on_terminal:
         click.echo(_sentence(summary), err=True)
+        if "cluster" in told:
+            click.echo(f"\n{told['cluster']}", err=True)
 
 
 def _print_plan(
@@ -131,6 +151,8 @@ def _print_plan(
 def _told(facts: dict[str, Any]) -> dict[str, Any]:
     """What the run said of itself, as plain values."""
     own = {"recall": facts["recall"]} if "recall" in facts else {}
+    if "cluster" in facts:
+        own["cluster"] = facts["cluster"].summary()
     return {**own, "plan": facts["plan"].as_dict()} if "plan" in facts else own
 
 

@@ -17,7 +17,7 @@ from kinrank.cluster.failures import explained, is_lost
 from kinrank.cluster.job import Job
 from kinrank.cluster.storage import Array, Folder
 from kinrank.parallel import Out, Range, Runner, _joined
-from kinrank.types import Floats, Neighbors, SparseRows
+from kinrank.types import Neighbors, SparseRows
 
 if TYPE_CHECKING:
     from kinrank.cluster.session import Cluster
@@ -45,11 +45,21 @@ class RayRunner(Runner):
     def rows(
         self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, n_columns: int
     ) -> SparseRows:
-        parts: dict[int, tuple[Array, ...]] = {}
-        begin = self._beginner(tasks.rows_block, kernel, args, n)
+        storage, parts = self.cluster.storage, {}
+        # A name of its own: a worker that was given up may still write when the next stage runs.
+        stage = str(storage.new_file()) if isinstance(storage, Folder) else None
+        begin = self._beginner(tasks.rows_block, kernel, args, n, lambda _: stage)
         for (low, _), answer in self._answers(name, begin, n):
             parts[low] = answer.arrays
-        return _joined([parts.pop(low) for low in sorted(parts)], n, n_columns)
+        if not isinstance(storage, Folder):
+            return _joined([parts.pop(low) for low in sorted(parts)], n, n_columns)
+        indptr = np.zeros(n + 1, np.int64)
+        np.cumsum(np.concatenate([parts[low][0] for low in sorted(parts)]), out=indptr[1:])
+        arrays = [
+            storage.join([tasks.part_file(str(stage), low, at) for low in sorted(parts)], dtype)
+            for at, dtype in enumerate(array.dtype for array in parts[0][1:])
+        ]
+        return SparseRows(indptr, arrays[0], arrays[1] if len(arrays) > 1 else None, n_columns)
 
     def fill(
         self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, *outs: Out
@@ -57,7 +67,9 @@ class RayRunner(Runner):
         if n == 0:
             return super().fill(name, kernel, args, n, *outs)
         places = [_Place(out, n, self.cluster.storage) for out in outs]
-        begin = self._beginner(tasks.fill_block, kernel, args, n, places)
+        begin = self._beginner(
+            tasks.fill_block, kernel, args, n, lambda block: tuple(p.part(block) for p in places)
+        )
         for block, answer in self._answers(name, begin, n):
             arrived = iter(answer.arrays)
             for place in places:
@@ -68,13 +80,14 @@ class RayRunner(Runner):
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
         return self.cluster.storage.empty(shape, dtype)
 
-    def neighbors(
-        self, vectors: Floats, k: int, n_first: int, first_k: int
-    ) -> tuple[Neighbors, Neighbors]:
-        """Lists of neighbours, found shard by shard; see ``neighbors.find``."""
+    @property
+    def neighbors(self) -> Callable[..., tuple[Neighbors, Neighbors]] | None:
+        """The exact search in shards; None leaves it to the search's own stages, see ``find``."""
+        if self.search != "exact":
+            return None
         from kinrank.cluster.shards import find_neighbors
 
-        return find_neighbors(vectors, k, n_first, first_k, self)
+        return partial(find_neighbors, run=self)
 
     @contextmanager
     def _each(
@@ -85,7 +98,7 @@ class RayRunner(Runner):
 
     def _beginner(
         self, task: Callable[..., Any], kernel: Callable[..., Any], args: tuple[Any, ...], n: int,
-        places: list[_Place] | None = None,
+        more: Callable[[Range], Any],
     ) -> Callable[[], Begin]:  # fmt: skip
         """A function that stores what the blocks of a stage need and returns what begins one."""
         blocks = self.blocks(n)
@@ -95,8 +108,7 @@ class RayRunner(Runner):
             job = self.cluster.ray.put(Job.of(kernel, args, self.cluster.storage))
 
             def begin(block: Range) -> Any:
-                own = () if places is None else (tuple(place.part(block) for place in places),)
-                return self.begin(task, job, *block, block in looked, *own)
+                return self.begin(task, job, *block, block in looked, more(block))
 
             return begin
 

@@ -5,23 +5,28 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import kinrank
+from kinrank import progress
 from kinrank.cluster import tasks
 from kinrank.cluster.storage import PURPOSE, Storage, make_storage
 from kinrank.cluster.traffic import Report
 from kinrank.errors import ClusterError, InvalidInputError, KinrankWarning
 from kinrank.optional import require
 from kinrank.parallel import thread_count
-from kinrank.validation import check_int
+from kinrank.validation import check_choice, check_int
 
 if TYPE_CHECKING:
     from kinrank.cluster.runner import RayRunner
+    from kinrank.methods.base import Method
+    from kinrank.types import Ranking
 
 REACH_SECONDS = 10  # until a machine that does not answer is given up
 GREET_SECONDS = 120  # until the first worker of every node has answered
@@ -70,6 +75,20 @@ def connect(
         raise
 
 
+@contextmanager
+def using(
+    cluster: str | Cluster, storage: str | os.PathLike[str] | None = None
+) -> Iterator[Cluster]:
+    """A connection that is there already, or one for as long as the block takes."""
+    if isinstance(cluster, Cluster):
+        if storage is not None:
+            raise InvalidInputError("`storage` must be given to `connect`, got it a second time.")
+        yield cluster
+        return
+    with connect(cluster, storage=storage) as made:
+        yield made
+
+
 class Cluster:
     """A cluster that stages can run on.
 
@@ -113,8 +132,25 @@ class Cluster:
             raise ClusterError("The connection to the cluster must be open, got a closed one.")
         if block_size is not None:
             block_size = check_int("block_size", block_size, 1)
+        check_choice("search", search, ("exact", "approximate"))
         self._greet()
         return RayRunner(self.cpus, block_size, search, cluster=self, here=thread_count(threads))
+
+    def rerank(
+        self,
+        method: Method,
+        queries: Any,
+        gallery: Any,
+        k: int | None = None,
+        *,
+        threads: int | None = None,
+        block_size: int | None = None,
+        search: str = "exact",
+    ) -> Ranking:
+        """As ``method.rerank``, on this cluster."""
+        ranking = method.ranked(queries, gallery, k, self.runner(block_size, threads, search))
+        progress.tell("cluster", self.report)
+        return ranking
 
     def remote(self, task: Callable[..., Any]) -> Any:
         """A function of ours as Ray takes it, made known to the cluster once."""
@@ -191,7 +227,7 @@ def _join(ray: Any, address: str, cpus: int) -> None:
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == "local":
         with _environment(_own_token()):
-            ray.init(num_cpus=cpus, include_dashboard=False, **quiet)
+            ray.init(num_cpus=cpus, include_dashboard=False, **_loopback(), **quiet)
         return
     if address != "auto":
         _reach(address)
@@ -201,6 +237,14 @@ def _join(ray: Any, address: str, cpus: int) -> None:
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ClusterError(f"The cluster {address!r} cannot be joined: {reason}") from error
+
+
+def _loopback() -> dict[str, str]:
+    """The address of workers on this machine, where there is a second one of loopback.
+
+    Ray replaces 127.0.0.1 by an address that other machines can reach.
+    """
+    return {"_node_ip_address": "127.0.0.2"} if sys.platform == "linux" else {}
 
 
 def _reach(address: str) -> None:
@@ -220,11 +264,21 @@ def _reach(address: str) -> None:
         raise ClusterError(f"The cluster {address!r} cannot be reached: {error}") from error
 
 
+@cache
+def _token() -> str:
+    """A secret of this process; one for all its clusters, as Ray reads it once."""
+    return secrets.token_hex(32)
+
+
 def _own_token() -> dict[str, str]:
-    """A secret of this run for workers on this machine; none if the user's settings say how."""
+    """What workers on this machine are asked for; nothing if the user's settings say how.
+
+    Ray turns tokens on by itself for a cluster that it starts; without this it would keep one in
+    the user's home.
+    """
     if any(name.startswith("RAY_AUTH") for name in os.environ):
         return {}
-    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    return {"RAY_AUTH_TOKEN": _token()}
 
 
 @contextmanager
@@ -236,7 +290,8 @@ def _environment(more: dict[str, str]) -> Iterator[None]:
         "RAY_task_oom_retries": "0",
         **more,
     }
-    before = {name: os.environ.get(name) for name in fixed}
+    # Ray leaves two of its own there.
+    before = {name: os.environ.get(name) for name in (*fixed, "RAY_AUTH_MODE", "PYTHONBREAKPOINT")}
     os.environ.update({name: os.environ.get(name, value) for name, value in fixed.items()})
     try:
         yield

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from kinrank.cluster import kernels
-from kinrank.cluster.storage import Array, Handle
+from kinrank.cluster.storage import Handle
 from kinrank.cluster.tasks import Answer
 from kinrank.kernels.search import settle_queries
 from kinrank.kernels.topk import scan_products
@@ -87,41 +86,6 @@ def _search_tile(rows: Floats, vectors: Floats, norms: Floats, part: slice, foun
     settle_queries(0, m, own, vectors, False, margins, *heaps, sizes, *lists)
     ends = (found.least[part], found.most[part])
     kernels.settle_race(0, m, own, vectors, near_ids, counts, *ends)
-
-
-def build_index(shard: Shard, coded: bool) -> npt.NDArray[np.uint8]:
-    """An approximate search of a shard, as bytes."""
-    import faiss
-
-    from kinrank.neighbors.approximate import FaissSearch
-    from kinrank.parallel import Runner
-
-    vectors = np.ascontiguousarray(shard.handle.open(), np.float32)
-    search = FaissSearch.build(vectors, kind="pq" if coded else "auto", run=Runner(1))
-    found: npt.NDArray[np.uint8] = faiss.serialize_index(search.index)
-    return found
-
-
-def search_index(
-    pieces: list[Piece], shard: Shard, k: int, index: Array, landmarks: Floats
-) -> Lists:
-    """About the ``k`` nearest rows of a shard by its index, with exact distances."""
-    import faiss
-
-    from kinrank.kernels.online_search import farthest_of
-    from kinrank.kernels.search import settle_candidates
-    from kinrank.neighbors.approximate import FaissSearch, _candidates
-    from kinrank.parallel import Runner
-
-    rows, vectors = _rows(pieces), shard.handle.open()
-    search, run = FaissSearch(faiss.deserialize_index(index.copy()), 1), Runner(1)
-    found = Lists.empty(len(rows), min(k, len(vectors)))
-    near = _candidates(search, rows, vectors, found.ids.shape[1], run)
-    settle_candidates(0, len(rows), rows, vectors, near, found.ids, found.values)
-    farthest_of(0, len(rows), rows, landmarks.copy(), found.most)
-    found.ids[:] += np.int32(shard.first)
-    found.least[:] = found.most
-    return found
 
 
 def merge_lists(start: int, k: int, *parts: Lists) -> Answer:

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.io import replacing
 from kinrank.optional import require
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -95,8 +94,10 @@ class Fetched:
             if copy.exists():
                 return
             fsspec = require("fsspec", extra="ray", purpose=PURPOSE)
-            with fsspec.open(self.url, "rb") as source, replacing(copy) as target:
+            begun = copy.with_suffix(".part")
+            with fsspec.open(self.url, "rb") as source, begun.open("wb") as target:
                 shutil.copyfileobj(source, target, 1 << 20)
+            begun.replace(copy)
 
 
 @dataclass(frozen=True)
@@ -249,6 +250,20 @@ class Folder(Storage):
             file.truncate(offset + size)
         return path, offset
 
+    def join(self, parts: list[Path], dtype: npt.DTypeLike) -> Array:
+        """Files of bare numbers that tasks left, one behind the other, mapped."""
+        size = sum(part.stat().st_size for part in parts) // np.dtype(dtype).itemsize
+        if size == 0:
+            return np.empty(0, dtype)
+        path, offset = self.begin((size,), dtype)
+        with path.open("r+b") as whole:
+            whole.seek(offset)
+            for part in parts:
+                with part.open("rb") as file:
+                    shutil.copyfileobj(file, whole, 1 << 20)
+                part.unlink()
+        return self.finished(path)
+
     def finished(self, path: Path) -> Array:
         """What tasks wrote to a file, mapped; it need not be stored again."""
         handle = Mapped(str(path))
@@ -276,7 +291,7 @@ class Folder(Storage):
 
     def _store(self, array: Array) -> Handle:
         path = self.new_file()
-        with replacing(path) as file:
+        with path.open("xb") as file:  # nobody knows of it before it is closed
             np.lib.format.write_array(file, array, allow_pickle=False)
         return Mapped(str(path))
 

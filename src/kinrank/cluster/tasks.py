@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 from dataclasses import dataclass
@@ -32,16 +31,15 @@ class Part:
     file: str | None = None
     offset: int = 0
 
-    def write(self, array: Array) -> None:
+    def write(self, own: Array) -> None:
         """Put the block's part into its place in the file."""
         assert self.file is not None
-        row = array.itemsize * int(np.prod(array.shape[1:], dtype=np.int64))
-        # Not through a mapping: its pages may belong to two blocks, and to two machines.
+        row = own.itemsize * int(np.prod(own.shape[1:], dtype=np.int64))
+        # Not through a mapping: its pages may belong to two blocks, and to two machines. Others
+        # see what was written once the file is closed, on network file systems too.
         with Path(self.file).open("r+b") as file:
             file.seek(self.offset + self.begin * row)
-            file.write(array[self.begin : self.end].tobytes())
-            file.flush()
-            os.fsync(file.fileno())
+            file.write(own.tobytes())
 
 
 @dataclass(frozen=True)
@@ -50,18 +48,34 @@ class Answer:
 
     read, whole : bytes of the pages that were touched, and of all stored arguments; 0 if nobody
         looked
+    written : bytes that the task put into files instead
     """
 
     arrays: tuple[Array, ...]
     read: int = 0
     whole: int = 0
+    written: int = 0
 
 
-def rows_block(job: Job, low: int, high: int, look: bool) -> Answer:
-    """(lengths, indices[, data]) of the rows low to high."""
+def rows_block(job: Job, low: int, high: int, look: bool, stage: str | None) -> Answer:
+    """(lengths, indices[, data]) of the rows low to high; with ``stage`` only the lengths.
+
+    stage : what the names of files begin with that the rest is left in
+    """
     kernel, args = job.open()
     arrays = tuple(kernel(low, high, *args))
-    return Answer(arrays, *_looked(look, kernel, (low, high, *args)))
+    read = _looked(look, kernel, (low, high, *args))
+    if stage is None:
+        return Answer(arrays, *read)
+    for at, array in enumerate(arrays[1:]):
+        array.tofile(part_file(stage, low, at))
+    dtypes = tuple(np.empty(0, array.dtype) for array in arrays[1:])
+    return Answer((arrays[0], *dtypes), *read, sum(array.nbytes for array in arrays[1:]))
+
+
+def part_file(stage: str, low: int, at: int) -> Path:
+    """Where the block from row ``low`` on leaves its indices (0) or data (1)."""
+    return Path(f"{stage}.{low}.{at}.part")
 
 
 def fill_block(job: Job, low: int, high: int, look: bool, parts: tuple[Part, ...]) -> Answer:
@@ -71,13 +85,15 @@ def fill_block(job: Job, low: int, high: int, look: bool, parts: tuple[Part, ...
     outs = tuple(np.empty(part.shape, part.dtype) for part in parts)
     kernel(low, high, *args, *outs)
     read = _looked(look, kernel, (low, high, *args, *outs), args)
-    kept = []
+    kept, written = [], 0
     for part, out in zip(parts, outs, strict=True):
+        own = out[part.begin : part.end]
         if part.file is None:
-            kept.append(out[part.begin : part.end].copy())
+            kept.append(own.copy())
         else:
-            part.write(out)
-    return Answer(tuple(kept), *read)
+            part.write(own)
+            written += own.nbytes
+    return Answer(tuple(kept), *read, written)
 
 
 def _looked(look: bool, kernel: Any, call: tuple[Any, ...], args: Any = None) -> tuple[int, int]:

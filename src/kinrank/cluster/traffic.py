@@ -33,7 +33,7 @@ class Traffic:
     def count(self, answer: Answer, rows: int, share: float) -> None:
         """One finished block of so many rows, ``share`` of all."""
         self.tasks += 1
-        self.returned += sum(array.nbytes for array in answer.arrays)
+        self.returned += answer.written + sum(array.nbytes for array in answer.arrays)
         if answer.whole and answer.read:
             self.looked += 1
             self.rows += rows

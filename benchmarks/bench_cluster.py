@@ -1,0 +1,147 @@
+"""What a cluster costs: bytes, traffic and time, on two nodes of this machine.
+
+    python benchmarks/bench_cluster.py [bytes] [traffic] [overhead] [ROWS ...]
+
+bytes     bytes per row that each stage stores and sends back
+traffic   what a block reads outside itself, rows in random order against rows laid out
+overhead  seconds on two nodes against two threads of one process, in one run
+
+ROWS are 20,000 and 80,000 if none are given (20,000 and 40,000 for overhead).
+The nodes are started on loopback with one processor each, as the tests do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+import kinrank
+from kinrank import progress
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+import ray_nodes
+
+K = 100
+
+
+def clustered(n, d=128, per_cluster=20, seed=0):
+    """Synthetic unit rows around n / 20 centres, in random order."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(n // per_cluster, d)).astype(np.float32)
+    rows = centres[rng.integers(len(centres), size=n)]
+    rows += 0.8 * rng.normal(size=(n, d)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@contextmanager
+def two_nodes(memory):
+    """A connection to two nodes whose object stores hold ``memory`` bytes each."""
+    ray_nodes.MEMORY = memory
+    with tempfile.TemporaryDirectory(prefix="kr-") as folder, ray_nodes.running(folder) as nodes:
+        os.environ.update(nodes.environment)
+        with kinrank.cluster.connect(nodes.address) as cluster:
+            ray_nodes.wait_for_nodes(cluster.ray, 2)
+            yield cluster
+
+
+def ranked(cluster, rows, block_size=None):
+    """Seconds, seconds by stage, the ranking and the traffic of one run of CAS."""
+    count = len(rows) // 10
+    watch, begun = progress.Stopwatch(), time.perf_counter()
+    with progress.listen(watch):
+        if cluster is None:
+            found = kinrank.CAS().rerank(rows[:count], rows[count:], K)
+            return time.perf_counter() - begun, watch.seconds, found, None
+        cluster.report.stages.clear()
+        method = kinrank.CAS()
+        found = cluster.rerank(method, rows[:count], rows[count:], K, block_size=block_size)
+    return time.perf_counter() - begun, watch.seconds, found, cluster.report.summary()["stages"]
+
+
+def warm_up(cluster):
+    """Compile and load what is needed, on every worker."""
+    for _ in range(2):
+        ranked(cluster, clustered(2000))
+
+
+def bytes_per_row(sizes=(20_000, 80_000)):
+    print("| rows | stage | stored B/row | sent back B/row |")
+    print("| --- | --- | --- | --- |")
+    with two_nodes(2_000_000_000) as cluster:
+        warm_up(cluster)
+        for n in sizes:
+            stages = ranked(cluster, clustered(n))[3]
+            for name, known in stages.items():
+                sent, back = known["sent_bytes"] / n, known["returned_bytes"] / n
+                print(f"| {n:,} | {name} | {sent:,.0f} | {back:,.0f} |", flush=True)
+            sent = sum(known["sent_bytes"] for known in stages.values()) / n
+            back = sum(known["returned_bytes"] for known in stages.values()) / n
+            print(f"| {n:,} | all | {sent:,.0f} | {back:,.0f} |", flush=True)
+
+
+def traffic(sizes=(20_000, 80_000), block_size=2048):
+    print("| rows | stage | a block's own MB | outside, random MB | outside, laid out MB | times |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    with two_nodes(2_000_000_000) as cluster:
+        warm_up(cluster)
+        for n in sizes:
+            rows = clustered(n)
+            laid_out = ranked(cluster, rows, block_size)
+            with mock.patch("kinrank.graph.layout.Layout.near", _as_they_are):
+                at_random = ranked(cluster, rows, block_size)
+            assert (laid_out[2].indices == at_random[2].indices).all()
+            for name, known in laid_out[3].items():
+                other = at_random[3].get(name, {})
+                if "outside_bytes" not in known or "outside_bytes" not in other:
+                    continue
+                own, near = known["block_bytes"] / 1e6, known["outside_bytes"] / 1e6
+                far = other["outside_bytes"] / 1e6
+                times = f"{far / near:.1f}" if near > 0.005 else "-"
+                print(
+                    f"| {n:,} | {name} | {own:.2f} | {far:.2f} | {near:.2f} | {times} |", flush=True
+                )
+
+
+def _as_they_are(lists, k, n_queries):  # noqa: ARG001  as Layout.near
+    from kinrank.graph.layout import Layout
+
+    return Layout.identity(len(lists))
+
+
+def overhead(sizes=(20_000, 40_000)):
+    print("| rows | one process s | two nodes s | ratio | search ratio | rest ratio | same bits |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    with two_nodes(2_000_000_000) as cluster:
+        warm_up(cluster)
+        warm_up(None)
+        for n in sizes:
+            rows = clustered(n)
+            here, there = ranked(None, rows), ranked(cluster, rows)
+            search = [run[1]["neighbours"] for run in (here, there)]
+            rest = [run[0] - one for run, one in zip((here, there), search, strict=True)]
+            same = all(
+                getattr(here[2], name).tobytes() == getattr(there[2], name).tobytes()
+                for name in ("indices", "distances")
+            )
+            print(
+                f"| {n:,} | {here[0]:.1f} | {there[0]:.1f} | {there[0] / here[0]:.2f} | "
+                f"{search[1] / search[0]:.2f} | {rest[1] / rest[0]:.2f} | {same} |",
+                flush=True,
+            )
+
+
+PARTS = {"bytes": bytes_per_row, "traffic": traffic, "overhead": overhead}
+
+
+if __name__ == "__main__":
+    sizes = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    for name in [word for word in sys.argv[1:] if not word.isdigit()] or PARTS:
+        print(f"\n{name}\n")
+        PARTS[name](*([sizes] if sizes else []))

@@ -1,0 +1,36 @@
+import os
+
+import pytest
+
+import ray_nodes
+from kinrank.cluster import connect
+
+
+@pytest.fixture(scope="session")
+def nodes(tmp_path_factory):
+    """Two nodes for all tests; the environment knows their token."""
+    # A short name: paths of sockets may have no more than 107 characters.
+    folder = tmp_path_factory.mktemp("r")
+    with pytest.MonkeyPatch.context() as patch, ray_nodes.running(folder) as running:
+        for name, value in running.environment.items():
+            patch.setenv(name, value)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def joined(nodes):
+    """This process as a part of the cluster."""
+    before = {name for name in os.environ if name.startswith("RAY_")}
+    with connect(nodes.address) as cluster:
+        ray_nodes.wait_for_nodes(cluster.ray, 2)
+        after = {name for name in os.environ if name.startswith("RAY_")}
+        assert after - before <= {"RAY_CLIENT_MODE"}  # Ray's own doing
+        yield cluster
+
+
+@pytest.fixture
+def cluster(joined):
+    """A connection of one test, with small shards so that there are several."""
+    ray_nodes.wait_for_nodes(joined.ray, 2)
+    with connect(shard_rows=400) as connection:
+        yield connection

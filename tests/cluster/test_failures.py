@@ -1,0 +1,181 @@
+"""Workers and nodes that are killed, memory that runs out, clusters that are not there."""
+
+import os
+import signal
+import socket
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+
+import cluster_kernels
+import kinrank
+import ray_nodes
+from cluster_data import assert_same, on
+from kinrank import (
+    ClusterError,
+    InvalidInputError,
+    OptionalDependencyError,
+    UnknownNameError,
+    progress,
+)
+from kinrank.cluster import connect
+from kinrank.cluster.failures import explained, is_lost
+from kinrank.cluster.session import _reach
+from kinrank.parallel import Out
+
+
+def at_stage(name, act):
+    """A listener that acts once, when the first blocks of a stage are done."""
+    done = []
+
+    def listen(stage, finished, total):
+        if stage == name and finished > 0 and not done:
+            done.append(stage)
+            act()
+
+    return listen, done
+
+
+def kill_a_worker(nodes):
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        workers = nodes.workers(b"ray::fill_block", b"ray::rows_block")
+        if workers:
+            os.kill(workers[0], signal.SIGKILL)
+            return
+    raise AssertionError("no worker had a block")
+
+
+def test_a_worker_is_killed_in_the_middle(cluster, nodes):
+    listen, done = at_stage("diffusion", partial(kill_a_worker, nodes))
+    with progress.listen(listen):
+        ranking = on(cluster, "cas", 150)
+    assert done
+    assert_same(ranking, "cas")
+
+
+def test_every_block_is_killed_once(cluster, tmp_path):
+    out = cluster.runner(block_size=40).fill(
+        "numbers", cluster_kernels.die_once, (str(tmp_path),), 100, Out(np.int64)
+    )
+    assert (out == np.arange(100)).all()
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_node_is_killed_in_the_middle(cluster, nodes):
+    try:
+        listen, done = at_stage("diffusion", nodes.kill_second)
+        with progress.listen(listen):
+            ranking = on(cluster, "cas", 150)
+        assert done
+        assert_same(ranking, "cas")
+        ray_nodes.wait_for_nodes(cluster.ray, 1)
+    finally:
+        nodes.start_second()
+        ray_nodes.wait_for_nodes(cluster.ray, 2)
+
+
+def test_workers_that_die_every_time_are_given_up(joined):
+    text = r"Workers were lost 1 times in the stage 'numbers', rows .* use block_size=(4|2)"
+    with connect(retries=0) as cluster:
+        run = cluster.runner(block_size=8)
+        with pytest.raises(ClusterError, match=text):
+            run.fill("numbers", cluster_kernels.die_always, (), 20, Out(np.int64))
+
+
+def test_what_was_lost_is_stored_again(cluster, tmp_path):
+    values = np.arange(200_000)
+    stage = (cluster_kernels.doubled_the_second_time, (str(tmp_path), values), len(values))
+    out = cluster.runner(block_size=100_000).fill("numbers", *stage, Out(np.int64))
+    assert (out == 2 * values).all()
+    known = cluster.report.summary()["stages"]["numbers"]
+    assert known["retried"] == 2
+    assert known["sent_bytes"] >= 2 * values.nbytes
+
+
+def test_out_of_memory_says_the_block_size_to_use(cluster):
+    stage = (cluster_kernels.only_small_blocks, (64,), 1000, Out(np.int64))
+    with pytest.raises(ClusterError, match="ran out of memory in the stage 'numbers'") as error:
+        cluster.runner(block_size=100).fill("numbers", *stage)
+    assert error.match("smaller than 100 rows, use block_size=50")
+    assert cluster.runner(block_size=50).fill("numbers", *stage).sum() == 1000
+
+
+def test_rays_own_out_of_memory_error_is_said_likewise(joined):
+    ray = joined.ray
+    error = ray.exceptions.OutOfMemoryError("Task was killed due to the node running low on memory")
+    assert not is_lost(error, ray)
+    said = explained(error, ray, "diffusion", (512, 1024), 1)
+    assert isinstance(said, ClusterError)
+    assert "block_size=256" in str(said)
+
+
+def test_errors_of_a_kernel_are_its_own(cluster):
+    with pytest.raises(ValueError, match="rows 0 to 10"):
+        cluster.runner(block_size=10).fill("numbers", cluster_kernels.refuse, (), 10, Out(np.int64))
+
+
+def test_kernels_must_be_importable(cluster):
+    with pytest.raises(InvalidInputError, match=r"`kernel` must be importable, got .*<lambda>"):
+        cluster.runner().fill("numbers", lambda *_: None, (), 10, Out(np.int64))
+
+
+def test_a_closed_connection_is_refused(joined):
+    with connect() as cluster:
+        pass
+    cluster.close()
+    with pytest.raises(ClusterError, match="must be open"):
+        cluster.runner()
+
+
+@pytest.mark.parametrize("address", ["nowhere", "http://127.0.0.1:80", "127.0.0.1", "ray://:x"])
+def test_addresses_that_are_none(address):
+    with pytest.raises(InvalidInputError, match="`cluster` must be 'local', 'auto', 'HOST:PORT'"):
+        _reach(address)
+
+
+@pytest.mark.parametrize("prefix", ["", "ray://"])
+def test_nobody_listens(prefix):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"{prefix}127.0.0.1:{taken.getsockname()[1]}"
+    begun = time.monotonic()
+    with pytest.raises(ClusterError, match=r"cannot be reached: .*refused"):
+        _reach(address)
+    assert time.monotonic() - begun < 15
+
+
+def test_storage_that_is_not_there(joined, tmp_path):
+    with pytest.raises(InvalidInputError, match="`storage` must be a folder that all machines see"):
+        connect(storage=tmp_path / "missing")
+    with pytest.raises(InvalidInputError, match="`storage` must be a folder or a URL that fsspec"):
+        connect(storage="nosuch://place")
+
+
+@pytest.mark.parametrize("package", ["ray", "fsspec"])
+def test_without_the_extra(monkeypatch, package):
+    import sys
+
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(OptionalDependencyError, match=r"pip install 'kinrank\[ray\]'"):
+        connect("local")
+
+
+def test_arguments_frozen_by_name_are_refused(cluster):
+    kernel = partial(cluster_kernels.refuse, values=np.zeros(3))
+    with pytest.raises(InvalidInputError, match="frozen by position"):
+        cluster.runner().fill("numbers", kernel, (), 3, Out(np.int64))
+
+
+def test_what_does_not_go_together(cluster):
+    rows = np.eye(8)
+    with pytest.raises(InvalidInputError, match="`memory_budget` must be left out with `cluster`"):
+        kinrank.rerank(rows[:2], rows[2:], cluster=cluster, memory_budget="1GB")
+    with pytest.raises(InvalidInputError, match="`storage` must be left out with no `cluster`"):
+        kinrank.rerank(rows[:2], rows[2:], storage="somewhere")
+    with pytest.raises(InvalidInputError, match="`storage` must be given to `connect`"):
+        kinrank.rerank(rows[:2], rows[2:], cluster=cluster, storage="somewhere")
+    with pytest.raises(UnknownNameError, match="`search` must be one of approximate, exact, got"):
+        kinrank.rerank(rows[:2], rows[2:], cluster=cluster, search="quantized")
