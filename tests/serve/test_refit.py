@@ -1,6 +1,8 @@
 """Other parameters over all rows, as the sliders ask for them."""
 
+import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from kinrank.parallel import Runner
 from kinrank.serve import refit
 from kinrank.serve.problems import Problem
 from kinrank.serve.refit import Refits
+from kinrank.serve.routes import stopped_with
 from kinrank.serve.work import until
 from serve_process import ask, serving
 
@@ -146,3 +149,18 @@ def test_work_that_nobody_waits_for_is_given_up(refits):
     stop.clear()
     with until(stop):
         assert refits.make(method, RUN) is not None
+
+
+def test_a_caller_that_goes_away_stops_its_work():
+    class Gone:
+        async def is_disconnected(self):
+            return True
+
+    async def wait():
+        async with stopped_with(Gone()) as stop:
+            while not stop.is_set():
+                await asyncio.sleep(0.001)
+        return stop.is_set()
+
+    with ThreadPoolExecutor(1) as pool:  # the browser's loop may be running on this thread
+        assert pool.submit(asyncio.run, wait()).result(timeout=60)
