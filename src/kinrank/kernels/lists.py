@@ -158,3 +158,19 @@ def without_diagonal(low, high, ptr, ids, values):
                 at += 1
         lengths[row - low] = at - begin
     return lengths, out_ids[:at].copy(), out[:at].copy()
+
+
+@kernel
+def cleaned_lists(low, high, lists, distances, out_ids, out, counts):
+    """Lists without the row itself, double entries and gaps, behind the row itself."""
+    seen = np.full(lists.shape[0], -1, np.int32)
+    for row in range(low, high):
+        seen[row] = row
+        out_ids[row, 0], out[row, 0], size = row, 0, 1
+        for t in range(lists.shape[1]):
+            other = lists[row, t]
+            if other >= 0 and seen[other] != row and np.isfinite(distances[row, t]):
+                seen[other] = row
+                out_ids[row, size], out[row, size] = other, distances[row, t]
+                size += 1
+        counts[row] = size

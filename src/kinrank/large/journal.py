@@ -26,7 +26,7 @@ import numpy as np
 
 from kinrank.errors import FileFormatError, InvalidInputError
 from kinrank.io import write_text_atomic
-from kinrank.parallel import Array, Range
+from kinrank.parallel import Array, Range, Runner
 
 FORMAT = 1
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -189,7 +189,7 @@ def described(value: Any) -> Any:
         return str(value)
     if isinstance(value, tuple | list):
         return [described(item) for item in value]
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, Runner):  # threads change nothing
         return [described(getattr(value, field.name)) for field in fields(value)]
     return type(value).__name__
 

@@ -176,8 +176,9 @@ class _Sample:
         kept = None if k is None else min(k, len(some[1]))
         with warnings.catch_warnings(), progress.gather():
             warnings.simplefilter("ignore", KinrankWarning)
-            method.ranked(*some, kept, replace(recorder, sample=cls(1, 1)))  # kernels are loaded
             watch = progress.Stopwatch(then=found.note)
+            with progress.listen(progress.Stopwatch()):  # the first time, kernels are loaded
+                method.ranked(*some, kept, replace(recorder, sample=cls(1, 1)))
             with progress.listen(watch):
                 method.ranked(*some, kept, recorder)
         found.seconds = watch.seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -107,12 +108,12 @@ class DiskRunner(Runner):
     ) -> None:  # fmt: skip
         """Do the blocks that are missing, and list each that is finished."""
         ranges = call.missing(n, self.blocks)
-        with progress.stage(name, n) as advance, self._each(block, ranges) as results:
+        stage = progress.stage(name, n)
+        with closing(call), stage as advance, self._each(block, ranges) as results:
             advance(n - sum(high - low for low, high in ranges))
             for part, found in results:
                 call.finished(listed(part, found))
                 advance(part[1] - part[0])
-        call.close()
 
     def _sparse(self, call: Call, lengths: Array, n_columns: int) -> SparseRows:
         indptr = self.empty(len(lengths) + 1, np.int64)
@@ -170,4 +171,4 @@ def _check_rows(call: Call, lengths: Array) -> None:
 
 
 def _ends(call: Call) -> list[int]:
-    return [0, *(block.end for block in call.blocks[:-1])]
+    return [0, *(block.end for block in call.blocks)][: len(call.blocks)]

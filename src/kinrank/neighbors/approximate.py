@@ -174,7 +174,7 @@ class Coded:
     def search(self, queries: Floats, k: int, run: Runner) -> Found:
         """About the ``k`` nearest rows of each query; their distances are exact."""
         outs = (Out(np.int32, k), Out(np.float32, k))
-        args = (self._search, queries, self._vectors, run.threads)
+        args = (self._search, queries, self._vectors, Runner(run.threads))
         one = run.cut(_BLOCK, 1)
         return Found(*one.fill("search", _query_block, args, len(queries), *outs))
 
@@ -183,7 +183,7 @@ def _settled(
     search: FaissSearch, vectors: Floats, low: int, high: int, k: int, run: Runner
 ) -> Neighbors:
     """The lists of rows low to high."""
-    args = (low, search, vectors, far_rows(vectors), run.threads)
+    args = (low, search, vectors, far_rows(vectors), Runner(run.threads))
     outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
     one = run.cut(_BLOCK, 1)
     return Neighbors(*one.fill("neighbours", _row_block, args, high - low, *outs))
@@ -191,10 +191,10 @@ def _settled(
 
 def _row_block(
     low: int, high: int, start: int, search: FaissSearch, vectors: Floats, landmarks: Floats,
-    threads: int, indices: Ints, distances: Floats, farthest: Floats,
+    run: Runner, indices: Ints, distances: Floats, farthest: Floats,
 ) -> None:  # fmt: skip
     """Search some rows with all threads, and compute the distances of what was found."""
-    run, part = Runner(threads), slice(low, high)
+    part = slice(low, high)
     rows = np.ascontiguousarray(vectors[start + low : start + high])
     found = _candidates(search, rows, vectors, indices.shape[1] + 1, run)
     lists, list_d, top = indices[part], distances[part], farthest[part]
@@ -208,10 +208,10 @@ def _row_block(
 
 
 def _query_block(
-    low: int, high: int, search: FaissSearch, queries: Floats, gallery: Floats, threads: int,
+    low: int, high: int, search: FaissSearch, queries: Floats, gallery: Floats, run: Runner,
     indices: Ints, values: Floats,
 ) -> None:  # fmt: skip
-    run, part = Runner(threads), slice(low, high)
+    part = slice(low, high)
     found = _candidates(search, queries[part], gallery, indices.shape[1], run)
     args = (queries[part], gallery, found, indices[part], values[part])
     run.map("search", lambda a, b: settle_candidates(a, b, *args), high - low)

@@ -59,7 +59,7 @@ def search_range(
     """The ``k`` nearest rows of rows low to high; norms : of ``squared_norms``."""
     # One block at a time, whose products and kernels use all threads.
     one = run.cut(_BLOCK, 1)
-    args = (low, vectors, norms, run.threads)
+    args = (low, vectors, norms, Runner(run.threads))
     outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
     return Neighbors(*one.fill("neighbours", _search_block, args, high - low, *outs))
 
@@ -92,15 +92,15 @@ def _stack_block(low: int, high: int, longer: Neighbors, rest: Neighbors, *outs:
 
 
 def _search_block(
-    low: int, high: int, start: int, vectors: Floats, norms: Floats, threads: int,
+    low: int, high: int, start: int, vectors: Floats, norms: Floats, run: Runner,
     indices: Ints, distances: Floats, farthest: Floats,
 ) -> None:  # fmt: skip
     tile = np.empty(min(high - low, TILE_ROWS) * min(len(vectors), TILE_COLUMNS), np.float32)
     found = Neighbors(indices, distances, farthest)
-    with borrowed(threads) as pool:
+    with borrowed(run.threads) as pool:
         for at in range(low, high, TILE_ROWS):
             rows = slice(start + at, start + min(at + TILE_ROWS, high))
-            part = _search_rows(vectors, norms, rows, found.k, tile, pool, threads)
+            part = _search_rows(vectors, norms, rows, found.k, tile, pool, run.threads)
             own = slice(at, at + len(part))
             indices[own], distances[own], farthest[own] = (
                 part.indices, part.distances, part.farthest,

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from kinrank.errors import InvalidInputError
+from kinrank.kernels.lists import cleaned_lists
+from kinrank.parallel import ALONE, Out
 from kinrank.stages.distance import Distances, ListDistances, MatrixDistances
 from kinrank.types import Floats, Neighbors
 from kinrank.validation import as_array, as_matrix
@@ -60,25 +62,12 @@ def _from_lists(matrix: Floats, indices: Any, squared: bool, farthest: Any) -> L
     order = np.lexsort((lists, np.where(np.isfinite(matrix), matrix, np.inf)), axis=1)
     lists = np.take_along_axis(lists, order, axis=1)
     matrix = np.take_along_axis(matrix, order, axis=1)
-    rows = [_clean(row, lists[row], matrix[row]) for row in range(n)]
-    length = min(len(ids) for ids, _ in rows)
-    found = Neighbors(
-        np.stack([ids[:length] for ids, _ in rows]).astype(np.int32),
-        np.stack([values[:length] for _, values in rows]).astype(np.float32),
-        far,
-    )
-    return ListDistances(found)
-
-
-def _clean(row: int, ids: Any, values: Any) -> tuple[Any, Any]:
-    """One list without the row itself, double entries and gaps, behind the row itself."""
-    known = (ids >= 0) & (ids != row) & np.isfinite(values)
-    _, first = np.unique(ids[known], return_index=True)
-    first.sort()
-    return (
-        np.concatenate([[row], ids[known][first]]),
-        np.concatenate([[0.0], values[known][first]]),
-    )
+    args = (np.ascontiguousarray(lists, np.int32), np.ascontiguousarray(matrix))
+    outs = (Out(np.int32, lists.shape[1] + 1), Out(np.float32, lists.shape[1] + 1), Out(np.int64))
+    ids, values, counts = ALONE.fill("neighbours", cleaned_lists, args, n, *outs)
+    kept = slice(int(counts.min()))
+    own = (np.ascontiguousarray(ids[:, kept]), np.ascontiguousarray(values[:, kept]))
+    return ListDistances(Neighbors(*own, far))
 
 
 def _farthest(farthest: Any, n: int, squared: bool) -> Floats:

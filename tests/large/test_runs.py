@@ -1,0 +1,210 @@
+"""Stages in files: the same bits as in memory, whatever was finished before."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinrank
+import large_data
+from kinrank.large import journal
+
+TESTS = str(Path(large_data.__file__).parent)
+METHODS = [
+    ("cas", {}),
+    ("cas", {"variant": "paper", "geodesic": True}),
+    ("kreciprocal", {}),
+    ("kreciprocal", {"dialect": "strong-baseline"}),
+    ("ecn", {}),
+    ("gnn", {}),
+    ("rdp", {}),
+    ("dfs", {}),
+    ("sca", {}),
+    ("alphaqe", {"dba": True}),
+]
+
+
+@pytest.mark.parametrize(("name", "params"), METHODS)
+def test_files_change_no_bit(tmp_path, name, params):
+    queries, gallery = large_data.rows()
+    expected = kinrank.rerank(queries, gallery, name, 20, **params)
+    found = kinrank.rerank(queries, gallery, name, 20, work=tmp_path / "w", **params)
+    assert large_data.digest(found) == large_data.digest(expected)
+    assert not (tmp_path / "w").exists()
+
+
+@pytest.mark.parametrize("search", ["approximate", "quantized"])
+def test_approximate_neighbours_in_files_change_no_bit(tmp_path, monkeypatch, search):
+    large_data.searched_in_cells(monkeypatch)
+    queries, gallery = large_data.rows()
+    found = [
+        kinrank.rerank(queries, gallery, "cas", 20, search=search, **where)
+        for where in ({}, {"work": tmp_path / "w"}, {"block_size": 33}, {"threads": 1})
+    ]
+    # The codes are made anew by threads, which may add in another order; cells are not.
+    same = found if search == "approximate" else found[:1]
+    assert len({large_data.digest(ranking) for ranking in same}) == 1
+
+
+class Stop(Exception):  # noqa: N818 - what a test throws
+    pass
+
+
+@pytest.mark.parametrize("name", ["cas", "kreciprocal", "dfs"])
+def test_a_stopped_run_goes_on_at_the_last_finished_block(tmp_path, monkeypatch, name):
+    queries, gallery = large_data.rows()
+    options = {"work": tmp_path / "w", "block_size": 200}
+    with large_data.counted() as every:
+        expected = kinrank.rerank(queries, gallery, name, 20, **options)
+    for stop in (3, len(every) // 2, len(every) - 1):
+        plain, left = journal.Call.finished, [stop]
+
+        def finished(call, block, plain=plain, left=left):
+            if left[0] == 0:
+                raise Stop
+            left[0] -= 1
+            plain(call, block)
+
+        monkeypatch.setattr(journal.Call, "finished", finished)
+        with pytest.raises(Stop):
+            kinrank.rerank(queries, gallery, name, 20, **options)
+        monkeypatch.setattr(journal.Call, "finished", plain)
+        with large_data.counted() as rest:
+            found = kinrank.rerank(queries, gallery, name, 20, **options)
+        assert large_data.digest(found) == large_data.digest(expected)
+        assert len(rest) == len(every) - stop
+
+
+def test_blocks_may_be_of_another_size_when_a_run_goes_on(tmp_path, monkeypatch):
+    queries, gallery = large_data.rows()
+    expected = kinrank.rerank(queries, gallery, "cas", 20)
+    plain, left = journal.Call.finished, [60]
+
+    def finished(call, block):
+        left[0] -= 1
+        if left[0] < 0:
+            raise Stop
+        plain(call, block)
+
+    monkeypatch.setattr(journal.Call, "finished", finished)
+    with pytest.raises(Stop):
+        kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path, block_size=70, threads=1)
+    monkeypatch.undo()
+    found = kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path, block_size=111, threads=3)
+    assert large_data.digest(found) == large_data.digest(expected)
+
+
+def begun(folder, n, search="exact"):
+    """A process that runs CAS with a work folder, once it is about to begin."""
+    args = [TESTS, str(folder), "cas", str(n), search]
+    process = subprocess.Popen(
+        [sys.executable, "-c", large_data.RUN, *args], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_a_killed_process_is_gone_on_with(tmp_path):
+    n = 6000
+    whole = json.loads(begun(tmp_path / "whole", n).communicate(timeout=300)[0])
+    random = np.random.default_rng(5)
+    folder, kills, done = tmp_path / "w", 0, 0
+    for _ in range(6):
+        process = begun(folder, n)
+        limit = time.monotonic() + 60
+        wanted = done + int(random.integers(20, 120))
+        while process.poll() is None and listed(folder) < wanted and time.monotonic() < limit:
+            time.sleep(0.002)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.communicate(timeout=60)
+        done = listed(folder)
+        if not folder.exists():
+            break
+    assert kills >= 2
+    last = json.loads(begun(folder, n).communicate(timeout=300)[0])
+    assert last["digest"] == whole["digest"]
+    assert last["blocks"] <= whole["blocks"] - done  # what was listed is not done again
+    assert not folder.exists()
+
+
+def listed(folder):
+    files = list(folder.glob("*/blocks")) if folder.exists() else []
+    return sum(file.read_bytes().count(b"\n") for file in files if file.exists())
+
+
+def stopped(folder, monkeypatch, after, **options):
+    """Leave a run of CAS in a folder."""
+    queries, gallery = large_data.rows()
+    left = [after]
+    plain = journal.Call.finished
+
+    def finished(call, block):
+        left[0] -= 1
+        if left[0] < 0:
+            raise Stop
+        plain(call, block)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal.Call, "finished", finished)
+        with pytest.raises(Stop):
+            kinrank.rerank(queries, gallery, "cas", 20, work=folder, block_size=100, **options)
+    return queries, gallery
+
+
+def test_other_data_or_parameters_are_refused(tmp_path, monkeypatch):
+    queries, gallery = stopped(tmp_path, monkeypatch, 40)
+    before = listed(tmp_path)
+    changed = gallery.copy()
+    changed[7, 3] += 1e-3
+    for rows, params in (
+        (changed, {}),
+        (gallery, {"k1": 19}),
+        (gallery, {"search": "approximate"}),
+    ):
+        with pytest.raises(kinrank.InvalidInputError, match="another run in it"):
+            kinrank.rerank(queries, rows, "cas", 20, work=tmp_path, **params)
+    with pytest.raises(kinrank.InvalidInputError, match="another run in it"):
+        kinrank.rerank(queries, gallery, "cas", 21, work=tmp_path)
+    assert listed(tmp_path) == before
+    found = kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path)
+    assert large_data.digest(found) == large_data.digest(
+        kinrank.rerank(queries, gallery, "cas", 20)
+    )
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(kinrank.InvalidInputError, match="with other files in it"):
+        kinrank.rerank(*large_data.rows(400), "cas", 5, work=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_bytes_that_were_lost_in_a_restart_are_made_again(tmp_path, monkeypatch):
+    queries, gallery = stopped(tmp_path, monkeypatch, 150)
+    for file in tmp_path.glob("*/[01].bin"):  # as if the machine had stopped before writing them
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+        file.write_bytes(content)
+    known = json.loads((tmp_path / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps({**known, "boot": "another"}))
+    found = kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path)
+    assert large_data.digest(found) == large_data.digest(
+        kinrank.rerank(queries, gallery, "cas", 20)
+    )
+
+
+def test_a_list_that_ends_in_the_middle_of_a_line_is_read(tmp_path, monkeypatch):
+    queries, gallery = stopped(tmp_path, monkeypatch, 90)
+    last = max(tmp_path.glob("*/blocks"))
+    last.write_bytes(last.read_bytes() + b"12 3")
+    found = kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path)
+    assert large_data.digest(found) == large_data.digest(
+        kinrank.rerank(queries, gallery, "cas", 20)
+    )
