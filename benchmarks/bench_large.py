@@ -1,0 +1,291 @@
+"""Large collections: time, memory and recall, and how good is good enough.
+
+    python benchmarks/bench_large.py million [--budget 4GB]
+    python benchmarks/bench_large.py growth [--method cas] [--rows 100000,200000,400000]
+    python benchmarks/bench_large.py recall [--data FOLDER]
+    python benchmarks/bench_large.py distractors [--data FOLDER] [--count 100000]
+
+million      1,000,000 x 128 clustered rows, 1,000 of them queries: seconds by stage, recall, peak
+growth       the part after the search at several sizes, and the exponent of its growth; --svg FILE
+recall       recall of the neighbours against mAP on a real set
+distractors  a real set among synthetic distractors: the whole graph, and the paper's protocol
+
+--work FOLDER keeps the rows and lets a run that was stopped go on; --data holds the feature sets, by
+default ../shared/data beside the repository. CPU seconds are those of all threads of the process,
+kernels loaded before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import kinrank
+from kinrank import evaluate, progress
+
+ROOT = Path(__file__).resolve().parents[1]
+SEARCH = ("cells", "neighbours", "search")
+DONE = "bench-large.json"
+
+
+def clustered(folder, n, d=128, per_cluster=20, seed=0):
+    """A file of unit rows around n / 20 centres, written a piece at a time."""
+    path = Path(folder) / f"rows-{n}.npy"
+    if path.exists():
+        return path
+    random = np.random.default_rng(seed)
+    part = path.with_suffix(".part")
+    out = np.lib.format.open_memmap(part, "w+", np.float32, (n, d))
+    centres = random.normal(size=(n // per_cluster, d)).astype(np.float32)
+    for low in range(0, n, 65536):
+        m = min(65536, n - low)
+        rows = centres[random.integers(len(centres), size=m)]
+        rows += 0.8 * random.normal(size=(m, d)).astype(np.float32)
+        out[low : low + m] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    out.flush()
+    part.rename(path)
+    return path
+
+
+class Watch:
+    """Seconds of each stage, on the clock and of the processor."""
+
+    def __init__(self):
+        self.wall, self.cpu, self._begun = {}, {}, {}
+
+    def __call__(self, stage, done, total):
+        now = time.perf_counter(), time.process_time()
+        if done == 0:
+            self._begun.setdefault(stage, now)
+        if done >= total and stage in self._begun:
+            before = self._begun.pop(stage)
+            for kept, a, b in zip((self.wall, self.cpu), now, before, strict=True):
+                kept[stage] = kept.get(stage, 0.0) + a - b
+
+
+def measured(run):
+    """What ``run()`` took: by stage, whole, recall, and the peak of the process so far."""
+    watch = Watch()
+    begun = time.perf_counter(), time.process_time()
+    with progress.listen(watch), progress.gather() as facts:
+        found = run()
+    now = time.perf_counter(), time.process_time()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    after = [sum(s for name, s in kind.items() if name not in SEARCH)
+             for kind in (watch.wall, watch.cpu)]  # fmt: skip
+    return found, {
+        "wall": watch.wall, "cpu": watch.cpu, "after": after[0], "after_cpu": after[1],
+        "total": now[0] - begun[0], "total_cpu": now[1] - begun[1],
+        "recall": facts.get("recall"), "peak": peak, "plan": str(facts.get("plan", "")),
+    }  # fmt: skip
+
+
+def child(folder, n, method, budget):
+    """One run in a process of its own, so that its peak is its own."""
+    rows = np.load(clustered(folder, int(n)), mmap_mode="r")
+    kinrank.rerank(rows[:5], rows[5:600], method, 50)
+    where = {} if budget == "none" else {"memory_budget": budget, "work": f"{folder}/{method}-{n}"}
+    nq = min(1000, len(rows) // 100)
+    found = measured(
+        lambda: kinrank.rerank(rows[:nq], rows[nq:], method, 100, search="approximate", **where)
+    )[1]
+    print(json.dumps(found))
+
+
+def in_child(*args):
+    """Its answer; one that was there before is not measured again."""
+    folder = Path(args[0])
+    known = json.loads((folder / DONE).read_text()) if (folder / DONE).exists() else {}
+    key = " ".join(map(str, args[1:]))
+    if key not in known:
+        command = [sys.executable, __file__, "child", *map(str, args)]
+        out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        known[key] = json.loads(out)
+        (folder / DONE).write_text(json.dumps(known))
+    return known[key]
+
+
+def million(options):
+    """Print the stages of a million rows under a budget."""
+    found = in_child(options.work, options.n, options.method, options.budget)
+    print(found["plan"])
+    print("\n| stage | s | CPU s |\n| --- | --- | --- |")
+    for stage, seconds in found["wall"].items():
+        print(f"| {stage} | {seconds:.1f} | {found['cpu'][stage]:.1f} |")
+    print(f"| after the search | {found['after']:.1f} | {found['after_cpu']:.1f} |")
+    print(f"| whole | {found['total']:.1f} | {found['total_cpu']:.1f} |")
+    print(f"\nrecall {found['recall']:.3f}, peak {found['peak'] / 1e9:.2f} GB")
+
+
+def growth(options):
+    """Print the part after the search at several sizes, and its exponent."""
+    sizes = [int(n) for n in options.rows.split(",")]
+    print("| method | rows | search CPU s | after it, CPU s | after it, s | recall | peak GB |")
+    print("| --- " * 7 + "|")
+    curves = {}
+    for method in options.method.split(","):
+        curves[method] = []
+        for n in sizes:
+            found = in_child(options.work, n, method, options.budget)
+            curves[method].append((n, found["after_cpu"]))
+            search = sum(found["cpu"].get(name, 0) for name in SEARCH)
+            print(
+                f"| {method} | {n:,} | {search:.1f} | {found['after_cpu']:.1f} | "
+                f"{found['after']:.1f} | {found['recall']:.3f} | {found['peak'] / 1e9:.2f} |",
+                flush=True,
+            )
+        (x0, y0), (x1, y1) = curves[method][0], curves[method][-1]
+        print(f"{method}: exponent {math.log(y1 / y0) / math.log(x1 / x0):.3f}", flush=True)
+    if options.svg:
+        Path(options.svg).write_text(drawn(curves))
+
+
+def drawn(curves):
+    """An SVG of CPU seconds against rows, both axes by powers of ten, with a line of slope 1."""
+    points = [p for curve in curves.values() for p in curve]
+    x0, x1 = (math.log10(f(p[0] for p in points)) for f in (min, max))
+    y0, y1 = (math.log10(f(p[1] for p in points)) for f in (min, max))
+    y0, y1 = y0 - 0.1, max(y1, y0 + x1 - x0) + 0.1
+
+    def place(x, y):
+        return 60 + 400 * (math.log10(x) - x0) / (x1 - x0 or 1), 260 - 230 * (
+            math.log10(y) - y0
+        ) / (y1 - y0)
+
+    parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 560 310" '
+             'font-family="sans-serif" font-size="12">',
+             '<rect width="560" height="310" fill="#fff"/>']  # fmt: skip
+    for n in sorted({p[0] for p in points}):
+        x = place(n, 10**y0)[0]
+        parts.append(f'<line x1="{x:.1f}" y1="30" x2="{x:.1f}" y2="260" stroke="#ddd"/>')
+        parts.append(f'<text x="{x:.1f}" y="278" text-anchor="middle">{n:,}</text>')
+    for at, (name, curve) in enumerate(curves.items()):
+        color = ("#1f5fa8", "#b5432a", "#2d7d46", "#7a4fa3", "#8a6d1b", "#444")[at % 6]
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*p) for p in curve))
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"/>')
+        for p in curve:
+            x, y = place(*p)
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{color}"/>')
+            label = f'<text x="{x:.1f}" y="{y - 8:.1f}" text-anchor="middle" fill="{color}">'
+            parts.append(f"{label}{p[1]:.0f} s</text>")
+        parts.append(f'<text x="470" y="{40 + 18 * at}" fill="{color}">{name}</text>')
+        (n, seconds), last = curve[0], curve[-1][0]
+        a, b = place(n, seconds), place(last, seconds * last / n)
+        parts.append(f'<line x1="{a[0]:.1f}" y1="{a[1]:.1f}" x2="{b[0]:.1f}" y2="{b[1]:.1f}" '
+                     f'stroke="{color}" stroke-dasharray="3 4"/>')  # fmt: skip
+    parts.append('<text x="260" y="300" text-anchor="middle">rows</text>')
+    parts.append('<text x="60" y="20">CPU seconds after the search; dashed: slope 1</text></svg>')
+    return "\n".join(parts) + "\n"
+
+
+def load(folder):
+    """Queries, gallery and a function from a ranking to its mAP, as bench_variants has it."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    from bench_variants import load as load_set
+
+    return load_set(Path(folder))
+
+
+def recall(options):
+    """Print recall of the graph against mAP of CAS and of k-reciprocal on a real set."""
+    from kinrank.neighbors import cells, find
+
+    find.FEW = 0
+    query, gallery, score = load(Path(options.data) / options.set)
+    print(
+        "| cells looked into | recall | mAP, cas | mAP, kreciprocal |\n| --- " + "| --- " * 3 + "|"
+    )
+    for probes in (1, 2, 4, 8, 16, 32, 48, 96, None):
+        cells.PROBES = probes or cells.PROBES
+        where = {} if probes is None else {"search": "approximate"}
+        row, share = [], 1.0
+        for method in ("cas", "kreciprocal"):
+            with progress.gather() as facts:
+                ranking = kinrank.rerank(query, gallery, method, 1000, **where)
+            share = facts.get("recall", 1.0) if method == "cas" else share
+            row.append(score(ranking))
+        name = "all (exact)" if probes is None else str(probes)
+        print(f"| {name} | {share:.3f} | {row[0]:.2f} | {row[1]:.2f} |", flush=True)
+
+
+def drawn_from(gallery, count, components=128, seed=0):
+    """Rows of the gallery's own distribution that show nothing in particular.
+
+    In the space of the gallery's leading principal components: a step of a share u, uniform in
+    [0.2, 0.8], from a random row to another random row, and noise of half the standard deviation of
+    each component; then the mean is added and the row divided by its norm.
+    """
+    random = np.random.default_rng(seed)
+    mean = gallery.mean(axis=0)
+    _, scale, axes = np.linalg.svd(gallery - mean, full_matrices=False)
+    axes, deviation = axes[:components], scale[:components] / math.sqrt(len(gallery))
+    coordinates = (gallery - mean) @ axes.T
+    out = np.empty((count, gallery.shape[1]), np.float32)
+    for low in range(0, count, 8192):
+        m = min(8192, count - low)
+        a, b = coordinates[random.integers(len(gallery), size=(2, m))]
+        share = random.uniform(0.2, 0.8, size=(m, 1))
+        mixed = a + share * (b - a) + 0.5 * deviation * random.normal(size=a.shape)
+        rows = mixed @ axes + mean
+        out[low : low + m] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return out
+
+
+def distractors(options):
+    """Print quality and cost of the whole graph, the paper's protocol and the plain search."""
+    query, gallery, score = load(Path(options.data) / options.set)
+    whole = np.concatenate([gallery, drawn_from(gallery, options.count)])
+    cas = kinrank.CAS(k1=60, k2=6)
+    runs = {
+        "no re-ranking": lambda: evaluate.Plain().rerank(query, whole),
+        "CAS, whole graph, approximate": lambda: cas.rerank(query, whole, search="approximate"),
+        "CAS, first 5,000 of each query": lambda: evaluate.Pooled(method=cas).rerank(query, whole),
+    }
+    print(f"{options.set}, {len(query)} queries, {len(gallery):,} rows + {options.count:,}\n")
+    print("| what | mAP | s | CPU s | recall |\n| --- | --- | --- | --- | --- |")
+    small = {"no distractors, no re-ranking": lambda: evaluate.Plain().rerank(query, gallery),
+             "no distractors, CAS": lambda: cas.rerank(query, gallery)}  # fmt: skip
+    for name, run in {**small, **runs}.items():
+        ranking, found = measured(run)
+        share = "" if found["recall"] is None else f"{found['recall']:.3f}"
+        print(f"| {name} | {score(ranking):.2f} | {found['total']:.1f} | "
+              f"{found['total_cpu']:.1f} | {share} |", flush=True)  # fmt: skip
+
+
+def main():
+    """Run what was asked for."""
+    if len(sys.argv) > 1 and sys.argv[1] == "child":
+        return child(*sys.argv[2:])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    steps = {"million": million, "growth": growth, "recall": recall, "distractors": distractors}
+    parser.add_argument("what", nargs="?", default="recall", choices=steps)
+    parser.add_argument("--data", default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--set")
+    parser.add_argument("--work")
+    parser.add_argument("--budget", default="4GB")
+    parser.add_argument("--n", type=int, default=1_000_000)
+    parser.add_argument("--method", default="cas")
+    parser.add_argument("--rows", default="100000,200000,400000")
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--svg")
+    options = parser.parse_args()
+    sets = {"recall": "market1501-retail-0288", "distractors": "roxford5k-efflite2-gem"}
+    options.set = options.set or sets.get(options.what)
+    with tempfile.TemporaryDirectory() as folder:
+        options.work = options.work or folder
+        Path(options.work).mkdir(parents=True, exist_ok=True)
+        steps[options.what](options)
+    return None
+
+
+if __name__ == "__main__":
+    main()
