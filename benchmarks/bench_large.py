@@ -10,9 +10,9 @@ growth       the part after the search at several sizes, and the exponent of its
 recall       recall of the neighbours against mAP on a real set
 distractors  a real set among synthetic distractors: the whole graph, and the paper's protocol
 
---work FOLDER keeps the rows and lets a run that was stopped go on; --data holds the feature sets, by
-default ../shared/data beside the repository. CPU seconds are those of all threads of the process,
-kernels loaded before.
+--work FOLDER keeps the rows and lets a run that was stopped go on; --data holds the feature sets,
+by default ../shared/data beside the repository. CPU seconds are those of all threads of the
+process, kernels loaded before.
 """
 
 from __future__ import annotations
@@ -161,9 +161,10 @@ def drawn(curves):
             math.log10(y) - y0
         ) / (y1 - y0)
 
-    parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 560 310" '
-             'font-family="sans-serif" font-size="12">',
-             '<rect width="560" height="310" fill="#fff"/>']  # fmt: skip
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 560 310" font-size="12">',
+        '<rect width="560" height="310" fill="#fff"/><g font-family="sans-serif">',
+    ]
     for n in sorted({p[0] for p in points}):
         x = place(n, 10**y0)[0]
         parts.append(f'<line x1="{x:.1f}" y1="30" x2="{x:.1f}" y2="260" stroke="#ddd"/>')
@@ -183,7 +184,9 @@ def drawn(curves):
         parts.append(f'<line x1="{a[0]:.1f}" y1="{a[1]:.1f}" x2="{b[0]:.1f}" y2="{b[1]:.1f}" '
                      f'stroke="{color}" stroke-dasharray="3 4"/>')  # fmt: skip
     parts.append('<text x="260" y="300" text-anchor="middle">rows</text>')
-    parts.append('<text x="60" y="20">CPU seconds after the search; dashed: slope 1</text></svg>')
+    parts.append(
+        '<text x="60" y="20">CPU seconds after the search; dashed: slope 1</text></g></svg>'
+    )
     return "\n".join(parts) + "\n"
 
 
