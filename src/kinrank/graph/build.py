@@ -10,7 +10,6 @@ import numpy as np
 from kinrank.errors import KinrankWarning
 from kinrank.graph.clusters import regular
 from kinrank.graph.matrix import half_sum, normalized, row_sums
-from kinrank.graph.matrix import transposed as transposed  # noqa: PLC0414
 from kinrank.kernels.lists import favoured_rows, sorted_weights
 from kinrank.kernels.rows import values_at
 from kinrank.parallel import ALONE, Out, Runner
