@@ -14,7 +14,7 @@ from cli_helpers import run
 from kinrank import progress
 from kinrank.large import make_plan, parse_bytes
 from kinrank.large.memory import Memory, resident_bytes
-from kinrank.neighbors.cells import Cells
+from kinrank.neighbors.cells import CellSearch
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.parallel import Runner
 
@@ -123,11 +123,12 @@ def test_all_cells_are_an_exact_search(monkeypatch):
     large_data.searched_in_cells(monkeypatch, probes=10**6)
     rows = np.concatenate(large_data.rows(1200))
     exact = exact_neighbors(rows, 9, Runner(2))
-    found = Cells.of(rows, Runner(2)).rows(0, len(rows), 9, Runner(2))
+    search = CellSearch(rows, Runner(2))
+    found = search.rows(0, len(rows), 9, Runner(2))
     np.testing.assert_array_equal(found.indices, exact.indices)
     np.testing.assert_array_equal(found.distances, exact.distances)
     assert (found.farthest <= exact.farthest).all()
-    some = Cells.of(rows, Runner(2)).search(rows[:50], 5, Runner(2))
+    some = search.search(rows[:50], 5, Runner(2))
     np.testing.assert_array_equal(some.indices, exact.indices[:50, :5])
 
 

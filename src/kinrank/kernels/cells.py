@@ -38,3 +38,72 @@ def settle_cell(
             filled = t - first < size
             out_ids[row, t] = keys[t - first] if filled else -1
             out[row, t] = best[t - first] if filled else np.float32(np.inf)
+
+
+@kernel
+def merge_lists(low, high, own, a_rows, a_ids, a, b_rows, b_ids, b, out_ids, out):
+    """Two lists of each row as one, by (distance, number), each number once.
+
+    own : how many of the first columns are the row itself
+    a_rows, b_rows : where the lists of output rows lie in a_ids, a and b_ids, b
+    """
+    k = out.shape[1]
+    for row in range(low, high):
+        x, y = a_rows[row], b_rows[row]
+        s = t = own
+        for at in range(own):
+            out_ids[row, at], out[row, at] = a_ids[x, at], a[x, at]
+        for at in range(own, k):
+            # A list may end in -1 and infinity; there are never more than k of both together.
+            use_a = s < k and a_ids[x, s] >= 0
+            use_b = t < k and b_ids[y, t] >= 0
+            if not use_a and not use_b:
+                out_ids[row, at], out[row, at] = -1, np.float32(np.inf)
+                continue
+            same = use_a and use_b and a_ids[x, s] == b_ids[y, t]
+            if use_a and use_b and not same:
+                use_a = a[x, s] < b[y, t] or (a[x, s] == b[y, t] and a_ids[x, s] < b_ids[y, t])
+            if use_a:
+                out_ids[row, at], out[row, at] = a_ids[x, s], a[x, s]
+                s += 1
+                t += 1 if same else 0
+            else:
+                out_ids[row, at], out[row, at] = b_ids[y, t], b[y, t]
+                t += 1
+
+
+@kernel
+def refine_lists(low, high, vectors, numbers, places, lists, list_d, out_ids, out):
+    """Rows [low, high): the nearest among a row's list and the lists of those in it.
+
+    vectors, lists, list_d : in the order of cells, a row first in its own list
+    numbers : (n,) which rows they are, which lists tell; places : the way back
+    """
+    n, k = lists.shape
+    seen = np.full(n, -1, np.int32)
+    best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
+    for row in range(low, high):
+        seen[row], size = row, 0
+        for t in range(1, k):
+            if lists[row, t] >= 0:
+                seen[places[lists[row, t]]] = row
+                size = heap_offer(best, keys, size, k - 1, list_d[row, t], lists[row, t])
+        for t in range(1, k):
+            if lists[row, t] < 0:
+                break
+            other = places[lists[row, t]]
+            for u in range(1, k):
+                number = lists[other, u]
+                if number < 0:
+                    break
+                place = places[number]
+                if seen[place] != row:
+                    seen[place] = row
+                    d = squared_distance(vectors[row], vectors[place])
+                    size = heap_offer(best, keys, size, k - 1, d, number)
+        sort_heap(best, keys, size)
+        out_ids[row, 0], out[row, 0] = numbers[row], 0
+        for t in range(1, k):
+            filled = t <= size
+            out_ids[row, t] = keys[t - 1] if filled else -1
+            out[row, t] = best[t - 1] if filled else np.float32(np.inf)

@@ -2,8 +2,9 @@
 
 The rows of a cell are compared with all of the cells around it by one product, which uses the
 processor several times better than lists that are walked through row by row. Products choose
-candidates, exact distances order them. Time O(n sqrt(n) d), memory O(n k) beside a copy of the rows
-in the order of cells.
+candidates, exact distances order them. Neighbours that a border of cells keeps apart are found in
+one of two independent divisions, and then in the lists of those that were found. Time
+O(n sqrt(n) d), memory O(n k) beside two copies of the rows in the order of cells.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from kinrank import progress
-from kinrank.graph.layout import Layout
-from kinrank.kernels.cells import settle_cell
+from kinrank.kernels.cells import merge_lists, refine_lists, settle_cell
 from kinrank.kernels.lists import gather_rows
 from kinrank.kernels.online_search import farthest_of
 from kinrank.kernels.topk import scan_products
@@ -27,8 +27,8 @@ from kinrank.optional import require
 from kinrank.parallel import Array, Out, Runner
 from kinrank.types import Floats, Ints, Longs, Neighbors
 
-PROBES = 48  # cells around a row's own in which it is searched
-_PER_CELL, _ROUNDS = 32, 6  # rows for each centre, and rounds, in which centres are found
+PROBES = 24  # cells around a row's own in which it is searched
+_PER_CELL, _ROUNDS = 24, 4  # rows for each centre, and rounds, in which centres are found
 _BLOCK = 8192
 _FEW_CELLS = 32  # that are searched between two entries of the journal
 _LANDMARKS = 256
@@ -44,23 +44,39 @@ class Cells:
     """Rows in the order of their cells.
 
     vectors : (n, d) in that order; numbers : (n,) which rows they are; starts : where cells begin
-    landmarks : rows that are far from most
     """
 
     vectors: Floats
     numbers: Ints
     starts: Longs
     centres: Floats
-    landmarks: Floats
 
     @classmethod
-    def of(cls, vectors: Floats, run: Runner) -> Cells:
+    def of(cls, vectors: Floats, run: Runner, seed: int = 0) -> Cells:
         """Find centres among some rows, and put all rows into the cell of the nearest."""
         with progress.stage("cells", len(vectors)):
-            centres = run.kept("centres", lambda: _centres(vectors), _save, _load)
+            centres = run.kept("centres", lambda: _centres(vectors, seed), _save, _load)
             numbers, starts = _by_cell(vectors, centres, run)
-            own = _in_order(vectors, numbers, run)
-            return cls(own, numbers, starts, centres, far_rows(vectors))
+            return cls(_in_order(vectors, numbers, run), numbers, starts, centres)
+
+    @cached_property
+    def places(self) -> Ints:
+        """Where each row lies in the order of cells."""
+        places = np.empty_like(self.numbers)
+        places[self.numbers] = np.arange(len(places), dtype=np.int32)
+        return places
+
+    def lists(self, k: int, run: Runner) -> tuple[Ints, Floats]:
+        """About the ``k`` nearest rows of every row, itself first, in the order of cells."""
+        return self._search(self.vectors, self.numbers, self.starts, k, True, run)
+
+    def search(self, queries: Floats, k: int, run: Runner) -> tuple[Ints, Ints, Floats]:
+        """About the ``k`` nearest rows of each query: where its list lies, and the lists."""
+        order, starts = _by_cell(queries, self.centres, run)
+        found = self._search(_in_order(queries, order, run), order, starts, k, False, run)
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order), dtype=np.int32)
+        return (places, *found)
 
     @cached_property
     def around(self) -> Ints:
@@ -75,32 +91,6 @@ class Cells:
         held = np.cumsum(sizes[around])
         count = max(min(PROBES, len(around)), int(np.searchsorted(held, least)) + 1)
         return around[:count] if held[-1] >= least else np.arange(len(sizes), dtype=np.int32)
-
-    def rows(self, low: int, high: int, k: int, run: Runner) -> Neighbors:
-        """About the ``k`` nearest rows of rows low to high, each first in its own list."""
-        # Those asked for, still in the order of cells.
-        kept = (self.numbers >= low) & (self.numbers < high)
-        starts = np.concatenate([[0], np.cumsum(kept)])[self.starts].astype(np.int64)
-        names = self.numbers[kept]
-        rows = self.vectors
-        if len(names) < len(rows):
-            rows = _in_order(rows, np.flatnonzero(kept).astype(np.int32), run)
-        ids, values = self._search(rows, names, starts, k, True, run)
-        args = (rows, self.landmarks, values)
-        far = run.fill("neighbours", _far_rows, args, len(ids), Out(np.float32))
-        places = np.empty_like(names)
-        places[names - low] = np.arange(len(names), dtype=np.int32)
-        back = Layout(places, np.arange(len(self.numbers), dtype=np.int32))
-        return back.neighbors(Neighbors(ids, values, far), run)
-
-    def search(self, queries: Floats, k: int, run: Runner) -> Found:
-        """About the ``k`` nearest rows of each query."""
-        order, starts = _by_cell(queries, self.centres, run)
-        rows = _in_order(queries, order, run)
-        ids, values = self._search(rows, order, starts, k, False, run)
-        found = Found(np.empty(ids.shape, np.int32), np.empty(ids.shape, np.float32))
-        found.indices[order], found.values[order] = ids, values
-        return found
 
     def _search(
         self, rows: Floats, names: Ints, starts: Longs, k: int, own: bool, run: Runner
@@ -118,6 +108,37 @@ def _one_thread_each() -> Any:
     """Products of two cells are small: threads of their own would mostly wait for each other."""
     control = require("threadpoolctl", extra="ann", purpose="The approximate search")
     return control.threadpool_limits(1, user_api="blas")
+
+
+class CellSearch:
+    """Rows in two divisions into cells."""
+
+    def __init__(self, vectors: Floats, run: Runner) -> None:
+        self._first, self._second = (Cells.of(vectors, run, seed) for seed in (0, 1))
+        self._landmarks = far_rows(vectors)
+
+    def rows(self, low: int, high: int, k: int, run: Runner) -> Neighbors:
+        """About the ``k`` nearest rows of rows low to high, each first in its own list."""
+        first, second = self._first, self._second
+        n, outs = len(first.numbers), (Out(np.int32, k), Out(np.float32, k))
+        # In the order of the second division, in which rows of a list lie near each other.
+        own = (np.arange(n, dtype=np.int32), *second.lists(k, run))
+        args: Any = (1, first.places[second.numbers], *first.lists(k, run), *own)
+        lists = run.fill("neighbours", merge_lists, args, n, *outs)
+        args = (second.vectors, second.numbers, second.places, *lists)
+        ids, values = run.fill("neighbours", refine_lists, args, n, *outs)
+        args = (second.vectors, self._landmarks, values)
+        far = run.fill("neighbours", _far_rows, args, n, Out(np.float32))
+        args = (second.places[low:high], ids, values, far)
+        back = run.fill("neighbours", _back_rows, args, high - low, *outs, Out(np.float32))
+        return Neighbors(*back)
+
+    def search(self, queries: Floats, k: int, run: Runner) -> Found:
+        """About the ``k`` nearest rows of each query."""
+        outs = (Out(np.int32, k), Out(np.float32, k))
+        both = (cells.search(queries, k, run) for cells in (self._first, self._second))
+        args = (0, *(part for found in both for part in found))
+        return Found(*run.fill("search", merge_lists, args, len(queries), *outs))
 
 
 def _search_cells(
@@ -170,6 +191,15 @@ def _in_order(vectors: Floats, numbers: Ints, run: Runner) -> Floats:
     return moved
 
 
+def _back_rows(
+    low: int, high: int, places: Ints, ids: Ints, values: Floats, far: Floats, *outs: Array
+) -> None:
+    """Lists in the order of cells as those of the rows that lie at ``places``."""
+    rows = places[low:high]
+    for out, kept in zip(outs, (ids, values, far), strict=True):
+        out[low:high] = kept[rows]
+
+
 def _far_rows(
     low: int, high: int, vectors: Floats, landmarks: Floats, values: Floats, out: Floats
 ) -> None:
@@ -178,10 +208,10 @@ def _far_rows(
     np.maximum(out[low:high], values[low:high, -1], out=out[low:high])
 
 
-def _centres(vectors: Floats) -> Floats:
+def _centres(vectors: Floats, seed: int) -> Floats:
     """k-means over some of the rows, from random ones; an empty cell keeps its centre."""
     n, count = len(vectors), cell_count(len(vectors))
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     centres = np.array(vectors[np.sort(random.choice(n, count, replace=False))])
     some = np.array(vectors[:: max(1, n // (_PER_CELL * count))])
     cell = np.empty(len(some), np.int32)

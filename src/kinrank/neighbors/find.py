@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kinrank import progress
-from kinrank.neighbors.cells import Cells, cell_count
+from kinrank.neighbors.cells import CellSearch, cell_count
 from kinrank.neighbors.exact import (
     exact_neighbors_and_more,
     search_range,
@@ -53,7 +53,7 @@ def find_rows(
         from kinrank.neighbors.approximate import Coded
 
         return Coded(gallery, run).search(queries, k, run)
-    return Cells.of(gallery, run).search(queries, k, run)
+    return CellSearch(gallery, run).search(queries, k, run)
 
 
 def _approximately(
@@ -66,7 +66,7 @@ def _approximately(
     from kinrank.neighbors.approximate import Coded, measured_recall
 
     n = len(vectors)
-    prepared = Coded(vectors, run) if run.search == "quantized" else Cells.of(vectors, run)
+    prepared = Coded(vectors, run) if run.search == "quantized" else CellSearch(vectors, run)
     with progress.stage("neighbours", n):
         if _many(n_first, n, first_k):
             longer = prepared.rows(0, n_first, first_k, run)
