@@ -51,7 +51,7 @@ def two_nodes(memory):
             yield cluster
 
 
-def ranked(cluster, rows, block_size=None):
+def ranked(cluster, rows, block_size=None, search="exact"):
     """Seconds, seconds by stage, the ranking and the traffic of one run of CAS."""
     count = len(rows) // 10
     watch, begun = progress.Stopwatch(), time.perf_counter()
@@ -61,8 +61,14 @@ def ranked(cluster, rows, block_size=None):
             return time.perf_counter() - begun, watch.seconds, found, None
         cluster.report.stages.clear()
         method = kinrank.CAS()
-        found = cluster.rerank(method, rows[:count], rows[count:], K, block_size=block_size)
+        sizes = {"block_size": block_size, "search": search}
+        found = cluster.rerank(method, rows[:count], rows[count:], K, **sizes)
     return time.perf_counter() - begun, watch.seconds, found, cluster.report.summary()["stages"]
+
+
+def quick(n):
+    """The search for parts that are not about it."""
+    return "exact" if n <= 40_000 else "approximate"
 
 
 def warm_up(cluster):
@@ -77,7 +83,7 @@ def bytes_per_row(sizes=(20_000, 80_000)):
     with two_nodes(2_000_000_000) as cluster:
         warm_up(cluster)
         for n in sizes:
-            stages = ranked(cluster, clustered(n))[3]
+            stages = ranked(cluster, clustered(n), search=quick(n))[3]
             for name, known in stages.items():
                 sent, back = known["sent_bytes"] / n, known["returned_bytes"] / n
                 print(f"| {n:,} | {name} | {sent:,.0f} | {back:,.0f} |", flush=True)
@@ -93,9 +99,9 @@ def traffic(sizes=(20_000, 80_000), block_size=2048):
         warm_up(cluster)
         for n in sizes:
             rows = clustered(n)
-            laid_out = ranked(cluster, rows, block_size)
+            laid_out = ranked(cluster, rows, block_size, quick(n))
             with mock.patch("kinrank.graph.layout.Layout.near", _as_they_are):
-                at_random = ranked(cluster, rows, block_size)
+                at_random = ranked(cluster, rows, block_size, quick(n))
             assert (laid_out[2].indices == at_random[2].indices).all()
             for name, known in laid_out[3].items():
                 other = at_random[3].get(name, {})

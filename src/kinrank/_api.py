@@ -97,7 +97,7 @@ def rank_on(
 
     search = where.pop("search", "exact")
     _refuse_beside("`cluster`", **where)
-    with using(cluster, storage) as joined:
+    with using(cluster, storage, threads) as joined:
         return joined.rerank(
             method, queries, gallery, k, threads=threads, block_size=block_size, search=search
         )

@@ -22,11 +22,11 @@ def command(tmp_path):
     words = ["rerank", "--query", "q.npy", "--gallery", "g.npy", "--out", "r.npz", "-k", "40"]
     words += ["--method", "kreciprocal", "--k1", str(METHODS["kreciprocal"]["k1"]), "--json"]
 
-    def run(*more, environment=None):
+    def run(*more, **environment):
         return subprocess.run(
             [sys.executable, "-m", "kinrank", *words, *map(str, more)],
             cwd=tmp_path,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **environment},
             capture_output=True,
             text=True,
             timeout=SECONDS,
@@ -52,15 +52,17 @@ def test_by_the_client_with_storage(command, nodes, tmp_path):
     assert list(folder.iterdir()) == []
 
 
-def test_local(command, tmp_path):
-    own = {"RAY_AUTH_MODE": "token"}
-    told = checked(command("--cluster", "local", "--threads", 1, environment=own), tmp_path)
-    assert len(told["nodes"]) == 1
+def test_local(command, tmp_path, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("RAY_AUTH")]:
+        monkeypatch.delenv(name)
+    told = checked(command("--cluster", "local", "--threads", 1, HOME=str(tmp_path)), tmp_path)
+    assert [node["node"] for node in told["nodes"]] == ["127.0.0.2"]
+    assert not (tmp_path / ".ray").exists()  # its token stays in memory
 
 
+@pytest.mark.long  # Ray tries for half a minute
 def test_a_wrong_token_is_said_in_one_line(command, nodes):
-    other = {"RAY_AUTH_TOKEN": "0" * 64, "RAY_AUTH_TOKEN_PATH": ""}
-    result = command("--cluster", nodes.client, environment=other)
+    result = command("--cluster", nodes.client, RAY_AUTH_TOKEN="0" * 64)
     assert result.returncode == 2
     assert result.stderr.splitlines()[-1].startswith("Error: The cluster 'ray://")
 

@@ -22,7 +22,7 @@ from kinrank import (
 )
 from kinrank.cluster import connect
 from kinrank.cluster.failures import explained, is_lost
-from kinrank.cluster.session import _reach
+from kinrank.cluster.join import reach
 from kinrank.parallel import Out
 
 
@@ -133,7 +133,7 @@ def test_a_closed_connection_is_refused(joined):
 @pytest.mark.parametrize("address", ["nowhere", "http://127.0.0.1:80", "127.0.0.1", "ray://:x"])
 def test_addresses_that_are_none(address):
     with pytest.raises(InvalidInputError, match="`cluster` must be 'local', 'auto', 'HOST:PORT'"):
-        _reach(address)
+        reach(address)
 
 
 @pytest.mark.parametrize("prefix", ["", "ray://"])
@@ -143,7 +143,7 @@ def test_nobody_listens(prefix):
         address = f"{prefix}127.0.0.1:{taken.getsockname()[1]}"
     begun = time.monotonic()
     with pytest.raises(ClusterError, match=r"cannot be reached: .*refused"):
-        _reach(address)
+        reach(address)
     assert time.monotonic() - begun < 15
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.cluster.storage import Array, Handle, Storage
+from kinrank.cluster.handles import Array, Handle
+from kinrank.cluster.storage import Storage
 from kinrank.errors import InvalidInputError
 
 INLINE = 1 << 16  # bytes up to which an array travels with the job

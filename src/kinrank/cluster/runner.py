@@ -14,8 +14,9 @@ import numpy.typing as npt
 from kinrank import progress
 from kinrank.cluster import tasks
 from kinrank.cluster.failures import explained, is_lost
+from kinrank.cluster.handles import Array
 from kinrank.cluster.job import Job
-from kinrank.cluster.storage import Array, Folder
+from kinrank.cluster.storage import Folder
 from kinrank.parallel import Out, Range, Runner, _joined
 from kinrank.types import Neighbors, SparseRows
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import secrets
-import socket
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import kinrank
 from kinrank import progress
 from kinrank.cluster import tasks
-from kinrank.cluster.storage import PURPOSE, Storage, make_storage
+from kinrank.cluster.handles import PURPOSE
+from kinrank.cluster.join import join
+from kinrank.cluster.storage import Remote, Storage, make_storage
 from kinrank.cluster.traffic import Report
 from kinrank.errors import ClusterError, InvalidInputError, KinrankWarning
 from kinrank.optional import require
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
     from kinrank.methods.base import Method
     from kinrank.types import Ranking
 
-REACH_SECONDS = 10  # until a machine that does not answer is given up
 GREET_SECONDS = 120  # until the first worker of every node has answered
 
 
@@ -66,7 +62,7 @@ def connect(
     require("fsspec", extra="ray", purpose=PURPOSE)
     owned = not ray.is_initialized()
     if owned:
-        _join(ray, address, thread_count(threads))
+        join(ray, address, thread_count(threads))
     try:
         return Cluster(ray, make_storage(storage, ray.put), retries, shard_rows, owned=owned)
     except BaseException:
@@ -77,7 +73,9 @@ def connect(
 
 @contextmanager
 def using(
-    cluster: str | Cluster, storage: str | os.PathLike[str] | None = None
+    cluster: str | Cluster,
+    storage: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
 ) -> Iterator[Cluster]:
     """A connection that is there already, or one for as long as the block takes."""
     if isinstance(cluster, Cluster):
@@ -85,7 +83,7 @@ def using(
             raise InvalidInputError("`storage` must be given to `connect`, got it a second time.")
         yield cluster
         return
-    with connect(cluster, storage=storage) as made:
+    with connect(cluster, storage=storage, threads=threads) as made:
         yield made
 
 
@@ -164,8 +162,9 @@ class Cluster:
         if not self._open:
             return
         self._open = False
-        with suppress(Exception):  # what is lost now does not matter
-            self._on_every_node(tasks.clear, self.storage.session)
+        if isinstance(self.storage, Remote):
+            with suppress(self.ray.exceptions.RayError):  # a node that is lost keeps nothing
+                self._on_every_node(tasks.clear, self.storage.session)
         self.storage.close()
         if self._owned:
             self.ray.shutdown()
@@ -221,83 +220,3 @@ class Cluster:
         answers = self.ray.get(refs, timeout=GREET_SECONDS)
         names = [node["NodeManagerAddress"] for node in nodes]
         return dict(zip(names, answers, strict=True))
-
-
-def _join(ray: Any, address: str, cpus: int) -> None:
-    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address == "local":
-        with _environment(_own_token()):
-            ray.init(num_cpus=cpus, include_dashboard=False, **_loopback(), **quiet)
-        return
-    if address != "auto":
-        _reach(address)
-    try:
-        with _environment({}):
-            ray.init(address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ClusterError(f"The cluster {address!r} cannot be joined: {reason}") from error
-
-
-def _loopback() -> dict[str, str]:
-    """The address of workers on this machine, where there is a second one of loopback.
-
-    Ray replaces 127.0.0.1 by an address that other machines can reach.
-    """
-    return {"_node_ip_address": "127.0.0.2"} if sys.platform == "linux" else {}
-
-
-def _reach(address: str) -> None:
-    """See that somebody listens there, before Ray waits for minutes."""
-    parts = urlsplit(address if "://" in address else f"ray://{address}")
-    try:
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = port = None
-    if parts.scheme != "ray" or host is None or port is None:
-        raise InvalidInputError(
-            f"`cluster` must be 'local', 'auto', 'HOST:PORT' or 'ray://HOST:PORT', got {address!r}."
-        )
-    try:
-        socket.create_connection((host, port), REACH_SECONDS).close()
-    except OSError as error:
-        raise ClusterError(f"The cluster {address!r} cannot be reached: {error}") from error
-
-
-@cache
-def _token() -> str:
-    """A secret of this process; one for all its clusters, as Ray reads it once."""
-    return secrets.token_hex(32)
-
-
-def _own_token() -> dict[str, str]:
-    """What workers on this machine are asked for; nothing if the user's settings say how.
-
-    Ray turns tokens on by itself for a cluster that it starts; without this it would keep one in
-    the user's home.
-    """
-    if any(name.startswith("RAY_AUTH") for name in os.environ):
-        return {}
-    return {"RAY_AUTH_TOKEN": _token()}
-
-
-@contextmanager
-def _environment(more: dict[str, str]) -> Iterator[None]:
-    """Settings that Ray takes from the environment when it begins, and then as before."""
-    fixed = {
-        "RAY_USAGE_STATS_ENABLED": "0",
-        # A worker that ran out of memory would do so again: say so instead.
-        "RAY_task_oom_retries": "0",
-        **more,
-    }
-    # Ray leaves two of its own there.
-    before = {name: os.environ.get(name) for name in (*fixed, "RAY_AUTH_MODE", "PYTHONBREAKPOINT")}
-    os.environ.update({name: os.environ.get(name, value) for name, value in fixed.items()})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

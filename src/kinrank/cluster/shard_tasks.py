@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kinrank.cluster import kernels
-from kinrank.cluster.storage import Handle
+from kinrank.cluster.handles import Handle
 from kinrank.cluster.tasks import Answer
 from kinrank.kernels.search import settle_queries
 from kinrank.kernels.topk import scan_products

@@ -12,8 +12,8 @@ import numpy as np
 
 import kinrank
 from kinrank.cluster import pages
+from kinrank.cluster.handles import Array, local_folder
 from kinrank.cluster.job import Job, arrays_in
-from kinrank.cluster.storage import Array, local_folder
 
 
 @dataclass(frozen=True)

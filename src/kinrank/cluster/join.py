@@ -1,0 +1,98 @@
+"""How a process joins a cluster: addresses, the token, and what Ray reads from the environment."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from kinrank.errors import ClusterError, InvalidInputError
+
+REACH_SECONDS = 10  # until a machine that does not answer is given up
+
+
+def join(ray: Any, address: str, cpus: int) -> None:
+    """Connect this process; see ``session.connect``."""
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address == "local":
+        with _environment(_own_token()):
+            ray.init(num_cpus=cpus, include_dashboard=False, **_loopback(), **quiet)
+        return
+    if address != "auto":
+        reach(address)
+    try:
+        with _environment({}):
+            ray.init(address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ClusterError(f"The cluster {address!r} cannot be joined: {reason}") from error
+
+
+def _loopback() -> dict[str, str]:
+    """The address of workers on this machine, where there is a second one of loopback.
+
+    Ray replaces 127.0.0.1 by an address that other machines can reach.
+    """
+    return {"_node_ip_address": "127.0.0.2"} if sys.platform == "linux" else {}
+
+
+def reach(address: str) -> None:
+    """See that somebody listens there, before Ray waits for minutes."""
+    parts = urlsplit(address if "://" in address else f"ray://{address}")
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if parts.scheme != "ray" or host is None or port is None:
+        raise InvalidInputError(
+            f"`cluster` must be 'local', 'auto', 'HOST:PORT' or 'ray://HOST:PORT', got {address!r}."
+        )
+    try:
+        socket.create_connection((host, port), REACH_SECONDS).close()
+    except OSError as error:
+        raise ClusterError(f"The cluster {address!r} cannot be reached: {error}") from error
+
+
+@cache
+def _token() -> str:
+    """A secret of this process; one for all its clusters, as Ray reads it once."""
+    return secrets.token_hex(32)
+
+
+def _own_token() -> dict[str, str]:
+    """What workers on this machine are asked for; nothing if the user's settings say how.
+
+    Ray turns tokens on by itself for a cluster that it starts; without this it would keep one in
+    the user's home.
+    """
+    if any(name.startswith("RAY_AUTH") for name in os.environ):
+        return {}
+    return {"RAY_AUTH_TOKEN": _token()}
+
+
+@contextmanager
+def _environment(more: dict[str, str]) -> Iterator[None]:
+    """Settings that Ray takes from the environment when it begins, and then as before."""
+    fixed = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        # A worker that ran out of memory would do so again: say so instead.
+        "RAY_task_oom_retries": "0",
+        **more,
+    }
+    # Ray leaves two of its own there.
+    before = {name: os.environ.get(name) for name in (*fixed, "RAY_AUTH_MODE", "PYTHONBREAKPOINT")}
+    os.environ.update({name: os.environ.get(name, value) for name, value in fixed.items()})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
