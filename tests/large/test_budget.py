@@ -128,6 +128,9 @@ def test_all_cells_are_an_exact_search(monkeypatch):
     np.testing.assert_array_equal(found.indices, exact.indices)
     np.testing.assert_array_equal(found.distances, exact.distances)
     assert (found.farthest <= exact.farthest).all()
+    first = search.first(40, 12, Runner(2))
+    np.testing.assert_array_equal(first.indices[:, :9], exact.indices[:40])
+    np.testing.assert_array_equal(first.distances[:, :9], exact.distances[:40])
     some = search.search(rows[:50], 5, Runner(2))
     np.testing.assert_array_equal(some.indices, exact.indices[:50, :5])
 

@@ -138,7 +138,7 @@ def _searched(n: int, width: int, search: str) -> float:
         return float(n) * n * width
     cells = cell_count(n)
     slower = _CODED if search == "quantized" else _PROBED
-    return slower * n * (cells + PROBES * n / cells) * width
+    return slower * n * 2 * (cells + PROBES * n / cells) * width
 
 
 def _least(

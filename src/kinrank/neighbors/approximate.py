@@ -171,6 +171,10 @@ class Coded:
         """About the ``k`` nearest rows of rows low to high, each first in its own list."""
         return _settled(self._search, self._vectors, low, high, k, run)
 
+    def first(self, count: int, k: int, run: Runner) -> Neighbors:
+        """The same of the first rows."""
+        return self.rows(0, count, k, run)
+
     def search(self, queries: Floats, k: int, run: Runner) -> Found:
         """About the ``k`` nearest rows of each query; their distances are exact."""
         outs = (Out(np.int32, k), Out(np.float32, k))

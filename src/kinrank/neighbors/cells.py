@@ -70,10 +70,13 @@ class Cells:
         """About the ``k`` nearest rows of every row, itself first, in the order of cells."""
         return self._search(self.vectors, self.numbers, self.starts, k, True, run)
 
-    def search(self, queries: Floats, k: int, run: Runner) -> tuple[Ints, Ints, Floats]:
-        """About the ``k`` nearest rows of each query: where its list lies, and the lists."""
+    def search(self, queries: Floats, k: int, run: Runner, own: bool) -> tuple[Ints, Ints, Floats]:
+        """About the ``k`` nearest rows of each query: where its list lies, and the lists.
+
+        own : whether the queries are the first rows themselves
+        """
         order, starts = _by_cell(queries, self.centres, run)
-        found = self._search(_in_order(queries, order, run), order, starts, k, False, run)
+        found = self._search(_in_order(queries, order, run), order, starts, k, own, run)
         places = np.empty_like(order)
         places[order] = np.arange(len(order), dtype=np.int32)
         return (places, *found)
@@ -114,6 +117,7 @@ class CellSearch:
     """Rows in two divisions into cells."""
 
     def __init__(self, vectors: Floats, run: Runner) -> None:
+        self._vectors = vectors
         self._first, self._second = (Cells.of(vectors, run, seed) for seed in (0, 1))
         self._landmarks = far_rows(vectors)
 
@@ -133,11 +137,22 @@ class CellSearch:
         back = run.fill("neighbours", _back_rows, args, high - low, *outs, Out(np.float32))
         return Neighbors(*back)
 
+    def first(self, count: int, k: int, run: Runner) -> Neighbors:
+        """As ``rows``, of the first rows and without a look through other lists."""
+        rows = self._vectors[:count]
+        found = self._merged(rows, k, run, own=True)
+        args = (rows, self._landmarks, found.values)
+        far = run.fill("neighbours", _far_rows, args, count, Out(np.float32))
+        return Neighbors(found.indices, found.values, far)
+
     def search(self, queries: Floats, k: int, run: Runner) -> Found:
         """About the ``k`` nearest rows of each query."""
+        return self._merged(queries, k, run, own=False)
+
+    def _merged(self, queries: Floats, k: int, run: Runner, *, own: bool) -> Found:
         outs = (Out(np.int32, k), Out(np.float32, k))
-        both = (cells.search(queries, k, run) for cells in (self._first, self._second))
-        args = (0, *(part for found in both for part in found))
+        both = (cells.search(queries, k, run, own) for cells in (self._first, self._second))
+        args = (int(own), *(part for found in both for part in found))
         return Found(*run.fill("search", merge_lists, args, len(queries), *outs))
 
 

@@ -69,7 +69,7 @@ def _approximately(
     prepared = Coded(vectors, run) if run.search == "quantized" else CellSearch(vectors, run)
     with progress.stage("neighbours", n):
         if _many(n_first, n, first_k):
-            longer = prepared.rows(0, n_first, first_k, run)
+            longer = prepared.first(n_first, first_k, run)
         else:
             longer = search_range(vectors, squared_norms(vectors), 0, n_first, first_k, run)
         found = stacked(longer, prepared.rows(n_first, n, k, run), run)
