@@ -51,10 +51,10 @@ def two_nodes(memory):
             yield cluster
 
 
-def ranked(cluster, rows, block_size=None, search="exact"):
+def ranked(cluster, rows, block_size=None, search="exact", then=None):
     """Seconds, seconds by stage, the ranking and the traffic of one run of CAS."""
     count = len(rows) // 10
-    watch, begun = progress.Stopwatch(), time.perf_counter()
+    watch, begun = progress.Stopwatch(then), time.perf_counter()
     with progress.listen(watch):
         if cluster is None:
             found = kinrank.CAS().rerank(rows[:count], rows[count:], K)
@@ -83,13 +83,20 @@ def bytes_per_row(sizes=(20_000, 80_000)):
     with two_nodes(2_000_000_000) as cluster:
         warm_up(cluster)
         for n in sizes:
-            stages = ranked(cluster, clustered(n), search=quick(n))[3]
+            most = [0]
+            rows = clustered(n)
+
+            def weigh(*_, most=most):
+                most[0] = max(most[0], cluster.storage.held)
+
+            stages = ranked(cluster, rows, search=quick(n), then=weigh)[3]
             for name, known in stages.items():
                 sent, back = known["sent_bytes"] / n, known["returned_bytes"] / n
                 print(f"| {n:,} | {name} | {sent:,.0f} | {back:,.0f} |", flush=True)
             sent = sum(known["sent_bytes"] for known in stages.values()) / n
             back = sum(known["returned_bytes"] for known in stages.values()) / n
             print(f"| {n:,} | all | {sent:,.0f} | {back:,.0f} |", flush=True)
+            print(f"\nAt most {most[0] / n:,.0f} bytes per row were stored at a time.\n")
 
 
 def traffic(sizes=(20_000, 80_000), block_size=2048):
@@ -122,8 +129,10 @@ def _as_they_are(lists, k, n_queries):  # noqa: ARG001  as Layout.near
 
 
 def overhead(sizes=(20_000, 40_000)):
-    print("| rows | one process s | two nodes s | ratio | search ratio | rest ratio | same bits |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print(
+        "| rows | one process: search, rest s | two nodes: search, rest s | ratio | tasks | same |"
+    )
+    print("| --- | --- | --- | --- | --- | --- |")
     with two_nodes(2_000_000_000) as cluster:
         warm_up(cluster)
         warm_up(None)
@@ -136,9 +145,10 @@ def overhead(sizes=(20_000, 40_000)):
                 getattr(here[2], name).tobytes() == getattr(there[2], name).tobytes()
                 for name in ("indices", "distances")
             )
+            tasks = sum(stage["tasks"] for stage in there[3].values())
             print(
-                f"| {n:,} | {here[0]:.1f} | {there[0]:.1f} | {there[0] / here[0]:.2f} | "
-                f"{search[1] / search[0]:.2f} | {rest[1] / rest[0]:.2f} | {same} |",
+                f"| {n:,} | {search[0]:.1f}, {rest[0]:.1f} | {search[1]:.1f}, {rest[1]:.1f} | "
+                f"{there[0] / here[0]:.2f} | {tasks} | {same} |",
                 flush=True,
             )
 

@@ -34,6 +34,13 @@ class Storage:
         self._known: dict[int, tuple[weakref.ref[Array], Handle]] = {}
         self._parts: dict[int, tuple[weakref.ref[Array], int, list[Handle]]] = {}
 
+    @property
+    def held(self) -> int:
+        """Bytes of the arrays that are stored now."""
+        whole = [held[0]() for held in list(self._known.values())]
+        parts = [held[0]() for held in list(self._parts.values())]
+        return sum(array.nbytes for array in (*whole, *parts) if array is not None)
+
     def keep(self, array: Array) -> Handle:
         """A handle of ``array``, which must not be changed from now on."""
         held = self._known.get(id(array))
