@@ -1,9 +1,11 @@
 """Budgets, plans, sizes, and what an approximate search says of itself."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -38,6 +40,15 @@ def test_a_budget_that_cannot_be_kept_is_refused_before_the_work(tmp_path):
     with pytest.raises(kinrank.InvalidInputError, match=r"must be at least .*MB.*got 10\.0 MB"):
         kinrank.rerank(queries, gallery, "cas", 5, memory_budget="10MB", work=tmp_path / "w")
     assert not (tmp_path / "w").exists()
+
+
+def test_a_disk_that_is_too_small_is_refused_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    with pytest.raises(kinrank.InvalidInputError, match=r"`work` must be on a disk with .* free"):
+        kinrank.rerank(
+            *large_data.rows(400), "cas", 5, memory_budget="4GB", work=tmp_path / "a" / "w"
+        )
+    assert not (tmp_path / "a").exists()
 
 
 @pytest.mark.parametrize("name", ["cas", "kreciprocal", "rdp"])

@@ -39,7 +39,7 @@ def disk_run(
     if limit is not None:
         plan = make_plan(method, *matrices, k, run, limit)
         progress.tell("plan", plan)
-        plan.check()
+        plan.check(_existing(Path(tempfile.gettempdir() if work is None else work)))
     key = run_key(method, matrices, k, run.search)
     folder = Path(tempfile.mkdtemp(prefix="kinrank-")) if work is None else Path(work)
     try:
@@ -52,6 +52,12 @@ def disk_run(
     finally:
         if work is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the one above it that is there already."""
+    whole = folder.absolute()
+    return next(path for path in (whole, *whole.parents) if path.exists())
 
 
 def run_key(method: Method, matrices: tuple[Any, ...], k: int | None, search: str) -> str:
