@@ -42,7 +42,7 @@ def checked(result, tmp_path):
     return json.loads(result.stdout)["cluster"]
 
 
-def test_by_the_client_with_storage(command, nodes, tmp_path):
+def test_by_the_client_with_storage(command, joined, nodes, tmp_path):  # both nodes are there
     folder = tmp_path / "shared"
     folder.mkdir()
     words = ("--cluster", nodes.client, "--storage", folder, "--block-size", 300)
