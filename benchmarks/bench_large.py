@@ -37,9 +37,9 @@ SEARCH = ("cells", "neighbours", "search")
 DONE = "bench-large.json"
 
 
-def clustered(folder, n, d=128, per_cluster=20, seed=0):
-    """A file of unit rows around n / 20 centres, written a piece at a time."""
-    path = Path(folder) / f"rows-{n}.npy"
+def clustered(folder, n, per_cluster, d=128, seed=0):
+    """A file of unit rows around n / per_cluster centres, written a piece at a time."""
+    path = Path(folder) / f"rows-{n}-{per_cluster}.npy"
     if path.exists():
         return path
     random = np.random.default_rng(seed)
@@ -89,9 +89,9 @@ def measured(run):
     }  # fmt: skip
 
 
-def child(folder, n, method, budget):
+def child(folder, n, method, budget, per_cluster):
     """One run in a process of its own, so that its peak is its own."""
-    rows = np.load(clustered(folder, int(n)), mmap_mode="r")
+    rows = np.load(clustered(folder, int(n), int(per_cluster)), mmap_mode="r")
     kinrank.rerank(rows[:5], rows[5:600], method, 50)
     where = {} if budget == "none" else {"memory_budget": budget, "work": f"{folder}/{method}-{n}"}
     nq = min(1000, len(rows) // 100)
@@ -116,7 +116,7 @@ def in_child(*args):
 
 def million(options):
     """Print the stages of a million rows under a budget."""
-    found = in_child(options.work, options.n, options.method, options.budget)
+    found = in_child(options.work, options.n, options.method, options.budget, options.per_cluster)
     print(found["plan"])
     print("\n| stage | s | CPU s |\n| --- | --- | --- |")
     for stage, seconds in found["wall"].items():
@@ -135,7 +135,7 @@ def growth(options):
     for method in options.method.split(","):
         curves[method] = []
         for n in sizes:
-            found = in_child(options.work, n, method, options.budget)
+            found = in_child(options.work, n, method, options.budget, options.per_cluster)
             curves[method].append((n, found["after_cpu"]))
             search = sum(found["cpu"].get(name, 0) for name in SEARCH)
             print(
@@ -279,6 +279,7 @@ def main():
     parser.add_argument("--method", default="cas")
     parser.add_argument("--rows", default="100000,200000,400000")
     parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--per-cluster", type=int, default=20, help="synthetic rows of a group")
     parser.add_argument("--svg")
     options = parser.parse_args()
     sets = {"recall": "market1501-retail-0288", "distractors": "roxford5k-efflite2-gem"}
