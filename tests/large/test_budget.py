@@ -37,7 +37,7 @@ def test_other_sizes_are_refused(given):
 
 def test_a_budget_that_cannot_be_kept_is_refused_before_the_work(tmp_path):
     queries, gallery = large_data.rows(400)
-    with pytest.raises(kinrank.InvalidInputError, match=r"must be at least .*MB.*got 10\.0 MB"):
+    with pytest.raises(kinrank.InvalidInputError, match=r"must be at least .*B.*got 10\.0 MB"):
         kinrank.rerank(queries, gallery, "cas", 5, memory_budget="10MB", work=tmp_path / "w")
     assert not (tmp_path / "w").exists()
 
