@@ -100,15 +100,16 @@ def speed(folder):
 
 
 def grown(n):
-    """Child: the part after the search, and memory, at n rows."""
+    """Child: the search and the part after it, the quickest of four, and memory, at n rows."""
     rows = clustered(int(n))
     count = int(n) // 10
     method = kinrank.CAS()
     method.rerank(rows[:5], rows[5:500], k=50)
-    total, stages = timed(method, rows[:count], rows[count:], 100, repeat=2)
+    runs = [timed(method, rows[:count], rows[count:], 100, repeat=1) for _ in range(4)]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    after = total - stages["neighbours"]
-    print(json.dumps({"after": after, "search": stages["neighbours"], "peak": peak}))
+    search = min(stages["neighbours"] for _, stages in runs)
+    after = min(total - stages["neighbours"] for total, stages in runs)
+    print(json.dumps({"after": after, "search": search, "peak": peak}))
 
 
 def scaling():

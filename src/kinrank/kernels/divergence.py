@@ -144,6 +144,18 @@ def add_columns(
 
 
 @kernel
+def add_listed(listed, first, stamp, total, seen, touched, count):
+    """Add the listed rows >= ``first`` that share nothing to those that do; returns how many."""
+    for other in listed:
+        if other >= first and seen[other] != stamp:
+            seen[other] = stamp
+            total[other] = 0.0
+            touched[count] = other
+            count += 1
+    return count
+
+
+@kernel
 def divergence_rows(
     low, high, measure, ptr, ids, values, f, in_ptr, in_ids, in_values, in_f, norms, lists, first
 ):  # fmt: skip
@@ -167,13 +179,7 @@ def divergence_rows(
         count = add_columns(
             measure, ids[own], values[own], f[own], *columns, row, total, seen, touched
         )
-        for t in range(lists.shape[1]):
-            other = lists[row, t]
-            if other >= first and seen[other] != row:
-                seen[other] = row
-                total[other] = 0.0
-                touched[count] = other
-                count += 1
+        count = add_listed(lists[row], first, row, total, seen, touched, count)
         if at + count > out_ids.shape[0]:
             longer_ids = np.empty(max(2 * out_ids.shape[0], at + count), np.int32)
             longer = np.empty(longer_ids.shape[0], np.float32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinrank.kernels.divergence import add_columns, add_listed, finish
 from kinrank.kernels.jit import kernel
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
@@ -32,54 +33,59 @@ def dense_distances(low, high, rows, vectors, farthest, first, out):
 
 @kernel
 def first_near(
-    low, high, start, ptr, ids, modified, omega, root, vectors, farthest, lists, list_d, least,
-    first, names, out_ids, out, complete,
+    low, high, measure, ptr, ids, values, f, in_ptr, in_ids, in_values, in_f, norms,
+    omega, root, vectors, farthest, lists, list_d, least, first, names, out_ids, out, complete,
 ):  # fmt: skip
     """The first k of queries [low, high) by (1 - omega) d' + omega d, ascending by (value, name).
 
-    start : the query that the candidates begin with
-    ptr, ids, modified : the candidates and their d', of which lists are a part
+    measure to norms : what d' is computed from, as in ``divergence_rows``
     lists, list_d : (n_queries, K) nearest rows and their d; root : d is the root of the square
-    least : (n_queries,) no row outside the candidates has a smaller d'
+    least : (n_queries,) no row that is not listed and shares no column has a smaller d'
     names : (n,) the numbers that results go by
-    complete[i] : whether nothing outside the candidates can be among them.
+    complete[i] : whether no such row can be among them.
     First come the listed, then the others, small d' first: one that is not listed is no nearer than
     the last that is, and most are ruled out by that bound before their distance is computed.
     """
-    k, length = out_ids.shape[1], lists.shape[1]
+    n, k, length = vectors.shape[0], out_ids.shape[1], lists.shape[1]
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
-    known, others = np.full(vectors.shape[0], np.float32(-1)), np.empty(ids.shape[0], np.int64)
+    total, seen, touched = np.zeros(n, np.float64), np.full(n, -1, np.int32), np.empty(n, np.int32)
+    columns = (in_ptr, in_ids, in_values, in_f)
+    known, modified = np.full(n, np.float32(-1)), np.empty(n, np.float32)
     near = np.float32(1) - omega
     for row in range(low, high):
         x, scale = vectors[row], farthest[row]
+        own = slice(ptr[row], ptr[row + 1])
+        found = add_columns(
+            measure, ids[own], values[own], f[own], *columns, row, total, seen, touched
+        )
+        found = add_listed(lists[row], first, row, total, seen, touched, found)
         for t in range(length):
             known[lists[row, t]] = list_d[row, t]
         beyond = omega * list_d[row, length - 1]
         size = count = 0
-        for e in range(ptr[row - start], ptr[row - start + 1]):
-            d = known[ids[e]]
+        for t in range(found):
+            other = touched[t]
+            value = np.float32(finish(measure, total[other], norms[row], norms[other]))
+            d = known[other]
             if d >= 0:
-                size = heap_offer(
-                    best, keys, size, k, near * modified[e] + omega * d, names[ids[e]]
-                )
+                size = heap_offer(best, keys, size, k, near * value + omega * d, names[other])
             else:
-                others[count] = e
+                touched[count], modified[count] = other, value
                 count += 1
         for ceiling in (np.float32(0.8), np.float32(0.95), np.float32(np.inf)):
             left = 0
             for t in range(count):
-                e = others[t]
-                value = near * modified[e]
+                other, value = touched[t], near * modified[t]
                 if size == k and value + beyond > best[0]:
                     continue
-                if modified[e] >= ceiling:
-                    others[left] = e
+                if modified[t] >= ceiling:
+                    touched[left], modified[left] = other, modified[t]
                     left += 1
                     continue
-                d = squared_distance(x, vectors[ids[e]])
+                d = squared_distance(x, vectors[other])
                 d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
                 d = np.sqrt(d) if root else d
-                size = heap_offer(best, keys, size, k, value + omega * d, names[ids[e]])
+                size = heap_offer(best, keys, size, k, value + omega * d, names[other])
             count = left
         complete[row] = size == k and best[0] < near * least[row] + beyond
         for t in range(length):

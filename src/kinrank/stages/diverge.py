@@ -65,13 +65,20 @@ class Divergence:
         Those of ``lists``, (n, K), are answered for even if they share nothing.
         part : only these of the first rows; columns : of ``columns``, when asked more than once
         """
-        rows, part = self.rows, part or slice(0, n_queries)
-        if self.measure == "similarity":
+        part, n = part or slice(0, n_queries), len(self.rows)
+        parts = Divergence.parts(self, columns or self.columns(n_queries, run))
+        if parts is None:
             return self._similarity(part, n_queries, lists)
+        args = (part.start, *parts, lists, n_queries)
+        return run.rows("divergence", _divergence_rows, args, part.stop - part.start, n)
+
+    def parts(self, columns: Columns) -> tuple[Any, ...] | None:
+        """What kernels compute d' from, row by row; None if it is not a sum over shared columns."""
+        if self.measure == "similarity":
+            return None
+        rows = self.rows
         own = (rows.indptr, rows.indices, rows.values, self.entropies)
-        rest = (*(columns or self.columns(n_queries, run)), self.norms, lists, n_queries)
-        args = (part.start, MEASURES[self.measure], *own, *rest)
-        return run.rows("divergence", _divergence_rows, args, part.stop - part.start, len(rows))
+        return (MEASURES[self.measure], *own, *columns, self.norms)
 
     def background(self, row: int, first: int) -> Floats | float:
         """d' of ``row`` to the rows from ``first`` on, as if it shared no column with them."""
@@ -79,6 +86,13 @@ class Divergence:
             return 1.0
         distance: Floats = np.sqrt(self.norms[row] + self.norms[first:]).astype(np.float32)
         return distance
+
+    def least_background(self, n_queries: int) -> Floats:
+        """The least ``background`` of each of the first ``n_queries`` rows to the later ones."""
+        if self.measure != "euclidean":  # the same for all rows
+            return np.full(n_queries, self.background(0, n_queries), np.float32)
+        least: Floats = np.sqrt(self.norms[:n_queries] + self.norms[n_queries:].min())
+        return least.astype(np.float32)
 
     def graph(self, lists: Ints, k: int, run: Runner) -> SparseRows:
         """d' on the pairs of which one is among the k nearest of the other; symmetric."""

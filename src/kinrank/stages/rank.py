@@ -21,7 +21,7 @@ from kinrank.stages.diverge import Columns, Divergence
 from kinrank.types import Floats, Ints, Longs, Ranking, SparseRows
 
 UNREACHABLE = np.float32(50)
-_QUERIES = 256  # whose candidates a thread holds at a time
+_QUERIES = 512  # a thread ranks at a time
 _CELLS = 1 << 22  # of a dense block, so that it stays near the caches
 
 
@@ -57,16 +57,12 @@ class Ranker:
 
     def rank_part(self, part: slice, columns: Columns | None, found: Ranking) -> None:
         """Rank some of the queries, rows of ``found`` in the order of the layout."""
-        near, n_gallery = None, len(self.distances.neighbors) - self.n_queries
-        if columns is not None:
-            lists = self.distances.query_lists.indices
-            near = self.divergence.near(self.n_queries, lists, ALONE, part, columns)
-        missing = np.arange(part.start, part.stop, dtype=np.int32)
-        if found.k < n_gallery and not self._ties:
-            complete = np.zeros(self.n_queries, np.bool_)
-            self._first(part, near, (found.indices, found.distances, complete))
-            missing = missing[~complete[part]]
-        self._all(missing, part.start, near, found)
+        complete = np.zeros(self.n_queries, np.bool_)
+        if found.k < len(self.distances.neighbors) - self.n_queries and not self._ties:
+            self._first(part, columns, (found.indices, found.distances, complete))
+        missing = part.start + np.flatnonzero(~complete[part]).astype(np.int32)
+        if len(missing):
+            self._all(missing, part.start, self._near(part, columns), found)
 
     @cached_property
     def _layout(self) -> Layout:
@@ -75,8 +71,7 @@ class Ranker:
     @cached_property
     def _least(self) -> Floats:
         """The least d' of any row that shares nothing with the query."""
-        least = [self.divergence.background(q, self.n_queries) for q in range(self.n_queries)]
-        return np.array([np.min(values) for values in least], np.float32)
+        return self.divergence.least_background(self.n_queries)
 
     @cached_property
     def _listed(self) -> Floats:
@@ -90,36 +85,37 @@ class Ranker:
         """Whether d does not tell apart rows that are far from the query."""
         return self.omega == 0 or self.fusion == "diffusion"
 
-    def _first(self, part: slice, near: SparseRows | None, out: tuple[Any, ...]) -> None:
+    def _near(self, part: slice, columns: Columns | None) -> SparseRows | None:
+        """d' to the rows that may be among the first; None where paths tell it."""
+        if columns is None:
+            return None
+        lists = self.distances.query_lists.indices
+        return self.divergence.near(self.n_queries, lists, ALONE, part, columns)
+
+    def _first(self, part: slice, columns: Columns | None, out: tuple[Any, ...]) -> None:
         """The first k among the candidates: ids, d*, and whether that is the answer."""
-        low, high, rest = part.start, part.stop, (self.n_queries, self._layout.names)
-        if isinstance(self.distances, VectorDistances):
-            self._first_by_vectors(self.distances, part, near, (*rest, *out))
+        low, high, base = part.start, part.stop, self.distances
+        rest = (self.n_queries, self._layout.names, *out)
+        parts = None if columns is None else self.divergence.parts(columns)
+        if isinstance(base, VectorDistances) and self.graph is not None:
+            edges = (self.graph.indptr, self.graph.indices, self.graph.values, UNREACHABLE)
+            paths.first_by_path(low, high, *edges, *self._fusion(base), *rest)
             return
+        if isinstance(base, VectorDistances) and parts is not None:
+            select.first_near(low, high, *parts, *self._fusion(base), self._least, *rest)
+            return
+        near, queries = self._near(part, columns), np.arange(low, high, dtype=np.int32)
         if near is None:
             return
-        queries = np.arange(low, high, dtype=np.int32)
-        base = self._root(self.distances.at(queries, near.indptr, near.indices, ALONE))
-        fused, bounds = self._fuse(near.values, base), self._fuse(self._least, self._listed[:, -1])
-        known = (near.indptr, near.indices, fused, bounds)
-        select.first_of(low, high, low, *known, *rest, *out)
+        d = self._root(base.at(queries, near.indptr, near.indices, ALONE))
+        fused, bounds = self._fuse(near.values, d), self._fuse(self._least, self._listed[:, -1])
+        select.first_of(low, high, low, near.indptr, near.indices, fused, bounds, *rest)
 
-    def _first_by_vectors(
-        self, base: VectorDistances, part: slice, near: SparseRows | None, rest: tuple[Any, ...]
-    ) -> None:
-        """As _first, with distances computed where they are needed; along paths without near."""
-        low, high, lists = part.start, part.stop, base.query_lists
-        d = (
-            np.float32(self.omega), self.fusion == "euclidean", base.vectors,
-            lists.farthest, lists.indices, self._listed,
-        )  # fmt: skip
-        if near is not None:
-            known = (near.indptr, near.indices, near.values)
-            select.first_near(low, high, low, *known, *d, self._least, *rest)
-            return
-        assert self.graph is not None
-        edges = (self.graph.indptr, self.graph.indices, self.graph.values, UNREACHABLE)
-        paths.first_by_path(low, high, *edges, *d, *rest)
+    def _fusion(self, base: VectorDistances) -> tuple[Any, ...]:
+        """What kernels fuse d' with, computing distances where they are needed."""
+        lists = base.query_lists
+        known = (base.vectors, lists.farthest, lists.indices, self._listed)
+        return (np.float32(self.omega), self.fusion == "euclidean", *known)
 
     def _all(self, queries: Ints, start: int, near: SparseRows | None, found: Ranking) -> None:
         """Rank by all distances of ``queries``, a few at a time; ``near`` begins at ``start``."""

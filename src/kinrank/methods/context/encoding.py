@@ -116,6 +116,10 @@ class HalfJaccard(Divergence):
             self._weighted(run.fill("divergence", _half_jaccard, args, len(known), own))
         )
 
+    def parts(self, columns: Columns) -> tuple[Any, ...] | None:  # noqa: ARG002
+        """As Divergence.parts: none, the sums are not those of Divergence."""
+        return None
+
     def background(self, row: int, first: int) -> Floats | float:  # noqa: ARG002
         """As Divergence.background."""
         return float(self._weighted(np.ones(1, np.float32))[0])
