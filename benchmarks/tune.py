@@ -32,7 +32,7 @@ from kinrank.tune.agreement import agreement
 from kinrank.tune.choose import best_size
 from kinrank.tune.diagnosis import look
 from kinrank.tune.sample import draw
-from kinrank.tune.space import SIZES
+from kinrank.tune.space import SIZES, SPACES
 from kinrank.tune.views import Pair, split, view
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -158,6 +158,11 @@ def interval(margins):
     return np.percentile(drawn, [2.5, 97.5])
 
 
+def trial(k1):
+    """CAS as tuning runs it."""
+    return kinrank.CAS(k1=k1, **SPACES["cas"].quick)
+
+
 def kinds(data, random):
     """Pairs of views of one sample: turned halves, plain halves, and two halves of the rows."""
     vectors = np.vstack([data.query.features, data.gallery.features])
@@ -184,7 +189,7 @@ def resampled(rows, asked, random):
             random.choice(len(rows) - asked, 3 * (len(rows) - asked) // 4, replace=False)
         )
         part = view(np.vstack([rows[:asked], rows[others]]), asked, LENGTH, RUN)
-        found.append([others[part.first(kinrank.CAS(k1=k), 10, RUN)] for k in SIZES])
+        found.append([others[part.first(trial(k), 10, RUN)] for k in SIZES])
     return np.array([agreement(one, other).mean() for one, other in zip(*found, strict=True)])
 
 
@@ -214,7 +219,7 @@ def choices_of(data):
     random = np.random.default_rng(0)
     rows, asked, pairs = kinds(data, random)
     curves = {
-        kind: np.array([agreement(*pair.first(kinrank.CAS(k1=k), 10, RUN)).mean() for k in SIZES])
+        kind: np.array([agreement(*pair.first(trial(k), 10, RUN)).mean() for k in SIZES])
         for kind, pair in pairs.items()
     }
     curves["rows"] = resampled(rows, asked, random)

@@ -69,6 +69,14 @@ def test_two_seeds_choose_alike(found):
     assert sizes[1] <= 1.5 * sizes[0]
 
 
+def test_trials_that_leave_out_light_walks_choose_the_same(found):
+    assert "tol" not in found.params
+    exact = kinrank.tune(QUERIES, GALLERY, budget=1, tol=kinrank.CAS.tol)
+    assert exact.params == {**found.params, "tol": kinrank.CAS.tol}
+    for quick, slow in zip(found.curves, exact.curves, strict=True):
+        np.testing.assert_allclose(quick.agreement, slow.agreement, atol=0.005)
+
+
 def test_rerank_with_params_auto():
     expected = kinrank.tune(QUERIES, GALLERY, k2=4).make().rerank(QUERIES, GALLERY, k=10)
     ranking = kinrank.rerank(QUERIES, GALLERY, k=10, params="auto", k2=4)

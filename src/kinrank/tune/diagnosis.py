@@ -6,15 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
 from kinrank.tune.spacings import LEAST_LIST, LEVEL, Groups, find_groups
-from kinrank.types import Floats, Ints
+from kinrank.types import Floats
 
 LIST = 512  # rows that are looked at around each; groups of up to half of it can be seen
 MOST_ROWS, FEWEST_ROWS = 2000, 128  # whose lists are looked at
-WORK = 2e11  # multiplications that this may cost: as many as a search in 20,000 rows of 256
+WORK = 5e10  # multiplications that this may cost: as many as a search in 20,000 rows of 128
 HUB_K = 10  # lists in which occurrences are counted, as in the literature on hubs
+HUB_ROWS = 5000  # among which
 # Chance gives LEVEL of all rows a group; a collection must have five times as many to have some.
 ENOUGH = 5 * LEVEL
 CLEAR, LEAST = 4.0, 0.01  # standard errors, and a result in a hundred
@@ -32,7 +34,7 @@ class Diagnosis:
     singletons : share of rows without any partner, as far as gaps in the distances show. Groups
         that fade into each other have no gap, so that it is an upper bound.
     hubness : skewness of how often a row is among the 10 nearest of others; 0 is none, above 2 a
-        few rows are in very many lists
+        few rows are in very many lists. Of a sample of large collections.
     intrinsic_dimension : of the space between the groups
     helps : whether re-ranking is expected to help
     reason : why, in a sentence
@@ -63,26 +65,21 @@ def look(vectors: Floats, random: np.random.Generator, run: Runner) -> tuple[Gro
     found = exact_search(np.ascontiguousarray(vectors[rows]), vectors, length + 1, run)
     # The row itself is among those at no distance at all: the first column, whoever stands there.
     groups = find_groups(found.values[:, 1:])
-    others = found.indices != rows[:, None].astype(np.int32)
-    return groups, hubness(
-        [ids[kept][:HUB_K] for ids, kept in zip(found.indices, others, strict=True)], n
-    )
+    return groups, hubness(vectors, random.spawn(1)[0], run)
 
 
-def hubness(lists: list[Ints], n: int) -> float:
-    """Skewness of the number of lists that each of ``n`` rows is in, if all rows had lists.
+def hubness(vectors: Floats, random: np.random.Generator, run: Runner) -> float:
+    """Skewness of the number of lists that each row is in.
 
-    A row is in as many of the lists that were looked at as chance picks from all that it is in, so
-    that factorial moments grow by powers of that share.
+    Rows of a large collection are sampled, and searched among each other: lists of a few rows in
+    all others hold hardly any row more than once, and say nothing of a third moment.
     """
-    counts = np.bincount(np.concatenate(lists), minlength=n).astype(np.float64)
-    share = len(lists) / n
-    one = counts.mean() / share
-    two = np.mean(counts * (counts - 1)) / share**2
-    three = np.mean(counts * (counts - 1) * (counts - 2)) / share**3
-    variance = two + one - one**2
-    third = (three + 3 * two + one) - 3 * one * (two + one) + 2 * one**3
-    return float(third / variance**1.5) if variance > 0 else 0.0
+    if len(vectors) > HUB_ROWS:
+        vectors = vectors[np.sort(random.choice(len(vectors), HUB_ROWS, replace=False))]
+    lists = exact_neighbors(vectors, min(HUB_K + 1, len(vectors)), run).indices[:, 1:]
+    counts = np.bincount(lists.ravel(), minlength=len(vectors)).astype(np.float64)
+    spread = counts.std()
+    return float(np.mean((counts - counts.mean()) ** 3) / spread**3) if spread > 0 else 0.0
 
 
 @dataclass(frozen=True)

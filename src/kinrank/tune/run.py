@@ -112,7 +112,7 @@ def _tuned(empty: Tuning, collection: Collection, space: Space, budget: float) -
         size = int(curves[0].chosen if curves else empty.params[space.size])
         curves += search.options(size)
         params = {**empty.params, **{curve.parameter: curve.chosen for curve in curves}}
-        chosen = make_method(empty.method, **params)
+        chosen = search.make(**params)
         evidence, gain, error = _brings(chosen, size, *looks[0], length, run)
     diagnosis = judge(groups, hubs, evidence)
     return replace(

@@ -17,7 +17,7 @@ from kinrank.types import Floats, Ints
 
 MAX_ROWS = 6000  # of a collection that is looked at as a whole
 ASKED = 126  # rows whose results are compared
-REGIONS = 18  # of a larger collection
+REGIONS = 15  # of a larger collection
 REGION_SIZE = 200
 CORE = ASKED // REGIONS  # rows of a region, its middle, that are asked for
 

@@ -68,8 +68,8 @@ class Search:
         return curves
 
     def make(self, **params: Any) -> Method:
-        """The method with these parameters and those that are fixed."""
-        return make_method(self.method, **{**self.fixed, **params})
+        """The method with these parameters and those that are fixed, as trials run it."""
+        return make_method(self.method, **{**self.space.quick, **self.fixed, **params})
 
     def _shallow(self, value: int) -> Values:
         method, found = self.make(**{self.space.size: value}), []

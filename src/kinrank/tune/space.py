@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kinrank.errors import InvalidInputError
@@ -19,11 +19,13 @@ class Space:
 
     size : the parameter that matters most, a number of neighbours; values : what is tried
     rest : the others and what is tried, each at the chosen size
+    quick : what makes trials cheaper and hardly moves a result; not part of the choice
     """
 
     size: str
     values: tuple[int, ...]
     rest: Mapping[str, tuple[Any, ...]]
+    quick: Mapping[str, Any] = field(default_factory=dict)
 
 
 SPACES = {
@@ -34,6 +36,7 @@ SPACES = {
             "geodesic": (False, True), "omega": (0.1, 0.3), "k2": (3, 5, 8),
             "variant": ("authors", "paper"),
         },
+        {"tol": 1e-3},
     ),
     "kreciprocal": Space("k1", SIZES, {"k2": (3, 6, 10), "lambda_value": (0.1, 0.3)}),
     "alphaqe": Space("kqe", (2, 3, 5, 8, 12, 20, 30, 48), {"alpha": (1.0, 3.0, 5.0)}),
