@@ -225,6 +225,10 @@ def test_it_says_that_it_is_empty_or_at_work(tab, demo, artefacts):
     tab.wait_for_selector("#lists.loading")
     assert tab.get_attribute("#lists", "aria-busy") == "true"
     tab.screenshot(path=artefacts / "loading.png")
+    tab.wait_for_timeout(700)  # all rows seem to take long
+    next_held().continue_()
+    settled(tab)
+    tab.locator("#set-k1").fill("34")
     next_held().continue_()
     expect(tab.locator("#scope")).to_contain_text("Ranking all rows")
     tab.screenshot(path=artefacts / "nearest.png", full_page=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,12 +11,16 @@ import pytest
 from engine_data import clustered
 from index_data import QUERIES, ROWS
 from kinrank import CAS
+from kinrank.index.build import distances_of
+from kinrank.index.settings import polynomial_of
 from kinrank.parallel import Runner
 from kinrank.serve import refit
 from kinrank.serve.problems import Problem
 from kinrank.serve.refit import Refits
+from kinrank.serve.restage import diffused
 from kinrank.serve.routes import stopped_with
 from kinrank.serve.work import until
+from kinrank.stages import diffuse
 from serve_process import ask, serving
 
 SETTINGS = [
@@ -26,6 +31,8 @@ SETTINGS = [
     {"k1": 40, "k2": 6, "omega": 0.1},  # longer lists than those of the index
 ]
 RUN = Runner(2)
+ROUNDING = 1e-6  # of d*, which is at most 1: rows are summed in another order
+LEFT_OUT = 3e-5  # what `tol` lets an index leave out, which is less here
 
 
 @pytest.fixture(scope="module")
@@ -45,32 +52,91 @@ def compared(server, query, params, **more):
     return answer["right"]
 
 
+def by_name(found, name):
+    """d* from a row to all rows, in the order in which rows were given."""
+    state = found.engine.state
+    out = np.empty(len(state), np.float32)
+    out[state.names] = found.distances(int(state.places[name]))
+    return out
+
+
+def assert_as_fitted(refits, method, rows, atol):
+    found, fitted = refits.make(method, RUN, outside=True), method.fit(rows)
+    expected = fitted.neighbors(7, None)
+    got = by_name(found, 7)[expected.indices[0]]
+    np.testing.assert_allclose(got, expected.distances[0], atol=atol)
+    assert (np.diff(got) > -2 * atol).all()
+    placed = found.engine.state.frame.place("queries", QUERIES)
+    answers, expected = found.engine.answer(placed, 30, RUN), fitted.search(QUERIES, 30)
+    np.testing.assert_array_equal(answers.indices, expected.indices)
+    np.testing.assert_allclose(answers.distances, expected.distances, atol=atol)
+
+
 @pytest.mark.parametrize("params", SETTINGS, ids=str)
 def test_answers_are_those_of_an_index_with_these_parameters(refits, params):
     method = refits.state.asked.replace(**params)
-    found, fitted = refits.make(method, RUN), method.fit(ROWS)
-    state = found.engine.state
-    by_name = np.empty(len(ROWS), np.float32)
-    by_name[state.names] = found.distances(int(state.places[7]))
-    expected = fitted.neighbors(7, None)
-    np.testing.assert_array_equal(by_name[expected.indices[0]], expected.distances[0])
-    placed = state.frame.place("queries", QUERIES)
-    answers, expected = found.engine.answer(placed, 30, RUN), fitted.search(QUERIES, 30)
-    np.testing.assert_array_equal(answers.indices, expected.indices)
-    np.testing.assert_array_equal(answers.distances, expected.distances)
+    assert_as_fitted(refits, method, ROWS, LEFT_OUT)
+    assert_as_fitted(refits, method.replace(tol=1e-12), ROWS, ROUNDING)
     assert refits.known(method) is not None  # and without work the next time
+
+
+@pytest.mark.parametrize(
+    "options", [{"variant": "paper"}, {"divergence": "cosine"}, {"smoothing": "aqe"}], ids=str
+)
+def test_other_indexes_answer_so_too(options):
+    index = CAS(k1=10, k2=4, **options).fit(ROWS)
+    refits = Refits(index._engine.state)
+    for params in SETTINGS[1:4]:
+        assert_as_fitted(refits, refits.state.asked.replace(**params, tol=1e-12), ROWS, ROUNDING)
+
+
+@pytest.mark.parametrize("params", SETTINGS, ids=str)
+def test_a_row_needs_no_more_than_its_own_columns(index, params):
+    method = index._engine.state.asked.replace(**params, tol=1e-6)
+    refits = Refits(index._engine.state)
+    some = by_name(refits.make(method, RUN), 31)
+    state = refits.known(method).engine.state
+    assert state.columns.nnz == 0
+    whole = refits.make(method, RUN, outside=True)
+    assert whole.engine.state.columns.nnz > 0
+    np.testing.assert_allclose(some, by_name(whole, 31), atol=ROUNDING)
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.23, 2.0])
+def test_rows_side_by_side_diffuse_as_rows_alone(mu):
+    rows = clustered(500, d=6, clusters=12, seed=4, spread=0.8)  # balls of most of the rows
+    state = CAS(k1=12, k2=4, mu=mu).fit(rows)._engine.state
+    method, distances = state.method, distances_of(state.neighbors, state.vectors)
+    graph, pattern = method._graph(distances, state.xi, RUN), state.hat.with_data(None)
+    expected = diffuse.apply(graph, pattern, polynomial_of(method.replace(tol=1e-12)), RUN)
+    exact = polynomial_of(method)
+    found = diffused(method, distances, graph, pattern, RUN)
+    alone = diffuse.apply(graph, pattern, exact, RUN)
+    np.testing.assert_allclose(found.values, expected.values, atol=3e-6)
+    lost = [np.abs(one.values - expected.values).max() for one in (found, alone)]
+    assert lost[0] <= lost[1] + 1e-7
+
+
+def test_lists_for_all_sliders_are_searched_ahead(index):
+    refits = Refits(index._engine.state)
+    assert refits._lists.k < 100
+    refits.prepare()
+    refits.prepare()  # once
+    end = time.monotonic() + 120
+    while refits._lists.k < 100:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    longest = refits._lists
+    refits.make(refits.state.asked.replace(**refit.FARTHEST), RUN)
+    assert refits._lists is longest
 
 
 @pytest.mark.parametrize("params", SETTINGS[1:4], ids=str)
 def test_paths_are_those_of_the_whole_graph(refits, params):
     method = refits.state.asked.replace(**params, geodesic=True)
-    found = refits.make(method, RUN)
-    state = found.engine.state
-    by_name = np.empty(len(ROWS), np.float32)
-    by_name[state.names] = found.distances(int(state.places[7]))
     others = np.delete(np.arange(len(ROWS)), 7)
     expected = method.rerank(ROWS[7:8], ROWS[others])
-    got = by_name[others[expected.indices[0]]]
+    got = by_name(refits.make(method, RUN), 7)[others[expected.indices[0]]]
     np.testing.assert_allclose(got, expected.distances[0], atol=2e-6)
 
 

@@ -118,7 +118,11 @@ def ranked(
         begun, refits = time.perf_counter(), service.refits(view.state)
         now = whole or len(view.state) <= POOL  # so few rows take no longer than their pool
         run = Runner(int(service.settings.threads or 1))
-        found = refits.make(made, run) if now else refits.known(made)
+        outside = query.name < 0
+        if now:
+            found = refits.make(made, run, outside=outside)
+        else:
+            found = refits.known(made, outside=outside)
         if found is not None:
             return _by_refit(found, query, begun)
     return by_pool(view, query, made)

@@ -40,8 +40,10 @@ _drawing = threading.Lock()
 
 
 @router.get("/", include_in_schema=False)
-async def page() -> Response:
-    """The page."""
+async def page(request: Request) -> Response:
+    """The page; whoever looks at it will move its sliders."""
+    service = service_of(request)
+    service.refits(service.index._engine.state).prepare()
     return _static("index.html")
 
 

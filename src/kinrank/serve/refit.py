@@ -14,10 +14,10 @@ import numpy as np
 
 from kinrank.errors import InvalidInputError
 from kinrank.graph.layout import Layout
-from kinrank.index.build import Given, build
+from kinrank.index.build import distances_of
 from kinrank.index.make import search_of
 from kinrank.index.online import Engine
-from kinrank.index.rows import mixed, row_distances
+from kinrank.index.rows import mixed, prime_rows, row_distances
 from kinrank.index.settings import check_online
 from kinrank.index.state import State, fitted_method
 from kinrank.kernels.paths import path_rows
@@ -25,13 +25,17 @@ from kinrank.methods.cas import CAS
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
+from kinrank.serve.restage import Sets, completed, restaged, seen_from
 from kinrank.stages.diverge import Divergence
 from kinrank.stages.rank import UNREACHABLE
 from kinrank.types import Floats, Neighbors, SparseRows
 
 ROWS = 50_000  # more would take longer than anybody waits
+FARTHEST = {"k1": 100, "k2": 20}  # where the sliders of the page end
 _BYTES = 1 << 30  # that are kept, the newest not counted
+_SETS = 8  # of clusters that are kept
 _RANKING = {"variant", "omega", "geodesic"}  # what no stage depends on
+_CLUSTERS = ("k1", "k2", "clusters", "self_counts")  # what clusters depend on
 
 Key: TypeAlias = tuple[Any, ...]
 
@@ -46,7 +50,7 @@ class Refit:
     def distances(self, row: int) -> Floats:
         """d* from a row to all rows, (n,) by row; infinite to itself."""
         if self.paths is None:
-            return row_distances(self.engine, row)
+            return row_distances(self._seen_from(row), row)
         state, paths = self.engine.state, self.paths
         modified = np.empty((1, len(state)), np.float32)
         edges = (paths.indptr, paths.indices, paths.values)
@@ -55,6 +59,15 @@ class Refit:
         out = mixed(self.engine, modified[0], squared, float(state.neighbors.farthest[row]))
         out[row] = np.inf
         return out
+
+    def _seen_from(self, row: int) -> Engine:
+        """An engine that has the columns of F' which the row has."""
+        engine = self.engine
+        if engine.state.columns.nnz:
+            return engine
+        with engine.workspace() as space:
+            own = prime_rows(engine, np.array([row], np.int32), space)
+        return Engine(seen_from(engine.state, own.indices), engine.search)
 
 
 @dataclass(eq=False)
@@ -75,14 +88,23 @@ class _Stages:
         )  # fmt: skip
         return Refit(Engine(state, search_of(state, None)), self.paths if method.geodesic else None)
 
-    def find_paths(self, lists: Neighbors, k: int, run: Runner) -> None:
-        """The graph of shortest paths over the ``k`` nearest; lists : by name."""
+    def complete(self, run: Runner) -> None:
+        """Make all columns of F'."""
+        self.state = completed(self.state, run)
+
+    def find_paths(self, near: Neighbors, k: int, run: Runner) -> None:
+        """The graph of shortest paths over the ``k`` nearest."""
         if self.paths is None:
-            state = self.state
-            rows = SparseRows.from_scipy(state.columns.to_scipy().T)
-            near = Layout(state.names, state.places).neighbors(lists)
-            divergence = Divergence.of(rows, state.method.divergence)
+            self.complete(run)
+            rows = SparseRows.from_scipy(self.state.columns.to_scipy().T)
+            divergence = Divergence.of(rows, self.state.method.divergence)
             self.paths = divergence.graph(near.indices, k, run)
+
+    def bytes_beside(self, other: State) -> int:
+        """How much more is kept than that of another state."""
+        own = self.state
+        shared = {name for name in vars(own) if getattr(own, name) is getattr(other, name, None)}
+        return sum(size for name, size in own.sizes().items() if name not in shared)
 
 
 class Refits:
@@ -92,17 +114,21 @@ class Refits:
         self.state = state
         self._kept: OrderedDict[Key, _Stages] = OrderedDict()
         self._kept[_key(state.asked)] = _Stages(state)
+        self._sets: OrderedDict[Key, Sets] = OrderedDict()
         self._keeping, self._making = threading.Lock(), threading.Lock()
-        self._lists: Neighbors | None = None
+        self._lists, self._searching = state.neighbors, threading.Lock()
+        self._prepared = False
 
-    def known(self, method: CAS) -> Refit | None:
-        """The index under ``method`` if that was made before."""
-        if self.reason(method):
+    def known(self, method: CAS, *, outside: bool = False) -> Refit | None:
+        """The index under ``method`` if that was made before; outside : for vectors of no row."""
+        stages = None if self.reason(method) else self._find(method)
+        if stages is None:
             return None
-        stages = self._find(method)
-        return None if stages is None else stages.ranked_by(method)
+        if outside:
+            stages.complete(Runner(1))
+        return stages.ranked_by(method)
 
-    def make(self, method: CAS, run: Runner) -> Refit | None:
+    def make(self, method: CAS, run: Runner, *, outside: bool = False) -> Refit | None:
         """The index under ``method``, as if it had been built so; None where there is a reason."""
         if self.reason(method):
             return None
@@ -114,6 +140,8 @@ class Refits:
             if method.geodesic:
                 k = min(method.geodesic_k, len(self.state))
                 stages.find_paths(self._longer(k, run), k, run)
+            if outside:
+                stages.complete(run)
         return stages.ranked_by(method)
 
     def reason(self, method: CAS) -> str:
@@ -128,6 +156,23 @@ class Refits:
             return str(error)
         return ""
 
+    def prepare(self) -> None:
+        """Do what sliders would wait for, once, on a thread of its own."""
+        with self._keeping:
+            if self._prepared or len(self.state) > ROWS:
+                return
+            self._prepared = True
+        threading.Thread(target=self._prepare, daemon=True).start()
+
+    def _prepare(self) -> None:
+        """Load the kernels, and search lists that are long enough for every slider."""
+        few = Refits(CAS(k1=3, k2=2).fit(np.eye(8), threads=1)._engine.state)
+        made = few.make(few.state.asked.replace(mu=1), Runner(1))
+        assert made is not None
+        made.distances(0)
+        asked = self.state.asked.replace(**FARTHEST, geodesic=True)
+        self._longer(fitted_method(asked, len(self.state))._list_length(), Runner(1))
+
     def _find(self, method: CAS) -> _Stages | None:
         with self._keeping:
             found = self._kept.get(_key(method))
@@ -139,12 +184,14 @@ class Refits:
         """Keep what was made, and let go of what was not asked for longest."""
         with self._keeping:
             own = _key(self.state.asked)
-            others = [key for key in self._kept if key != own]
-            total = sum(sum(self._kept[key].state.sizes().values()) for key in others)
-            for key in others:
+            others = {key: one for key, one in self._kept.items() if key != own}
+            sizes = {key: one.bytes_beside(self.state) for key, one in others.items()}
+            total = sum(sizes.values())
+            for key, size in sizes.items():
                 if total <= _BYTES:
                     break
-                total -= sum(self._kept.pop(key).state.sizes().values())
+                del self._kept[key]
+                total -= size
             self._kept[_key(method)] = made
 
     def _stages(self, method: CAS, run: Runner) -> _Stages:
@@ -157,19 +204,32 @@ class Refits:
             np.ascontiguousarray(lists.distances[:, :length]),
             lists.farthest,
         )
-        vectors = state.vectors[state.places]
-        return _Stages(build(Given(asked, fitted, state.frame, state.ids, known, vectors), run))
+        sets = self._clusters(fitted, known, run)
+        return _Stages(restaged(state, asked, fitted, known, sets, run))
+
+    def _clusters(self, fitted: CAS, known: Neighbors, run: Runner) -> Sets:
+        key = tuple(getattr(fitted, name) for name in _CLUSTERS)
+        if key not in self._sets:
+            self._sets[key] = Sets.of(fitted, distances_of(known, self.state.vectors), run)
+            if len(self._sets) > _SETS:
+                self._sets.popitem(last=False)
+        self._sets.move_to_end(key)
+        return self._sets[key]
 
     def _longer(self, length: int, run: Runner) -> Neighbors:
-        """Lists by name, of ``length`` or more; searched if those of the index are shorter."""
-        state = self.state
-        if self._lists is None:
-            self._lists = Layout(state.places, state.names).neighbors(state.neighbors)
+        """Lists of ``length`` or more; searched if those that are known are shorter."""
         if self._lists.k < length:
-            # Longer than asked for: the slider may move on.
-            wanted = min(len(state), 1 << (length - 1).bit_length())
-            self._lists = exact_neighbors(state.vectors[state.places], wanted, run)
+            with self._searching:
+                if self._lists.k < length:
+                    self._lists = self._search(length, run)
         return self._lists
+
+    def _search(self, length: int, run: Runner) -> Neighbors:
+        state = self.state
+        # Longer than asked for: the slider may move on. By name, which ties go by.
+        wanted = min(len(state), 1 << (length - 1).bit_length())
+        found = exact_neighbors(state.vectors[state.places], wanted, run)
+        return Layout(state.names, state.places).neighbors(found, run)
 
 
 def _key(method: CAS) -> Key:

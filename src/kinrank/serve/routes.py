@@ -31,7 +31,7 @@ from kinrank.serve.settings import Settings
 from kinrank.types import Ranking
 
 T = TypeVar("T")
-_LOOK = 0.05  # seconds after which it is seen that a caller has gone
+_LOOK = 0.02  # seconds after which it is seen that a caller has gone
 ItemId = Annotated[str, Path(min_length=1, description="the id of an item")]
 Results = Annotated[int, Query(ge=1, le=1_000_000, description="how many results")]
 

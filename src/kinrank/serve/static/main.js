@@ -12,9 +12,11 @@ const SLIDERS = [
   ["mu", "mu, regulariser", 0.01, 2, 0.01], ["kappa", "kappa, set's weight", 0.1, 10, 0.1],
 ];
 const PAGE = 60;
+const WAIT = 600; // milliseconds that people may be left without an answer
 const state = {
   info: null, query: null, params: {}, left: { method: "plain", params: {} }, right: "index",
-  offset: 0, answer: null, busy: false, again: false, whole: null, curves: null,
+  offset: 0, answer: null, curves: null,
+  busy: false, again: false, asking: null, refining: false, shown: 0, slow: 0,
 };
 
 function notice(error) {
@@ -166,40 +168,61 @@ async function drop(file) {
 
 // Results
 
-// One question at a time: while sliders move, only the newest setting follows the one under way.
+// One question at a time. A newer one ends one under way that takes long, unless the lists have not
+// changed for a while: whoever keeps moving a slider is to see something on the way.
 async function compare() {
   if (!state.query) return;
-  state.whole?.abort();
   state.again = true;
+  const late = performance.now() - state.shown > WAIT;
+  if (state.refining || (state.slow > WAIT / 2 && !late)) state.asking?.abort();
   if (state.busy) return;
   state.busy = true;
+  state.shown = performance.now();
   byId("lists").classList.add("loading");
   byId("lists").setAttribute("aria-busy", "true");
-  let refinable = false;
-  try {
-    while (state.again) {
-      state.again = false;
-      refinable = await ask(false);
+  while (state.again) {
+    state.again = false;
+    try {
+      await follow();
+      notice(null);
+    } catch (error) {
+      notice(error); // the lists stay pale: they are not those of the query
     }
-    notice(null);
-    byId("lists").classList.remove("loading");
-  } catch (error) {
-    notice(error); // the lists stay pale: they are not those of the query
-  } finally {
-    state.busy = false;
+    state.refining = false;
   }
-  if (refinable) await refine();
-  if (!state.busy) byId("lists").setAttribute("aria-busy", "false");
+  state.busy = false;
+  byId("lists").setAttribute("aria-busy", "false");
+}
+
+// All rows at once where that is quick; else the nearest rows first, and then all of them.
+async function follow() {
+  const asking = state.asking = new AbortController();
+  const quick = state.slow < WAIT;
+  const refinable = await ask(quick, asking.signal);
+  if (quick || !refinable || state.again) return;
+  state.refining = true;
+  const before = byId("scope").textContent;
+  byId("scope").textContent = `${before} Ranking all rows …`;
+  try {
+    await ask(true, asking.signal);
+  } catch (error) {
+    if (error.name !== "AbortError") byId("scope").textContent = `${before} All rows: ${error.message}`;
+  }
 }
 
 // Ask for the two rankings and show them; whether more can be known by asking for all rows.
 async function ask(whole, signal) {
   const [left, right] = [state.left, rightSetting()];
+  whole &&= [left, right].some((one) => one.method === "cas");
   const query = state.query.id ? { id: state.query.id } : { vector: state.query.vector };
+  const begun = performance.now();
   const answer = await post("/v1/compare", { query, left, right, whole,
     k: Number(byId("k").value), cluster: byId("cluster").open }, signal);
-  if (signal?.aborted) return false;
+  if (signal.aborted) return false;
   state.answer = answer;
+  state.shown = performance.now();
+  if (whole) state.slow = state.shown - begun;
+  byId("lists").classList.remove("loading");
   showQuery(answer.query);
   showLists(answer, { left: named(left), right: named(right) }, state.info.images, pick);
   if (answer.cluster) showGraph(answer.cluster, state.info.images, pick);
@@ -207,19 +230,6 @@ async function ask(whole, signal) {
   byId("scope").textContent = part.length ? `${named(part[0][0])} ranks ${part[0][1].scope} rows; ` +
     "the others follow by plain distance." : "";
   return part.some(([setting]) => setting.method === "cas");
-}
-
-// The nearest rows were ranked at once; all of them follow when the setting stays for a moment.
-async function refine() {
-  const whole = state.whole = new AbortController();
-  const before = byId("scope").textContent;
-  byId("scope").textContent = `${before} Ranking all rows …`;
-  try {
-    await ask(true, whole.signal);
-  } catch (error) {
-    if (error.name === "AbortError") return;
-    byId("scope").textContent = `${before} All rows: ${error.message}`;
-  }
 }
 
 function showQuery(item) {

@@ -1,0 +1,134 @@
+"""Diffusion of many rows side by side: the sums of ``diffuse.walk_rows``, LANES rows at a time.
+
+Rows that follow each other have much of their surroundings in common, so that one ball for all of
+them costs less than one for each, and products run over lanes that vectorise. Which rows share a
+ball is fixed by their numbers; a shared ball holds every row's own, so nothing is lost to it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinrank.kernels.jit import kernel, summing_kernel
+
+LANES = 32
+_FOUR = 4  # edges at a time, to load and store less
+
+
+@kernel
+def find_balls(
+    first, last, out_ptr, out_ids, indptr, indices, weights, decay, floor, slot, nodes, mass, reach
+):  # fmt: skip
+    """As ``diffuse.find_ball`` for rows [first, last) and all places asked for; rows come first."""
+    size = 0
+    for row in range(first, last):
+        slot[row], nodes[size], mass[size] = size, row, 1.0
+        size += 1
+    for e in range(out_ptr[first], out_ptr[last]):
+        node = out_ids[e]
+        if slot[node] < 0:
+            slot[node], nodes[size], mass[size] = size, node, 0.03
+            size += 1
+    at = hop = 0
+    reach[:] = size
+    while at < size and hop + 1 < reach.shape[0]:
+        level_end = seen = size
+        while at < level_end:
+            node, out = nodes[at], decay * mass[at]
+            at += 1
+            for e in range(indptr[node], indptr[node + 1]):
+                other = indices[e]
+                if slot[other] < 0:
+                    slot[other], nodes[seen], mass[seen] = seen, other, 0.0
+                    seen += 1
+                mass[slot[other]] += out * weights[e]
+        for t in range(level_end, seen):
+            node = nodes[t]
+            if mass[t] > floor[node]:
+                slot[node], nodes[size], mass[size] = size, node, mass[t]
+                size += 1
+            else:
+                slot[node] = -1
+        hop += 1
+        reach[hop:] = size
+    return size
+
+
+@kernel
+def copy_fours(size, indptr, indices, weights, start, slot, nodes, ptr, ids, w, b):
+    """The ball's part of two matrices under local numbers; edges of weight 0 fill rows up."""
+    at = 0
+    ptr[0] = 0
+    for v in range(size):
+        node = nodes[v]
+        for e in range(indptr[node], indptr[node + 1]):
+            local = slot[indices[e]]
+            if local >= 0:
+                ids[at], w[at], b[at] = local, weights[e], start[e]
+                at += 1
+        while at % _FOUR:
+            ids[at], w[at], b[at] = v, 0, 0
+            at += 1
+        ptr[v + 1] = at
+
+
+@summing_kernel
+def step(count, ptr, ids, w, b, pull, now, then):
+    """u <- S u and r <- S r + pull B u for the first ``count``; u and r are halves of a row."""
+    for v in range(count):
+        both = then[v]
+        r = both[LANES:]
+        both[:] = 0
+        for e in range(ptr[v], ptr[v + 1], _FOUR):
+            x0, x1, x2, x3 = now[ids[e]], now[ids[e + 1]], now[ids[e + 2]], now[ids[e + 3]]
+            w0, w1, w2, w3 = w[e], w[e + 1], w[e + 2], w[e + 3]
+            for t in range(2 * LANES):
+                both[t] += w0 * x0[t] + w1 * x1[t] + w2 * x2[t] + w3 * x3[t]
+            w0, w1, w2, w3 = pull * b[e], pull * b[e + 1], pull * b[e + 2], pull * b[e + 3]
+            for t in range(LANES):
+                r[t] += w0 * x0[t] + w1 * x1[t] + w2 * x2[t] + w3 * x3[t]
+
+
+@kernel
+def walk_groups(
+    low, high, indptr, indices, weights, start, powers, binomial, decay, floor,
+    out_ptr, out_ids, out,
+):  # fmt: skip
+    """``diffuse.walk_rows`` for groups [low, high) of LANES rows; arguments as there.
+
+    The powers come in on the way, the highest first: r <- S r + binomial[t] B u + powers[T - t] e.
+    """
+    n, steps = indptr.shape[0] - 1, powers.shape[0]
+    room = indices.shape[0] + _FOUR * n
+    slot = np.full(n, -1, np.int32)
+    nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
+    reach = np.empty(steps // 2 + 1, np.int64)
+    ptr, ids = np.empty(n + 1, np.int64), np.empty(room, np.int32)
+    w, b = np.empty(room, np.float32), np.empty(room, np.float32)
+    now, then = np.empty((0, 2 * LANES), np.float32), np.empty((0, 2 * LANES), np.float32)
+    for group in range(low, high):
+        first, last = group * LANES, min(n, (group + 1) * LANES)
+        size = find_balls(
+            first, last, out_ptr, out_ids, indptr, indices, weights, decay, floor,
+            slot, nodes, mass, reach,
+        )  # fmt: skip
+        copy_fours(size, indptr, indices, weights, start, slot, nodes, ptr, ids, w, b)
+        if size > now.shape[0]:
+            now = np.empty((size, 2 * LANES), np.float32)
+            then = np.empty((size, 2 * LANES), np.float32)
+        now[:size] = 0
+        then[:size] = 0
+        for lane in range(last - first):
+            now[lane, lane] = 1
+        for t in range(steps):
+            # Farther out nothing has arrived yet, or it cannot be back in time.
+            count = reach[min(t + 1, steps - 1 - t)]
+            step(count, ptr, ids, w, b, np.float32(binomial[t]), now, then)
+            for lane in range(last - first):
+                then[lane, LANES + lane] += np.float32(powers[steps - 1 - t])
+            now, then = then, now
+        for row in range(first, last):
+            for e in range(out_ptr[row], out_ptr[row + 1]):
+                out[e] = now[slot[out_ids[e]], LANES + row - first]
+        for v in range(size):
+            slot[nodes[v]] = -1
