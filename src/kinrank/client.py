@@ -117,7 +117,7 @@ class Client:
     ) -> int:
         """Add rows, or with ``update`` change them; returns how many the index has then.
 
-        labels : text, one for each row; known as long as the service runs
+        labels : text, one for each row; saved with the index
         """
         sent: dict[str, Any] = {
             "vectors": np.atleast_2d(as_array("vectors", vectors)).tolist(),

@@ -258,6 +258,64 @@ def test_rows_are_added_and_removed_to_stay(writable):
     kinrank.open(writable.path, writable=True).close()  # the lock is free
 
 
+def labels_of(server):
+    """The labels of all rows that have one, by id."""
+    items = ask(server, "GET", "/v1/items?limit=500")[2]["items"]
+    return {one["id"]: one["label"] for one in items if one["label"]}
+
+
+def test_labels_are_saved_with_the_rows(folder, tmp_path):
+    path, given = tmp_path / "an.index", ("--labels", folder / "labels.txt")
+    path.write_bytes((folder / "an.index").read_bytes())
+    with serving(path, "--writable", *given) as server, kinrank.Client(server.url) as client:
+        client.add(ROWS[:2] + 0.01, ids=["cat 1", "cat 2"], labels=["cat", "cat"])
+        before = labels_of(server)
+        assert len(before) == len(ROWS) + 2
+        assert before["cat 1"] == "cat"
+    with serving(path) as server:  # without the file
+        assert labels_of(server) == before
+    with serving(path, "--writable", *given) as server, kinrank.Client(server.url) as client:
+        assert labels_of(server) == before  # with it, though it is shorter
+        client.add(ROWS[5:6], ids=["cat 1"], update=True)  # which keeps its label
+        client.remove("cat 2")
+        assert labels_of(server) == {one: word for one, word in before.items() if one != "cat 2"}
+        client.add(ROWS[7:8], ids=["bare"])
+    refused = run("serve", path, *given)
+    assert refused.exit_code == 2
+    words = " ".join(refused.stderr.split())
+    assert (
+        f"one for each row of the index ({len(ROWS) + 2}), got {len(ROWS)}, and 1 of the 2" in words
+    )
+    assert "no label of their own, such as 'bare'" in words
+
+
+def test_a_file_from_before_rows_moved_is_told(folder, tmp_path):
+    path, given = tmp_path / "an.index", ("--labels", folder / "labels.txt")
+    path.write_bytes((folder / "an.index").read_bytes())
+    with serving(path, "--writable", *given) as server, kinrank.Client(server.url) as client:
+        client.remove("row 3")
+        before = labels_of(server)
+    refused = run("serve", path, *given)
+    assert refused.exit_code == 2
+    assert "without the file those that are kept with the index count" in " ".join(
+        refused.stderr.split()
+    )
+    with serving(path, "--writable") as server, kinrank.Client(server.url) as client:
+        assert labels_of(server) == before
+        client.add(ROWS[:1], ids=["new"], labels=["7"])
+    with serving(path, *given) as server:  # as many as there are rows, but of others
+        assert "The file says other labels than are kept with the index" in server.stop()
+
+
+def test_notes_that_are_not_ours_are_refused(folder, tmp_path):
+    index = kinrank.open(folder / "an.index")
+    index.notes = {"labels": {"words": 3}}
+    index.save(tmp_path / "an.index")
+    assert kinrank.open(tmp_path / "an.index").notes == index.notes
+    refused = run("serve", tmp_path / "an.index")
+    assert "labels that are kept with the index must be pairs" in " ".join(refused.stderr.split())
+
+
 # Limits
 
 

@@ -43,7 +43,8 @@ class Index:
     Distances lie in [0, 1] and are comparable between queries; ``calibrate`` tells what they mean.
 
     ``recipe`` may be set to how the vectors were made (``kinrank.features.Recipe`` as text); it is
-    saved with the rest, so that new pictures can be described in the same way.
+    saved with the rest, so that new pictures can be described in the same way. So are ``notes``:
+    what can be written as JSON, for those who know more of the rows.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -52,6 +53,7 @@ class Index:
         self._path: str | None = None
         self._lock: WriteLock | None = None
         self.recipe: str | None = None
+        self.notes: dict[str, Any] = {}
 
     @classmethod
     def fit(
@@ -277,7 +279,7 @@ class Index:
 
     def _write(self, path: PathLike) -> None:
         about, arrays = persist.to_parts(self._engine.state)
-        storage.write(path, {**about, "recipe": self.recipe}, arrays)
+        storage.write(path, {**about, "recipe": self.recipe, "notes": self.notes}, arrays)
 
     def close(self) -> None:
         """Let others write the file; what was not saved is lost."""
@@ -322,6 +324,8 @@ def open_index(
     index._path, index._lock = os.path.realpath(path), lock
     recipe = stored.about.get("recipe")
     index.recipe = recipe if isinstance(recipe, str) else None
+    notes = stored.about.get("notes")
+    index.notes = notes if isinstance(notes, dict) else {}
     return index
 
 

@@ -15,6 +15,7 @@ from kinrank.errors import InvalidInputError, KinrankError, KinrankWarning
 from kinrank.index import Index
 from kinrank.methods.cas import CAS
 from kinrank.serve.describe import Describer, DigitDescriber, NetworkDescriber
+from kinrank.serve.labels import Labels, words_of
 from kinrank.serve.pictures import FolderPictures, GreyPictures
 from kinrank.serve.service import Service
 from kinrank.serve.settings import Settings
@@ -30,7 +31,8 @@ def open_service(
     ----------
     path : of the index; with ``settings.writable`` nobody else may write it meanwhile
     images : the folder of pictures
-    labels, names : one for each row, in the order of the ids
+    labels, names : one for each row, in the order of the ids; rows that were added here since may
+        be missing, from the labels if they have their own
     model, pool : what describes uploaded pictures, as for `kinrank extract`; None is what made
         the vectors, if the index says it
     """
@@ -38,12 +40,13 @@ def open_service(
         raise InvalidInputError(f"`pool` must go with a model, got {pool!r} alone.")
     index = kinrank.open(path, writable=settings.writable)
     try:
+        kept = Labels.kept(index)
         return Service(
             index,
             settings,
             title=Path(path).name,
-            labels=by_id(index, "labels", labels),
-            names=by_id(index, "names", names),
+            labels=kept.with_file(index, labels),
+            names=_names(index, kept, names),
             pictures=None if images is None else FolderPictures(images),
             describer=_describer(index, model, pool),
         )
@@ -81,19 +84,20 @@ def demo_service(settings: Settings) -> Service:
         index,
         settings,
         title="handwritten digits",
-        labels=dict(zip(keys, labels, strict=True)),
+        labels=Labels(dict(zip(keys, labels, strict=True))),
         pictures=GreyPictures(dict(zip(keys, pixels, strict=True))),
         describer=DigitDescriber(),
     )
 
 
-def by_id(index: Index, name: str, values: Any) -> dict[Any, str]:
-    """Words in the order of the ids, by id."""
+def _names(index: Index, kept: Labels, values: Any) -> dict[Any, str]:
+    """Names in the order of the ids, by id; rows that came later may be missing."""
     if values is None:
         return {}
-    words = [str(value) for value in np.asarray(values).tolist()]
-    if len(words) != len(index):
-        raise InvalidInputError(
-            f"`{name}` must be one for each row of the index ({len(index)}), got {len(words)}."
-        )
-    return dict(zip(index.ids.tolist(), words, strict=True))
+    words, ids = words_of(values), index.ids.tolist()
+    for some in (ids, kept.earlier(ids)):
+        if len(words) == len(some):
+            return dict(zip(some, words, strict=True))
+    raise InvalidInputError(
+        f"`names` must be one for each row of the index ({len(ids)}), got {len(words)}."
+    )

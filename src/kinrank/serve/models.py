@@ -89,9 +89,7 @@ class ItemsRequest(Sent):
     ids: list[Id] | None = Field(
         None, description="new ids of the rows, of the kind that the index has; text must be given"
     )
-    labels: list[str] | None = Field(
-        None, description="labels of the rows; known as long as the service runs"
-    )
+    labels: list[str] | None = Field(None, description="labels of the rows; saved with the index")
     update: bool = Field(False, description="the ids are there: give them other vectors")
 
 

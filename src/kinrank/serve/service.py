@@ -23,6 +23,7 @@ from kinrank.parallel import Runner
 from kinrank.pool import rerank_pool
 from kinrank.registry import method_class, ready_methods
 from kinrank.serve.describe import Describer
+from kinrank.serve.labels import Labels
 from kinrank.serve.metrics import Metrics
 from kinrank.serve.pictures import Pictures
 from kinrank.serve.refit import Refits
@@ -83,14 +84,15 @@ class Service:
     index : with its own vectors
     settings : limits, and whether rows may change
     title : what the page calls it
-    labels, names : by id; rows without a name are called by their id
+    labels : saved with the index when it changes
+    names : by id; rows without a name are called by their id
     pictures, describer : None where there are none
     """
 
     index: Index
     settings: Settings
     title: str = "index"
-    labels: Mapping[Any, str] = field(default_factory=dict)
+    labels: Labels = field(default_factory=Labels)
     names: Mapping[Any, str] = field(default_factory=dict)
     pictures: Pictures | None = None
     describer: Describer | None = None
@@ -113,9 +115,9 @@ class Service:
         with self._viewing:
             if self._view is None or self._view.state is not state:
                 ids = state.ids.tolist()
-                keys = [str(one) for one in ids]
+                keys, words = [str(one) for one in ids], self.labels.words
                 names = [str(self.names.get(one, one)) for one in ids]
-                self._view = View(state, keys, names, [self.labels.get(one, "") for one in ids])
+                self._view = View(state, keys, names, [words.get(one, "") for one in ids])
             return self._view
 
     def refits(self, state: State) -> Refits:
@@ -175,25 +177,22 @@ class Service:
             self.index.update(vectors, ids if ids is not None else [], threads=1)
         else:
             self.index.add(vectors, ids, threads=1)
-        if labels is not None:  # new rows are the last ones, and so are those that changed
-            self._label(dict(zip(self.index.ids[-len(labels) :].tolist(), labels, strict=True)))
-        return self._saved()
+        # New rows are the last ones, and so are those that changed.
+        own = self.index.ids[len(self.index) - len(vectors) :].tolist()
+        known = self.labels
+        return self._saved((known.after_update if update else known.after_adding)(own, labels))
 
     def remove(self, text: str) -> int:
         """Remove a row, and save; returns how many there are."""
         one = self.typed(text)
         self.index.remove([one], threads=1)
-        self._label({one: ""})
-        return self._saved()
+        return self._saved(self.labels.after_removing(one))
 
-    def _label(self, labels: Mapping[Any, str]) -> None:
-        """Give rows other labels; "" takes them away."""
+    def _saved(self, labels: Labels) -> int:
         with self._viewing:
-            self.labels = {one: word for one, word in {**self.labels, **labels}.items() if word}
-            self._view = None
-
-    def _saved(self) -> int:
+            self.labels, self._view = labels, None
         if self.index._path is not None:  # one that was made in memory stays there
+            labels.keep(self.index)
             self.index.save()
         return len(self.index)
 
@@ -215,7 +214,7 @@ class Service:
             "columns": self.index.width,
             "ids": "text" if self.index.ids.dtype.kind == "U" else "integers",
             "parameters": asdict(self.index.method),
-            "labels": bool(self.labels),
+            "labels": bool(self.labels.words),
             "images": self.pictures is not None,
             "model": None if self.describer is None else self.describer.name,
             "writable": limits.writable,
