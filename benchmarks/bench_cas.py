@@ -99,34 +99,41 @@ def speed(folder):
             )
 
 
-def grown(n):
-    """Child: the search and the part after it, the quickest of four, and memory, at n rows."""
-    rows = clustered(int(n))
-    count = int(n) // 10
+SIZES = (10_000, 20_000, 40_000, 80_000)
+
+
+def grown(rounds, *sizes):
+    """Child: the search, the part after it and memory at each size, the quickest of some rounds.
+
+    Sizes take turns: a machine that is slow for a while is slow for all of them.
+    """
     method = kinrank.CAS()
-    method.rerank(rows[:5], rows[5:500], k=50)
-    runs = [timed(method, rows[:count], rows[count:], 100, repeat=1) for _ in range(4)]
+    rows = {int(n): clustered(int(n)) for n in sizes}
+    best = {n: {"search": np.inf, "after": np.inf} for n in rows}
+    for _ in range(int(rounds)):
+        for n, own in rows.items():
+            total, stages = timed(method, own[: n // 10], own[n // 10 :], 100, repeat=1)
+            found = {"search": stages["neighbours"], "after": total - stages["neighbours"]}
+            best[n] = {name: min(found[name], best[n][name]) for name in found}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    search = min(stages["neighbours"] for _, stages in runs)
-    after = min(total - stages["neighbours"] for total, stages in runs)
-    print(json.dumps({"after": after, "search": search, "peak": peak}))
+    print(json.dumps({n: {**found, "peak": peak} for n, found in best.items()}))
 
 
 def scaling():
     """Print how time and memory grow when the rows double."""
     print("| rows | search s | after the search s | growth | peak GB | growth |")
     print("| --- | --- | --- | --- | --- | --- |")
-    before = None
-    for n in (10_000, 20_000, 40_000, 80_000):
-        found = in_child("grown", n)
-        times = f"{found['after'] / before['after']:.2f}" if before else ""
-        memory = f"{found['peak'] / before['peak']:.2f}" if before else ""
+    before, times = None, in_child("grown", 5, *SIZES)
+    for n in SIZES:
+        now = times[str(n)] | {"peak": in_child("grown", 1, n)[str(n)]["peak"]}
+        time_growth = f"{now['after'] / before['after']:.2f}" if before else ""
+        peak_growth = f"{now['peak'] / before['peak']:.2f}" if before else ""
         print(
-            f"| {n:,} | {found['search']:.2f} | {found['after']:.2f} | {times} | "
-            f"{found['peak']:.2f} | {memory} |",
+            f"| {n:,} | {now['search']:.2f} | {now['after']:.2f} | {time_growth} | "
+            f"{now['peak']:.2f} | {peak_growth} |",
             flush=True,
         )
-        before = found
+        before = now
 
 
 def against_naive():

@@ -101,18 +101,18 @@ def finish(measure, total, u_norm, v_norm):
 
 @kernel
 def add_columns(
-    measure, ids, values, f, in_ptr, in_ids, in_values, in_f, stamp, total, seen, touched
+    measure, ids, values, f, in_ptr, in_ids, in_values, in_f, stamp, total, seen, touched, count
 ):
-    """The sums of one row with all rows that share a column with it; returns how many they are.
+    """The sums of one row with all rows that share a column with it; returns how many there are.
 
     ids, values, f : the row and its x log2 x; in_* : the others by columns
-    total : the sums, of the rows that ``seen`` marks with the stamp and ``touched`` lists
+    total : the sums, of the rows that ``seen`` marks with the stamp and ``touched`` lists,
+        the first ``count`` of them already
     """
     term, mantissa, exponent = (
         np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32)
     )  # fmt: skip
     bits, mantissa_bits = term.view(np.int32), mantissa.view(np.int32)
-    count = 0
     for e in range(ids.shape[0]):
         u, fu, column = values[e], f[e], ids[e]
         for begin in range(in_ptr[column], in_ptr[column + 1], BUFFER):
@@ -144,8 +144,9 @@ def add_columns(
 
 
 @kernel
-def add_listed(listed, first, stamp, total, seen, touched, count):
-    """Add the listed rows >= ``first`` that share nothing to those that do; returns how many."""
+def add_listed(listed, first, stamp, total, seen, touched):
+    """Begin sums with the listed rows >= ``first``, shared columns or not; returns how many."""
+    count = 0
     for other in listed:
         if other >= first and seen[other] != stamp:
             seen[other] = stamp
@@ -176,10 +177,10 @@ def divergence_rows(
     at = 0
     for row in range(low, high):
         own = slice(ptr[row], ptr[row + 1])
+        count = add_listed(lists[row], first, row, total, seen, touched)
         count = add_columns(
-            measure, ids[own], values[own], f[own], *columns, row, total, seen, touched
+            measure, ids[own], values[own], f[own], *columns, row, total, seen, touched, count
         )
-        count = add_listed(lists[row], first, row, total, seen, touched, count)
         if at + count > out_ids.shape[0]:
             longer_ids = np.empty(max(2 * out_ids.shape[0], at + count), np.int32)
             longer = np.empty(longer_ids.shape[0], np.float32)

@@ -220,7 +220,7 @@ def compare(measure, ids, values, in_ptr, in_ids, in_values, in_f, norms, space)
     stamp = tick(space.clock)
     count = add_columns(
         measure, known[:size], v[:size], entropies(v[:size]), in_ptr, in_ids, in_values, in_f,
-        stamp, space.total, space.seen, space.touched,
+        stamp, space.total, space.seen, space.touched, 0,
     )  # fmt: skip
     for t in range(count):
         other = space.touched[t]

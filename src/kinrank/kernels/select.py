@@ -49,27 +49,27 @@ def first_near(
     n, k, length = vectors.shape[0], out_ids.shape[1], lists.shape[1]
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
     total, seen, touched = np.zeros(n, np.float64), np.full(n, -1, np.int32), np.empty(n, np.int32)
-    columns = (in_ptr, in_ids, in_values, in_f)
-    known, modified = np.full(n, np.float32(-1)), np.empty(n, np.float32)
+    columns, modified = (in_ptr, in_ids, in_values, in_f), np.empty(n, np.float32)
     near = np.float32(1) - omega
     for row in range(low, high):
-        x, scale = vectors[row], farthest[row]
+        x, scale, norm = vectors[row], farthest[row], norms[row]
         own = slice(ptr[row], ptr[row + 1])
+        listed = add_listed(lists[row], first, row, total, seen, touched)
         found = add_columns(
-            measure, ids[own], values[own], f[own], *columns, row, total, seen, touched
+            measure, ids[own], values[own], f[own], *columns, row, total, seen, touched, listed
         )
-        found = add_listed(lists[row], first, row, total, seen, touched, found)
-        for t in range(length):
-            known[lists[row, t]] = list_d[row, t]
         beyond = omega * list_d[row, length - 1]
         size = count = 0
-        for t in range(found):
+        for t in range(length):
+            other = lists[row, t]
+            if other >= first:
+                value = np.float32(finish(measure, total[other], norm, norms[other]))
+                value = near * value + omega * list_d[row, t]
+                size = heap_offer(best, keys, size, k, value, names[other])
+        for t in range(listed, found):
             other = touched[t]
-            value = np.float32(finish(measure, total[other], norms[row], norms[other]))
-            d = known[other]
-            if d >= 0:
-                size = heap_offer(best, keys, size, k, near * value + omega * d, names[other])
-            else:
+            value = np.float32(finish(measure, total[other], norm, norms[other]))
+            if size < k or near * value + beyond <= best[0]:
                 touched[count], modified[count] = other, value
                 count += 1
         for ceiling in (np.float32(0.8), np.float32(0.95), np.float32(np.inf)):
@@ -88,8 +88,6 @@ def first_near(
                 size = heap_offer(best, keys, size, k, value + omega * d, names[other])
             count = left
         complete[row] = size == k and best[0] < near * least[row] + beyond
-        for t in range(length):
-            known[lists[row, t]] = np.float32(-1)
         sort_heap(best, keys, size)
         for t in range(k):
             out_ids[row, t] = keys[t] - first if t < size else -1
