@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from kinrank.index.searchers import Rows, RowSearch
 from kinrank.index.state import State
 from kinrank.kernels.online import Block, Space, told_farthest
 from kinrank.kernels.online_encode import ASKED, encode_rows
-from kinrank.parallel import Runner
+from kinrank.parallel import Runner, thread_count
 from kinrank.types import Floats, Ints, Ranking
 
 _LAST_STAMP = 2_000_000_000
@@ -26,6 +27,10 @@ class Engine:
         self.state = state
         self.search = search
         self._spaces: list[Space] = []
+        # Of many callers some wait: a thread that holds the interpreter must not wait for a core.
+        self._seats: SimpleQueue[None] = SimpleQueue()
+        for _ in range(2 * thread_count()):
+            self._seats.put(None)
 
     @contextmanager
     def workspace(self) -> Iterator[Space]:
@@ -37,6 +42,14 @@ class Engine:
         yield space
         if space.clock[0] < _LAST_STAMP:  # not given back after an error: it may not be clean
             self._spaces.append(space)
+
+    @contextmanager
+    def _seat(self) -> Iterator[None]:
+        self._seats.get()
+        try:
+            yield
+        finally:
+            self._seats.put(None)
 
     def near(self, queries: Floats, length: int, run: Runner) -> Rows:
         """The nearest rows of each query, as many as there are up to ``length``."""
@@ -57,11 +70,12 @@ class Engine:
         n, length = len(self.state), self._length(k)
         indices = np.empty((len(queries), k), np.int32)
         distances = np.empty((len(queries), k), np.float32)
-        complete = self._answer(queries, length, indices, distances, run)
-        if length < n and self.search.exact:
-            for at in np.flatnonzero(~complete):  # all distances: the lists did not tell
-                part = slice(at, at + 1)
-                self._answer(queries[part], n, indices[part], distances[part], run)
+        with self._seat():
+            complete = self._answer(queries, length, indices, distances, run)
+            if length < n and self.search.exact:
+                for at in np.flatnonzero(~complete):  # all distances: the lists did not tell
+                    part = slice(at, at + 1)
+                    self._answer(queries[part], n, indices[part], distances[part], run)
         return Ranking(indices, distances)
 
     def base(self, queries: Floats, k: int, run: Runner) -> Ranking:
