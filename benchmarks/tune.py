@@ -31,7 +31,8 @@ from kinrank.parallel import Runner
 from kinrank.tune.agreement import agreement
 from kinrank.tune.choose import best_size
 from kinrank.tune.diagnosis import look
-from kinrank.tune.sample import draw
+from kinrank.tune.run import MOST_PAIRS
+from kinrank.tune.sample import MAX_ROWS, draw
 from kinrank.tune.space import SIZES, SPACES
 from kinrank.tune.views import Pair, split, view
 
@@ -163,22 +164,25 @@ def trial(k1):
     return kinrank.CAS(k1=k1, **SPACES["cas"].quick)
 
 
-def kinds(data, random):
-    """Pairs of views of one sample: turned halves, plain halves, and two halves of the rows."""
-    vectors = np.vstack([data.query.features, data.gallery.features])
-    sample = draw(vectors, len(data.query), random, RUN)
-    rows, asked = vectors[sample.rows], sample.n_asked
+def curves_of(rows, asked, random):
+    """Signals by k1 on one sample: turned halves, plain halves, parts of the rows, reciprocity."""
     order = random.permutation(rows.shape[1])
     plain = [rows[:, part] for part in np.array_split(order, 2)]
     plain = [half / np.linalg.norm(half, axis=1, keepdims=True) for half in plain]
-    return (
-        rows,
-        asked,
-        {
-            "turned": split(rows, asked, LENGTH, random, RUN, unit=True),
-            "plain": Pair(*(view(half, asked, LENGTH, RUN) for half in plain)),
-        },
-    )
+    pairs = {
+        "turned": split(rows, asked, LENGTH, random, RUN, unit=True),
+        "plain": Pair(*(view(half, asked, LENGTH, RUN) for half in plain)),
+    }
+    curves = {
+        kind: np.array([agreement(*pair.first(trial(k), 10, RUN)).mean() for k in SIZES])
+        for kind, pair in pairs.items()
+    }
+    lists = pairs["turned"].one.rows.known.neighbors.indices
+    mutual = [
+        clusters.reciprocal(lists, k + 1, RUN).lengths[:asked].mean() / (k + 1) for k in SIZES
+    ]
+    rest = {"rows": resampled(rows, asked, random), "reciprocity": np.array(mutual)}
+    return curves | rest
 
 
 def resampled(rows, asked, random):
@@ -217,20 +221,17 @@ def signals(places, work):
 def choices_of(data):
     """k1 by each signal alone."""
     random = np.random.default_rng(0)
-    rows, asked, pairs = kinds(data, random)
-    curves = {
-        kind: np.array([agreement(*pair.first(trial(k), 10, RUN)).mean() for k in SIZES])
-        for kind, pair in pairs.items()
-    }
-    curves["rows"] = resampled(rows, asked, random)
-    lists = pairs["turned"].one.rows.known.neighbors.indices
-    mutual = [
-        clusters.reciprocal(lists, k + 1, RUN).lengths[:asked].mean() / (k + 1) for k in SIZES
+    vectors = np.vstack([data.query.features, data.gallery.features])
+    count = 1 if len(vectors) <= MAX_ROWS else MOST_PAIRS
+    found = [
+        curves_of(vectors[sample.rows], sample.n_asked, random)
+        for sample in draw(vectors, len(data.query), count, random, RUN)
     ]
-    groups, _ = look(np.vstack([data.query.features, data.gallery.features]), random, RUN)
+    curves = {kind: np.mean([one[kind] for one in found], axis=0) for kind in found[0]}
+    groups, _ = look(vectors, random, RUN)
     chosen = {kind: best_size(SIZES, curve) for kind, curve in curves.items()}
     chosen["argmax"] = SIZES[int(np.argmax(curves["turned"]))]
-    chosen["reciprocity"] = SIZES[int(np.argmax(mutual))]
+    chosen["reciprocity"] = SIZES[int(np.argmax(curves["reciprocity"]))]
     chosen["groups"] = float(np.clip(groups.size, SIZES[0], SIZES[-1]))
     chosen["both"] = float(np.clip(np.sqrt(chosen["turned"] * groups.size), SIZES[0], SIZES[-1]))
     return {name: float(value) for name, value in chosen.items()}

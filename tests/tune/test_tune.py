@@ -162,18 +162,21 @@ def test_large_collections_are_sampled(monkeypatch):
 def test_regions_hold_the_nearest_of_the_rows_that_are_asked_for(monkeypatch):
     monkeypatch.setattr(sampling, "MAX_ROWS", 100)
     monkeypatch.setattr(sampling, "REGION_SIZE", 25)
-    found = sampling.draw(ROWS, 30, np.random.default_rng(0), Runner(1))
-    assert len(set(found.rows.tolist())) == len(found.rows)
-    assert 0 < found.n_asked <= sampling.ASKED
-    kept = set(found.rows.tolist())
     d2 = ((ROWS[:, None] - ROWS[None]) ** 2).sum(axis=2)
-    for row in found.rows[: found.n_asked]:
-        nearest = np.argsort(d2[row])[:5]
-        assert len(kept & set(nearest.tolist())) >= 3
+    looks = list(sampling.draw(ROWS, 30, 3, np.random.default_rng(0), Runner(1)))
+    assert len(looks) == 3
+    for found in looks:
+        assert len(set(found.rows.tolist())) == len(found.rows)
+        assert 0 < found.n_asked <= sampling.REGIONS * sampling.CORE
+        assert (found.rows < 30).any()
+        kept = set(found.rows.tolist())
+        for row in found.rows[: found.n_asked]:
+            nearest = np.argsort(d2[row])[:5]
+            assert len(kept & set(nearest.tolist())) >= 3
 
 
 def test_a_small_sample_is_the_whole_collection():
-    found = sampling.draw(ROWS, 30, np.random.default_rng(0), Runner(1))
+    (found,) = sampling.draw(ROWS, 30, 1, np.random.default_rng(0), Runner(1))
     assert sorted(found.rows.tolist()) == list(range(len(ROWS)))
     assert (found.rows[: found.n_asked] < 30).sum() == 30
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from kinrank.tune.search import Search
 from kinrank.tune.space import Space, space_of
 from kinrank.tune.tuning import Tuning
 from kinrank.tune.views import Pair, list_length, split, view
-from kinrank.types import Floats
+from kinrank.types import Floats, Ints
 from kinrank.validation import as_vectors, check_float, check_int
 
 LEAST_ROWS = 64  # with fewer there is nothing to learn from
@@ -33,6 +33,7 @@ PAIR_ROWS, PAIR_RUNS = 5000, 10  # a pair of halves of so many rows costs at mos
 MOST_PAIRS = 4
 LISTED = 4  # the gain is measured on so many times the results that both halves are asked for
 SAME_NORM = 0.01  # how far norms of unit vectors may differ; half precision makes them
+Look: TypeAlias = tuple[Floats, Pair]  # rows, and both halves of their features
 UNKNOWN = Diagnosis(
     cluster_sizes=(0, 0, 0), singletons=0.0, hubness=0.0, intrinsic_dimension=0.0, helps=True,
     reason="There are too few rows to tell.",
@@ -85,35 +86,40 @@ class Collection:
     random: np.random.Generator
     run: Runner
 
-    def halves(self, length: int) -> tuple[Floats, Pair]:
+    def looks(self, count: int, length: int) -> list[Look]:
         """Rows to look at, those that are asked for first, and halves of their features."""
-        sample = draw(self.vectors, self.n_queries, self.random, self.run)
-        rows = self.vectors[sample.rows]
-        length = min(length, len(rows))
-        unit = _are_unit(self.vectors)
-        return rows, split(rows, sample.n_asked, length, self.random, self.run, unit=unit)
+        random, run, unit = self.random, self.run, _are_unit(self.vectors)
+        found = []
+        for sample in draw(self.vectors, self.n_queries, count, random, run):
+            rows = self.vectors[sample.rows]
+            pair = split(rows, sample.n_asked, min(length, len(rows)), random, run, unit=unit)
+            found.append((rows, pair))
+        return found
 
 
 def _tuned(empty: Tuning, collection: Collection, space: Space, budget: float) -> Tuning:
     """The search itself: first the size, then options at that size, then what it all brings."""
     run, share = collection.run, _share(budget, len(collection.vectors))
     n_pairs = int(np.clip(round(share), 1, MOST_PAIRS))
+    # All pairs are of the same rows, or each is of other regions and too few to tell much alone.
+    tested = 1 if len(collection.vectors) <= MAX_ROWS else n_pairs
     values = _values(empty, space, min(MAX_ROWS, len(collection.vectors)) // 2)
     length = _length(empty, space, values)
     with progress.stage("diagnosis", 1):
         groups, hubs = look(collection.vectors, collection.random, run)
     with progress.stage("halves", n_pairs):
-        looks = [collection.halves(length) for _ in range(n_pairs)]
+        looks = collection.looks(n_pairs, length)
     n_options = sum(len(options) - 1 for options in space.rest.values())
-    with progress.stage("trials", len(values) * n_pairs + n_options + 2) as advance, _quiet():
-        pairs = [pair for _, pair in looks]
-        search = Search(empty.method, empty.params, space, pairs, share, run, advance)
+    n_trials = len(values) * n_pairs + (n_options + 1) * tested
+    with progress.stage("trials", n_trials + 1) as advance, _quiet():
+        pairs, effort = [pair for _, pair in looks], share / tested
+        search = Search(empty.method, empty.params, space, pairs, tested, effort, run, advance)
         curves = [] if space.size in empty.params else [search.size(values, groups.size)]
         size = int(curves[0].chosen if curves else empty.params[space.size])
         curves += search.options(size)
         params = {**empty.params, **{curve.parameter: curve.chosen for curve in curves}}
         chosen = search.make(**params)
-        evidence, gain, error = _brings(chosen, size, *looks[0], length, run)
+        evidence, gain, error = _brings(chosen, size, looks[:tested], length, run)
     diagnosis = judge(groups, hubs, evidence)
     return replace(
         empty, params=params, curves=tuple(curves), diagnosis=diagnosis,
@@ -123,29 +129,41 @@ def _tuned(empty: Tuning, collection: Collection, space: Space, budget: float) -
 
 
 def _brings(
-    method: Method, size: int, rows: Floats, pair: Pair, length: int, run: Runner
+    method: Method, size: int, looks: list[Look], length: int, run: Runner
 ) -> tuple[Evidence, float, float]:
     """What the method makes of the first rows; the expected gain and its standard error."""
+    room = min(len(rows) - pair.one.rows.n_queries for rows, pair in looks)
+    depth = min(max(size, DEPTHS[-1]), room)
+    listed = min(LISTED * depth, room)
+    parts = [_rankings(method, depth, listed, look, length, run) for look in looks]
+    one, other, plain_one, plain_other, before, after = map(
+        np.concatenate, zip(*parts, strict=True)
+    )
+    few, many = DEPTHS[-1:], (depth,)
+    more = agreement(one, other, few) - agreement(plain_one, plain_other, few)
+    evidence = Evidence(
+        more=float(more.mean()),
+        error=float(more.std() / np.sqrt(len(more))),
+        before=float(agreement(plain_one, plain_other, many).mean()),
+        after=float(agreement(one, other, many).mean()),
+        chance=depth / room,
+    )
+    return evidence, *expected_gain(before, after, one, other)
+
+
+def _rankings(
+    method: Method, depth: int, listed: int, look: Look, length: int, run: Runner
+) -> tuple[Ints, ...]:
+    """Of both halves by the method, of both by plain search; by all features, before and after."""
+    rows, pair = look
     n_asked = pair.one.rows.n_queries
-    depth = min(max(size, DEPTHS[-1]), len(rows) - n_asked)
-    found = pair.first(method, depth, run)
-    plain_one, plain_other = (
+    plain = (
         exact_search(half.rows.queries, half.rows.gallery, depth, run).indices
         for half in (pair.one, pair.other)
     )
-    few, many = DEPTHS[-1:], (depth,)
-    more = agreement(*found, few) - agreement(plain_one, plain_other, few)
-    evidence = Evidence(
-        more=float(more.mean()),
-        error=float(more.std() / np.sqrt(n_asked)),
-        before=float(agreement(plain_one, plain_other, many).mean()),
-        after=float(agreement(*found, many).mean()),
-        chance=depth / (len(rows) - n_asked),
-    )
-    whole = view(rows, n_asked, min(length, len(rows)), run)
-    listed = min(LISTED * depth, len(rows) - n_asked)
     before = exact_search(rows[:n_asked], rows[n_asked:], listed, run).indices
-    return evidence, *expected_gain(before, whole.first(method, listed, run), *found)
+    whole = view(rows, n_asked, min(length, len(rows)), run)
+    return *pair.first(method, depth, run), *plain, before, whole.first(method, listed, run)
 
 
 def _vectors(queries: Any, gallery: Any, method: Method) -> Floats:

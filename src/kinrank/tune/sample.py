@@ -6,6 +6,7 @@ region, the nearest rows of one row, keeps its clusters whole.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +17,10 @@ from kinrank.parallel import Runner
 from kinrank.types import Floats, Ints
 
 MAX_ROWS = 6000  # of a collection that is looked at as a whole
-ASKED = 126  # rows whose results are compared
-REGIONS = 15  # of a larger collection
+ASKED = 126  # of its rows, whose results are compared
+REGIONS = 4  # of a larger collection, at a time: rows of many regions reach each other by chance
 REGION_SIZE = 200
-CORE = ASKED // REGIONS  # rows of a region, its middle, that are asked for
+CORE = 8  # rows of a region, its middle, that are asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,17 +34,26 @@ class Sample:
     n_asked: int
 
 
-def draw(vectors: Floats, n_queries: int, random: np.random.Generator, run: Runner) -> Sample:
-    """Rows to look at; as many of those asked for are queries as gallery rows, if there are."""
+def draw(
+    vectors: Floats, n_queries: int, count: int, random: np.random.Generator, run: Runner
+) -> Iterator[Sample]:
+    """Rows to look at, ``count`` times.
+
+    As many of those asked for are queries as gallery rows, if there are.
+    """
     n = len(vectors)
     if n <= MAX_ROWS:
-        asked = _mixed(n, n_queries, min(ASKED, n // 4), random)
-        return _sample(asked, np.ones(n, np.bool_))
-    centres = _mixed(n, n_queries, REGIONS, random)
+        for _ in range(count):
+            asked = _mixed(n, n_queries, min(ASKED, n // 4), random)
+            yield _sample(asked, np.ones(n, np.bool_))
+        return
+    centres = _mixed(n, n_queries, count * REGIONS, random)
     found = exact_search(np.ascontiguousarray(vectors[centres]), vectors, REGION_SIZE, run)
-    taken = np.zeros(n, np.bool_)
-    taken[found.indices] = True
-    return _sample(np.unique(found.indices[:, :CORE]), taken)
+    for part in range(count):
+        regions = found.indices[part::count]
+        taken = np.zeros(n, np.bool_)
+        taken[regions] = True
+        yield _sample(np.unique(regions[:, :CORE]), taken)
 
 
 def _mixed(n: int, n_queries: int, count: int, random: np.random.Generator) -> Ints:

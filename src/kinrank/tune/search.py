@@ -31,7 +31,7 @@ class Search:
     """One method on a few pairs of halves.
 
     method : its name; fixed : parameters that stay as they are; space : what is tried
-    pairs : of the first all is tried, of the others the sizes
+    pairs : sizes are tried on all, the other parameters on the first ``tested`` of them
     effort : what trials of options may cost; one at the size LARGEST costs 1
     """
 
@@ -39,6 +39,7 @@ class Search:
     fixed: dict[str, Any]
     space: Space
     pairs: Sequence[Pair]
+    tested: int
     effort: float
     run: Runner
     advance: progress.Advance
@@ -80,10 +81,12 @@ class Search:
 
     def _both(self, params: dict[str, Any], size: int) -> Values:
         """Agreement on the first few and on many results, (2, rows)."""
-        deep = max(DEPTHS[-1], BEYOND * size)
-        one, other = self.pairs[0].first(self.make(**params), deep, self.run)
-        self.advance(1)
-        return np.stack([agreement(one, other), agreement(one, other, (one.shape[1],))])
+        method, deep, found = self.make(**params), max(DEPTHS[-1], BEYOND * size), []
+        for pair in self.pairs[: self.tested]:
+            one, other = pair.first(method, deep, self.run)
+            found.append([agreement(one, other), agreement(one, other, (one.shape[1],))])
+            self.advance(1)
+        return np.concatenate(found, axis=1)
 
     def _default(self, name: str) -> Any:
         return next(
