@@ -319,6 +319,15 @@ def test_notes_that_are_not_ours_are_refused(folder, tmp_path):
 # Limits
 
 
+def test_too_many_results_are_refused_wherever_they_are_asked_for(pictures):
+    vector = {"vector": ROWS[0].tolist()}
+    pool = {"query": [0, 1], "candidates": [[0, 1], [1, 0], [1, 1]], "params": {"k1": 1, "k2": 1}}
+    for route, body in (("/v1/search", vector), ("/v1/rerank", pool)):
+        for path, sent in ((f"{route}?k=1001", body), (route, {**body, "k": 1001})):
+            status, _, answer = ask(pictures, "POST", path, sent)
+            assert (status, "between 1 and 1,000" in answer["detail"]) == (422, True)
+
+
 def test_large_bodies_are_refused_unread(limited):
     problem(ask(limited, "POST", "/v1/search", b"0" * 300_001, Content_Type=NPY), 413, "too-large")
     # Without a length: counted while it comes.

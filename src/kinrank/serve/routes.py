@@ -176,6 +176,7 @@ async def search(request: Request, k: Results = 10, base: bool = False) -> Respo
     known = kind == bodies.JSON or kind in bodies.NPY or kind.startswith(bodies.IMAGE)
     if not known:
         raise bodies.wrong_media(kind, bodies.JSON, bodies.NPY[0], "image/*")
+    check_k(k, service.settings)  # though JSON has its own
     body = await bodies.read_body(request, service.settings)
     return await work(request, _search, service, kind, body, k, base)
 
@@ -236,6 +237,7 @@ async def rerank(request: Request, k: Results = 10) -> Response:
     service, kind = service_of(request), bodies.media_type(request)
     if kind != bodies.JSON and kind not in bodies.NPY:
         raise bodies.wrong_media(kind, bodies.JSON, bodies.NPY[0])
+    check_k(k, service.settings)
     body = await bodies.read_body(request, service.settings)
     return await work(request, _rerank, service, kind, body, k)
 

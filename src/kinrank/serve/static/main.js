@@ -175,11 +175,11 @@ async function compare() {
   state.again = true;
   const late = performance.now() - state.shown > WAIT;
   if (state.refining || (state.slow > WAIT / 2 && !late)) state.asking?.abort();
+  byId("lists").classList.add("loading");
+  byId("lists").setAttribute("aria-busy", "true");
   if (state.busy) return;
   state.busy = true;
   state.shown = performance.now();
-  byId("lists").classList.add("loading");
-  byId("lists").setAttribute("aria-busy", "true");
   while (state.again) {
     state.again = false;
     try {
@@ -222,7 +222,7 @@ async function ask(whole, signal) {
   state.answer = answer;
   state.shown = performance.now();
   if (whole) state.slow = state.shown - begun;
-  byId("lists").classList.remove("loading");
+  if (!state.again) byId("lists").classList.remove("loading");
   showQuery(answer.query);
   showLists(answer, { left: named(left), right: named(right) }, state.info.images, pick);
   if (answer.cluster) showGraph(answer.cluster, state.info.images, pick);
