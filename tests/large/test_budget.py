@@ -16,6 +16,7 @@ from cli_helpers import run
 from kinrank import progress
 from kinrank.large import make_plan, parse_bytes
 from kinrank.large.memory import Memory, resident_bytes
+from kinrank.neighbors import cells
 from kinrank.neighbors.cells import CellSearch
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.parallel import Runner
@@ -144,6 +145,19 @@ def test_all_cells_are_an_exact_search(monkeypatch):
     np.testing.assert_array_equal(first.distances[:, :9], exact.distances[:40])
     some = search.search(rows[:50], 5, Runner(2))
     np.testing.assert_array_equal(some.indices, exact.indices[:50, :5])
+
+
+def test_lists_are_looked_through_again_while_that_brings_many(monkeypatch):
+    rows = np.random.default_rng(5).normal(size=(4_000, 12)).astype(np.float32)
+    monkeypatch.setattr(cells, "PROBES", 2)
+    exact = exact_neighbors(rows, 10, Runner(1)).indices
+    recall = []
+    for rounds in (1, 3):
+        monkeypatch.setattr(cells, "_REFINED", rounds)
+        found = CellSearch(rows, Runner(2)).rows(0, len(rows), 10, Runner(2)).indices
+        recall.append(np.mean([np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)]))
+    assert recall[0] < 0.98
+    assert recall[1] > recall[0]
 
 
 def test_unknown_search_is_refused():

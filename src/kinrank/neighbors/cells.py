@@ -3,8 +3,8 @@
 The rows of a cell are compared with all of the cells around it by one product, which uses the
 processor several times better than lists that are walked through row by row. Products choose
 candidates, exact distances order them. Neighbours that a border of cells keeps apart are found in
-one of two independent divisions, and then in the lists of those that were found. Time
-O(n sqrt(n) d), memory O(n k) beside two copies of the rows in the order of cells.
+one of two independent divisions, and then in the lists of those that were found, again while that
+brings many. Time O(n sqrt(n) d), memory O(n k) beside two copies of the rows in the order of cells.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _PER_CELL, _ROUNDS = 24, 4  # rows for each centre, and rounds, in which centres
 _BLOCK = 8192
 _FEW_CELLS = 32  # that are searched between two entries of the journal
 _LANDMARKS = 256
+_REFINED, _SETTLED = 3, 0.02  # rounds at most, and the share of new entries that ends them
 
 
 def cell_count(n: int) -> int:
@@ -129,8 +130,13 @@ class CellSearch:
         own = (np.arange(n, dtype=np.int32), *second.lists(k, run))
         args: Any = (1, first.places[second.numbers], *first.lists(k, run), *own)
         lists = run.fill("neighbours", merge_lists, args, n, *outs)
-        args = (second.vectors, second.numbers, second.places, *lists)
-        ids, values = run.fill("neighbours", refine_lists, args, n, *outs)
+        for _ in range(_REFINED):
+            before = lists[0]
+            args = (second.vectors, second.numbers, second.places, *lists)
+            lists = run.fill("neighbours", refine_lists, args, n, *outs)
+            if _renewed(before, lists[0]) < _SETTLED:
+                break
+        ids, values = lists
         args = (second.vectors, self._landmarks, values)
         far = run.fill("neighbours", _far_rows, args, n, Out(np.float32))
         args = (second.places[low:high], ids, values, far)
@@ -253,6 +259,14 @@ def far_rows(vectors: Floats) -> Floats:
         value = squared[np.arange(len(some)), best]
         who, top = np.where(value > top, best + low, who), np.maximum(value, top)
     return vectors[np.unique(who)]
+
+
+def _renewed(before: Ints, after: Ints) -> float:
+    """The share of entries that other lists of the same rows did not have, of some rows."""
+    some = np.linspace(0, len(after) - 1, min(len(after), 4096)).astype(np.int64)
+    old, new = np.array(before[some]), np.array(after[some])
+    held = sum(np.isin(a, b).sum() for a, b in zip(new, old, strict=True))
+    return 1 - float(held) / max(new.size, 1)
 
 
 def _save(centres: Floats, path: Path) -> None:
