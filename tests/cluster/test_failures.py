@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import threading
 import time
 from functools import partial
 
@@ -38,21 +39,24 @@ def at_stage(name, act):
     return listen, done
 
 
-def kill_a_worker(nodes):
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        workers = nodes.workers(b"ray::fill_block", b"ray::rows_block")
-        if workers:
-            os.kill(workers[0], signal.SIGKILL)
-            return
-    raise AssertionError("no worker had a block")
+def kill_a_worker(nodes, killed):
+    """Kill the first worker that is seen with a block, while blocks are handed out."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not killed:
+        for worker in nodes.workers(b"ray::fill_block", b"ray::rows_block")[:1]:
+            os.kill(worker, signal.SIGKILL)
+            killed.append(worker)
 
 
 def test_a_worker_is_killed_in_the_middle(cluster, nodes):
-    listen, done = at_stage("diffusion", partial(kill_a_worker, nodes))
+    killed = []
+    killer = threading.Thread(target=kill_a_worker, args=(nodes, killed))
+    listen, done = at_stage("clusters", killer.start)
     with progress.listen(listen):
         ranking = on(cluster, "cas", 150)
+    killer.join()
     assert done
+    assert killed
     assert_same(ranking, "cas")
 
 
