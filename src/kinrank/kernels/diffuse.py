@@ -29,6 +29,12 @@ def find_ball(row, seeds, indptr, indices, weights, decay, floor, slot, nodes, m
         if slot[node] < 0:
             slot[node], nodes[size], mass[size] = size, node, 0.03
             size += 1
+    return spread(size, indptr, indices, weights, decay, floor, slot, nodes, mass, reach)
+
+
+@kernel
+def spread(size, indptr, indices, weights, decay, floor, slot, nodes, mass, reach):
+    """The sweep of ``find_ball`` from the first ``size`` nodes, which have their slots and mass."""
     at = hop = 0
     reach[:] = size
     while at < size and hop + 1 < reach.shape[0]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinrank.kernels.diffuse import spread
 from kinrank.kernels.jit import kernel, summing_kernel
 
 LANES = 32
@@ -29,29 +30,7 @@ def find_balls(
         if slot[node] < 0:
             slot[node], nodes[size], mass[size] = size, node, 0.03
             size += 1
-    at = hop = 0
-    reach[:] = size
-    while at < size and hop + 1 < reach.shape[0]:
-        level_end = seen = size
-        while at < level_end:
-            node, out = nodes[at], decay * mass[at]
-            at += 1
-            for e in range(indptr[node], indptr[node + 1]):
-                other = indices[e]
-                if slot[other] < 0:
-                    slot[other], nodes[seen], mass[seen] = seen, other, 0.0
-                    seen += 1
-                mass[slot[other]] += out * weights[e]
-        for t in range(level_end, seen):
-            node = nodes[t]
-            if mass[t] > floor[node]:
-                slot[node], nodes[size], mass[size] = size, node, mass[t]
-                size += 1
-            else:
-                slot[node] = -1
-        hop += 1
-        reach[hop:] = size
-    return size
+    return spread(size, indptr, indices, weights, decay, floor, slot, nodes, mass, reach)
 
 
 @kernel
