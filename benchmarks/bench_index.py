@@ -234,7 +234,7 @@ def add(_):
     warm = method.fit(clustered(600))
     warm.add(clustered(6, seed=5))
     warm.remove([0])
-    for n, d in ((20_000, 128), (20_000, 1024), (100_000, 128)):
+    for n, d in ((20_000, 128), (20_000, 1024), (100_000, 128), (100_000, 512)):
         rows = clustered(n, d)
         m = n // 100
         fresh = clustered(m, d, seed=1)
