@@ -23,7 +23,7 @@ from kinrank import (
 )
 from kinrank.cluster import connect
 from kinrank.cluster.failures import explained, is_lost
-from kinrank.cluster.join import reach
+from kinrank.cluster.join import join, reach
 from kinrank.parallel import Out
 
 
@@ -183,3 +183,29 @@ def test_what_does_not_go_together(cluster):
         kinrank.rerank(rows[:2], rows[2:], cluster=cluster, storage="somewhere")
     with pytest.raises(UnknownNameError, match="`search` must be one of approximate, exact, got"):
         kinrank.rerank(rows[:2], rows[2:], cluster=cluster, search="quantized")
+
+
+class Busy:
+    """Stands for Ray: a client's server does not start in time, some times."""
+
+    class exceptions:  # noqa: N801
+        RayError = RuntimeError
+
+    def __init__(self, times):
+        self.left, self.asked = times, 0
+
+    def init(self, *_, **__):
+        self.asked += 1
+        if self.asked <= self.left:
+            raise ConnectionAbortedError("Initialization failure from server:\nTimed out.")
+
+
+@pytest.mark.parametrize(("times", "asked"), [(0, 1), (2, 3), (3, 3)])
+def test_a_busy_cluster_is_asked_again(times, asked):
+    ray = Busy(times)
+    if times < asked:
+        join(ray, "auto", 1)
+    else:
+        with pytest.raises(ClusterError, match="'auto' cannot be joined: Initialization failure"):
+            join(ray, "auto", 1)
+    assert ray.asked == asked

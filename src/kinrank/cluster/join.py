@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from kinrank.errors import ClusterError, InvalidInputError
 
 REACH_SECONDS = 10  # until a machine that does not answer is given up
+ATTEMPTS = 3  # to join a cluster that is too busy
 
 
 def join(ray: Any, address: str, cpus: int) -> None:
@@ -28,10 +29,22 @@ def join(ray: Any, address: str, cpus: int) -> None:
         reach(address)
     try:
         with _environment({}):
-            ray.init(address, **quiet)
+            _patiently(lambda: ray.init(address, **quiet))
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ClusterError(f"The cluster {address!r} cannot be joined: {reason}") from error
+
+
+def _patiently(begin: Callable[[], Any]) -> None:
+    """Try again where the cluster was too busy to start a server for this client in time."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            begin()
+            return
+        except ConnectionError as error:
+            if "Initialization failure" not in str(error):
+                raise
+    begin()
 
 
 def _loopback() -> dict[str, str]:
