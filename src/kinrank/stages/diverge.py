@@ -66,16 +66,17 @@ class Divergence:
         part : only these of the first rows; columns : of ``columns``, when asked more than once
         """
         part, n = part or slice(0, n_queries), len(self.rows)
-        parts = Divergence.parts(self, columns or self.columns(n_queries, run))
-        if parts is None:
+        if self.measure == "similarity":
             return self._similarity(part, n_queries, lists)
+        parts = self._sums(columns or self.columns(n_queries, run))
         args = (part.start, *parts, lists, n_queries)
         return run.rows("divergence", _divergence_rows, args, part.stop - part.start, n)
 
     def parts(self, columns: Columns) -> tuple[Any, ...] | None:
         """What kernels compute d' from, row by row; None if it is not a sum over shared columns."""
-        if self.measure == "similarity":
-            return None
+        return None if self.measure == "similarity" else self._sums(columns)
+
+    def _sums(self, columns: Columns) -> tuple[Any, ...]:
         rows = self.rows
         own = (rows.indptr, rows.indices, rows.values, self.entropies)
         return (MEASURES[self.measure], *own, *columns, self.norms)

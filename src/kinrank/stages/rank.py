@@ -57,12 +57,13 @@ class Ranker:
 
     def rank_part(self, part: slice, columns: Columns | None, found: Ranking) -> None:
         """Rank some of the queries, rows of ``found`` in the order of the layout."""
-        complete = np.zeros(self.n_queries, np.bool_)
+        complete, near = np.zeros(self.n_queries, np.bool_), None
         if found.k < len(self.distances.neighbors) - self.n_queries and not self._ties:
-            self._first(part, columns, (found.indices, found.distances, complete))
+            near = self._first(part, columns, (found.indices, found.distances, complete))
         missing = part.start + np.flatnonzero(~complete[part]).astype(np.int32)
         if len(missing):
-            self._all(missing, part.start, self._near(part, columns), found)
+            near = self._near(part, columns) if near is None else near
+            self._all(missing, part.start, near, found)
 
     @cached_property
     def _layout(self) -> Layout:
@@ -92,24 +93,30 @@ class Ranker:
         lists = self.distances.query_lists.indices
         return self.divergence.near(self.n_queries, lists, ALONE, part, columns)
 
-    def _first(self, part: slice, columns: Columns | None, out: tuple[Any, ...]) -> None:
-        """The first k among the candidates: ids, d*, and whether that is the answer."""
+    def _first(
+        self, part: slice, columns: Columns | None, out: tuple[Any, ...]
+    ) -> SparseRows | None:
+        """The first k among the candidates: ids, d*, and whether that is the answer.
+
+        Returns the candidates where they were stored.
+        """
         low, high, base = part.start, part.stop, self.distances
         rest = (self.n_queries, self._layout.names, *out)
         parts = None if columns is None else self.divergence.parts(columns)
         if isinstance(base, VectorDistances) and self.graph is not None:
             edges = (self.graph.indptr, self.graph.indices, self.graph.values, UNREACHABLE)
             paths.first_by_path(low, high, *edges, *self._fusion(base), *rest)
-            return
+            return None
         if isinstance(base, VectorDistances) and parts is not None:
             select.first_near(low, high, *parts, *self._fusion(base), self._least, *rest)
-            return
+            return None
         near, queries = self._near(part, columns), np.arange(low, high, dtype=np.int32)
         if near is None:
-            return
+            return None
         d = self._root(base.at(queries, near.indptr, near.indices, ALONE))
         fused, bounds = self._fuse(near.values, d), self._fuse(self._least, self._listed[:, -1])
         select.first_of(low, high, low, near.indptr, near.indices, fused, bounds, *rest)
+        return near
 
     def _fusion(self, base: VectorDistances) -> tuple[Any, ...]:
         """What kernels fuse d' with, computing distances where they are needed."""
@@ -119,8 +126,6 @@ class Ranker:
 
     def _all(self, queries: Ints, start: int, near: SparseRows | None, found: Ranking) -> None:
         """Rank by all distances of ``queries``, a few at a time; ``near`` begins at ``start``."""
-        if len(queries) == 0:
-            return
         n_gallery = len(self.distances.neighbors) - self.n_queries
         size = max(1, _CELLS // n_gallery)
         for low in range(0, len(queries), size):
