@@ -14,7 +14,7 @@ def first_candidates(low, high, ptr, ids, values, first, below, out_ids, out, co
     k = out_ids.shape[1]
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
     for row in range(low, high):
-        size = 0
+        size = np.int64(0)
         for e in range(ptr[row], ptr[row + 1]):
             if ids[e] >= first and values[e] < below:
                 size = heap_offer(best, keys, size, k, values[e], np.int32(ids[e] - first))
@@ -30,7 +30,7 @@ def first_positive(scores, out_ids, out, counts):
     k = out_ids.shape[1]
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
     for row in range(scores.shape[0]):
-        size = 0
+        size = np.int64(0)
         for j in range(scores.shape[1]):
             score = scores[row, j]
             if score > 0 and (size < k or -score <= best[0]):

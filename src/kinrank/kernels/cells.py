@@ -25,7 +25,7 @@ def settle_cell(
     first = 1 if own else 0
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
     for row in range(low, high):
-        size = 0
+        size = np.int64(0)
         for t in range(sizes[row]):
             place = places[found[row, t]]
             if not own or numbers[place] != names[row]:
@@ -83,7 +83,7 @@ def refine_lists(low, high, vectors, numbers, places, lists, list_d, out_ids, ou
     seen = np.full(n, -1, np.int32)
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
     for row in range(low, high):
-        seen[row], size = row, 0
+        seen[row], size = row, np.int64(0)
         for t in range(1, k):
             if lists[row, t] >= 0:
                 seen[places[lists[row, t]]] = row

@@ -20,7 +20,7 @@ def summed_rows(low, high, lists, weights, ptr, ids, values):
     lengths = np.zeros(high - low, np.int64)
     out_ids = np.empty((high - low) * 64, np.int32)
     out = np.empty(out_ids.shape[0], np.float32)
-    at = 0
+    at = np.int64(0)
     for row in range(low, high):
         count = 0
         for t in range(lists.shape[1]):
@@ -57,7 +57,7 @@ def cross_rows(
     lengths = np.zeros(high - low, np.int64)
     out_ids = np.empty((high - low) * 256, np.int32)
     out = np.empty(out_ids.shape[0], np.float32)
-    at = 0
+    at = np.int64(0)
     for row in range(low, high):
         count = 0
         for side in range(2):

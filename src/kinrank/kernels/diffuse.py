@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel
+from kinrank.kernels.rows import enlarge
 
 
 @kernel
@@ -23,7 +24,7 @@ def find_ball(row, seeds, indptr, indices, weights, decay, floor, slot, nodes, m
     row and the seeds; it has one entry for each hop that matters. Returns how many there are.
     """
     slot[row], nodes[0], mass[0] = 0, row, 1.0
-    size = 1
+    size = np.int64(1)
     for t in range(seeds.shape[0]):
         node = seeds[t]
         if slot[node] < 0:
@@ -178,16 +179,15 @@ def ball_rows(low, high, rows, indptr, indices, weights, decay, floor):
     reach = np.empty(256, np.int64)
     lengths = np.zeros(high - low, np.int64)
     parts = np.empty(64, np.int32)
-    at = 0
+    at = np.int64(0)
     for index in range(low, high):
         size = find_ball(
             rows[index], rows[:0], indptr, indices, weights, decay, floor, slot, nodes, mass, reach
         )
         if at + size > parts.shape[0]:
-            longer = np.empty(max(2 * parts.shape[0], at + size), np.int32)
-            longer[:at] = parts[:at]
-            parts = longer
-        parts[at : at + size] = nodes[:size]
+            parts = enlarge(parts, at, at + size)
+        for v in range(size):
+            parts[at + v] = nodes[v]
         at += size
         lengths[index - low] = size
         for v in range(size):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel
+from kinrank.kernels.rows import enlarge
 
 JS, JACCARD, COSINE, EUCLIDEAN = 0, 1, 2, 3
 BUFFER = 256
@@ -53,37 +54,47 @@ def xlog2x(x, bits, mantissa, mantissa_bits, exponent, count):
 
 
 @kernel
-def row_norms(ptr, values):
-    """Squared Euclidean norm of every row."""
-    norms = np.zeros(ptr.shape[0] - 1, np.float64)
-    for row in range(norms.shape[0]):
+def norm_rows(low, high, ptr, values, out):
+    """Squared Euclidean norm of rows [low, high)."""
+    for row in range(low, high):
         total = 0.0
         for e in range(ptr[row], ptr[row + 1]):
             total += np.float64(values[e]) * values[e]
-        norms[row] = total
+        out[row] = total
+
+
+@kernel
+def row_norms(ptr, values):
+    """Squared Euclidean norm of every row."""
+    norms = np.empty(ptr.shape[0] - 1, np.float64)
+    norm_rows(0, norms.shape[0], ptr, values, norms)
     return norms
 
 
 @kernel
-def entropies(values):
-    """x log2 x of every entry, as the kernels below compute it."""
-    out = values.copy()
-    mantissa, exponent = np.empty_like(out), np.empty_like(out)
-    xlog2x(out, out.view(np.int32), mantissa, mantissa.view(np.int32), exponent, out.shape[0])
-    return out
+def entropy_part(begin, end, values, out):
+    """out[begin:end] = x log2 x of the values there, as the kernels below compute it."""
+    mantissa, exponent = np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32)
+    mantissa_bits, bits = mantissa.view(np.int32), out.view(np.int32)
+    for low in range(begin, end, BUFFER):
+        high = min(low + BUFFER, end)
+        for e in range(low, high):
+            out[e] = values[e]
+        xlog2x(out[low:high], bits[low:high], mantissa, mantissa_bits, exponent, high - low)
 
 
 @kernel
 def entropy_rows(low, high, ptr, values, out):
     """x log2 x of the entries of rows [low, high)."""
-    part = slice(ptr[low], ptr[high])
-    out[part] = entropies(values[part])
+    entropy_part(ptr[low], ptr[high], values, out)
 
 
 @kernel
-def norm_rows(low, high, ptr, values, out):
-    """Squared Euclidean norm of rows [low, high)."""
-    out[low:high] = row_norms(ptr[low : high + 1], values)
+def entropies(values):
+    """x log2 x of every entry."""
+    out = np.empty(values.shape[0], np.float32)
+    entropy_part(np.int64(0), np.int64(values.shape[0]), values, out)
+    return out
 
 
 @kernel
@@ -174,7 +185,7 @@ def divergence_rows(
     lengths = np.zeros(high - low, np.int64)
     out_ids = np.empty((high - low) * 64, np.int32)
     out = np.empty(out_ids.shape[0], np.float32)
-    at = 0
+    at = np.int64(0)
     for row in range(low, high):
         own = slice(ptr[row], ptr[row + 1])
         count = add_listed(lists[row], first, row, total, seen, touched)
@@ -182,10 +193,7 @@ def divergence_rows(
             measure, ids[own], values[own], f[own], *columns, row, total, seen, touched, count
         )
         if at + count > out_ids.shape[0]:
-            longer_ids = np.empty(max(2 * out_ids.shape[0], at + count), np.int32)
-            longer = np.empty(longer_ids.shape[0], np.float32)
-            longer_ids[:at], longer[:at] = out_ids[:at], out[:at]
-            out_ids, out = longer_ids, longer
+            out_ids, out = enlarge(out_ids, at, at + count), enlarge(out, at, at + count)
         for t in range(count):
             other = touched[t]
             out_ids[at] = other

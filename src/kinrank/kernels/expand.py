@@ -41,7 +41,7 @@ def refined_list(similarity, members, k, beta):
     out = np.empty((m, d), np.float32)
     best, keys = np.empty(max(k - 1, 1), np.float32), np.empty(max(k - 1, 1), np.int32)
     for row in range(m):
-        size = 0
+        size = np.int64(0)
         for j in range(m):
             if j != row and k > 1:
                 size = heap_offer(best, keys, size, k - 1, -similarity[row, j], np.int32(j))

@@ -98,7 +98,8 @@ def closed_form(low, high, ptr, f, guide, anchor, beta, out):
         begin, end = ptr[row], ptr[row + 1]
         r = np.float64(anchor[row])
         if r * r + 2 * beta <= 0:
-            out[begin:end] = f[begin:end]
+            for e in range(begin, end):
+                out[e] = f[e]
             continue
         norm, moved = 0.0, 0.0
         for e in range(begin, end):

@@ -22,7 +22,9 @@ def gather_lists(low, high, names, places, lists, distances, farthest, out_ids, 
 def gather_rows(low, high, names, vectors, out):
     """out[i] = vectors[names[i]]."""
     for row in range(low, high):
-        out[row] = vectors[names[row]]
+        old = names[row]
+        for t in range(vectors.shape[1]):
+            out[row, t] = vectors[old, t]
 
 
 @kernel
@@ -32,7 +34,7 @@ def sorted_lists(low, high, lists, first, last, out):
         own = out[row]
         for t in range(first, last):
             own[t - first] = lists[row, t]
-        sort_ids(own, 0, last - first)
+        sort_ids(own, np.int64(0), last - first)
 
 
 @kernel
@@ -66,7 +68,8 @@ def sorted_rows(low, high, ptr, ids, values, out_ids, out):
     """Rows [low, high) of a matrix with their columns ascending."""
     for row in range(low, high):
         part = slice(ptr[row], ptr[row + 1])
-        out_ids[part], out[part] = ids[part], values[part]
+        for e in range(ptr[row], ptr[row + 1]):
+            out_ids[e], out[e] = ids[e], values[e]
         sort_pairs(out_ids[part], out[part])
 
 

@@ -163,7 +163,7 @@ def cluster_rows(block, lists, half_ptr, half_ids, k2, full, half, kind, space):
     ptr, xi_ptr = np.zeros(m + 1, np.int64), np.zeros(m + 1, np.int64)
     ids, xi_ids = np.empty(m * full + 64, np.int32), np.empty(m * (k2 + 1), np.int32)
     found, near_ids = np.empty((full + 1) * (half + 1), np.int32), np.empty(full + 1, np.int32)
-    at = xi_at = 0
+    at = xi_at = np.int64(0)
     for row in range(m):
         near, near_d = block.ids[row, : block.counts[row]], block.d[row, : block.counts[row]]
         size = reciprocal_of(near, near_d, k2, lists.d, xi_ids[xi_at:])
@@ -173,16 +173,18 @@ def cluster_rows(block, lists, half_ptr, half_ids, k2, full, half, kind, space):
         xi_ptr[row + 1] = xi_at
         if kind == NEAREST:
             size = min(full - 1, near.shape[0])
-            found[:size] = near[:size]
+            for t in range(size):
+                found[t] = near[t]
         else:
             size = reciprocal_of(near, near_d, full, lists.d, near_ids)
-            found[:size] = near_ids[:size]
+            for t in range(size):
+                found[t] = near_ids[t]
         if kind == EXPANDED:
             size = expand(
                 near_ids, size, block.x[row], near, near_d, half, lists, half_ptr, half_ids, space,
                 found,
             )  # fmt: skip
-        sort_ids(found, 0, size)
+        sort_ids(found, np.int64(0), size)
         if at + size + 1 > ids.shape[0]:
             ids = enlarge(ids, at, at + size + 1)
         for t in range(size):
@@ -210,17 +212,6 @@ def told_farthest(near, near_d, counts, farthest, asked, length):
         mean = total / tellers if tellers > 0 else 0.0
         out[row] = max(mean, np.float64(near_d[row, last])) if last >= 0 else mean
     return out
-
-
-@kernel
-def unit_parts(ptr, values):
-    """Divide each row by its sum, in place; a row without weight becomes uniform."""
-    for row in range(ptr.shape[0] - 1):
-        total = 0.0
-        for e in range(ptr[row], ptr[row + 1]):
-            total += values[e]
-        for e in range(ptr[row], ptr[row + 1]):
-            values[e] = values[e] / total if total > 0 else 1 / (ptr[row + 1] - ptr[row])
 
 
 @kernel

@@ -36,7 +36,7 @@ def around_rows(
     ids = np.empty(m * (k + xi_ids.shape[0] + 1), np.int32)
     weights = np.empty(ids.shape[0], np.float32)
     own = np.full(1, n, np.int32)
-    count = at = 0
+    count, at = 0, np.int64(0)
     for row in range(m):
         xi = xi_ids[xi_ptr[row] : xi_ptr[row + 1]]
         size = min(k - 1, counts[row]) + 1
@@ -105,12 +105,12 @@ def mixed_rows(
     out = np.empty(out_ids.shape[0], np.float32)
     best = np.empty(max(keep, 1), np.float64)
     seen, total, touched, slot = space.seen, space.total, space.touched, space.slot
-    at = 0
+    at = np.int64(0)
     for query in range(groups.shape[0] - 1):
         for t in range(own_groups[query], own_groups[query + 1]):
             slot[own_names[t]] = t
         for row in range(groups[query], groups[query + 1]):
-            stamp, count = tick(space.clock), 0
+            stamp, count = tick(space.clock), np.int64(0)
             for e in range(a_ptr[row], a_ptr[row + 1]):
                 weight, other = np.float64(a[e]), a_ids[e]
                 if slot[other] >= 0:
@@ -127,9 +127,10 @@ def mixed_rows(
             if at + length > out_ids.shape[0]:
                 out_ids = enlarge(out_ids, at, at + length)
                 out = enlarge(out, at, at + length)
-            chosen, size = out_ids[at : at + length], 0
+            chosen, size = out_ids[at : at + length], np.int64(0)
             if length == count:
-                chosen[:] = touched[:count]
+                for t in range(count):
+                    chosen[t] = touched[t]
             else:
                 for t in range(count):
                     c = touched[t]
@@ -238,7 +239,7 @@ def rank(
     A row that is not among the nearest is no nearer than the last of them: most are ruled out by
     that bound. Without vectors their distance is that bound.
     """
-    k, size, d = out.shape[0], 0, np.float32(0)
+    k, size, d = out.shape[0], np.int64(0), np.float32(0)
     part = np.float32(1) - omega
     stamp = begin(near, near_d, space.clock, space.known, space.distance)
     for t in range(near.shape[0]):

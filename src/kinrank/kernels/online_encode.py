@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from kinrank.kernels.guide import closed_form
 from kinrank.kernels.jit import kernel
+from kinrank.kernels.lists import unit_rows
 from kinrank.kernels.online import (
     Block,
     Lists,
     cluster_rows,
     similar_rows,
     told_farthest,
-    unit_parts,
 )
 from kinrank.kernels.online_answer import answer_rows, around_rows, mixed_rows
 from kinrank.kernels.online_diffuse import Graph, diffuse_rows
@@ -108,7 +108,7 @@ def encode_rows(x, near, near_d, counts, rows, walk, options, compared, space, o
             block, rows.lists.d, rows.lists.farthest, xi_ptr, xi_ids, ptr, ids, rows.graph, walk,
             space, f,
         )  # fmt: skip
-    unit_parts(ptr, f)
+    unit_rows(0, m, ptr, f, f)
     guide, anchor = np.zeros(f.shape[0], np.float32), np.zeros(m, np.float32)
     alone, names = np.arange(m + 1), np.full(m, n, np.int32)
     hat_ptr, hat_ids, hat = ptr, ids, f

@@ -27,7 +27,7 @@ def bound_of(values, rank):
 def first_values(values, ids, out_ids, out):
     """The smallest values and their ids, ascending by (value, id); returns how many there are."""
     k = out.shape[0]
-    limit, size = bound_of(values, min(k, values.shape[0])), 0
+    limit, size = bound_of(values, min(k, values.shape[0])), np.int64(0)
     for t in range(values.shape[0]):
         if values[t] <= limit:
             size = heap_offer(out, out_ids, size, k, values[t], ids[t])
@@ -62,7 +62,7 @@ def search_cells(low, high, queries, rows, centres, ptr, members, probes, out_id
             to_centres[c] = squared_distance(x, centres[c])
         some = min(4 * probes, n_cells)
         first_values(to_centres, order, near[:some], near_d[:some])
-        count = size = 0
+        count, size = 0, np.int64(0)
         while count < n_cells and (count < probes or size < k):
             if count == some:
                 some = n_cells

@@ -54,7 +54,7 @@ def path_rows(low, high, rows, ptr, ids, weights, limit, first, out):
         length[:] = limit
         done[:] = False
         length[rows[at]] = 0
-        size = push(keys, nodes, 0, np.float32(0), rows[at])
+        size = push(keys, nodes, np.int64(0), np.float32(0), rows[at])
         while size > 0:
             key, node = keys[0], nodes[0]
             size = pop(keys, nodes, size)
@@ -94,8 +94,8 @@ def first_by_path(
         x, scale = vectors[row], farthest[row]
         length[row] = 0
         seen[0] = row
-        touched, found, spot = 1, 0, 0
-        size = push(keys, nodes, 0, np.float32(0), row)
+        touched, found, spot = 1, np.int64(0), 0
+        size = push(keys, nodes, np.int64(0), np.float32(0), np.int32(row))
         complete[row] = False
         while size > 0:
             key, node = keys[0], nodes[0]

@@ -16,7 +16,7 @@ def reciprocal_rows(low, high, lists, k):
     """
     lengths = np.zeros(high - low, np.int64)
     ids = np.empty((high - low) * k, np.int32)
-    at = 0
+    at = np.int64(0)
     for row in range(low, high):
         begin = at
         for a in range(k):
@@ -57,7 +57,7 @@ def expanded_rows(low, high, ptr, members, half_ptr, half_members):
     taken = np.full(n, -1, np.int32)
     lengths = np.zeros(high - low, np.int64)
     ids = np.empty(2 * (ptr[high] - ptr[low]) + 64, np.int32)
-    at = 0
+    at = np.int64(0)
     for row in range(low, high):
         begin = at
         for e in range(ptr[row], ptr[row + 1]):

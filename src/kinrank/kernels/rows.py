@@ -12,7 +12,8 @@ from kinrank.kernels.topk import heap_offer
 def enlarge(array, used, needed):
     """A longer copy of ``array`` that has room for ``needed`` entries."""
     longer = np.empty(max(2 * array.shape[0], needed), array.dtype)
-    longer[:used] = array[:used]
+    for at in range(used):
+        longer[at] = array[at]
     return longer
 
 
@@ -128,7 +129,7 @@ def product_rows(
     ids = np.empty((high - low) * max(keep, 64), np.int32)
     values = np.empty(ids.shape[0], np.float32)
     best = np.empty(max(keep, 1), np.float64)
-    at = 0
+    at = np.int64(0)
     for row in range(low, high):
         count = 0
         for a in range(a_ptr[row], a_ptr[row + 1]):
@@ -146,10 +147,11 @@ def product_rows(
             ids = enlarge(ids, at, at + length)
             values = enlarge(values, at, at + length)
         if length == count:
-            ids[at : at + count] = touched[:count]
+            for t in range(count):
+                ids[at + t] = touched[t]
         else:
             chosen = ids[at : at + length]
-            size = 0
+            size = np.int64(0)
             for t in range(count):
                 c = touched[t]
                 size = heap_offer(best, chosen, size, length, -total[c], names[c])

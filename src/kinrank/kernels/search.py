@@ -35,14 +35,14 @@ def settle_queries(
     n, k, capacity = gallery.shape[0], indices.shape[1], heap_values.shape[1]
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
     for row in range(low, high):
-        x, size = queries[row], 0
+        x, size = queries[row], np.int64(0)
         for t in range(sizes[row]):
             j = heap_ids[row, t]
             size = heap_offer(best, keys, size, k, measure(x, gallery[j], inner), j)
         scale = np.float32(0.5) if inner else np.float32(1)
         bound = scale * heap_values[row, 0] + margins[row, 0] - margins[row, 1]
         if capacity < n and best[0] >= bound:
-            size = 0
+            size = np.int64(0)
             for j in range(n):
                 value = measure(x, gallery[j], inner)
                 size = heap_offer(best, keys, size, k, value, np.int32(j))
@@ -66,7 +66,7 @@ def settle_candidates(low, high, queries, gallery, found, indices, values):
     """
     k = indices.shape[1]
     for row in range(low, high):
-        size = 0
+        size = np.int64(0)
         for t in range(found.shape[1]):
             j = found[row, t]
             value = squared_distance(queries[row], gallery[j])

@@ -59,7 +59,7 @@ def first_near(
             measure, ids[own], values[own], f[own], *columns, row, total, seen, touched, listed
         )
         beyond = omega * list_d[row, length - 1]
-        size = count = 0
+        size, count = np.int64(0), 0
         for t in range(length):
             other = lists[row, t]
             if other >= first:
@@ -104,7 +104,7 @@ def first_of(low, high, start, ptr, ids, values, bounds, first, names, out_ids, 
     k = out_ids.shape[1]
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
     for row in range(low, high):
-        size = 0
+        size = np.int64(0)
         for e in range(ptr[row - start], ptr[row - start + 1]):
             size = heap_offer(best, keys, size, k, values[e], names[ids[e]])
         complete[row] = size == k and best[0] < bounds[row]

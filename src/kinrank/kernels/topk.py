@@ -156,7 +156,7 @@ def scan_products(low, high, products, norms, first, heap_values, heap_ids, size
                 if value > top:
                     top, top_id = value, first + t
                 if value < worst:
-                    size = heap_offer(values, ids, size, capacity, value, first + t)
+                    size = heap_offer(values, ids, size, capacity, value, np.int32(first + t))
                     if size == capacity:
                         worst = values[0]
         sizes[row], tops[row], top_ids[row] = size, top, top_id
@@ -173,7 +173,9 @@ def settle_rows(
     last neighbour, the whole row is computed exactly instead (ties and duplicates).
     Returns the number of such rows.
     """
-    n, k, peak = vectors.shape[0], indices.shape[1], norms.max()
+    n, k, peak = vectors.shape[0], indices.shape[1], norms[0]
+    for t in range(1, n):
+        peak = max(peak, norms[t])
     capacity = heap_values.shape[1]
     redone = 0
     best = np.empty(k, np.float32)
@@ -182,7 +184,7 @@ def settle_rows(
         row = start + local
         x = vectors[row]
         bound = heap_values[local, 0] + norms[row]
-        size = 0
+        size = np.int64(0)
         for t in range(sizes[local]):
             j = heap_ids[local, t]
             if j != row:
@@ -190,8 +192,8 @@ def settle_rows(
         complete = sizes[local] < capacity
         if not complete and (size < k - 1 or best[0] >= bound - slack * (norms[row] + peak)):
             redone += 1
-            size = 0
-            for j in range(n):
+            size = np.int64(0)
+            for j in range(np.int32(n)):
                 if j != row:
                     size = heap_offer(best, keys, size, k - 1, squared_distance(x, vectors[j]), j)
         sort_heap(best, keys, size)

@@ -11,7 +11,7 @@ from kinrank.kernels.rows import enlarge
 @kernel
 def own_part(lists, row, ptr, ids, values, local, sub_ptr, sub_ids, sub_values):
     """The rows and columns of S that are in the row's list; returns its entries."""
-    at = 0
+    at = np.int64(0)
     for t in range(lists.shape[1]):
         member = lists[row, t]
         for e in range(ptr[member], ptr[member + 1]):
