@@ -47,8 +47,9 @@ SLIDERS = {
 MOVE = """async ([name, value]) => {
   const lists = document.getElementById("lists"), slider = document.getElementById(`set-${name}`);
   const begun = performance.now();
-  slider.value = value;
-  slider.dispatchEvent(new Event("input", { bubbles: true }));
+  if (slider.type === "checkbox") slider.checked = value; else slider.value = value;
+  for (const name of ["input", "change"])
+    slider.dispatchEvent(new Event(name, { bubbles: true }));
   const after = (done) => new Promise((resolve) => {
     const look = () => done()
       ? requestAnimationFrame(() => resolve(performance.now() - begun)) : setTimeout(look, 4);
@@ -182,17 +183,28 @@ def sliders(path: Path, vectors: np.ndarray, _: argparse.Namespace) -> None:
         print("| --- | --- | --- | --- |")
         for name, (usual, values) in SLIDERS.items():
             own = name.partition(",")[0]
-            times = []
-            for value in values:
-                near, everything, title = page.evaluate(MOVE, [own, value])
-                whole = "all rows" in title
-                times.append((near, everything if whole else np.inf))
+            times = [moved(page, own, value) for value in values]
             page.evaluate(MOVE, [own, usual])
-            first, last = (np.percentile(part, [50, 95, 100]) for part in zip(*times, strict=True))
-            cells = [f"{len(times)}", _cell(first[:2]), _cell(last)]
-            print(f"| {name} | {' | '.join(cells)} |", flush=True)
+            print(f"| {name} | {_cells(times)} |", flush=True)
+        times = []
+        for value in SLIDERS["mu"][1][:6]:
+            page.evaluate(MOVE, ["mu", value + 0.01])
+            times.append(moved(page, "geodesic", True))
+            page.evaluate(MOVE, ["geodesic", False])
+        print(f"| geodesic on | {_cells(times)} |", flush=True)
         drag(page)
         browser.close()
+
+
+def moved(page: Any, name: str, value: Any) -> tuple[float, float]:
+    """Milliseconds until the lists are new, and until they are those of all rows."""
+    near, everything, title = page.evaluate(MOVE, [name, value])
+    return near, everything if "all rows" in title else np.inf
+
+
+def _cells(times: list[tuple[float, float]]) -> str:
+    first, last = (np.percentile(part, [50, 95, 100]) for part in zip(*times, strict=True))
+    return " | ".join([f"{len(times)}", _cell(first[:2]), _cell(last)])
 
 
 def _cell(milliseconds: Any) -> str:
@@ -210,7 +222,7 @@ def drag(page: Any) -> None:
             0.3 + 0.01 * at,
         )
     near, everything, _ = page.evaluate(MOVE, ["mu", 0.29])
-    print(f"drag: after the last of 120 moves {near:.0f} ms to the nearest rows, "
+    print(f"drag: after the last of 120 moves {near:.0f} ms to the rows around it, "
           f"{everything:.0f} ms to all rows")  # fmt: skip
 
 

@@ -139,7 +139,7 @@ def test_stages_equal_the_twin_on_digits():
     method, run = CAS(), Runner(2)
     _, stages = naive.cas(naive.squared_distances(rows), 20, method)
     neighbors = exact_neighbors(rows, method._list_length(), run)
-    source = VectorDistances(neighbors, neighbors, rows)
+    source = VectorDistances.of(neighbors, neighbors, rows)
     assert (neighbors.indices == stages["rank"][:, : neighbors.k]).mean() > 0.999  # but for ties
     xi = clusters.reciprocal(neighbors.indices, method.k2, run)
     pattern = method._clusters(source, run)

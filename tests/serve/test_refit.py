@@ -140,6 +140,39 @@ def test_paths_are_those_of_the_whole_graph(refits, params):
     np.testing.assert_allclose(got, expected.distances[0], atol=2e-6)
 
 
+NEAR = [{"sigma": 0.5}, {"mu": 1.0, "kappa": 1.0}, {"k1": 8, "k2": 3}, {"geodesic": True}]
+
+
+@pytest.mark.parametrize("params", NEAR, ids=str)
+def test_around_a_row_an_index_is_as_it_is(params):
+    rows = clustered(3000, d=8, clusters=150, seed=5, spread=0.3)
+    refits = Refits(CAS(k1=10, k2=4, geodesic_k=12).fit(rows)._engine.state)
+    refits._longer(16, RUN)
+    method, starts = refits.state.asked.replace(**params), refits.state.places[[11]]
+    expected = by_name(refits.make(method, RUN), 11)
+    near = refits.near(method, starts, RUN)
+    assert refits.near(method, starts, RUN).engine.state.p is near.engine.state.p  # once
+    assert 1000 <= near.around < 3000
+    got, first = by_name(near, 11), np.argsort(expected)[:50]
+    # What is left out is far away: 1e-4 is what `tol` may leave out here.
+    np.testing.assert_allclose(got[first], expected[first], atol=2e-3)
+    assert len(set(np.argsort(got)[:20]) & set(first[:20])) >= 19
+
+
+def test_around_a_vector_from_outside(refits):
+    method = refits.state.asked.replace(sigma=0.5)
+    starts = refits.state.places[np.argsort(((ROWS - QUERIES[0]) ** 2).sum(1))[:10]]
+    near = refits.near(method, starts, RUN, outside=True)
+    placed = near.engine.state.frame.place("queries", QUERIES[:1])
+    expected = method.fit(ROWS).search(QUERIES[:1], 20)
+    np.testing.assert_array_equal(near.engine.answer(placed, 20, RUN).indices, expected.indices)
+
+
+def test_around_a_row_nothing_is_told_without_lists_that_are_long_enough(refits):
+    short = Refits(refits.state)
+    assert short.near(short.state.asked.replace(k1=40), short.state.places[[3]], RUN) is None
+
+
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
     """More rows than are ranked at once; the method of its index; where it is served."""
@@ -150,11 +183,24 @@ def many(tmp_path_factory):
         yield server, rows
 
 
+def test_rows_around_the_query_are_ranked_first(many):
+    server, rows = many
+    params = {"sigma": 0.4}
+    expected = CAS(k1=10, k2=4, **params).fit(rows).neighbors(40, 20)
+    for query in ({"id": "40"}, {"vector": rows[40].tolist()}):
+        near = compared(server, query, params, cluster=True)
+        assert not near["whole"]
+        assert near["scope"].endswith("rows around it")
+    got = compared(server, {"id": "40"}, params)["results"][:20]
+    assert [int(one["id"]) for one in got[:10]] == expected.ids[0][:10].tolist()
+
+
 def test_the_nearest_rows_are_ranked_first_and_then_all(many):
     server, rows = many
     params = {"k1": 14, "k2": 5, "sigma": 0.4}
     first = compared(server, {"id": "40"}, params)
-    assert (first["whole"], first["scope"]) == (False, "the 500 nearest")
+    # The lists of the index are too short for these parameters, and nobody searched longer ones.
+    assert (first["whole"], first["scope"]) == (False, "the 500 nearest rows")
     whole = compared(server, {"id": "40"}, params, whole=True)
     assert (whole["whole"], whole["scope"]) == (True, "all rows")
     expected = CAS(**params).fit(rows).neighbors(40, 300)

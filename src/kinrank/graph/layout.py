@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinrank.kernels.layout import walk_order
-from kinrank.kernels.lists import gather_lists, gather_rows
+from kinrank.kernels.lists import gather_lists
 from kinrank.parallel import ALONE, Out, Runner
-from kinrank.types import Floats, Ints, Neighbors, SparseRows
+from kinrank.types import Ints, Neighbors, SparseRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +49,6 @@ class Layout:
         args = (self.names, self.places, known.indices, known.distances, known.farthest)
         outs = (Out(np.int32, known.k), Out(np.float32, known.k), Out(np.float32))
         return Neighbors(*run.fill("layout", gather_lists, args, len(known), *outs))
-
-    def vectors(self, vectors: Floats, run: Runner = ALONE) -> Floats:
-        """The rows of a matrix in their new order."""
-        out, n = Out(vectors.dtype, vectors.shape[1]), len(vectors)
-        moved: Floats = run.fill("layout", gather_rows, (self.names, vectors), n, out)
-        return moved
 
     def matrix(self, a: SparseRows) -> SparseRows:
         """A square matrix under new numbers."""

@@ -91,7 +91,7 @@ def stages(
 def distances_of(neighbors: Neighbors, vectors: Floats) -> Distances:
     """The source of distances that the stages take."""
     if len(vectors):
-        return VectorDistances(neighbors, neighbors, vectors)
+        return VectorDistances.of(neighbors, neighbors, vectors)
     return ListDistances(neighbors)
 
 

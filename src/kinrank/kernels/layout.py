@@ -8,6 +8,32 @@ from kinrank.kernels.jit import kernel
 
 
 @kernel
+def rows_around(starts, lists, k, in_ptr, in_ids, most):
+    """The first ``most`` rows that are reached from some, (m,) int32, in few steps first.
+
+    A step leads to the first ``k`` of a row's list, and to the rows in whose lists it is:
+    in_ptr, in_ids : these
+    """
+    seen = np.zeros(lists.shape[0], np.bool_)
+    found = np.empty(max(most, starts.shape[0]), np.int32)
+    size = at = 0
+    for row in starts:
+        found[size], seen[row] = row, True
+        size += 1
+    while at < size < most:
+        row = found[at]
+        at += 1
+        begin, count = in_ptr[row], in_ptr[row + 1] - in_ptr[row]
+        for t in range(k + count):
+            other = lists[row, t] if t < k else in_ids[begin + t - k]
+            if not seen[other] and size < most:
+                seen[other] = True
+                found[size] = other
+                size += 1
+    return found[:size]
+
+
+@kernel
 def walk_order(lists, k):
     """All rows, each soon after the one whose first ``k`` it is among; (n,) int32.
 

@@ -81,7 +81,7 @@ def first_by_path(
     (1 - omega) path + omega d is no smaller for the current path and the least d unsettled, which
     the row's own list of neighbours tells. complete[i] : whether that point was reached.
     root : take the root of the squared distances
-    names : (n,) the numbers that results go by
+    names : (n,) the numbers that results go by, and where vectors are
     """
     n, k = ptr.shape[0] - 1, out_ids.shape[1]
     length = np.full(n, limit, np.float32)
@@ -91,7 +91,7 @@ def first_by_path(
     best, best_ids = np.empty(k, np.float32), np.empty(k, np.int32)
     near = np.float32(1) - omega
     for row in range(low, high):
-        x, scale = vectors[row], farthest[row]
+        x, scale = vectors[names[row]], farthest[row]
         length[row] = 0
         seen[0] = row
         touched, found, spot = 1, np.int64(0), 0
@@ -113,7 +113,7 @@ def first_by_path(
                     break
             done[node] = True
             if node >= first:
-                d = squared_distance(x, vectors[node])
+                d = squared_distance(x, vectors[names[node]])
                 d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
                 if root:
                     d = np.sqrt(d)

@@ -10,24 +10,27 @@ from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
 
 @kernel
-def distances_at(low, high, rows, vectors, farthest, ptr, ids, out):
-    """Squared distance over the row's farthest, for the places (rows[i], ids[ptr[i]:ptr[i+1]])."""
+def distances_at(low, high, rows, vectors, names, farthest, ptr, ids, out):
+    """Squared distance over the row's farthest, for the places (rows[i], ids[ptr[i]:ptr[i+1]]).
+
+    names : (n,) where the vector of each row is
+    """
     for at in range(low, high):
         row = rows[at]
-        x, scale = vectors[row], farthest[row]
+        x, scale = vectors[names[row]], farthest[row]
         for e in range(ptr[at], ptr[at + 1]):
-            value = squared_distance(x, vectors[ids[e]])
+            value = squared_distance(x, vectors[names[ids[e]]])
             out[e] = min(value / scale, np.float32(1)) if scale > 0 else np.float32(0)
 
 
 @kernel
-def dense_distances(low, high, rows, vectors, farthest, first, out):
+def dense_distances(low, high, rows, vectors, names, farthest, first, out):
     """Squared distance over the row's farthest, from rows[i] to all rows from ``first`` on."""
     for at in range(low, high):
         row = rows[at]
-        x, scale = vectors[row], farthest[row]
+        x, scale = vectors[names[row]], farthest[row]
         for j in range(first, vectors.shape[0]):
-            value = squared_distance(x, vectors[j])
+            value = squared_distance(x, vectors[names[j]])
             out[at, j - first] = min(value / scale, np.float32(1)) if scale > 0 else np.float32(0)
 
 
@@ -41,7 +44,7 @@ def first_near(
     measure to norms : what d' is computed from, as in ``divergence_rows``
     lists, list_d : (n_queries, K) nearest rows and their d; root : d is the root of the square
     least : (n_queries,) no row that is not listed and shares no column has a smaller d'
-    names : (n,) the numbers that results go by
+    names : (n,) the numbers that results go by, and where vectors are
     complete[i] : whether no such row can be among them.
     First come the listed, then the others, small d' first: one that is not listed is no nearer than
     the last that is, and most are ruled out by that bound before their distance is computed.
@@ -52,7 +55,7 @@ def first_near(
     columns, modified = (in_ptr, in_ids, in_values, in_f), np.empty(n, np.float32)
     near = np.float32(1) - omega
     for row in range(low, high):
-        x, scale, norm = vectors[row], farthest[row], norms[row]
+        x, scale, norm = vectors[names[row]], farthest[row], norms[row]
         own = slice(ptr[row], ptr[row + 1])
         listed = add_listed(lists[row], first, row, total, seen, touched)
         found = add_columns(
@@ -82,7 +85,7 @@ def first_near(
                     touched[left], modified[left] = other, modified[t]
                     left += 1
                     continue
-                d = squared_distance(x, vectors[other])
+                d = squared_distance(x, vectors[names[other]])
                 d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
                 d = np.sqrt(d) if root else d
                 size = heap_offer(best, keys, size, k, value + omega * d, names[other])

@@ -2,7 +2,8 @@
 
 Rows that follow each other have much of their surroundings in common, so that one ball for all of
 them costs less than one for each, and products run over lanes that vectorise. Which rows share a
-ball is fixed by their numbers; a shared ball holds every row's own, so nothing is lost to it.
+ball is fixed by their numbers, or by the list of rows asked for; a shared ball holds every row's
+own, so nothing is lost to it.
 """
 
 from __future__ import annotations
@@ -18,18 +19,19 @@ _FOUR = 4  # edges at a time, to load and store less
 
 @kernel
 def find_balls(
-    first, last, out_ptr, out_ids, indptr, indices, weights, decay, floor, slot, nodes, mass, reach
+    rows, out_ptr, out_ids, indptr, indices, weights, decay, floor, slot, nodes, mass, reach
 ):  # fmt: skip
-    """As ``diffuse.find_ball`` for rows [first, last) and all places asked for; rows come first."""
-    size = 0
-    for row in range(first, last):
+    """As ``diffuse.find_ball`` for some rows and all places asked for; the rows come first."""
+    size = np.int64(0)
+    for row in rows:
         slot[row], nodes[size], mass[size] = size, row, 1.0
         size += 1
-    for e in range(out_ptr[first], out_ptr[last]):
-        node = out_ids[e]
-        if slot[node] < 0:
-            slot[node], nodes[size], mass[size] = size, node, 0.03
-            size += 1
+    for row in rows:
+        for e in range(out_ptr[row], out_ptr[row + 1]):
+            node = out_ids[e]
+            if slot[node] < 0:
+                slot[node], nodes[size], mass[size] = size, node, 0.03
+                size += 1
     return spread(size, indptr, indices, weights, decay, floor, slot, nodes, mass, reach)
 
 
@@ -70,11 +72,12 @@ def step(count, ptr, ids, w, b, pull, now, then):
 
 @kernel
 def walk_groups(
-    low, high, indptr, indices, weights, start, powers, binomial, decay, floor,
+    low, high, rows, indptr, indices, weights, start, powers, binomial, decay, floor,
     out_ptr, out_ids, out,
 ):  # fmt: skip
-    """``diffuse.walk_rows`` for groups [low, high) of LANES rows; arguments as there.
+    """``diffuse.walk_rows`` for groups [low, high) of LANES of ``rows``; arguments as there.
 
+    out_ptr : of all rows
     The powers come in on the way, the highest first: r <- S r + binomial[t] B u + powers[T - t] e.
     """
     n, steps = indptr.shape[0] - 1, powers.shape[0]
@@ -86,9 +89,9 @@ def walk_groups(
     w, b = np.empty(room, np.float32), np.empty(room, np.float32)
     now, then = np.empty((0, 2 * LANES), np.float32), np.empty((0, 2 * LANES), np.float32)
     for group in range(low, high):
-        first, last = group * LANES, min(n, (group + 1) * LANES)
+        own = rows[group * LANES : (group + 1) * LANES]
         size = find_balls(
-            first, last, out_ptr, out_ids, indptr, indices, weights, decay, floor,
+            own, out_ptr, out_ids, indptr, indices, weights, decay, floor,
             slot, nodes, mass, reach,
         )  # fmt: skip
         copy_fours(size, indptr, indices, weights, start, slot, nodes, ptr, ids, w, b)
@@ -97,17 +100,17 @@ def walk_groups(
             then = np.empty((size, 2 * LANES), np.float32)
         now[:size] = 0
         then[:size] = 0
-        for lane in range(last - first):
+        for lane in range(own.shape[0]):
             now[lane, lane] = 1
         for t in range(steps):
             # Farther out nothing has arrived yet, or it cannot be back in time.
             count = reach[min(t + 1, steps - 1 - t)]
             step(count, ptr, ids, w, b, np.float32(binomial[t]), now, then)
-            for lane in range(last - first):
+            for lane in range(own.shape[0]):
                 then[lane, LANES + lane] += np.float32(powers[steps - 1 - t])
             now, then = then, now
-        for row in range(first, last):
-            for e in range(out_ptr[row], out_ptr[row + 1]):
-                out[e] = now[slot[out_ids[e]], LANES + row - first]
+        for lane in range(own.shape[0]):
+            for e in range(out_ptr[own[lane]], out_ptr[own[lane] + 1]):
+                out[e] = now[slot[out_ids[e]], LANES + lane]
         for v in range(size):
             slot[nodes[v]] = -1

@@ -172,7 +172,7 @@ class CAS(Method):
         whole = k == len(vectors) - n_queries
         longer = length if whole else min(len(vectors), max(length, k + k // 4 + 16))
         lists = find_neighbors_and_more(vectors, length, n_queries, longer, run)
-        return fitted._rank(VectorDistances(*lists, vectors), n_queries, k, run)
+        return fitted._rank(VectorDistances.of(*lists, vectors), n_queries, k, run)
 
     def fit(
         self,

@@ -103,7 +103,7 @@ class Rows:
         if 4 * longer > n:
             longer = length  # the whole row will be ranked anyway
         lists, more = find_neighbors_and_more(self.vectors, length, self.n_queries, longer, run)
-        return VectorDistances(lists, more, self.vectors)
+        return VectorDistances.of(lists, more, self.vectors)
 
     def neighbors(self, length: int, run: Runner) -> Neighbors:
         """The nearest rows of every row, itself first."""

@@ -1,8 +1,9 @@
 """One query, ranked in two ways, and the cluster that it was ranked by.
 
 The index answers with its own parameters, and with others once its stages have run again with them
-(``refit``). Until then, and for other methods, the pool of the query's nearest rows is ranked: that
-takes a moment however many rows there are. Behind the pool all others follow by plain distance.
+(``refit``): over all rows, or first of all over the rows around the query. Where they cannot, and
+for other methods, the pool of the query's nearest rows is ranked, which takes a moment however many
+rows there are. Behind these rows all others follow by plain distance.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kinrank.methods.cas import CAS
 from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
 from kinrank.pool import rerank_pool
-from kinrank.serve.refit import Refit
+from kinrank.serve.refit import Refit, Refits
 from kinrank.serve.service import Service, View, served_method
 from kinrank.types import Floats
 
@@ -47,21 +48,25 @@ class Ranked:
     """All rows but the query itself, nearest first.
 
     order : (n,) places in the ids; distances : of the first of them, as many as were ranked
+    around : how many rows the stages were made for; 0 for all that were ranked
     """
 
     order: npt.NDArray[np.int64]
     distances: Floats
     milliseconds: float
+    around: int = 0
 
     @property
     def whole(self) -> bool:
         """Whether all rows were ranked."""
-        return len(self.distances) == len(self.order)
+        return not self.around and len(self.distances) == len(self.order)
 
     @property
     def scope(self) -> str:
         """What was ranked, in words."""
-        return "all rows" if self.whole else f"the {len(self.distances):,} nearest"
+        if self.around:
+            return f"{self.around:,} rows around it"
+        return "all rows" if self.whole else f"the {len(self.distances):,} nearest rows"
 
     def ranks(self, n: int) -> npt.NDArray[np.int64]:
         """(n,) the rank of each row, from 1 on; 0 for the query itself."""
@@ -122,10 +127,17 @@ def ranked(
         if now:
             found = refits.make(made, run, outside=outside)
         else:
-            found = refits.known(made, outside=outside)
+            found = refits.known(made, outside=outside) or _near(refits, view, query, made, run)
         if found is not None:
             return _by_refit(found, query, begun)
     return by_pool(view, query, made)
+
+
+def _near(refits: Refits, view: View, query: Query, made: CAS, run: Runner) -> Refit | None:
+    """The index with other parameters as it is around the query."""
+    outside = query.name < 0
+    names = plain(view, query).order[: made.k1] if outside else np.array([query.name])
+    return refits.near(made, view.state.places[names], run, outside=outside)
 
 
 def setting(view: View, method: str, params: Mapping[str, Any]) -> Method:
@@ -146,10 +158,10 @@ def _by_refit(made: Refit, query: Query, begun: float) -> Ranked:
         found = made.engine.answer(query.vector, state.n_gallery, Runner(1))
         known = found.indices[0] >= 0
         order = found.indices[0][known].astype(np.int64)
-        return Ranked(order, found.distances[0][known], _since(begun))
+        return Ranked(order, found.distances[0][known], _since(begun), made.around)
     by_name = np.empty(len(state), np.float32)
     by_name[state.names] = made.distances(int(state.places[query.name]))
-    return _ranked(by_name[: state.n_gallery], query.name, begun)
+    return _ranked(by_name[: state.n_gallery], query.name, begun, made.around)
 
 
 def by_pool(view: View, query: Query, method: Method) -> Ranked:
@@ -179,7 +191,9 @@ def cluster(
     made = setting(view, method, params)
     assert isinstance(made, CAS)
     made = made.replace(geodesic=False)  # paths come after the cluster
-    known = service.refits(view.state).known(made)
+    refits = service.refits(view.state)
+    run = Runner(int(service.settings.threads or 1))
+    known = refits.known(made) or _near(refits, view, query, made, run)
     if known is not None:
         return _cluster(known.engine, query, known.engine.state.names)
     first = plain(view, query).order[:POOL]
@@ -232,10 +246,10 @@ def _engine(service: Service, view: View) -> Engine:
     return engine if engine.state is view.state else Engine(view.state, engine.search)
 
 
-def _ranked(by_name: Floats, own: int, begun: float) -> Ranked:
+def _ranked(by_name: Floats, own: int, begun: float, around: int = 0) -> Ranked:
     order = np.argsort(by_name, kind="stable")
     order = order[order != own]
-    return Ranked(order, by_name[order], _since(begun))
+    return Ranked(order, by_name[order], _since(begun), around)
 
 
 def _since(begun: float) -> float:

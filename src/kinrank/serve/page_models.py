@@ -71,7 +71,7 @@ class Side(BaseModel):
 
     results: list[Result]
     average_precision: float | None
-    scope: str = Field(examples=["all rows", "the 500 nearest"])
+    scope: str = Field(examples=["all rows", "3,000 rows around it", "the 500 nearest rows"])
     whole: bool = Field(description="whether all rows were ranked by the setting")
     milliseconds: float
 

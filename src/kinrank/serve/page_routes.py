@@ -167,8 +167,8 @@ async def compare(request: Request) -> Response:
     """By the plain distance, by the index, or by a method.
 
     Other parameters of CAS rank all rows when they are known for them, as an index that was built
-    with them would, and other methods the nearest rows. With `whole`, which may take seconds, all
-    rows are ranked by CAS in any case.
+    with them would, and first the rows around the query; other methods rank the nearest rows. With
+    `whole`, which may take seconds, all rows are ranked by CAS in any case.
     """
     service, kind = service_of(request), bodies.media_type(request)
     if kind != bodies.JSON:

@@ -13,24 +13,28 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kinrank.errors import InvalidInputError
+from kinrank.graph import clusters
 from kinrank.graph.layout import Layout
+from kinrank.graph.matrix import transposed
 from kinrank.index.build import distances_of
 from kinrank.index.make import search_of
 from kinrank.index.online import Engine
 from kinrank.index.rows import mixed, prime_rows, row_distances
 from kinrank.index.settings import check_online
 from kinrank.index.state import State, fitted_method
+from kinrank.kernels.layout import rows_around
 from kinrank.kernels.paths import path_rows
 from kinrank.methods.cas import CAS
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
-from kinrank.serve.restage import Sets, completed, restaged, seen_from
+from kinrank.serve.restage import Sets, completed, only, restaged, seen_from
 from kinrank.stages.diverge import Divergence
 from kinrank.stages.rank import UNREACHABLE
-from kinrank.types import Floats, Neighbors, SparseRows
+from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 ROWS = 50_000  # more would take longer than anybody waits
+_AROUND, _ROUGH = 60_000, 1e-4  # rows times k1 that are made first, and how exactly
 FARTHEST = {"k1": 100, "k2": 20}  # where the sliders of the page end
 _BYTES = 1 << 30  # that are kept, the newest not counted
 _SETS = 8  # of clusters that are kept
@@ -42,10 +46,14 @@ Key: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, eq=False)
 class Refit:
-    """An engine with other parameters, and the graph of shortest paths, None without them."""
+    """An engine with other parameters, and the graph of shortest paths, None without them.
+
+    around : how many rows were made; 0 for all of them
+    """
 
     engine: Engine
     paths: SparseRows | None
+    around: int = 0
 
     def distances(self, row: int) -> Floats:
         """d* from a row to all rows, (n,) by row; infinite to itself."""
@@ -72,10 +80,14 @@ class Refit:
 
 @dataclass(eq=False)
 class _Stages:
-    """The stages over all rows; paths : None as long as nobody asked for them."""
+    """The stages over all rows, or over those ``around`` some, ascending.
+
+    paths : None while nobody asked for them
+    """
 
     state: State
     paths: SparseRows | None = None
+    around: Ints | None = None
 
     def ranked_by(self, method: CAS) -> Refit | None:
         """With the parameters of the ranking; None if the paths are missing."""
@@ -86,7 +98,9 @@ class _Stages:
             own, asked=own.asked.replace(omega=method.omega),
             method=own.method.replace(omega=method.omega),
         )  # fmt: skip
-        return Refit(Engine(state, search_of(state, None)), self.paths if method.geodesic else None)
+        paths = self.paths if method.geodesic else None
+        made = 0 if self.around is None else len(self.around)
+        return Refit(Engine(state, search_of(state, None)), paths, made)
 
     def complete(self, run: Runner) -> None:
         """Make all columns of F'."""
@@ -98,7 +112,9 @@ class _Stages:
             self.complete(run)
             rows = SparseRows.from_scipy(self.state.columns.to_scipy().T)
             divergence = Divergence.of(rows, self.state.method.divergence)
-            self.paths = divergence.graph(near.indices, k, run)
+            pattern = clusters.nearest(near.indices, k, run)
+            pattern = pattern if self.around is None else only(pattern, self.around)
+            self.paths = divergence.pairs(pattern, run)
 
     def bytes_beside(self, other: State) -> int:
         """How much more is kept than that of another state."""
@@ -116,8 +132,10 @@ class Refits:
         self._kept[_key(state.asked)] = _Stages(state)
         self._sets: OrderedDict[Key, Sets] = OrderedDict()
         self._keeping, self._making = threading.Lock(), threading.Lock()
+        self._grouping = threading.Lock()
         self._lists, self._searching = state.neighbors, threading.Lock()
         self._prepared = False
+        self._last: tuple[Key | None, _Stages | None] = (None, None)  # of ``near``
 
     def known(self, method: CAS, *, outside: bool = False) -> Refit | None:
         """The index under ``method`` if that was made before; outside : for vectors of no row."""
@@ -127,6 +145,39 @@ class Refits:
         if outside:
             stages.complete(Runner(1))
         return stages.ranked_by(method)
+
+    def near(
+        self, method: CAS, starts: Ints, run: Runner, *, outside: bool = False
+    ) -> Refit | None:
+        """The index under ``method`` as it is around some rows; None if lists are too short for it.
+
+        Rows that are many steps away are made as if they had nothing in common with any other.
+        """
+        rough = method.replace(tol=max(method.tol, _ROUGH))
+        fitted = fitted_method(rough.replace(geodesic=False), len(self.state))
+        paths = min(method.geodesic_k, len(self.state)) if method.geodesic else 0
+        if self.reason(method) or self._lists.k < max(fitted._list_length(), paths):
+            return None
+        key = (_key(rough), starts.tobytes())
+        last, stages = self._last
+        if last != key or stages is None:
+            size = min(max(_AROUND // fitted.k1, 800), 3_000)
+            stages = self._stages(rough, run, self._around(starts, fitted, size, run))
+            self._last = (key, stages)
+        if paths:
+            stages.find_paths(self._lists, paths, run)
+        if outside:
+            stages.complete(run)
+        return stages.ranked_by(method)
+
+    def _around(self, starts: Ints, fitted: CAS, size: int, run: Runner) -> Ints:
+        """Rows that are few steps away, ascending."""
+        lists = self._lists.indices
+        # Rows that nobody has in a list have others in theirs: the nearest tell.
+        first = np.ascontiguousarray(lists[:, : fitted.k2 + 1])
+        near = transposed(clusters.regular(first, None, len(lists)), run)
+        k = min(fitted.k1 + 1, lists.shape[1])
+        return np.sort(rows_around(starts, lists, k, near.indptr, near.indices, size))
 
     def make(self, method: CAS, run: Runner, *, outside: bool = False) -> Refit | None:
         """The index under ``method``, as if it had been built so; None where there is a reason."""
@@ -194,7 +245,7 @@ class Refits:
                 total -= size
             self._kept[_key(method)] = made
 
-    def _stages(self, method: CAS, run: Runner) -> _Stages:
+    def _stages(self, method: CAS, run: Runner, around: Ints | None = None) -> _Stages:
         state, asked = self.state, method.replace(geodesic=False)
         fitted = fitted_method(asked, len(state))
         length = fitted._list_length()
@@ -204,17 +255,22 @@ class Refits:
             np.ascontiguousarray(lists.distances[:, :length]),
             lists.farthest,
         )
-        sets = self._clusters(fitted, known, run)
-        return _Stages(restaged(state, asked, fitted, known, sets, run))
+        sets = self._clusters(fitted, known, run, around)
+        made = restaged(state, asked, fitted, known, sets, run, around)
+        return _Stages(made, around=around)
 
-    def _clusters(self, fitted: CAS, known: Neighbors, run: Runner) -> Sets:
+    def _clusters(self, fitted: CAS, known: Neighbors, run: Runner, around: Ints | None) -> Sets:
         key = tuple(getattr(fitted, name) for name in _CLUSTERS)
-        if key not in self._sets:
-            self._sets[key] = Sets.of(fitted, distances_of(known, self.state.vectors), run)
-            if len(self._sets) > _SETS:
-                self._sets.popitem(last=False)
-        self._sets.move_to_end(key)
-        return self._sets[key]
+        distances = distances_of(known, self.state.vectors)
+        if around is not None and key not in self._sets:
+            return Sets.of(fitted, distances, run, around)
+        with self._grouping:
+            if key not in self._sets:
+                self._sets[key] = Sets.of(fitted, distances, run)
+                if len(self._sets) > _SETS:
+                    self._sets.popitem(last=False)
+            self._sets.move_to_end(key)
+            return self._sets[key]
 
     def _longer(self, length: int, run: Runner) -> Neighbors:
         """Lists of ``length`` or more; searched if those that are known are shorter."""

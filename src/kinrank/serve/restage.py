@@ -16,7 +16,7 @@ from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
 from kinrank.graph.matrix import transposed
 from kinrank.index.build import degrees, distances_of, propagate, walk_norms
-from kinrank.index.settings import half_length, needs_f, polynomial_of
+from kinrank.index.settings import full_length, half_length, needs_f, polynomial_of
 from kinrank.index.state import State, csr
 from kinrank.kernels.divergence import entropies, row_norms
 from kinrank.kernels.walk_lanes import LANES, walk_groups
@@ -37,31 +37,41 @@ class Sets:
     pattern: SparseRows
 
     @classmethod
-    def of(cls, method: CAS, distances: Distances, run: Runner) -> Sets:
-        """From the lists of neighbours."""
+    def of(cls, method: CAS, distances: Distances, run: Runner, around: Ints | None = None) -> Sets:
+        """From the lists of neighbours; around : rows, ascending, that alone have a cluster."""
         lists = distances.neighbors.indices
         with progress.stage("clusters", len(lists)):
             xi = clusters.reciprocal(lists, method.k2, run)
             half = clusters.reciprocal(lists, half_length(method), run)
-            return cls(xi, half, method._clusters(distances, run))
+            if method.clusters != "expanded":
+                pattern = method._clusters(distances, run)
+                return cls(xi, half, pattern if around is None else only(pattern, around))
+            full = clusters.reciprocal(lists, full_length(method), run, around)
+            pattern = clusters.expand(full, half, run)
+            return cls(xi, half, pattern if around is None else _placed(pattern, around))
 
 
 def restaged(
-    state: State, asked: CAS, method: CAS, neighbors: Neighbors, sets: Sets, run: Runner
-) -> State:
+    state: State, asked: CAS, method: CAS, neighbors: Neighbors, sets: Sets, run: Runner,
+    around: Ints | None = None,
+) -> State:  # fmt: skip
     """The state under another method, without columns where P is enough (``lazy``).
 
     asked, method : as given, and with sizes that fit; neighbors : as long as it asks for
+    around : rows, ascending, that are made alone; all others stay empty, as if nothing were like
+        them, while clusters and graph are those of all rows
     """
     n, distances, xi = len(state), distances_of(neighbors, state.vectors), sets.xi
+    pattern = sets.pattern if around is None else only(sets.pattern, around)
     with progress.stage("graph", n):
         graph = method._graph(distances, xi, run)
     with progress.stage("diffusion", n):
-        f = unit_rows(diffused(method, distances, graph, sets.pattern, run), run)
+        f = unit_rows(diffused(method, distances, graph, pattern, run, around), run)
     with progress.stage("smoothing", n):
         hat = method._smooth(f, xi, distances, run)
     with progress.stage("enhancement", n):
         tilde = method._enhance(hat, xi, distances, run)
+        tilde = tilde if around is None else only(tilde, around)
     known = replace(
         state, asked=asked, method=method, neighbors=neighbors, xi=xi, half=sets.half, w=graph.w,
         degree=degrees(graph.w), walk_norm=walk_norms(neighbors, method),
@@ -76,10 +86,28 @@ def restaged(
     return _without_columns(replace(known, p=p))
 
 
+def only(a: SparseRows, rows: Ints) -> SparseRows:
+    """A matrix whose other rows are empty; rows : ascending."""
+    lengths = np.zeros(len(a), np.int64)
+    lengths[rows] = a.lengths[rows]
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    kept = np.repeat(a.indptr[rows] - indptr[rows], lengths[rows]) + np.arange(indptr[-1])
+    data = None if a.data is None else a.data[kept]
+    return SparseRows(indptr, a.indices[kept], data, a.n_columns)
+
+
+def _placed(a: SparseRows, rows: Ints) -> SparseRows:
+    """A square matrix that has the rows of ``a`` at ``rows``, ascending, and no others."""
+    lengths = np.zeros(a.n_columns, np.int64)
+    lengths[rows] = a.lengths
+    return SparseRows(np.concatenate([[0], np.cumsum(lengths)]), a.indices, a.data, a.n_columns)
+
+
 def diffused(
-    method: CAS, distances: Distances, graph: Graph, pattern: SparseRows, run: Runner
-) -> SparseRows:
-    """F on the clusters; many rows at a time where it is a walk."""
+    method: CAS, distances: Distances, graph: Graph, pattern: SparseRows, run: Runner,
+    rows: Ints | None = None,
+) -> SparseRows:  # fmt: skip
+    """F on the clusters; many rows at a time where it is a walk. rows : those with a cluster."""
     polynomial = polynomial_of(method)
     if polynomial is None or len(polynomial.series):
         return method._diffuse(distances, graph, pattern, str(method.regularizer), run)
@@ -87,8 +115,9 @@ def diffused(
     # Both share a symmetric pattern, so the transposed values are in the same places.
     start = transposed(graph.w, run).values
     own = (polynomial.powers, polynomial.binomial, polynomial.decay, graph.floor(polynomial.tol))
-    args = (*csr(graph.s), start, *own, pattern.indptr, pattern.indices, out)
-    groups = -(-len(pattern) // LANES)
+    rows = np.arange(len(pattern), dtype=np.int32) if rows is None else rows
+    args = (rows, *csr(graph.s), start, *own, pattern.indptr, pattern.indices, out)
+    groups = -(-len(rows) // LANES)
     run.map("diffusion", lambda low, high: walk_groups(low, high, *args), groups)
     return pattern.with_data(out)
 

@@ -36,22 +36,32 @@ class Distances(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class VectorDistances:
-    """Computed from vectors when asked for."""
+    """Computed from vectors when asked for; they stay where they are when rows are renumbered.
+
+    names : (n,) int32, which of ``vectors`` each row is
+    """
 
     neighbors: Neighbors
     query_lists: Neighbors
     vectors: Floats
+    names: Ints
+
+    @classmethod
+    def of(cls, neighbors: Neighbors, query_lists: Neighbors, vectors: Floats) -> VectorDistances:
+        """Rows that are numbered as their vectors are."""
+        names = np.arange(len(neighbors), dtype=np.int32)
+        return cls(neighbors, query_lists, vectors, names)
 
     def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
         """See Distances."""
-        args = (rows, self.vectors, self.neighbors.farthest, indptr, ids)
+        args = (rows, self.vectors, self.names, self.neighbors.farthest, indptr, ids)
         out = Out(np.float32, indptr=indptr)
         found: Floats = run.fill("distances", kernels.distances_at, args, len(rows), out)
         return found
 
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
         """See Distances."""
-        args = (rows, self.vectors, self.neighbors.farthest, first)
+        args = (rows, self.vectors, self.names, self.neighbors.farthest, first)
         out = Out(np.float32, len(self.vectors) - first)
         found: Floats = run.fill("distances", kernels.dense_distances, args, len(rows), out)
         return found
@@ -122,7 +132,8 @@ def lay_out(distances: Distances, k: int, n_queries: int, run: Runner) -> tuple[
     if isinstance(distances, ListDistances):
         return ListDistances(moved), layout
     lists = layout.neighbors(distances.query_lists, run)
-    return VectorDistances(moved, lists, layout.vectors(distances.vectors, run)), layout
+    names = distances.names[layout.names]
+    return VectorDistances(moved, lists, distances.vectors, names), layout
 
 
 def _over_farthest(squared: Floats, farthest: Floats) -> Floats:

@@ -15,8 +15,8 @@ from kinrank.kernels.rows import values_at
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
-# Pointers, rows, values and x log2 x of columns.
-Columns: TypeAlias = tuple[Longs, Ints, Floats, Floats]
+# x log2 x of the first rows; pointers, rows, values and x log2 x of the columns of the others.
+Columns: TypeAlias = tuple[Floats, Longs, Ints, Floats, Floats]
 
 MEASURES = {
     "js": kernels.JS,
@@ -36,21 +36,33 @@ class Divergence:
     rows: SparseRows
     measure: str
     norms: npt.NDArray[np.float64]
-    entropies: Floats
 
     @classmethod
     def of(cls, rows: SparseRows, measure: str, run: Runner = ALONE) -> Divergence:
         """Precompute what every pair needs."""
         args, n = (rows.indptr, rows.values), len(rows)
         norms = run.fill("divergence", kernels.norm_rows, args, n, Out(np.float64))
-        return cls(rows, measure, norms, entropies(rows, run))
+        return cls(rows, measure, norms)
 
     def columns(self, n_queries: int, run: Runner) -> Columns:
-        """The later rows by columns, as far as the first ``n_queries`` rows use them."""
+        """The later rows by columns, as far as the first ``n_queries`` rows use them.
+
+        x log2 x of both come with them.
+        """
         wanted = np.zeros(self.rows.n_columns, np.bool_)
         wanted[self.rows.indices[: self.rows.indptr[n_queries]]] = True
         late = columns(self.rows, n_queries, wanted, run)
-        return late.indptr, late.indices, late.values, entropies(late, run)
+        own = self._entropies(self.rows, n_queries, run)
+        f = self._entropies(late, len(late), run)
+        return own, late.indptr, late.indices, late.values, f
+
+    def _entropies(self, rows: SparseRows, count: int, run: Runner) -> Floats:
+        """x log2 x of the first ``count`` rows; what the measure does not ask for is not made."""
+        if self.measure != "js":
+            return rows.values
+        args, out = (rows.indptr, rows.values), Out(np.float32, indptr=rows.indptr)
+        found: Floats = run.fill("divergence", kernels.entropy_rows, args, count, out)
+        return found
 
     def near(
         self,
@@ -78,7 +90,7 @@ class Divergence:
 
     def _sums(self, columns: Columns) -> tuple[Any, ...]:
         rows = self.rows
-        own = (rows.indptr, rows.indices, rows.values, self.entropies)
+        own = (rows.indptr, rows.indices, rows.values)
         return (MEASURES[self.measure], *own, *columns, self.norms)
 
     def background(self, row: int, first: int) -> Floats | float:
@@ -99,9 +111,14 @@ class Divergence:
         """d' on the pairs of which one is among the k nearest of the other; symmetric."""
         if self.measure == "similarity":
             return self._similar_pairs(lists, k, run)
-        pattern = half_sum(nearest(lists, k, run), run)
+        return self.pairs(nearest(lists, k, run), run)
+
+    def pairs(self, near: SparseRows, run: Runner) -> SparseRows:
+        """d' on the pairs of a pattern, each in both directions; rows of it ascending."""
+        pattern = half_sum(near, run)
         rows = self.rows
-        own = (rows.indptr, rows.indices, rows.values, self.entropies, self.norms)
+        f = self._entropies(rows, len(rows), run)
+        own = (rows.indptr, rows.indices, rows.values, f, self.norms)
         args = (MEASURES[self.measure], *own, pattern.indptr, pattern.indices)
         out = Out(np.float32, indptr=pattern.indptr)
         half = run.fill("geodesic", _pairs, args, len(pattern), out)
@@ -139,13 +156,6 @@ class Divergence:
         edges = pattern.with_data(near.astype(np.float32)).to_scipy()
         edges = SparseRows.from_scipy(edges.maximum(edges.T))
         return edges.with_data(np.maximum(2 - edges.values, 0))
-
-
-def entropies(rows: SparseRows, run: Runner) -> Floats:
-    """x log2 x of every entry."""
-    args, out = (rows.indptr, rows.values), Out(np.float32, indptr=rows.indptr)
-    found: Floats = run.fill("divergence", kernels.entropy_rows, args, len(rows), out)
-    return found
 
 
 def _divergence_rows(low: int, high: int, start: int, *args: Any) -> Any:

@@ -27,7 +27,7 @@ class KnownRows(Rows):
 
     def distances(self, length: int, k: int, run: Runner) -> VectorDistances:  # noqa: ARG002
         """As of Rows."""
-        return VectorDistances(
+        return VectorDistances.of(
             _cut(self.known.neighbors, length), self.known.query_lists, self.vectors
         )
 
@@ -118,7 +118,7 @@ def view(vectors: Floats, n_first: int, length: int, run: Runner) -> View:
     """A view of all features in ``vectors``; see ``split``."""
     vectors = np.ascontiguousarray(vectors)
     lists = exact_neighbors_and_more(vectors, length, n_first, length, run)
-    known = VectorDistances(*lists, vectors)
+    known = VectorDistances.of(*lists, vectors)
     return View(KnownRows(vectors, n_first, known=known))
 
 

@@ -88,7 +88,7 @@ def jaccard(v: SparseRows, omega: float, dialect: Dialect, run: Runner) -> Diver
         return Divergence.of(v, "jaccard", run)
     # Columns ascending: float16 sums depend on their order.
     plain = Divergence.of(sorted_rows(v, run), "jaccard", run)
-    return HalfJaccard(plain.rows, plain.measure, plain.norms, plain.entropies, omega)
+    return HalfJaccard(plain.rows, plain.measure, plain.norms, omega)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ const WAIT = 600; // milliseconds that people may be left without an answer
 const state = {
   info: null, query: null, params: {}, left: { method: "plain", params: {} }, right: "index",
   offset: 0, answer: null, curves: null,
-  busy: false, again: false, asking: null, refining: false, shown: 0, slow: 0,
+  busy: false, again: false, asking: null, refining: false, shown: 0, slow: 0, slowAt: 1,
 };
 
 function notice(error) {
@@ -174,7 +174,7 @@ async function compare() {
   if (!state.query) return;
   state.again = true;
   const late = performance.now() - state.shown > WAIT;
-  if (state.refining || (state.slow > WAIT / 2 && !late)) state.asking?.abort();
+  if (state.refining || (!quick() && !late)) state.asking?.abort();
   byId("lists").classList.add("loading");
   byId("lists").setAttribute("aria-busy", "true");
   if (state.busy) return;
@@ -194,12 +194,21 @@ async function compare() {
   byId("lists").setAttribute("aria-busy", "false");
 }
 
-// All rows at once where that is quick; else the nearest rows first, and then all of them.
+// Whether all rows can be ranked soon: as long as last time, and longer for larger clusters and paths.
+function quick() {
+  return state.slow * Math.max(1, work(rightSetting()) / state.slowAt) < WAIT / 2;
+}
+
+function work({ params }) {
+  return (params.k1 ?? 1) ** 2 * (params.geodesic ? 3 : 1);
+}
+
+// All rows at once where that is quick; else the rows around the query first, and then all of them.
 async function follow() {
   const asking = state.asking = new AbortController();
-  const quick = state.slow < WAIT;
-  const refinable = await ask(quick, asking.signal);
-  if (quick || !refinable || state.again) return;
+  const whole = quick();
+  const refinable = await ask(whole, asking.signal);
+  if (whole || !refinable || state.again) return;
   state.refining = true;
   const before = byId("scope").textContent;
   byId("scope").textContent = `${before} Ranking all rows …`;
@@ -221,13 +230,13 @@ async function ask(whole, signal) {
   if (signal.aborted) return false;
   state.answer = answer;
   state.shown = performance.now();
-  if (whole) state.slow = state.shown - begun;
+  if (whole) [state.slow, state.slowAt] = [state.shown - begun, work(right)];
   if (!state.again) byId("lists").classList.remove("loading");
   showQuery(answer.query);
   showLists(answer, { left: named(left), right: named(right) }, state.info.images, pick);
   if (answer.cluster) showGraph(answer.cluster, state.info.images, pick);
   const part = [[left, answer.left], [right, answer.right]].filter(([, side]) => !side.whole);
-  byId("scope").textContent = part.length ? `${named(part[0][0])} ranks ${part[0][1].scope} rows; ` +
+  byId("scope").textContent = part.length ? `${named(part[0][0])} ranks ${part[0][1].scope}; ` +
     "the others follow by plain distance." : "";
   return part.some(([setting]) => setting.method === "cas");
 }
