@@ -12,7 +12,7 @@ import kinrank
 from cli_helpers import GALLERY, QUERIES, process, run
 from fakes import Fake
 from kinrank.cli.app import app
-from kinrank.cli.report import format_seconds
+from kinrank.progress import format_seconds
 
 COMMANDS = {"ablate", "compare", "demo", "eval", "methods", "report", "rerank", "train"}
 

@@ -125,3 +125,13 @@ class Stopwatch:
             self.seconds[stage] += now - self._begun.pop(stage)
         if self._then is not None:
             self._then(stage, done, total)
+
+
+def format_seconds(seconds: float) -> str:
+    """``seconds`` for people: 12 ms, 3.4 s, 2 min 5 s."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"

@@ -16,6 +16,7 @@ from cli_helpers import run
 from kinrank import progress
 from kinrank.large import make_plan, parse_bytes
 from kinrank.large.memory import Memory, resident_bytes
+from kinrank.large.plan import Plan, Stage
 from kinrank.neighbors import cells
 from kinrank.neighbors.cells import CellSearch
 from kinrank.neighbors.exact import exact_neighbors
@@ -163,6 +164,15 @@ def test_lists_are_looked_through_again_while_that_brings_many(monkeypatch):
 def test_unknown_search_is_refused():
     with pytest.raises(kinrank.UnknownNameError, match="approximate"):
         kinrank.rerank(*large_data.rows(400), "cas", 5, search="aproximate")
+
+
+def test_minutes_of_a_plan_are_whole_ones():
+    told = str(Plan((Stage("neighbours", 10, 274.4), Stage("diffusion", 10, 229.0)), 1, None))
+    assert [line.split()[-4:] for line in told.splitlines()[1:4]] == [
+        ["4", "min", "34", "s"],
+        ["3", "min", "49", "s"],
+        ["8", "min", "23", "s"],
+    ]
 
 
 def test_the_command_prints_the_plan_and_refuses(tmp_path):

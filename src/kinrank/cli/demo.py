@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kinrank.cli.files import output_file
-from kinrank.cli.report import format_seconds, shown_warnings, watched
+from kinrank.cli.report import shown_warnings, watched
 from kinrank.io import write_text_atomic
+from kinrank.progress import format_seconds
 
 if TYPE_CHECKING:
     from kinrank.demo import Demo

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kinrank.cli.evaluate_shared import check_out, running
-from kinrank.cli.report import format_seconds
 from kinrank.errors import InvalidInputError
 from kinrank.io import load_array, write_text_atomic
+from kinrank.progress import format_seconds
 from kinrank.types import Ranking
 
 if TYPE_CHECKING:

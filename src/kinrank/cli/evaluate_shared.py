@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kinrank.cli.report import format_seconds, shown_warnings, watched
+from kinrank.cli.report import shown_warnings, watched
+from kinrank.progress import format_seconds
 
 if TYPE_CHECKING:
     from kinrank.datasets import Dataset

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kinrank.cli.files import array_file, output_file
-from kinrank.cli.report import facts, format_seconds, shown_warnings, watched
+from kinrank.cli.report import facts, shown_warnings, watched
 from kinrank.errors import InvalidInputError
 from kinrank.io import load_array
+from kinrank.progress import format_seconds
 
 if TYPE_CHECKING:
     from kinrank.features import Descriptor, Summary, Whitening

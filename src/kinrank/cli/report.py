@@ -68,7 +68,9 @@ class Bars:
         self._bar.close()
         if finished:
             seconds = time.perf_counter() - self._begun
-            click.echo(f"  {self._stage:<16} {format_seconds(seconds):>9}", file=self._stream)
+            click.echo(
+                f"  {self._stage:<16} {progress.format_seconds(seconds):>9}", file=self._stream
+            )
         self._stage = None
 
 
@@ -120,13 +122,3 @@ def facts(
         "warnings": warned,
         "output": str(out),
     }
-
-
-def format_seconds(seconds: float) -> str:
-    """``seconds`` for people: 12 ms, 3.4 s, 2 min 5 s."""
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s"

@@ -22,6 +22,7 @@ from kinrank.large.memory import resident_bytes
 from kinrank.large.sizes import format_bytes
 from kinrank.methods.base import Method
 from kinrank.parallel import MAX_BLOCK, Array, Out, Runner
+from kinrank.progress import format_seconds
 from kinrank.types import SparseRows
 
 _ROWS, _QUERIES = 4096, 64  # of the sample
@@ -91,19 +92,13 @@ class Plan:
         lines = [f"  {'stage':<16} {'on disk':>12} {'time':>10}"]
         rows = [*self.stages, Stage("together", self.bytes, self.seconds)]
         lines += [
-            f"  {row.name:<16} {format_bytes(row.bytes):>12} {_time(row.seconds):>10}"
+            f"  {row.name:<16} {format_bytes(row.bytes):>12} {format_seconds(row.seconds):>10}"
             for row in rows
         ]
         memory = f"  memory: at least {format_bytes(self.least)}"
         if self.budget is not None:
             memory += f", at most {format_bytes(self.budget)}"
         return "\n".join([*lines, memory])
-
-
-def _time(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min {seconds % 60:.0f} s"
 
 
 def make_plan(
