@@ -218,9 +218,10 @@ class Refits:
     def _prepare(self) -> None:
         """Load the kernels, and search lists that are long enough for every slider."""
         few = Refits(CAS(k1=3, k2=2).fit(np.eye(8), threads=1)._engine.state)
-        made = few.make(few.state.asked.replace(mu=1), Runner(1))
-        assert made is not None
-        made.distances(0)
+        asked = few.state.asked.replace(mu=1)
+        for made in (few.near(asked, few.state.places[:1], Runner(1)), few.make(asked, Runner(1))):
+            assert made is not None
+            made.distances(0)
         asked = self.state.asked.replace(**FARTHEST, geodesic=True)
         self._longer(fitted_method(asked, len(self.state))._list_length(), Runner(1))
 

@@ -16,6 +16,7 @@ from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
 from kinrank.graph.matrix import transposed
 from kinrank.index.build import degrees, distances_of, propagate, walk_norms
+from kinrank.index.parts import take
 from kinrank.index.settings import full_length, half_length, needs_f, polynomial_of
 from kinrank.index.state import State, csr
 from kinrank.kernels.divergence import entropies, row_norms
@@ -87,13 +88,8 @@ def restaged(
 
 
 def only(a: SparseRows, rows: Ints) -> SparseRows:
-    """A matrix whose other rows are empty; rows : ascending."""
-    lengths = np.zeros(len(a), np.int64)
-    lengths[rows] = a.lengths[rows]
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    kept = np.repeat(a.indptr[rows] - indptr[rows], lengths[rows]) + np.arange(indptr[-1])
-    data = None if a.data is None else a.data[kept]
-    return SparseRows(indptr, a.indices[kept], data, a.n_columns)
+    """A square matrix whose other rows are empty; rows : ascending."""
+    return _placed(take(a, rows), rows)
 
 
 def _placed(a: SparseRows, rows: Ints) -> SparseRows:
