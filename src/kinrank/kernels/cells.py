@@ -73,13 +73,50 @@ def merge_lists(low, high, own, a_rows, a_ids, a, b_rows, b_ids, b, out_ids, out
 
 
 @kernel
-def refine_lists(low, high, vectors, numbers, places, lists, list_d, out_ids, out):
-    """Rows [low, high): the nearest among a row's list and the lists of those in it.
+def reverse_lists(low, high, places, lists, fresh, out, out_fresh):
+    """Rows that list one of [low, high) without being in its list, those with the best ranks.
 
-    vectors, lists, list_d : in the order of cells, a row first in its own list
-    numbers : (n,) which rows they are, which lists tell; places : the way back
+    lists, fresh : as in ``refine_lists``
+    out : (n, R) places, -1 behind the last; out_fresh : whether the row is fresh in their lists
     """
     n, k = lists.shape
+    counts = np.zeros(high - low, np.int32)
+    for row in range(low, high):
+        for t in range(out.shape[1]):
+            out[row, t], out_fresh[row, t] = -1, 0
+    for t in range(1, k):
+        for row in range(n):
+            if lists[row, t] < 0:
+                continue
+            other = places[lists[row, t]]
+            if other < low or other >= high or counts[other - low] == out.shape[1]:
+                continue
+            mutual = False
+            for u in range(1, k):
+                if lists[other, u] == lists[row, 0]:
+                    mutual = True
+                    break
+            if not mutual:
+                at = counts[other - low]
+                out[other, at], out_fresh[other, at] = row, fresh[row, t]
+                counts[other - low] = at + 1
+
+
+@kernel
+def refine_lists(
+    low, high, vectors, places, lists, list_d, fresh, reverse, reverse_fresh,
+    out_ids, out, out_fresh,
+):  # fmt: skip
+    """Rows [low, high): the nearest among a row's list, those who list it, and the lists of both.
+
+    vectors, lists, list_d : in the order of cells, a row first in its own list
+    places : (n,) where the rows that lists tell are in that order
+    fresh, reverse_fresh : which entries came last time: pairs of others were compared before
+    reverse : (n, R) of ``reverse_lists``
+    out_fresh : which entries of out_ids were not in the list
+    """
+    n, k = lists.shape
+    width = reverse.shape[1]
     seen = np.full(n, -1, np.int32)
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
     for row in range(low, high):
@@ -88,22 +125,35 @@ def refine_lists(low, high, vectors, numbers, places, lists, list_d, out_ids, ou
             if lists[row, t] >= 0:
                 seen[places[lists[row, t]]] = row
                 size = heap_offer(best, keys, size, k - 1, list_d[row, t], lists[row, t])
-        for t in range(1, k):
-            if lists[row, t] < 0:
-                break
-            other = places[lists[row, t]]
-            for u in range(1, k):
+        for t in range(1 - width, k):
+            if t > 0:
+                if lists[row, t] < 0:
+                    break
+                other, new = places[lists[row, t]], fresh[row, t]
+            else:
+                other, new = reverse[row, -t], reverse_fresh[row, -t]
+                if other < 0:
+                    continue
+            for u in range(0 if t <= 0 else 1, k):
                 number = lists[other, u]
                 if number < 0:
                     break
+                if not new and not fresh[other, u]:
+                    continue
                 place = places[number]
                 if seen[place] != row:
                     seen[place] = row
                     d = squared_distance(vectors[row], vectors[place])
                     size = heap_offer(best, keys, size, k - 1, d, number)
         sort_heap(best, keys, size)
-        out_ids[row, 0], out[row, 0] = numbers[row], 0
+        out_ids[row, 0], out[row, 0], out_fresh[row, 0] = lists[row, 0], 0, 0
         for t in range(1, k):
             filled = t <= size
-            out_ids[row, t] = keys[t - 1] if filled else -1
+            number = keys[t - 1] if filled else np.int32(-1)
+            known = False
+            for u in range(1, k):
+                if lists[row, u] == number:
+                    known = True
+                    break
+            out_ids[row, t], out_fresh[row, t] = number, not known
             out[row, t] = best[t - 1] if filled else np.float32(np.inf)

@@ -21,13 +21,14 @@ from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.large.memory import resident_bytes
 from kinrank.large.sizes import format_bytes
 from kinrank.methods.base import Method
+from kinrank.neighbors.search import exact_search
 from kinrank.parallel import MAX_BLOCK, Array, Out, Runner
 from kinrank.progress import format_seconds
-from kinrank.types import SparseRows
+from kinrank.types import Floats, Ints, SparseRows
 
 _ROWS, _QUERIES = 4096, 64  # of the sample
-_REGION = 128  # rows around one of them that are in it too
-_PIECE = 16384  # rows that are looked at at a time
+_SEEDS, _LIST = 16, 26  # rows whose nearest are in the sample, and the nearest of these
+_PIECE = 65536  # rows that are looked at at a time
 _SEARCHES = ("neighbours", "cells", "search")
 _LISTS = 1.6  # bytes of an inverted list over those in it: they grow by doubling
 _PROBED = 1.5  # time of a distance in a cell over that of one in a search of all rows
@@ -165,7 +166,7 @@ class _Sample:
     def of(
         cls, method: Method, queries: Array, gallery: Array, k: int | None, run: Runner
     ) -> _Sample:
-        some = _some(queries, _QUERIES), _regions(gallery)
+        some = _some(queries, _QUERIES), _regions(gallery, run)
         found = cls(len(some[0]) + len(some[1]), len(some[0]))
         recorder = _Recorder(run.threads, run.block_size, sample=found)
         kept = None if k is None else min(k, len(some[1]))
@@ -217,18 +218,29 @@ def _some(rows: Array, count: int) -> Array:
     return np.array(rows[:: max(1, -(-len(rows) // count))])
 
 
-def _regions(rows: Array) -> Array:
-    """Some rows and those around each: rows picked one by one would have no neighbours left."""
+def _regions(rows: Array, run: Runner) -> Array:
+    """Some rows, the rows near each, and the rows near these.
+
+    Rows picked one by one would have no neighbours left, and those around a few would mostly be
+    parts of groups whose other rows are missing: the graph of such rows has another form.
+    """
     if len(rows) <= _ROWS:
         return np.array(rows)
-    centres = _some(rows, _ROWS // _REGION).astype(np.float32)
-    best = np.full((len(centres), _REGION), np.inf, np.float32)
-    ids = np.zeros(best.shape, np.int64)
+    run = Runner(run.threads)
+    near = np.unique(_nearest(_some(rows, _SEEDS), rows, _LIST, run))
+    return np.array(rows[np.unique(_nearest(rows[near], rows, _LIST, run))[:_ROWS]])
+
+
+def _nearest(some: Array, rows: Array, k: int, run: Runner) -> Ints:
+    """The ``k`` nearest rows of some, a piece of the rows at a time; (n_some, k)."""
+    some = some.astype(np.float32)
+    ids: Ints = np.empty((len(some), 0), np.int32)
+    values: Floats = np.empty((len(some), 0), np.float32)
     for low in range(0, len(rows), _PIECE):
-        part = rows[low : low + _PIECE].astype(np.float32)
-        d2 = np.einsum("ij,ij->i", part, part) - 2 * (centres @ part.T)
-        best = np.concatenate([best, d2], axis=1)
-        ids = np.concatenate([ids, np.tile(np.arange(low, low + len(part)), (len(ids), 1))], axis=1)
-        kept = np.argpartition(best, _REGION - 1, axis=1)[:, :_REGION]
-        best, ids = np.take_along_axis(best, kept, 1), np.take_along_axis(ids, kept, 1)
-    return np.array(rows[np.unique(ids)])
+        piece = rows[low : low + _PIECE].astype(np.float32)
+        found = exact_search(some, piece, min(k, len(piece)), run)
+        ids = np.concatenate([ids, found.indices + np.int32(low)], axis=1)
+        values = np.concatenate([values, found.values], axis=1)
+        first = np.argsort(values, axis=1, kind="stable")[:, :k]
+        ids, values = np.take_along_axis(ids, first, 1), np.take_along_axis(values, first, 1)
+    return ids

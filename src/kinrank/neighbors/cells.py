@@ -3,8 +3,8 @@
 The rows of a cell are compared with all of the cells around it by one product, which uses the
 processor several times better than lists that are walked through row by row. Products choose
 candidates, exact distances order them. Neighbours that a border of cells keeps apart are found in
-one of two independent divisions, and then in the lists of those that were found, again while that
-brings many. Time O(n sqrt(n) d), memory O(n k) beside two copies of the rows in the order of cells.
+one of two independent divisions, and then in the lists of those that were found and of those who
+found a row, again while that brings many. Time O(n sqrt(n) d), memory O(n k) beside two copies of the rows in the order of cells.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kinrank import progress
-from kinrank.kernels.cells import merge_lists, refine_lists, settle_cell
+from kinrank.kernels.cells import merge_lists, refine_lists, reverse_lists, settle_cell
 from kinrank.kernels.lists import gather_rows
 from kinrank.kernels.online_search import farthest_of
 from kinrank.kernels.topk import scan_products
@@ -32,7 +32,8 @@ _PER_CELL, _ROUNDS = 24, 4  # rows for each centre, and rounds, in which centres
 _BLOCK = 8192
 _FEW_CELLS = 32  # that are searched between two entries of the journal
 _LANDMARKS = 256
-_REFINED, _SETTLED = 3, 0.02  # rounds at most, and the share of new entries that ends them
+_REFINED, _SETTLED = 8, 0.02  # rounds at most, and the share of new entries that ends them
+_REVERSE = 12  # rows that list another without being in its list, looked at from there
 
 
 def cell_count(n: int) -> int:
@@ -129,19 +130,30 @@ class CellSearch:
         # In the order of the second division, in which rows of a list lie near each other.
         own = (np.arange(n, dtype=np.int32), *second.lists(k, run))
         args: Any = (1, first.places[second.numbers], *first.lists(k, run), *own)
-        lists = run.fill("neighbours", merge_lists, args, n, *outs)
-        for _ in range(_REFINED):
-            before = lists[0]
-            args = (second.vectors, second.numbers, second.places, *lists)
-            lists = run.fill("neighbours", refine_lists, args, n, *outs)
-            if _renewed(before, lists[0]) < _SETTLED:
-                break
-        ids, values = lists
+        merged, merged_d = run.fill("neighbours", merge_lists, args, n, *outs)
+        ids, values = self._refined(merged, merged_d, run)
         args = (second.vectors, self._landmarks, values)
         far = run.fill("neighbours", _far_rows, args, n, Out(np.float32))
         args = (second.places[low:high], ids, values, far)
         back = run.fill("neighbours", _back_rows, args, high - low, *outs, Out(np.float32))
         return Neighbors(*back)
+
+    def _refined(self, ids: Ints, values: Floats, run: Runner) -> tuple[Ints, Floats]:
+        """Lists in the order of the second division, better by what those in them list."""
+        (n, k), second = ids.shape, self._second
+        fresh = run.empty((n, k), np.uint8)
+        fresh[:] = 1
+        outs = (Out(np.int32, k), Out(np.float32, k), Out(np.uint8, k))
+        back = (Out(np.int32, _REVERSE), Out(np.uint8, _REVERSE))
+        by_thread = run.cut(-(-n // run.threads))  # every block goes through all lists
+        for _ in range(_REFINED):
+            known = (second.places, ids)
+            reverse = by_thread.fill("neighbours", reverse_lists, (*known, fresh), n, *back)
+            args = (second.vectors, *known, values, fresh, *reverse)
+            ids, values, fresh = run.fill("neighbours", refine_lists, args, n, *outs)
+            if fresh.mean() < _SETTLED:
+                break
+        return ids, values
 
     def first(self, count: int, k: int, run: Runner) -> Neighbors:
         """As ``rows``, of the first rows and without a look through other lists."""
@@ -259,14 +271,6 @@ def far_rows(vectors: Floats) -> Floats:
         value = squared[np.arange(len(some)), best]
         who, top = np.where(value > top, best + low, who), np.maximum(value, top)
     return vectors[np.unique(who)]
-
-
-def _renewed(before: Ints, after: Ints) -> float:
-    """The share of entries that other lists of the same rows did not have, of some rows."""
-    some = np.linspace(0, len(after) - 1, min(len(after), 4096)).astype(np.int64)
-    old, new = np.array(before[some]), np.array(after[some])
-    held = sum(np.isin(a, b).sum() for a, b in zip(new, old, strict=True))
-    return 1 - float(held) / max(new.size, 1)
 
 
 def _save(centres: Floats, path: Path) -> None:
