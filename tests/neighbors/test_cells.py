@@ -75,13 +75,12 @@ def test_a_look_through_the_lists_of_both_sides(start):
         seen = {int(j) for other in around for j in lists[other] if j >= 0} - {int(lists[row, 0])}
         squared = {j: float(((vectors[row] - vectors[places[j]]) ** 2).sum()) for j in seen}
         best = sorted(seen, key=squared.get)[: K - 1]
-        held = ids[row, 1 : 1 + len(best)]
-        assert held.tolist() == best
-        np.testing.assert_allclose(
-            d2[row, 1 : 1 + len(best)], [squared[j] for j in best], rtol=1e-5
-        )
-        assert (new[row, 1 : 1 + len(best)] == ~np.isin(held, lists[row])).all()
-        assert ids[row, 0] == lists[row, 0] and (ids[row, 1 + len(best) :] == -1).all()
+        part = slice(1, 1 + len(best))
+        assert ids[row, part].tolist() == best
+        np.testing.assert_allclose(d2[row, part], [squared[j] for j in best], rtol=1e-5)
+        assert (new[row, part] == ~np.isin(best, lists[row])).all()
+        assert ids[row, 0] == lists[row, 0]
+        assert (ids[row, part.stop :] == -1).all()
 
 
 def test_what_was_compared_before_is_left_out_without_loss(start):
