@@ -4,7 +4,8 @@ The rows of a cell are compared with all of the cells around it by one product, 
 processor several times better than lists that are walked through row by row. Products choose
 candidates, exact distances order them. Neighbours that a border of cells keeps apart are found in
 one of two independent divisions, and then in the lists of those that were found and of those who
-found a row, again while that brings many. Time O(n sqrt(n) d), memory O(n k) beside two copies of the rows in the order of cells.
+found a row, again while that brings many. Time O(n sqrt(n) d), memory O(n k) beside two copies of
+the rows in the order of cells.
 """
 
 from __future__ import annotations
