@@ -144,6 +144,8 @@ def growth(options):
                 flush=True,
             )
         (x0, y0), (x1, y1) = curves[method][0], curves[method][-1]
+        if x0 == x1:
+            continue
         print(f"{method}: exponent {math.log(y1 / y0) / math.log(x1 / x0):.3f}", flush=True)
     if options.svg:
         Path(options.svg).write_text(drawn(curves))
@@ -220,12 +222,13 @@ def recall(options):
         print(f"| {name} | {share:.3f} | {row[0]:.2f} | {row[1]:.2f} |", flush=True)
 
 
-def drawn_from(gallery, count, components=128, seed=0):
-    """Rows of the gallery's own distribution that show nothing in particular.
+def drawn_from(gallery, count, kind="mixed", components=128, seed=0):
+    """Rows of the gallery's own distribution that show nothing in particular, of unit norm.
 
-    In the space of the gallery's leading principal components: a step of a share u, uniform in
-    [0.2, 0.8], from a random row to another random row, and noise of half the standard deviation of
-    each component; then the mean is added and the row divided by its norm.
+    mixed : in the space of the gallery's leading principal components, a step of a share u, uniform
+        in [0.2, 0.8], from a random row to another, and noise of half the standard deviation of
+        each component: near rows of the gallery, and so a hard case
+    normal : of a normal distribution with the gallery's mean and covariance there
     """
     random = np.random.default_rng(seed)
     mean = gallery.mean(axis=0)
@@ -235,25 +238,40 @@ def drawn_from(gallery, count, components=128, seed=0):
     out = np.empty((count, gallery.shape[1]), np.float32)
     for low in range(0, count, 8192):
         m = min(8192, count - low)
-        a, b = coordinates[random.integers(len(gallery), size=(2, m))]
-        share = random.uniform(0.2, 0.8, size=(m, 1))
-        mixed = a + share * (b - a) + 0.5 * deviation * random.normal(size=a.shape)
-        rows = mixed @ axes + mean
+        if kind == "normal":
+            made = deviation * random.normal(size=(m, len(axes)))
+        else:
+            a, b = coordinates[random.integers(len(gallery), size=(2, m))]
+            share = random.uniform(0.2, 0.8, size=(m, 1))
+            made = a + share * (b - a) + 0.5 * deviation * random.normal(size=a.shape)
+        rows = made @ axes + mean
         out[low : low + m] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return out
+
+
+def narrowed(query, gallery, width):
+    """Both on the leading principal components of the gallery, of unit norm again."""
+    mean = gallery.mean(axis=0)
+    axes = np.linalg.svd(gallery - mean, full_matrices=False)[2][:width]
+    for rows in (query, gallery):
+        turned = (rows - mean) @ axes.T
+        yield (turned / np.linalg.norm(turned, axis=1, keepdims=True)).astype(np.float32)
 
 
 def distractors(options):
     """Print quality and cost of the whole graph, the paper's protocol and the plain search."""
     query, gallery, score = load(Path(options.data) / options.set)
-    whole = np.concatenate([gallery, drawn_from(gallery, options.count)])
+    if options.width:
+        query, gallery = narrowed(query, gallery, options.width)
+    whole = np.concatenate([gallery, drawn_from(gallery, options.count, options.draw)])
     cas = kinrank.CAS(k1=60, k2=6)
     runs = {
         "no re-ranking": lambda: evaluate.Plain().rerank(query, whole),
         "CAS, whole graph, approximate": lambda: cas.rerank(query, whole, search="approximate"),
         "CAS, first 5,000 of each query": lambda: evaluate.Pooled(method=cas).rerank(query, whole),
     }
-    print(f"{options.set}, {len(query)} queries, {len(gallery):,} rows + {options.count:,}\n")
+    print(f"{options.set}, {len(query)} queries, {len(gallery):,} rows + {options.count:,}, "
+          f"{gallery.shape[1]} columns\n")  # fmt: skip
     print("| what | mAP | s | CPU s | recall |\n| --- | --- | --- | --- | --- |")
     small = {"no distractors, no re-ranking": lambda: evaluate.Plain().rerank(query, gallery),
              "no distractors, CAS": lambda: cas.rerank(query, gallery)}  # fmt: skip
@@ -279,6 +297,8 @@ def main():
     parser.add_argument("--method", default="cas")
     parser.add_argument("--rows", default="100000,200000,400000")
     parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--draw", default="mixed", choices=("mixed", "normal"))
+    parser.add_argument("--width", type=int, help="columns to keep, by PCA")
     parser.add_argument("--per-cluster", type=int, default=20, help="synthetic rows of a group")
     parser.add_argument("--svg")
     options = parser.parse_args()
