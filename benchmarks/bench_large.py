@@ -2,11 +2,13 @@
 
     python benchmarks/bench_large.py million [--budget 4GB]
     python benchmarks/bench_large.py growth [--method cas] [--rows 100000,200000,400000]
+    python benchmarks/bench_large.py methods [--method kreciprocal,ecn] [--budget 8GB]
     python benchmarks/bench_large.py recall [--data FOLDER]
     python benchmarks/bench_large.py distractors [--data FOLDER] [--count 100000]
 
 million      1,000,000 x 128 clustered rows, 1,000 of them queries: seconds by stage, recall, peak
 growth       the part after the search at several sizes, and the exponent of its growth; --svg FILE
+methods      what other methods do after the search at a million rows; they share its lists
 recall       recall of the neighbours against mAP on a real set
 distractors  a real set among synthetic distractors: the whole graph, and the paper's protocol
 
@@ -30,7 +32,7 @@ from pathlib import Path
 import numpy as np
 
 import kinrank
-from kinrank import evaluate, progress
+from kinrank import evaluate, progress, registry
 
 ROOT = Path(__file__).resolve().parents[1]
 SEARCH = ("cells", "neighbours", "search")
@@ -89,15 +91,45 @@ def measured(run):
     }  # fmt: skip
 
 
-def child(folder, n, method, budget, per_cluster):
+def shared_lists(folder, per_cluster, least=52):
+    """Let the approximate search read lists that it found before, of ``least`` rows and more."""
+    from kinrank.neighbors import find
+    from kinrank.types import Neighbors
+
+    search = find._approximately
+    names = ("indices", "distances", "farthest")
+
+    def known(vectors, k, n_first, first_k, run):
+        long, first_long = max(k, least), max(first_k, least)
+        stem = f"{folder}/lists-{len(vectors)}-{per_cluster}-{n_first}-{long}-{first_long}"
+        files = [[Path(f"{stem}-{at}-{name}.npy") for name in names] for at in range(2)]
+        if not files[1][2].exists():
+            parts = search(vectors, long, n_first, first_long, run)
+            for some, part in zip(files, parts, strict=True):
+                for file, name in zip(some, names, strict=True):
+                    np.save(file, getattr(part, name))
+        for some, width in zip(files, (k, first_k), strict=True):
+            ids, values, far = (np.load(file, mmap_mode="c").view(np.ndarray) for file in some)
+            cut = (np.ascontiguousarray(part[:, :width]) for part in (ids, values))
+            yield Neighbors(*cut, far)
+
+    find._approximately = lambda *args: tuple(known(*args))
+
+
+def child(folder, n, method, budget, per_cluster, shared=""):
     """One run in a process of its own, so that its peak is its own."""
+    if shared:
+        shared_lists(folder, per_cluster)
     rows = np.load(clustered(folder, int(n), int(per_cluster)), mmap_mode="r")
-    kinrank.rerank(rows[:5], rows[5:600], method, 50)
+    name, _, params = method.partition(":")
+    pairs = (pair.partition("=") for pair in params.split(";") if pair)
+    made = registry.method_class(name)(**{key: json.loads(value) for key, _, value in pairs})
+    made.rerank(rows[:5], rows[5:600], 50)
     where = {} if budget == "none" else {"memory_budget": budget, "work": f"{folder}/{method}-{n}"}
     nq = min(1000, len(rows) // 100)
-    found = measured(
-        lambda: kinrank.rerank(rows[:nq], rows[nq:], method, 100, search="approximate", **where)
-    )[1]
+    found = measured(lambda: made.rerank(rows[:nq], rows[nq:], 100, search="approximate", **where))[
+        1
+    ]
     print(json.dumps(found))
 
 
@@ -149,6 +181,22 @@ def growth(options):
         print(f"{method}: exponent {math.log(y1 / y0) / math.log(x1 / x0):.3f}", flush=True)
     if options.svg:
         Path(options.svg).write_text(drawn(curves))
+
+
+def methods(options):
+    """Print what other methods do after the search, each in a process of its own."""
+    print(
+        "| method | after the search, CPU s | s | peak GB | stages, CPU s |\n| --- "
+        + "| --- " * 4
+        + "|"
+    )
+    for method in options.method.split(","):
+        args = (options.work, options.n, method, options.budget, options.per_cluster, "shared")
+        found = in_child(*args)
+        stages = [(s, t) for t, s in found["cpu"].items() if t not in SEARCH and s >= 0.05]
+        told = ", ".join(f"{t} {s:.1f}" for s, t in sorted(stages, reverse=True))
+        print(f"| {method} | {found['after_cpu']:.1f} | {found['after']:.1f} | "
+              f"{found['peak'] / 1e9:.2f} | {told} |", flush=True)  # fmt: skip
 
 
 def drawn(curves):
@@ -287,14 +335,14 @@ def main():
     if len(sys.argv) > 1 and sys.argv[1] == "child":
         return child(*sys.argv[2:])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    steps = {"million": million, "growth": growth, "recall": recall, "distractors": distractors}
+    steps = {f.__name__: f for f in (million, growth, methods, recall, distractors)}
     parser.add_argument("what", nargs="?", default="recall", choices=steps)
     parser.add_argument("--data", default=ROOT.parent / "shared" / "data")
     parser.add_argument("--set")
     parser.add_argument("--work")
     parser.add_argument("--budget", default="4GB")
     parser.add_argument("--n", type=int, default=1_000_000)
-    parser.add_argument("--method", default="cas")
+    parser.add_argument("--method", default="cas", help="one or more, as in kreciprocal,ecn:k=10")
     parser.add_argument("--rows", default="100000,200000,400000")
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--draw", default="mixed", choices=("mixed", "normal"))
