@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.errors import UnknownIdError
 from kinrank.index.searchers import Rows, RowSearch
 from kinrank.index.state import State
+from kinrank.index.store_search import StoreSearch
+from kinrank.index.told import answer_told, cut, nothing_told, told_rows
 from kinrank.kernels.online import Block, Space, told_farthest
 from kinrank.kernels.online_encode import ASKED, encode_rows
 from kinrank.parallel import Runner, thread_count
@@ -65,6 +68,18 @@ class Engine:
         out: Floats = told_farthest(*own, known.farthest, ASKED, known.k - 1)
         return out
 
+    def squared(self, query: Floats, row: int) -> Floats:
+        """The squared distance from a query, (1, d), to a row, (1,)."""
+        if not isinstance(self.search, StoreSearch):
+            difference = query[0] - self.state.vectors[row]
+            return np.array([difference @ difference], np.float32)
+        one = np.array([row], np.int32)
+        found = self.search.squared(query, np.zeros(1, np.int64), one)
+        if np.isinf(found[0]):
+            gone = self.state.ids[self.state.names[row]].item()
+            raise UnknownIdError(f"The store has no row with the id {gone!r} any more.")
+        return found
+
     def answer(self, queries: Floats, k: int, run: Runner) -> Ranking:
         """The first ``k`` gallery rows of each query; indices are names."""
         n, length = len(self.state), self._length(k)
@@ -112,6 +127,10 @@ class Engine:
         """Fill in the answers from lists of ``length``; which are certain."""
         state, near = self.state, self.near(queries, length, run)
         complete = np.zeros(len(queries), np.bool_)
+        if isinstance(self.search, StoreSearch) and self.search.refine:
+            answer_told(self, queries, near, (indices, distances, complete), run)
+            return complete
+        told = nothing_told(len(queries))
         known = (state.stored, state.walk, state.options, state.compared)
 
         def some(low: int, high: int) -> None:
@@ -119,17 +138,17 @@ class Engine:
             block = (queries[part], near.indices[part], near.distances[part], near.counts[part])
             out = (indices[part], distances[part], complete[part])
             with self.workspace() as space:
-                encode_rows(*block, *known, space, *out)
+                encode_rows(*block, cut(told, low, high), *known, space, *out)
 
         run.map("answers", some, len(queries))
         return complete
 
 
-def block_of(queries: Floats, near: Rows, farthest: Floats, part: slice) -> Block:
-    """Some of the queries as kernels take them; queries : these alone."""
-    return Block(
-        queries, near.indices[part], near.distances[part], near.counts[part], farthest[part]
-    )
+def block_of(engine: Engine, query: Floats, run: Runner) -> Block:
+    """A query, (1, d), as kernels take it, with the rows that make its own."""
+    near = engine.near(query, engine.state.neighbors.k - 1, run)
+    own = (near.indices, near.distances, near.counts, engine.farthest(near))
+    return Block(query, *own, told_rows(engine, query, near))
 
 
 def new_workspace(n: int) -> Space:

@@ -31,14 +31,26 @@ class Lists(NamedTuple):
     vectors: Floats
 
 
+class Told(NamedTuple):
+    """Rows beside the nearest, and their squared distances from queries: pointers, rows, values.
+
+    What a store says of rows that it did not list; nothing where vectors are at hand.
+    """
+
+    ptr: Longs
+    ids: Ints
+    d: Floats
+
+
 class Block(NamedTuple):
-    """Queries: vectors, nearest rows (m, L), how many these are, largest distances."""
+    """Queries: vectors, nearest rows (m, L), how many these are, largest distances, and others."""
 
     x: Floats
     ids: Ints
     d: Floats
     counts: Longs
     farthest: Floats
+    told: Told
 
 
 class Space(NamedTuple):
@@ -76,17 +88,21 @@ def tick(clock):
 
 
 @kernel
-def begin(near, near_d, clock, known, distance):
+def begin(row, block, space):
     """Take note of what is known of a query's distances; returns the stamp that marks them."""
-    stamp = tick(clock)
-    for t in range(near.shape[0]):
-        known[near[t]], distance[near[t]] = stamp, near_d[t]
+    stamp = tick(space.clock)
+    for t in range(block.counts[row]):
+        space.known[block.ids[row, t]] = stamp
+        space.distance[block.ids[row, t]] = block.d[row, t]
+    for e in range(block.told.ptr[row], block.told.ptr[row + 1]):
+        space.known[block.told.ids[e]] = stamp
+        space.distance[block.told.ids[e]] = block.told.d[e]
     return stamp
 
 
 @kernel
 def distance_to(row, x, vectors, stamp, known, distance):
-    """The squared distance from the query to a row; computed once, infinite without vectors."""
+    """The squared distance from the query to a row; computed once, infinite if nobody knows."""
     if known[row] != stamp:
         known[row] = stamp
         distance[row] = np.float32(np.inf)
@@ -129,9 +145,10 @@ def half_set(row, x, k, lists, half_ptr, half_ids, stamp, known, distance, out):
 
 
 @kernel
-def expand(full, count, x, near, near_d, k, lists, half_ptr, half_ids, space, out):
+def expand(full, count, row, block, k, lists, half_ptr, half_ids, space, out):
     """R*(q) without q: R(q), then each half set that lies mostly inside it; returns the size."""
-    stamp = begin(near, near_d, space.clock, space.known, space.distance)
+    near, near_d = block.ids[row, : block.counts[row]], block.d[row, : block.counts[row]]
+    stamp = begin(row, block, space)
     inside, mutual = tick(space.clock), tick(space.clock)
     for t in range(count):
         space.seen[full[t]] = inside
@@ -143,8 +160,9 @@ def expand(full, count, x, near, near_d, k, lists, half_ptr, half_ids, space, ou
     for t in range(count):
         half = out[size : size + k]
         length = half_set(
-            full[t], x, k, lists, half_ptr, half_ids, stamp, space.known, space.distance, half
-        )
+            full[t], block.x[row], k, lists, half_ptr, half_ids, stamp, space.known, space.distance,
+            half,
+        )  # fmt: skip
         shared = with_query = np.int64(space.stepped[full[t]] == mutual)
         for h in range(length):
             shared += space.seen[half[h]] == inside
@@ -181,9 +199,8 @@ def cluster_rows(block, lists, half_ptr, half_ids, k2, full, half, kind, space):
                 found[t] = near_ids[t]
         if kind == EXPANDED:
             size = expand(
-                near_ids, size, block.x[row], near, near_d, half, lists, half_ptr, half_ids, space,
-                found,
-            )  # fmt: skip
+                near_ids, size, row, block, half, lists, half_ptr, half_ids, space, found
+            )
         sort_ids(found, np.int64(0), size)
         if at + size + 1 > ids.shape[0]:
             ids = enlarge(ids, at, at + size + 1)
@@ -219,8 +236,7 @@ def similar_rows(block, lists, ptr, ids, sigma2, space, out):
     """The affinity itself in place of F, on the clusters."""
     n = lists.ids.shape[0]
     for row in range(block.counts.shape[0]):
-        near, near_d = block.ids[row, : block.counts[row]], block.d[row, : block.counts[row]]
-        stamp = begin(near, near_d, space.clock, space.known, space.distance)
+        stamp = begin(row, block, space)
         for e in range(ptr[row], ptr[row + 1]):
             out[e] = 1.0
             if ids[e] < n:

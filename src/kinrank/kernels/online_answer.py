@@ -6,7 +6,7 @@ import numpy as np
 
 from kinrank.kernels.divergence import COSINE, JACCARD, add_columns, entropies, finish
 from kinrank.kernels.jit import kernel
-from kinrank.kernels.online import begin, tick
+from kinrank.kernels.online import tick
 from kinrank.kernels.rows import enlarge
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
@@ -162,24 +162,33 @@ def answer_rows(
     out_ids : names, -1 for none; complete : whether no other row can be among the first k
     """
     for row in range(block.counts.shape[0]):
-        first = groups[row]
-        part = slice(ptr[first], ptr[first + 1])
-        count, shared = compare(measure, ids[part], values[part], *columns, norms, space)
-        for t in range(first + 1, groups[row + 1]):
-            other = slice(ptr[t], ptr[t + 1])
-            d = divergence_of(
-                measure, ids[part], values[part], ids[other], values[other], space.slot
-            )
-            if space.seen[own_names[t]] != shared:
-                space.seen[own_names[t]] = shared
-                space.touched[count] = own_names[t]
-                count += 1
-            space.total[own_names[t]] = d
-        near, near_d = block.ids[row, : block.counts[row]], block.d[row, : block.counts[row]]
-        complete[row] = rank(
-            block.x[row], near, near_d, block.farthest[row], count, shared, vectors, omega,
-            root, names, n_gallery, space, out_ids[row], out[row],
+        count, shared = compare_all(
+            groups[row], groups[row + 1], own_names, ptr, ids, values, measure, columns, norms,
+            space,
         )  # fmt: skip
+        complete[row] = rank(
+            row, block, count, shared, vectors, omega, root, names, n_gallery, space, out_ids[row],
+            out[row],
+        )  # fmt: skip
+
+
+@kernel
+def compare_all(low, high, own_names, ptr, ids, values, measure, columns, norms, space):
+    """d' from row ``low`` to all that share a column and to rows low + 1 to high, the partners.
+
+    Returns as ``compare``, which it is but for the partners.
+    """
+    part = slice(ptr[low], ptr[low + 1])
+    count, shared = compare(measure, ids[part], values[part], *columns, norms, space)
+    for t in range(low + 1, high):
+        other = slice(ptr[t], ptr[t + 1])
+        d = divergence_of(measure, ids[part], values[part], ids[other], values[other], space.slot)
+        if space.seen[own_names[t]] != shared:
+            space.seen[own_names[t]] = shared
+            space.touched[count] = own_names[t]
+            count += 1
+        space.total[own_names[t]] = d
+    return count, shared
 
 
 @kernel
@@ -231,37 +240,64 @@ def compare(measure, ids, values, in_ptr, in_ids, in_values, in_f, norms, space)
 
 
 @kernel
+def rank_near(row, block, shared, omega, root, names, n_gallery, space, out_ids, out):
+    """The first k of the nearest rows, as a heap.
+
+    Returns their number, what is left of the distance of any other row (omega d of the last), and
+    the stamp that marks the nearest in ``known``.
+    """
+    size, d, part = np.int64(0), np.float32(0), np.float32(1) - omega
+    stamp = tick(space.clock)
+    for t in range(block.counts[row]):
+        near = block.ids[row, t]
+        space.known[near] = stamp
+        d = scaled(block.d[row, t], block.farthest[row], root)
+        if names[near] < n_gallery:
+            modified = np.float32(space.total[near]) if space.seen[near] == shared else np.float32(1)
+            value = part * modified + omega * d
+            size = heap_offer(out, out_ids, size, out.shape[0], value, names[near])
+    return size, omega * d, stamp
+
+
+@kernel
+def tell(row, block, space):
+    """Take note of the distances that are told; returns the stamp that marks them in ``stepped``."""
+    stamp = tick(space.clock)
+    for e in range(block.told.ptr[row], block.told.ptr[row + 1]):
+        space.stepped[block.told.ids[e]] = stamp
+        space.distance[block.told.ids[e]] = block.told.d[e]
+    return stamp
+
+
+@kernel
 def rank(
-    x, near, near_d, far, count, shared, vectors, omega, root, names, n_gallery, space, out_ids, out
+    row, block, count, shared, vectors, omega, root, names, n_gallery, space, out_ids, out
 ):  # fmt: skip
     """The first k of the nearest rows and those that share something with the query.
 
     A row that is not among the nearest is no nearer than the last of them: most are ruled out by
-    that bound. Without vectors their distance is that bound.
+    that bound. Where nobody knows it, their distance is that bound.
     """
-    k, size, d = out.shape[0], np.int64(0), np.float32(0)
-    part = np.float32(1) - omega
-    stamp = begin(near, near_d, space.clock, space.known, space.distance)
-    for t in range(near.shape[0]):
-        row = near[t]
-        d = scaled(near_d[t], far, root)
-        if names[row] < n_gallery:
-            modified = np.float32(space.total[row]) if space.seen[row] == shared else np.float32(1)
-            size = heap_offer(out, out_ids, size, k, part * modified + omega * d, names[row])
-    beyond = omega * d
+    k, far, part = out.shape[0], block.farthest[row], np.float32(1) - omega
+    size, beyond, stamp = rank_near(
+        row, block, shared, omega, root, names, n_gallery, space, out_ids, out
+    )
+    told = tell(row, block, space)
     for t in range(count):
-        row = space.touched[t]
-        if space.known[row] == stamp or names[row] >= n_gallery:
+        other = space.touched[t]
+        if space.known[other] == stamp or names[other] >= n_gallery:
             continue
-        value = part * np.float32(space.total[row])
+        value = part * np.float32(space.total[other])
         if size == k and value + beyond > out[0]:
             continue
         if vectors.shape[0] > 0:
-            value += omega * scaled(squared_distance(x, vectors[row]), far, root)
+            value += omega * scaled(squared_distance(block.x[row], vectors[other]), far, root)
+        elif space.stepped[other] == told:
+            value += omega * scaled(space.distance[other], far, root)
         else:
             value += beyond
-        size = heap_offer(out, out_ids, size, k, value, names[row])
-    whole = near.shape[0] == names.shape[0]
+        size = heap_offer(out, out_ids, size, k, value, names[other])
+    whole = block.counts[row] == names.shape[0]
     complete = whole or (size == k and out[0] < part + beyond)
     sort_heap(out, out_ids, size)
     out_ids[size:] = -1

@@ -84,10 +84,12 @@ class Compared(NamedTuple):
 
 
 @kernel
-def encode_rows(x, near, near_d, counts, rows, walk, options, compared, space, out_ids, out, whole):
+def encode_rows(
+    x, near, near_d, counts, told, rows, walk, options, compared, space, out_ids, out, whole
+):  # fmt: skip
     """The rows that queries would have in every stage, and their answers from them.
 
-    x, near, near_d, counts : see Block; walk : None where F is the affinity itself
+    x, near, near_d, counts, told : see Block; walk : None where F is the affinity itself
     out_ids, out, whole : see ``answer_rows``; nothing is answered where they have no columns
     Returns xi, F with guide and anchor, F-hat, the groups and names, F-tilde, P and F'; matrices as
     pointers, indices and, but for xi, values.
@@ -95,7 +97,8 @@ def encode_rows(x, near, near_d, counts, rows, walk, options, compared, space, o
     n, m, k = rows.lists.ids.shape[0], counts.shape[0], rows.lists.ids.shape[1] - 1
     farthest = told_farthest(near, near_d, counts, rows.lists.farthest, ASKED, k)
     # Rows are made from lists as long as those of the others, however many answers are wanted.
-    block = Block(x, near[:, :k].copy(), near_d[:, :k].copy(), np.minimum(counts, k), farthest)
+    first, first_d = near[:, :k].copy(), near_d[:, :k].copy()
+    block = Block(x, first, first_d, np.minimum(counts, k), farthest, told)
     xi_ptr, xi_ids, ptr, ids = cluster_rows(
         block, rows.lists, rows.half[0], rows.half[1], options.k2, options.full, options.half,
         options.clusters, space,
@@ -153,7 +156,7 @@ def encode_rows(x, near, near_d, counts, rows, walk, options, compared, space, o
     )  # fmt: skip
     if out.shape[1] > 0:
         answer_rows(
-            Block(x, near, near_d, counts, farthest), rows.lists.vectors, groups, names, prime[0],
+            Block(x, near, near_d, counts, farthest, told), rows.lists.vectors, groups, names, prime[0],
             prime[1], prime[2], compared.measure, compared.columns, compared.norms, compared.omega,
             compared.root, compared.names, compared.n_gallery, space, out_ids, out, whole,
         )  # fmt: skip

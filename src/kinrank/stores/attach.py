@@ -29,6 +29,7 @@ def attach(
     store: Store,
     method: str | CAS = "cas",
     *,
+    refine: bool = True,
     threads: int | None = None,
     block_size: int | None = None,
     **params: Any,
@@ -44,6 +45,9 @@ def attach(
     store : FaissStore, LanceStore, PgVectorStore of ``kinrank.stores``, or an object of the same
         form (``kinrank.stores.Store``)
     method : "cas" or a ``kinrank.CAS``; by its name, the metric is the store's
+    refine : whether a search also fetches the vectors of rows that matter to its answers and were
+        not listed by the store, so that answers are those of an index over the vectors. Without
+        it a search asks the store once, and such rows count as near as the last one listed.
     threads : how many threads build the graph; None is one per core
     block_size : how many rows are fetched and searched for at a time
     **params : parameters of the method
@@ -71,6 +75,7 @@ def attach(
         lists.indices,
         ids=ids,
         store=store,
+        refine=refine,
         squared=True,
         farthest=lists.farthest,
         threads=threads,
