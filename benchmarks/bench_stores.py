@@ -1,0 +1,123 @@
+"""What an index over a store costs: one query, with and without the distances that lists lack.
+
+    python benchmarks/bench_stores.py [--rows 20000] [--queries 200] [-k 10]
+
+Clusters of twenty in 128 dimensions, unit norm, the same graph for every store: faiss (flat),
+LanceDB (no vector index; with and without a scalar index on the ids) and PostgreSQL (no vector
+index, and HNSW; served as for the tests). Milliseconds of one query (p50), the store's own search
+alone, how many vectors were fetched, and the largest difference to the index over the vectors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+import kinrank
+from kinrank.stores import FaissStore, LanceStore, PgVectorStore
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+import postgres_server
+from store_makers import lance_table, pg_table
+
+WIDTH = 128
+
+
+class Counting:
+    """A store that counts what is fetched."""
+
+    def __init__(self, store):
+        self.store, self.vectors, self.trips = store, 0, 0
+        self.metric, self.width, self.ids = store.metric, store.width, store.ids
+        self.search = store.search
+
+    def __len__(self):
+        return len(self.store)
+
+    def fetch(self, ids):
+        self.vectors += len(ids)
+        self.trips += 1
+        return self.store.fetch(ids)
+
+
+def clustered(n):
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(max(1, n // 20), WIDTH))
+    rows = centres[rng.integers(len(centres), size=n)] + 0.8 * rng.normal(size=(n, WIDTH))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def p50(call, queries):
+    call(queries[:1])
+    took = []
+    for at in range(len(queries)):
+        begun = time.perf_counter()
+        call(queries[at : at + 1])
+        took.append(time.perf_counter() - begun)
+    return 1e3 * float(np.median(took))
+
+
+def stores(rows, folder, stack):
+    """Names and stores over the same rows, whose ids are their numbers."""
+    import faiss
+
+    index, numbers = faiss.IndexFlatL2(WIDTH), np.arange(len(rows))
+    index.add(rows)
+    yield "faiss, flat", FaissStore(index)
+    table = lance_table(folder, "rows", rows, numbers)
+    yield "LanceDB", LanceStore(table)
+    table.create_scalar_index("id")
+    yield "LanceDB, ids indexed", LanceStore(table)
+    if postgres_server.installed() is None:
+        return
+    import psycopg
+
+    text = stack.enter_context(postgres_server.running())
+    with psycopg.connect(text, autocommit=True) as setup:
+        setup.execute("CREATE EXTENSION vector")
+    pg_table(text, "rows", "bigint", rows, numbers)
+    yield "pgvector", stack.enter_context(PgVectorStore(text, "rows"))
+    pg_table(text, "hnsw", "bigint", rows, numbers, "hnsw (embedding vector_l2_ops)")
+    yield "pgvector, HNSW", stack.enter_context(PgVectorStore(text, "hnsw"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("-k", type=int, default=10)
+    options = parser.parse_args()
+    points = clustered(options.rows + options.queries)
+    rows, queries, k = points[: options.rows], points[options.rows :], options.k
+    method = kinrank.CAS(metric="euclidean")
+    twin = method.fit(rows).search(queries, k)
+    length = kinrank.index.list_length(method, len(rows)) - 1
+    print(f"{'store':<22} {'search':>8} {'off':>8} {'on':>8} {'vectors':>8} {'trips':>6} {'off by':>9}")
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        path = Path(folder) / "graph"
+        for name, store in stores(rows, folder, stack):
+            if not path.exists():
+                kinrank.attach(store, method).save(path)
+            counting = Counting(store)
+            index = kinrank.open(path, store=counting)
+            plain = kinrank.open(path, store=store, refine=False)
+            alone = p50(lambda query: store.search(query, max(length, k + k // 4 + 16)), queries)
+            off = p50(lambda query: plain.search(query, k), queries)
+            counting.vectors = counting.trips = 0
+            on = p50(lambda query: index.search(query, k), queries)
+            fetched, trips = (one / (len(queries) + 1) for one in (counting.vectors, counting.trips))
+            worst = np.abs(index.search(queries, k).distances - twin.distances).max()
+            print(
+                f"{name:<22} {alone:>8.2f} {off:>8.2f} {on:>8.2f} {fetched:>8.1f} {trips:>6.2f} "
+                f"{worst:>9.1e}"
+            )
+
+
+if __name__ == "__main__":
+    main()
