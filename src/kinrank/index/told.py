@@ -51,9 +51,7 @@ def answer_told(
         _answer(engine, queries[part], some, tuple(array[part] for array in out), run)
 
 
-def _answer(
-    engine: Engine, queries: Floats, near: Rows, out: tuple[Any, ...], run: Runner
-) -> None:
+def _answer(engine: Engine, queries: Floats, near: Rows, out: tuple[Any, ...], run: Runner) -> None:
     state, search, k = engine.state, engine.search, out[0].shape[1]
     assert isinstance(search, StoreSearch)
     told, farthest = told_rows(engine, queries, near), engine.farthest(near)

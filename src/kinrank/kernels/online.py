@@ -198,9 +198,7 @@ def cluster_rows(block, lists, half_ptr, half_ids, k2, full, half, kind, space):
             for t in range(size):
                 found[t] = near_ids[t]
         if kind == EXPANDED:
-            size = expand(
-                near_ids, size, row, block, half, lists, half_ptr, half_ids, space, found
-            )
+            size = expand(near_ids, size, row, block, half, lists, half_ptr, half_ids, space, found)
         sort_ids(found, np.int64(0), size)
         if at + size + 1 > ids.shape[0]:
             ids = enlarge(ids, at, at + size + 1)

@@ -155,10 +155,11 @@ def encode_rows(
         0, space,
     )  # fmt: skip
     if out.shape[1] > 0:
+        block = Block(x, near, near_d, counts, farthest, told)
         answer_rows(
-            Block(x, near, near_d, counts, farthest, told), rows.lists.vectors, groups, names, prime[0],
-            prime[1], prime[2], compared.measure, compared.columns, compared.norms, compared.omega,
-            compared.root, compared.names, compared.n_gallery, space, out_ids, out, whole,
+            block, rows.lists.vectors, groups, names, prime[0], prime[1], prime[2],
+            compared.measure, compared.columns, compared.norms, compared.omega, compared.root,
+            compared.names, compared.n_gallery, space, out_ids, out, whole,
         )  # fmt: skip
     return (
         (xi_ptr, xi_ids), (ptr, ids, f), guide, anchor, (hat_ptr, hat_ids, hat), groups, names,

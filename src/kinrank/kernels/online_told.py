@@ -10,8 +10,9 @@ import numpy as np
 
 from kinrank.kernels.jit import kernel
 from kinrank.kernels.online import EXPANDED, NEAREST, tick
-from kinrank.kernels.online_answer import compare_all, rank_near, tell
+from kinrank.kernels.online_answer import compare_all
 from kinrank.kernels.online_encode import BY_WALK
+from kinrank.kernels.online_rank import rank_near, tell
 from kinrank.kernels.rows import enlarge
 from kinrank.kernels.topk import squared_distance
 
