@@ -14,11 +14,11 @@ from kinrank.errors import UnknownIdError
 from kinrank.index.searchers import Rows, RowSearch
 from kinrank.index.state import State
 from kinrank.index.store_search import StoreSearch
-from kinrank.index.told import answer_told, cut, nothing_told, told_rows
-from kinrank.kernels.online import Block, Space, told_farthest
+from kinrank.index.told import cut, more_told, told_rows
+from kinrank.kernels.online import Block, Space, Told, told_farthest
 from kinrank.kernels.online_encode import ASKED, encode_rows
 from kinrank.parallel import Runner, thread_count
-from kinrank.types import Floats, Ints, Ranking
+from kinrank.types import Floats, Ints, Longs, Ranking
 
 _LAST_STAMP = 2_000_000_000
 
@@ -125,23 +125,35 @@ class Engine:
         self, queries: Floats, length: int, indices: Ints, distances: Floats, run: Runner
     ) -> npt.NDArray[np.bool_]:
         """Fill in the answers from lists of ``length``; which are certain."""
-        state, near = self.state, self.near(queries, length, run)
-        complete = np.zeros(len(queries), np.bool_)
-        if isinstance(self.search, StoreSearch) and self.search.refine:
-            answer_told(self, queries, near, (indices, distances, complete), run)
-            return complete
-        told = nothing_told(len(queries))
+        near = self.near(queries, length, run)
+        out = (indices, distances, np.zeros(len(queries), np.bool_))
+        told = told_rows(self, queries, near)
+        undecided = self._encode(queries, near, told, out, run)
+        left, told = more_told(self, queries, told, undecided)
+        if len(left):
+            again = tuple(array[left] for array in out)
+            self._encode(queries[left], near.some(left), told, again, run)
+            for array, part in zip(out, again, strict=True):
+                array[left] = part
+        return out[2]
+
+    def _encode(
+        self, queries: Floats, near: Rows, told: Told, out: tuple[Any, ...], run: Runner
+    ) -> list[tuple[Longs, Ints]]:
+        """Fill in ``out`` of ``answer_rows``; what that returns, by parts."""
+        state = self.state
         known = (state.stored, state.walk, state.options, state.compared)
 
-        def some(low: int, high: int) -> None:
+        def some(low: int, high: int) -> tuple[Longs, Ints]:
             part = slice(low, high)
             block = (queries[part], near.indices[part], near.distances[part], near.counts[part])
-            out = (indices[part], distances[part], complete[part])
             with self.workspace() as space:
-                encode_rows(*block, cut(told, low, high), *known, space, *out)
+                own = (array[part] for array in out)
+                made = encode_rows(*block, cut(told, low, high), *known, space, *own)
+            undecided: tuple[Longs, Ints] = made[-1]
+            return undecided
 
-        run.map("answers", some, len(queries))
-        return complete
+        return run.map("answers", some, len(queries))
 
 
 def block_of(engine: Engine, query: Floats, run: Runner) -> Block:

@@ -29,6 +29,10 @@ class Rows:
     distances: Floats
     counts: Longs
 
+    def some(self, queries: Longs) -> Rows:
+        """Those of some queries."""
+        return Rows(self.indices[queries], self.distances[queries], self.counts[queries])
+
 
 class RowSearch(Protocol):
     """Finds rows of the index; ``exact`` tells whether all of them are seen."""

@@ -88,15 +88,13 @@ def tick(clock):
 
 
 @kernel
-def begin(row, block, space):
+def begin(row, near, near_d, told, clock, known, distance):
     """Take note of what is known of a query's distances; returns the stamp that marks them."""
-    stamp = tick(space.clock)
-    for t in range(block.counts[row]):
-        space.known[block.ids[row, t]] = stamp
-        space.distance[block.ids[row, t]] = block.d[row, t]
-    for e in range(block.told.ptr[row], block.told.ptr[row + 1]):
-        space.known[block.told.ids[e]] = stamp
-        space.distance[block.told.ids[e]] = block.told.d[e]
+    stamp = tick(clock)
+    for t in range(near.shape[0]):
+        known[near[t]], distance[near[t]] = stamp, near_d[t]
+    for e in range(told.ptr[row], told.ptr[row + 1]):
+        known[told.ids[e]], distance[told.ids[e]] = stamp, told.d[e]
     return stamp
 
 
@@ -145,10 +143,9 @@ def half_set(row, x, k, lists, half_ptr, half_ids, stamp, known, distance, out):
 
 
 @kernel
-def expand(full, count, row, block, k, lists, half_ptr, half_ids, space, out):
+def expand(row, full, count, x, near, near_d, told, k, lists, half_ptr, half_ids, space, out):
     """R*(q) without q: R(q), then each half set that lies mostly inside it; returns the size."""
-    near, near_d = block.ids[row, : block.counts[row]], block.d[row, : block.counts[row]]
-    stamp = begin(row, block, space)
+    stamp = begin(row, near, near_d, told, space.clock, space.known, space.distance)
     inside, mutual = tick(space.clock), tick(space.clock)
     for t in range(count):
         space.seen[full[t]] = inside
@@ -160,9 +157,8 @@ def expand(full, count, row, block, k, lists, half_ptr, half_ids, space, out):
     for t in range(count):
         half = out[size : size + k]
         length = half_set(
-            full[t], block.x[row], k, lists, half_ptr, half_ids, stamp, space.known, space.distance,
-            half,
-        )  # fmt: skip
+            full[t], x, k, lists, half_ptr, half_ids, stamp, space.known, space.distance, half
+        )
         shared = with_query = np.int64(space.stepped[full[t]] == mutual)
         for h in range(length):
             shared += space.seen[half[h]] == inside
@@ -198,7 +194,10 @@ def cluster_rows(block, lists, half_ptr, half_ids, k2, full, half, kind, space):
             for t in range(size):
                 found[t] = near_ids[t]
         if kind == EXPANDED:
-            size = expand(near_ids, size, row, block, half, lists, half_ptr, half_ids, space, found)
+            size = expand(
+                row, near_ids, size, block.x[row], near, near_d, block.told, half, lists, half_ptr,
+                half_ids, space, found,
+            )  # fmt: skip
         sort_ids(found, np.int64(0), size)
         if at + size + 1 > ids.shape[0]:
             ids = enlarge(ids, at, at + size + 1)
@@ -234,7 +233,8 @@ def similar_rows(block, lists, ptr, ids, sigma2, space, out):
     """The affinity itself in place of F, on the clusters."""
     n = lists.ids.shape[0]
     for row in range(block.counts.shape[0]):
-        stamp = begin(row, block, space)
+        near, near_d = block.ids[row, : block.counts[row]], block.d[row, : block.counts[row]]
+        stamp = begin(row, near, near_d, block.told, space.clock, space.known, space.distance)
         for e in range(ptr[row], ptr[row + 1]):
             out[e] = 1.0
             if ids[e] < n:

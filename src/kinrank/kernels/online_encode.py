@@ -92,7 +92,7 @@ def encode_rows(
     x, near, near_d, counts, told : see Block; walk : None where F is the affinity itself
     out_ids, out, whole : see ``answer_rows``; nothing is answered where they have no columns
     Returns xi, F with guide and anchor, F-hat, the groups and names, F-tilde, P and F'; matrices as
-    pointers, indices and, but for xi, values.
+    pointers, indices and, but for xi, values. Then what ``answer_rows`` returns.
     """
     n, m, k = rows.lists.ids.shape[0], counts.shape[0], rows.lists.ids.shape[1] - 1
     farthest = told_farthest(near, near_d, counts, rows.lists.farthest, ASKED, k)
@@ -154,16 +154,17 @@ def encode_rows(
         groups, p_ptr, p_ids, p, groups, names, m_ptr, m_ids, mine, rows.p[0], rows.p[1], rows.p[2],
         0, space,
     )  # fmt: skip
+    undecided = np.zeros(m + 1, np.int64), np.empty(0, np.int32)
     if out.shape[1] > 0:
-        block = Block(x, near, near_d, counts, farthest, told)
-        answer_rows(
-            block, rows.lists.vectors, groups, names, prime[0], prime[1], prime[2],
-            compared.measure, compared.columns, compared.norms, compared.omega, compared.root,
-            compared.names, compared.n_gallery, space, out_ids, out, whole,
+        undecided = answer_rows(
+            Block(x, near, near_d, counts, farthest, told), rows.lists.vectors, groups, names,
+            prime[0], prime[1], prime[2], compared.measure, compared.columns, compared.norms,
+            compared.omega, compared.root, compared.names, compared.n_gallery, space, out_ids, out,
+            whole,
         )  # fmt: skip
     return (
         (xi_ptr, xi_ids), (ptr, ids, f), guide, anchor, (hat_ptr, hat_ids, hat), groups, names,
-        (t_ptr, t_ids, tilde), (p_ptr, p_ids, p), prime,
+        (t_ptr, t_ids, tilde), (p_ptr, p_ids, p), prime, undecided,
     )  # fmt: skip
 
 

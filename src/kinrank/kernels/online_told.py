@@ -10,9 +10,7 @@ import numpy as np
 
 from kinrank.kernels.jit import kernel
 from kinrank.kernels.online import EXPANDED, NEAREST, tick
-from kinrank.kernels.online_answer import compare_all
 from kinrank.kernels.online_encode import BY_WALK
-from kinrank.kernels.online_rank import rank_near, tell
 from kinrank.kernels.rows import enlarge
 from kinrank.kernels.topk import squared_distance
 
@@ -96,45 +94,6 @@ def asked_rows(near, near_d, counts, rows, options, affine, space):
         for t in range(count):
             out_ids[at + t], out_d[at + t] = space.nodes[t], space.mass[t]
         at += count
-        out_ptr[row + 1] = at
-    return out_ptr, out_ids[:at].copy(), out_d[:at].copy()
-
-
-@kernel
-def undecided_rows(
-    block, groups, own_names, ptr, ids, values, measure, columns, norms, omega, root, names,
-    n_gallery, space, k,
-):  # fmt: skip
-    """The rows that ``answer_rows`` would ask a distance of for ``k`` answers, as Told.
-
-    Infinite where ``block`` does not tell it.
-    """
-    m, at = block.counts.shape[0], np.int64(0)
-    out_ptr, out_ids = np.zeros(m + 1, np.int64), np.empty(64, np.int32)
-    out_d = np.empty(64, np.float32)
-    best_ids, best = np.empty(k, np.int32), np.empty(k, np.float32)
-    for row in range(m):
-        count, shared = compare_all(
-            groups[row], groups[row + 1], own_names, ptr, ids, values, measure, columns, norms,
-            space,
-        )  # fmt: skip
-        size, beyond, stamp = rank_near(
-            row, block, shared, omega, root, names, n_gallery, space, best_ids, best
-        )
-        told = tell(row, block, space)
-        if at + count > out_ids.shape[0]:
-            out_ids, out_d = enlarge(out_ids, at, at + count), enlarge(out_d, at, at + count)
-        for t in range(count):
-            other = space.touched[t]
-            if space.known[other] == stamp or names[other] >= n_gallery:
-                continue
-            value = (np.float32(1) - omega) * np.float32(space.total[other])
-            if size == k and value + beyond > best[0]:
-                continue
-            out_ids[at], out_d[at] = other, np.inf
-            if space.stepped[other] == told:
-                out_d[at] = space.distance[other]
-            at += 1
         out_ptr[row + 1] = at
     return out_ptr, out_ids[:at].copy(), out_d[:at].copy()
 
