@@ -2,11 +2,11 @@
 
     python benchmarks/bench_stores.py [--rows 20000] [--queries 200] [-k 10]
 
-Clusters of twenty in 128 dimensions, unit norm, the same graph for every store: faiss (flat,
-one thread), LanceDB (no vector index; with and without a scalar index on the ids) and PostgreSQL (no vector
-index, and HNSW; served as for the tests). Milliseconds of one query (p50): the store's own search,
-and answers without and with refine; vectors fetched and round trips for them; and how far both
-answers are from those of the index over the vectors.
+Clusters of twenty in 128 dimensions, unit norm, the same graph for every store: faiss (flat, one
+thread), LanceDB (no vector index; with and without a scalar index on the ids) and PostgreSQL (no
+vector index, and HNSW; served as for the tests). Milliseconds of one query (p50): the store's own
+search, and answers without and with refine; vectors fetched and round trips for them; and how far
+both answers are from those of the index over the vectors.
 """
 
 from __future__ import annotations
