@@ -57,8 +57,7 @@ def test_over_a_store(tmp_path):
         METHOD, *known(k), ids=IDS, store=Shelf(), squared=True, farthest=far
     )
     a, b = index.search(QUERIES, k=10), METHOD.fit(ROWS, ids=IDS).search(QUERIES, k=10)
-    shared = [len(np.intersect1d(*pair)) for pair in zip(a.ids, b.ids, strict=True)]
-    assert np.mean(shared) > 9.5
+    np.testing.assert_allclose(a.distances, b.distances, atol=1e-5)
     one = index.search(QUERIES[4:5], k=10)
     np.testing.assert_array_equal(one.distances[0], a.distances[4])
     index.save(tmp_path / "an.index")
@@ -69,7 +68,7 @@ def test_over_a_store(tmp_path):
     for call in (
         lambda: alone.search(QUERIES),
         lambda: index.add(ROWS[:1], ids=["x"]),
-        lambda: index.explain(QUERIES[0], "r0"),
+        lambda: alone.explain(QUERIES[0], "r0"),
         index.calibrate,
     ):
         with pytest.raises(InvalidInputError, match=r"store|vectors"):

@@ -4,7 +4,7 @@ from kinrank.index.calibrate import Calibration
 from kinrank.index.core import Index
 from kinrank.index.core import open_index as open  # noqa: A004  users write kinrank.open
 from kinrank.index.explain import Explanation
-from kinrank.index.searchers import Store
 from kinrank.index.settings import list_length
+from kinrank.index.store_search import Store
 
 __all__ = ["Calibration", "Explanation", "Index", "Store", "list_length", "open"]

@@ -22,8 +22,8 @@ from kinrank.index.lock import WriteLock
 from kinrank.index.make import Listed, from_lists, from_vectors, search_of
 from kinrank.index.online import Engine
 from kinrank.index.rows import row_distances
-from kinrank.index.searchers import Store
 from kinrank.index.state import State
+from kinrank.index.store_search import Store
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
@@ -66,8 +66,8 @@ class Index:
     @classmethod
     def from_neighbors(
         cls, method: CAS, distances: Any, indices: Any, *, ids: Any = None, vectors: Any = None,
-        store: Store | None = None, squared: bool = False, farthest: Any = None,
-        threads: int | None = None,
+        store: Store | None = None, refine: bool = True, squared: bool = False,
+        farthest: Any = None, threads: int | None = None,
     ) -> Index:  # fmt: skip
         """An index over neighbour lists that are known, such as those of a vector database.
 
@@ -80,11 +80,12 @@ class Index:
         ids : (n,) the store's ids of the rows; None numbers them
         vectors : (n, d) the rows; queries are then searched among them, exactly
         store : else where queries are searched, and vectors fetched
+        refine : as in ``kinrank.attach``
         squared, farthest : as in ``CAS.rerank_neighbors``; without ``farthest`` it is estimated
             from some of the vectors
         """
         lists = Listed(distances, indices, squared, farthest)
-        return cls(from_lists(method, lists, ids, vectors, store, Runner.of(threads)))
+        return cls(from_lists(method, lists, ids, vectors, store, refine, Runner.of(threads)))
 
     @property
     def method(self) -> CAS:
@@ -298,7 +299,7 @@ class Index:
 
 
 def open_index(
-    path: PathLike, *, writable: bool = False, store: Store | None = None,
+    path: PathLike, *, writable: bool = False, store: Store | None = None, refine: bool = True,
     verify: bool | None = None,
 ) -> Index:  # fmt: skip
     """Open an index that was saved; it is mapped from disk, not read.
@@ -308,6 +309,7 @@ def open_index(
     path : the file
     writable : whether it will be changed; only one may have it open so, until ``close``
     store : of an index that was made over one
+    refine : as in ``kinrank.attach``
     verify : read everything and compare checksums; None does so for files up to 256 MB
     """
     lock = WriteLock(path) if writable and os.path.exists(path) else None  # noqa: PTH110
@@ -316,7 +318,7 @@ def open_index(
         if verify or (verify is None and stored.size <= _VERIFIED):
             stored.verify()
         state = persist.from_parts(stored)
-        index = Index(Engine(state, search_of(state, store)))
+        index = Index(Engine(state, search_of(state, store, refine)))
     except BaseException:
         if lock is not None:
             lock.release()

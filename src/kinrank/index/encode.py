@@ -39,8 +39,8 @@ def encode(state: State, block: Block, space: Space) -> Encoded:
     """All stages for a few queries."""
     none = (len(block.counts), 0)
     nothing = (np.empty(none, np.int32), np.empty(none, np.float32), np.empty(0, np.bool_))
-    near = (block.x, block.ids, block.d, block.counts)
-    xi, f, guide, anchor, hat, groups, names, *rest = encode_rows(
+    near = (block.x, block.ids, block.d, block.counts, block.told)
+    xi, f, guide, anchor, hat, groups, names, *rest, _ = encode_rows(
         *near, state.stored, state.walk, state.options, state.compared, space, *nothing
     )
     width = len(state) + 1

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.errors import InvalidInputError
 from kinrank.index.encode import Encoded, encode
 from kinrank.index.online import Engine, block_of
 from kinrank.index.parts import take
@@ -100,11 +99,9 @@ class Explanation:
 def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanation:
     """query : (1, d), placed; name : of the item."""
     state, run = engine.state, Runner(1)
-    if len(state.vectors) == 0:
-        raise InvalidInputError("`explain` must have the vectors, got an index over a store.")
-    near = engine.near(query, state.neighbors.k - 1, run)
-    block = block_of(query, near, engine.farthest(near), slice(0, 1))
     row = int(state.places[name])
+    squared = engine.squared(query, row)
+    block = block_of(engine, query, run)
     with engine.workspace() as space:
         encoded = encode(state, block, space)
         prime = _item(encoded, row, encoded.prime)
@@ -112,8 +109,6 @@ def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanat
             prime = prime_rows(engine, np.array([row], np.int32), space)
     stages = _stages(engine, encoded, prime, row)
     modified = stages["propagation"]
-    difference = query[0] - state.vectors[row]
-    squared = np.array([difference @ difference], np.float32)
     far = float(block.farthest[0])
     plain, whole = (
         float(mixed(engine, np.array([part], np.float32), squared, far)[0])

@@ -12,16 +12,17 @@ from kinrank.index.build import Given, build
 from kinrank.index.frame import Frame
 from kinrank.index.ids import as_ids, refuse_duplicates
 from kinrank.index.online import Engine
-from kinrank.index.searchers import CellSearch, ExactSearch, RowSearch, Store, StoreSearch
+from kinrank.index.searchers import CellSearch, ExactSearch, RowSearch
 from kinrank.index.settings import check_online
 from kinrank.index.state import State
+from kinrank.index.store_search import Store, StoreSearch
 from kinrank.methods.cas import CAS
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.given import given_distances
 from kinrank.parallel import Runner
 from kinrank.stages.distance import ListDistances
 from kinrank.types import Floats, Neighbors
-from kinrank.validation import check_choice
+from kinrank.validation import check_bool, check_choice
 
 _SOME = 1024  # rows that tell how far the farthest is
 
@@ -60,8 +61,9 @@ def from_vectors(
 
 
 def from_lists(
-    method: CAS, lists: Listed, ids: Any, vectors: Any, store: Store | None, run: Runner
-) -> Engine:
+    method: CAS, lists: Listed, ids: Any, vectors: Any, store: Store | None, refine: bool,
+    run: Runner,
+) -> Engine:  # fmt: skip
     """All stages computed from lists that are known."""
     check_online(method)
     if (vectors is None) == (store is None):
@@ -81,13 +83,13 @@ def from_lists(
     fitted = method._fitted(known.neighbors.k, "listed neighbours")
     kept = rows if store is None else np.empty((0, frame.width), np.float32)
     state = build(Given(method, fitted, frame, own, known.neighbors, kept), run)
-    return Engine(state, search_of(state, store))
+    return Engine(state, search_of(state, store, refine))
 
 
-def search_of(state: State, store: Store | None) -> RowSearch:
+def search_of(state: State, store: Store | None, refine: bool = True) -> RowSearch:
     """Where the nearest rows of a query come from."""
     if len(state.vectors) == 0:
-        return StoreSearch(store, state.table, state.places)
+        return StoreSearch(store, state, check_bool("refine", refine))
     if store is not None:
         raise InvalidInputError("`store` must be left out: the index has its own vectors.")
     if len(state.cell):

@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.errors import UnknownIdError
 from kinrank.index.searchers import Rows, RowSearch
 from kinrank.index.state import State
-from kinrank.kernels.online import Block, Space, told_farthest
+from kinrank.index.store_search import StoreSearch
+from kinrank.index.told import cut, more_told, told_rows
+from kinrank.kernels.online import Block, Space, Told, told_farthest
 from kinrank.kernels.online_encode import ASKED, encode_rows
 from kinrank.parallel import Runner, thread_count
-from kinrank.types import Floats, Ints, Ranking
+from kinrank.types import Floats, Ints, Longs, Ranking
 
 _LAST_STAMP = 2_000_000_000
 
@@ -65,6 +68,18 @@ class Engine:
         out: Floats = told_farthest(*own, known.farthest, ASKED, known.k - 1)
         return out
 
+    def squared(self, query: Floats, row: int) -> Floats:
+        """The squared distance from a query, (1, d), to a row, (1,)."""
+        if not isinstance(self.search, StoreSearch):
+            difference = query[0] - self.state.vectors[row]
+            return np.array([difference @ difference], np.float32)
+        one = np.array([row], np.int32)
+        found = self.search.squared(query, np.zeros(1, np.int64), one)
+        if np.isinf(found[0]):
+            gone = self.state.ids[self.state.names[row]].item()
+            raise UnknownIdError(f"The store has no row with the id {gone!r} any more.")
+        return found
+
     def answer(self, queries: Floats, k: int, run: Runner) -> Ranking:
         """The first ``k`` gallery rows of each query; indices are names."""
         n, length = len(self.state), self._length(k)
@@ -110,26 +125,42 @@ class Engine:
         self, queries: Floats, length: int, indices: Ints, distances: Floats, run: Runner
     ) -> npt.NDArray[np.bool_]:
         """Fill in the answers from lists of ``length``; which are certain."""
-        state, near = self.state, self.near(queries, length, run)
-        complete = np.zeros(len(queries), np.bool_)
+        near = self.near(queries, length, run)
+        out = (indices, distances, np.zeros(len(queries), np.bool_))
+        told = told_rows(self, queries, near)
+        undecided = self._encode(queries, near, told, out, run)
+        left, told = more_told(self, queries, told, undecided)
+        if len(left):
+            again = tuple(array[left] for array in out)
+            self._encode(queries[left], near.some(left), told, again, run)
+            for array, part in zip(out, again, strict=True):
+                array[left] = part
+        return out[2]
+
+    def _encode(
+        self, queries: Floats, near: Rows, told: Told, out: tuple[Any, ...], run: Runner
+    ) -> list[tuple[Longs, Ints]]:
+        """Fill in ``out`` of ``answer_rows``; what that returns, by parts."""
+        state = self.state
         known = (state.stored, state.walk, state.options, state.compared)
 
-        def some(low: int, high: int) -> None:
+        def some(low: int, high: int) -> tuple[Longs, Ints]:
             part = slice(low, high)
             block = (queries[part], near.indices[part], near.distances[part], near.counts[part])
-            out = (indices[part], distances[part], complete[part])
             with self.workspace() as space:
-                encode_rows(*block, *known, space, *out)
+                own = (array[part] for array in out)
+                made = encode_rows(*block, cut(told, low, high), *known, space, *own)
+            undecided: tuple[Longs, Ints] = made[-1]
+            return undecided
 
-        run.map("answers", some, len(queries))
-        return complete
+        return run.map("answers", some, len(queries))
 
 
-def block_of(queries: Floats, near: Rows, farthest: Floats, part: slice) -> Block:
-    """Some of the queries as kernels take them; queries : these alone."""
-    return Block(
-        queries, near.indices[part], near.distances[part], near.counts[part], farthest[part]
-    )
+def block_of(engine: Engine, query: Floats, run: Runner) -> Block:
+    """A query, (1, d), as kernels take it, with the rows that make its own."""
+    near = engine.near(query, engine.state.neighbors.k - 1, run)
+    own = (near.indices, near.distances, near.counts, engine.farthest(near))
+    return Block(query, *own, told_rows(engine, query, near))
 
 
 def new_workspace(n: int) -> Space:

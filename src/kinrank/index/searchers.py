@@ -1,15 +1,13 @@
-"""Where the nearest rows of a query come from: all vectors, cells of them, or a store."""
+"""Where the nearest rows of a query come from: all vectors, or cells of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from kinrank.errors import InvalidInputError
-from kinrank.index.ids import IdTable, as_ids
 from kinrank.kernels.online_search import search_all, search_cells
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
@@ -31,6 +29,10 @@ class Rows:
     distances: Floats
     counts: Longs
 
+    def some(self, queries: Longs) -> Rows:
+        """Those of some queries."""
+        return Rows(self.indices[queries], self.distances[queries], self.counts[queries])
+
 
 class RowSearch(Protocol):
     """Finds rows of the index; ``exact`` tells whether all of them are seen."""
@@ -41,19 +43,6 @@ class RowSearch(Protocol):
 
     def search(self, queries: Floats, k: int, run: Runner) -> Rows:
         """The ``k`` nearest rows of each query."""
-
-
-class Store(Protocol):
-    """A collection of vectors that somebody else keeps, such as a vector database."""
-
-    def __len__(self) -> int:
-        """The number of rows."""
-
-    def search(self, queries: Floats, k: int) -> tuple[Any, Any]:
-        """Ids (n_queries, k) and squared distances, nearest first; infinite where there is none."""
-
-    def fetch(self, ids: Any) -> Floats:
-        """The vectors of some rows, in the order asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,44 +98,6 @@ class CellSearch:
         args = (queries, self.vectors, self.centres, *self._members, _PROBES, *out)
         run.map("search", lambda a, b: search_cells(a, b, *args), len(queries))
         return _full(*out)
-
-
-@dataclass(frozen=True, eq=False)
-class StoreSearch:
-    """The store is asked; its ids become rows. Without one, only searching is refused."""
-
-    store: Store | None
-    table: IdTable
-    places: Ints
-    exact: bool = False
-
-    def search(self, queries: Floats, k: int, run: Runner) -> Rows:  # noqa: ARG002
-        """See RowSearch."""
-        if self.store is None:
-            raise InvalidInputError(
-                "`store` must be given to kinrank.open: the index was made over one, and holds no "
-                "vectors."
-            )
-        k = min(k, len(self.table))
-        ids, squared = self.store.search(queries, k)
-        values = np.asarray(squared, np.float32)
-        if values.shape[0] != len(queries) or values.shape != np.shape(ids):
-            raise InvalidInputError(
-                f"The store must answer ids and distances for {len(queries)} queries, got shapes "
-                f"{np.shape(ids)} and {values.shape}."
-            )
-        known = np.isfinite(values)
-        rows = np.full(values.shape, -1, np.int32)
-        rows[known] = self.table.find(as_ids(np.asarray(ids)[known].tolist()))
-        known &= rows >= 0  # rows that came into the store later are not in the graph
-        rows[known] = self.places[rows[known]]
-        values = np.where(known, values, np.inf).astype(np.float32)
-        order = np.lexsort((rows, values), axis=1)
-        return Rows(
-            np.take_along_axis(rows, order, axis=1),
-            np.take_along_axis(values, order, axis=1),
-            known.sum(axis=1).astype(np.int64),
-        )
 
 
 def _full(indices: Ints, values: Floats) -> Rows:

@@ -31,14 +31,26 @@ class Lists(NamedTuple):
     vectors: Floats
 
 
+class Told(NamedTuple):
+    """Rows beside the nearest, and their squared distances from queries: pointers, rows, values.
+
+    What a store says of rows that it did not list; nothing where vectors are at hand.
+    """
+
+    ptr: Longs
+    ids: Ints
+    d: Floats
+
+
 class Block(NamedTuple):
-    """Queries: vectors, nearest rows (m, L), how many these are, largest distances."""
+    """Queries: vectors, nearest rows (m, L), how many these are, largest distances, and others."""
 
     x: Floats
     ids: Ints
     d: Floats
     counts: Longs
     farthest: Floats
+    told: Told
 
 
 class Space(NamedTuple):
@@ -76,17 +88,19 @@ def tick(clock):
 
 
 @kernel
-def begin(near, near_d, clock, known, distance):
+def begin(row, near, near_d, told, clock, known, distance):
     """Take note of what is known of a query's distances; returns the stamp that marks them."""
     stamp = tick(clock)
     for t in range(near.shape[0]):
         known[near[t]], distance[near[t]] = stamp, near_d[t]
+    for e in range(told.ptr[row], told.ptr[row + 1]):
+        known[told.ids[e]], distance[told.ids[e]] = stamp, told.d[e]
     return stamp
 
 
 @kernel
 def distance_to(row, x, vectors, stamp, known, distance):
-    """The squared distance from the query to a row; computed once, infinite without vectors."""
+    """The squared distance from the query to a row; computed once, infinite if nobody knows."""
     if known[row] != stamp:
         known[row] = stamp
         distance[row] = np.float32(np.inf)
@@ -129,9 +143,9 @@ def half_set(row, x, k, lists, half_ptr, half_ids, stamp, known, distance, out):
 
 
 @kernel
-def expand(full, count, x, near, near_d, k, lists, half_ptr, half_ids, space, out):
+def expand(row, full, count, x, near, near_d, told, k, lists, half_ptr, half_ids, space, out):
     """R*(q) without q: R(q), then each half set that lies mostly inside it; returns the size."""
-    stamp = begin(near, near_d, space.clock, space.known, space.distance)
+    stamp = begin(row, near, near_d, told, space.clock, space.known, space.distance)
     inside, mutual = tick(space.clock), tick(space.clock)
     for t in range(count):
         space.seen[full[t]] = inside
@@ -181,8 +195,8 @@ def cluster_rows(block, lists, half_ptr, half_ids, k2, full, half, kind, space):
                 found[t] = near_ids[t]
         if kind == EXPANDED:
             size = expand(
-                near_ids, size, block.x[row], near, near_d, half, lists, half_ptr, half_ids, space,
-                found,
+                row, near_ids, size, block.x[row], near, near_d, block.told, half, lists, half_ptr,
+                half_ids, space, found,
             )  # fmt: skip
         sort_ids(found, np.int64(0), size)
         if at + size + 1 > ids.shape[0]:
@@ -220,7 +234,7 @@ def similar_rows(block, lists, ptr, ids, sigma2, space, out):
     n = lists.ids.shape[0]
     for row in range(block.counts.shape[0]):
         near, near_d = block.ids[row, : block.counts[row]], block.d[row, : block.counts[row]]
-        stamp = begin(near, near_d, space.clock, space.known, space.distance)
+        stamp = begin(row, near, near_d, block.told, space.clock, space.known, space.distance)
         for e in range(ptr[row], ptr[row + 1]):
             out[e] = 1.0
             if ids[e] < n:

@@ -6,7 +6,7 @@ import numpy as np
 
 from kinrank.kernels.divergence import COSINE, JACCARD, add_columns, entropies, finish
 from kinrank.kernels.jit import kernel
-from kinrank.kernels.online import begin, tick
+from kinrank.kernels.online import tick
 from kinrank.kernels.rows import enlarge
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
@@ -160,8 +160,12 @@ def answer_rows(
     names : the numbers that rows have for users; those from n_gallery on are never answers
     root : d is the root of the squared distance
     out_ids : names, -1 for none; complete : whether no other row can be among the first k
+    Returns, by queries, the rows that could be answers and whose distances nobody knows: pointers
+    and rows.
     """
-    for row in range(block.counts.shape[0]):
+    m, at = block.counts.shape[0], np.int64(0)
+    left_ptr, left = np.zeros(m + 1, np.int64), np.empty(0, np.int32)
+    for row in range(m):
         first = groups[row]
         part = slice(ptr[first], ptr[first + 1])
         count, shared = compare(measure, ids[part], values[part], *columns, norms, space)
@@ -176,10 +180,17 @@ def answer_rows(
                 count += 1
             space.total[own_names[t]] = d
         near, near_d = block.ids[row, : block.counts[row]], block.d[row, : block.counts[row]]
-        complete[row] = rank(
-            block.x[row], near, near_d, block.farthest[row], count, shared, vectors, omega,
-            root, names, n_gallery, space, out_ids[row], out[row],
+        complete[row], unknown = rank(
+            row, block.x[row], near, near_d, block.farthest[row], block.told, count, shared,
+            vectors, omega, root, names, n_gallery, space, out_ids[row], out[row],
         )  # fmt: skip
+        if at + unknown > left.shape[0]:
+            left = enlarge(left, at, at + unknown)
+        for t in range(unknown):
+            left[at + t] = space.nodes[t]
+        at += unknown
+        left_ptr[row + 1] = at
+    return left_ptr, left[:at].copy()
 
 
 @kernel
@@ -232,41 +243,53 @@ def compare(measure, ids, values, in_ptr, in_ids, in_values, in_f, norms, space)
 
 @kernel
 def rank(
-    x, near, near_d, far, count, shared, vectors, omega, root, names, n_gallery, space, out_ids, out
+    row, x, near, near_d, far, told, count, shared, vectors, omega, root, names, n_gallery, space,
+    out_ids, out,
 ):  # fmt: skip
     """The first k of the nearest rows and those that share something with the query.
 
     A row that is not among the nearest is no nearer than the last of them: most are ruled out by
-    that bound. Without vectors their distance is that bound.
+    that bound. Where nobody knows it, their distance is that bound.
+    Returns whether no other row can be among them, and how many such unknown rows are in ``nodes``.
     """
     k, size, d = out.shape[0], np.int64(0), np.float32(0)
-    part = np.float32(1) - omega
-    stamp = begin(near, near_d, space.clock, space.known, space.distance)
+    part, unknown = np.float32(1) - omega, np.int64(0)
+    stamp, others = tick(space.clock), tick(space.clock)
     for t in range(near.shape[0]):
-        row = near[t]
+        one = near[t]
+        space.known[one] = stamp
         d = scaled(near_d[t], far, root)
-        if names[row] < n_gallery:
-            modified = np.float32(space.total[row]) if space.seen[row] == shared else np.float32(1)
-            size = heap_offer(out, out_ids, size, k, part * modified + omega * d, names[row])
+        if names[one] < n_gallery:
+            modified = np.float32(space.total[one]) if space.seen[one] == shared else np.float32(1)
+            size = heap_offer(out, out_ids, size, k, part * modified + omega * d, names[one])
     beyond = omega * d
+    for e in range(told.ptr[row], told.ptr[row + 1]):
+        space.stepped[told.ids[e]], space.distance[told.ids[e]] = others, told.d[e]
     for t in range(count):
-        row = space.touched[t]
-        if space.known[row] == stamp or names[row] >= n_gallery:
+        one = space.touched[t]
+        if space.known[one] == stamp or names[one] >= n_gallery:
             continue
-        value = part * np.float32(space.total[row])
+        value = part * np.float32(space.total[one])
         if size == k and value + beyond > out[0]:
             continue
         if vectors.shape[0] > 0:
-            value += omega * scaled(squared_distance(x, vectors[row]), far, root)
-        else:
-            value += beyond
-        size = heap_offer(out, out_ids, size, k, value, names[row])
+            value += omega * scaled(squared_distance(x, vectors[one]), far, root)
+        elif space.stepped[one] == others:
+            value += omega * scaled(space.distance[one], far, root)
+        else:  # offered last: a bound rules nobody out
+            space.nodes[unknown] = one
+            unknown += 1
+            continue
+        size = heap_offer(out, out_ids, size, k, value, names[one])
+    for t in range(unknown):
+        value = part * np.float32(space.total[space.nodes[t]]) + beyond
+        size = heap_offer(out, out_ids, size, k, value, names[space.nodes[t]])
     whole = near.shape[0] == names.shape[0]
     complete = whole or (size == k and out[0] < part + beyond)
     sort_heap(out, out_ids, size)
     out_ids[size:] = -1
     out[size:] = np.inf
-    return complete
+    return complete, unknown
 
 
 @kernel

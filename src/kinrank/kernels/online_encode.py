@@ -84,18 +84,21 @@ class Compared(NamedTuple):
 
 
 @kernel
-def encode_rows(x, near, near_d, counts, rows, walk, options, compared, space, out_ids, out, whole):
+def encode_rows(
+    x, near, near_d, counts, told, rows, walk, options, compared, space, out_ids, out, whole
+):  # fmt: skip
     """The rows that queries would have in every stage, and their answers from them.
 
-    x, near, near_d, counts : see Block; walk : None where F is the affinity itself
+    x, near, near_d, counts, told : see Block; walk : None where F is the affinity itself
     out_ids, out, whole : see ``answer_rows``; nothing is answered where they have no columns
     Returns xi, F with guide and anchor, F-hat, the groups and names, F-tilde, P and F'; matrices as
-    pointers, indices and, but for xi, values.
+    pointers, indices and, but for xi, values. Then what ``answer_rows`` returns.
     """
     n, m, k = rows.lists.ids.shape[0], counts.shape[0], rows.lists.ids.shape[1] - 1
     farthest = told_farthest(near, near_d, counts, rows.lists.farthest, ASKED, k)
     # Rows are made from lists as long as those of the others, however many answers are wanted.
-    block = Block(x, near[:, :k].copy(), near_d[:, :k].copy(), np.minimum(counts, k), farthest)
+    first, first_d = near[:, :k].copy(), near_d[:, :k].copy()
+    block = Block(x, first, first_d, np.minimum(counts, k), farthest, told)
     xi_ptr, xi_ids, ptr, ids = cluster_rows(
         block, rows.lists, rows.half[0], rows.half[1], options.k2, options.full, options.half,
         options.clusters, space,
@@ -151,15 +154,17 @@ def encode_rows(x, near, near_d, counts, rows, walk, options, compared, space, o
         groups, p_ptr, p_ids, p, groups, names, m_ptr, m_ids, mine, rows.p[0], rows.p[1], rows.p[2],
         0, space,
     )  # fmt: skip
+    undecided = np.zeros(m + 1, np.int64), np.empty(0, np.int32)
     if out.shape[1] > 0:
-        answer_rows(
-            Block(x, near, near_d, counts, farthest), rows.lists.vectors, groups, names, prime[0],
-            prime[1], prime[2], compared.measure, compared.columns, compared.norms, compared.omega,
-            compared.root, compared.names, compared.n_gallery, space, out_ids, out, whole,
+        undecided = answer_rows(
+            Block(x, near, near_d, counts, farthest, told), rows.lists.vectors, groups, names,
+            prime[0], prime[1], prime[2], compared.measure, compared.columns, compared.norms,
+            compared.omega, compared.root, compared.names, compared.n_gallery, space, out_ids, out,
+            whole,
         )  # fmt: skip
     return (
         (xi_ptr, xi_ids), (ptr, ids, f), guide, anchor, (hat_ptr, hat_ids, hat), groups, names,
-        (t_ptr, t_ids, tilde), (p_ptr, p_ids, p), prime,
+        (t_ptr, t_ids, tilde), (p_ptr, p_ids, p), prime, undecided,
     )  # fmt: skip
 
 

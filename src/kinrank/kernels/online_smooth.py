@@ -98,7 +98,7 @@ def walk_guides(
         anchor[row] = 0
         if size < 2 or members.shape[0] - size < 2 or k < 2:
             continue
-        stamp = begin(near, near_d, space.clock, space.known, space.distance)
+        stamp = begin(row, near, near_d, block.told, space.clock, space.known, space.distance)
         own = own_steps(near_d, block.farthest[row], k, sigma2)
         r = 0.0
         inside, memo = tick(space.clock), tick(space.clock)

@@ -206,8 +206,7 @@ def cluster(
 
 def _cluster(engine: Engine, query: Query, names: Any) -> dict[str, Any]:
     state = engine.state
-    near = engine.near(query.vector, state.neighbors.k - 1, Runner(1))
-    block = block_of(query.vector, near, engine.farthest(near), slice(0, 1))
+    block = block_of(engine, query.vector, Runner(1))
     with engine.workspace() as space:
         encoded = encode(state, block, space)
     rows, f, hat = encoded.f.indices, encoded.f.values, encoded.hat.values

@@ -21,7 +21,9 @@ from kinrank.validation import as_vectors, check_int
 
 _ROWS = 1024  # fetched and searched at a time
 _SPARE = 4  # asked for beside those wanted: the row itself, rows that came meanwhile
-_SOME = 4096  # rows that tell how far the farthest is
+_SOME = 32768  # rows that tell how far the farthest is: all, if there are no more
+_NUMBERS = 1 << 25  # of their vectors, at most
+_TILE = 4096  # of them at a time
 _UNIT = 1e-3  # how far from 1 a norm may be
 
 
@@ -29,6 +31,7 @@ def attach(
     store: Store,
     method: str | CAS = "cas",
     *,
+    refine: bool = True,
     threads: int | None = None,
     block_size: int | None = None,
     **params: Any,
@@ -44,6 +47,9 @@ def attach(
     store : FaissStore, LanceStore, PgVectorStore of ``kinrank.stores``, or an object of the same
         form (``kinrank.stores.Store``)
     method : "cas" or a ``kinrank.CAS``; by its name, the metric is the store's
+    refine : whether a search also fetches the vectors of rows that matter to its answers and were
+        not listed by the store, so that answers are those of an index over the vectors. Without
+        it a search asks the store once, and such rows count as near as the last one listed.
     threads : how many threads build the graph; None is one per core
     block_size : how many rows are fetched and searched for at a time
     **params : parameters of the method
@@ -71,6 +77,7 @@ def attach(
         lists.indices,
         ids=ids,
         store=store,
+        refine=refine,
         squared=True,
         farthest=lists.farthest,
         threads=threads,
@@ -114,7 +121,7 @@ def _lists(store: Store, method: CAS, ids: Ids, block: int) -> Lists:
     n, table = len(ids), IdTable(ids)
     wanted = list_length(method, n) - 1
     lists = Lists.empty(n, wanted)
-    some = _vectors(store, method, ids[:: -(-n // _SOME)])
+    some = _some(store, method, ids, block)
     with progress.stage("neighbours", n) as advance:
         for low in range(0, n, block):
             part = slice(low, min(low + block, n))
@@ -133,11 +140,24 @@ def _lists(store: Store, method: CAS, ids: Ids, block: int) -> Lists:
     return lists
 
 
+def _some(store: Store, method: CAS, ids: Ids, block: int) -> Floats:
+    """Rows that tell how far the farthest is, as (d + 1, m) columns -2 y and |y|^2."""
+    chosen = ids[:: -(-len(ids) // max(2, min(_SOME, _NUMBERS // store.width)))]
+    out = np.empty((store.width + 1, len(chosen)), np.float32)
+    for low in range(0, len(chosen), block):
+        vectors = _vectors(store, method, chosen[low : low + block])
+        part = slice(low, low + len(vectors))
+        out[:-1, part] = -2 * vectors.T
+        out[-1, part] = np.einsum("ij,ij->i", vectors, vectors)
+    return out
+
+
 def _farthest(vectors: Floats, some: Floats) -> Floats:
     """The largest squared distance of each row to ``some`` rows of the store; never 0."""
-    norms = np.einsum("ij,ij->i", vectors, vectors)
-    others = np.einsum("ij,ij->i", some, some)
-    largest = norms + np.max(others - 2 * (vectors @ some.T), axis=1)
+    rows = np.concatenate([vectors, np.ones((len(vectors), 1), np.float32)], axis=1)
+    tiles = (some[:, low : low + _TILE] for low in range(0, some.shape[1], _TILE))
+    largest = np.max([np.max(rows @ tile, axis=1) for tile in tiles], axis=0)
+    largest += np.einsum("ij,ij->i", vectors, vectors)
     return np.asarray(np.maximum(largest, np.finfo(np.float32).tiny), np.float32)
 
 

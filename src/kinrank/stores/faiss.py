@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import FileFormatError, InvalidInputError, KinrankWarning
+from kinrank.errors import FileFormatError, InvalidInputError, KinrankWarning, UnknownIdError
 from kinrank.index.ids import Ids, IdTable, as_ids, refuse_duplicates
 from kinrank.optional import require
 from kinrank.stores.protocol import Metric, checked_queries, squared_distances
-from kinrank.types import Floats, Longs
+from kinrank.types import Floats, Ints, Longs
 from kinrank.validation import as_matrix, check_int
 
 
@@ -104,11 +104,11 @@ class FaissStore:
         places = self._table.places(ids)
         if self._vectors is not None:
             return np.asarray(self._vectors[places], np.float32)
-        labels = places.astype(np.int64) if self._labels is None else self._labels[places]
-        return self._reconstructed(labels)
+        return self._reconstructed(places)
 
-    def _reconstructed(self, labels: Longs) -> Floats:
+    def _reconstructed(self, places: Ints) -> Floats:
         """Vectors as the index remembers them."""
+        labels = places.astype(np.int64) if self._labels is None else self._labels[places]
         kind, inverted = type(self._index).__name__, self._inverted(self._index)
         with self._lock:
             if inverted is not None and inverted.direct_map.no():
@@ -116,6 +116,10 @@ class FaissStore:
         try:
             vectors: Floats = self._index.reconstruct_batch(labels)
         except RuntimeError as error:
+            gone = ~np.isin(labels, self._unwrapped(self._index)[2])
+            if gone.any():
+                first = self._table.ids[places[gone][0]].item()
+                raise UnknownIdError(f"There is no row with the id {first!r} any more.") from error
             raise InvalidInputError(
                 f"The vectors of this faiss index ({kind}) cannot be read back: give them as "
                 "`vectors`."

@@ -1,0 +1,134 @@
+"""Nearest rows of a query, and further distances, from a store that keeps the vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.errors import InvalidInputError, UnknownIdError
+from kinrank.index.ids import as_ids
+from kinrank.index.searchers import Rows
+from kinrank.index.state import State
+from kinrank.kernels.online import Told
+from kinrank.kernels.online_told import pair_distances
+from kinrank.parallel import Runner
+from kinrank.types import Floats, Ints, Longs
+
+_TILE = 1 << 24  # numbers of the vectors that are here at a time
+
+
+class Store(Protocol):
+    """A collection of vectors that somebody else keeps, such as a vector database."""
+
+    def __len__(self) -> int:
+        """The number of rows."""
+
+    def search(self, queries: Floats, k: int) -> tuple[Any, Any]:
+        """Ids (n_queries, k) and squared distances, nearest first; infinite where there is none."""
+
+    def fetch(self, ids: Any) -> Floats:
+        """The vectors of some rows, in the order asked for; raises ``UnknownIdError``."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoreSearch:
+    """The store is asked; its ids become rows. Without one, only searching is refused.
+
+    refine : whether vectors are fetched for distances that its answer does not have
+    """
+
+    store: Store | None
+    state: State
+    refine: bool = True
+    exact: bool = False
+
+    def search(self, queries: Floats, k: int, run: Runner) -> Rows:  # noqa: ARG002
+        """See RowSearch."""
+        k, table = min(k, len(self.state)), self.state.table
+        ids, squared = self._opened().search(queries, k)
+        values = np.asarray(squared, np.float32)
+        if values.shape[0] != len(queries) or values.shape != np.shape(ids):
+            raise InvalidInputError(
+                f"The store must answer ids and distances for {len(queries)} queries, got shapes "
+                f"{np.shape(ids)} and {values.shape}."
+            )
+        known = np.isfinite(values)
+        rows = np.full(values.shape, -1, np.int32)
+        rows[known] = table.find(as_ids(np.asarray(ids)[known].tolist()))
+        known &= rows >= 0  # rows that came into the store later are not in the graph
+        rows[known] = self.state.places[rows[known]]
+        values = np.where(known, values, np.inf).astype(np.float32)
+        order = np.lexsort((rows, values), axis=1)
+        return Rows(
+            np.take_along_axis(rows, order, axis=1),
+            np.take_along_axis(values, order, axis=1),
+            known.sum(axis=1).astype(np.int64),
+        )
+
+    def completed(self, queries: Floats, told: Told) -> Told:
+        """The same with the distances that were infinite; without rows that left the store."""
+        unknown = np.isinf(told.d)
+        if not unknown.any():
+            return told
+        owners = np.repeat(np.arange(len(queries)), np.diff(told.ptr))
+        values = told.d.copy()
+        values[unknown] = self.squared(queries, owners[unknown], told.ids[unknown])
+        kept = np.isfinite(values)
+        ptr = np.concatenate([[0], np.cumsum(kept)])[told.ptr]
+        return Told(ptr.astype(np.int64), told.ids[kept], values[kept])
+
+    def squared(self, queries: Floats, owners: Longs, rows: Ints) -> Floats:
+        """Squared distances from ``queries[owners]`` to rows, each of which is fetched once.
+
+        Infinite to rows that left the store.
+        """
+        out = np.full(len(rows), np.inf, np.float32)
+        asked = np.flatnonzero(~self._gone[rows])
+        different, places = np.unique(rows[asked], return_inverse=True)
+        order = np.argsort(places, kind="stable")
+        bounds = np.searchsorted(places[order], np.arange(len(different) + 1))
+        size = max(1, _TILE // self.state.frame.width)
+        for start in range(0, len(different), size):
+            for low, high, vectors in self._pieces(different, start, start + size):
+                mine = order[bounds[low] : bounds[high]]
+                part = np.empty(len(mine), np.float32)
+                pair_distances(queries, owners[asked[mine]], vectors, places[mine] - low, part)
+                out[asked[mine]] = part
+        return out
+
+    def _pieces(self, rows: Ints, low: int, high: int) -> Iterator[tuple[int, int, Floats]]:
+        """The vectors of rows low to high, in pieces that the store has whole."""
+        high = min(high, len(rows))
+        try:
+            vectors = self._opened().fetch(self.state.ids[self.state.names[rows[low:high]]])
+        except UnknownIdError:
+            if high - low == 1:
+                self._gone[rows[low]] = True
+                return
+            middle = (low + high) // 2
+            yield from self._pieces(rows, low, middle)
+            yield from self._pieces(rows, middle, high)
+            return
+        if len(vectors) != high - low:
+            raise InvalidInputError(
+                f"The store must fetch a vector for each of {high - low} ids, got {len(vectors)}."
+            )
+        yield low, high, self.state.frame.place("vectors", vectors)
+
+    @cached_property
+    def _gone(self) -> npt.NDArray[np.bool_]:
+        """(n,) rows that the store did not have when it was asked; it is not asked again."""
+        return np.zeros(len(self.state), np.bool_)
+
+    def _opened(self) -> Store:
+        if self.store is None:
+            raise InvalidInputError(
+                "`store` must be given to kinrank.open: the index was made over one, and holds no "
+                "vectors."
+            )
+        return self.store
