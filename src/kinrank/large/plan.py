@@ -107,7 +107,10 @@ def make_plan(
     """Run over a sample, and multiply."""
     sample = _Sample.of(method, queries, gallery, k, run)
     n, width = len(queries) + len(gallery), gallery.shape[1]
-    stages = [Stage("vectors", 4 * n * width, 0.0)]
+    stored = n * width * np.dtype(run.vectors).itemsize
+    stages = [Stage("vectors", stored, 0.0)]
+    if run.search == "approximate" and _in_cells(n):
+        stages.append(Stage("cells", 2 * stored, 0.0))  # copies in the order of cells
     for name, seconds in sample.seconds.items():
         bytes_ = sample.bytes.get(name, 0)
         if name in _SEARCHES:
@@ -124,12 +127,18 @@ def make_plan(
     return Plan(tuple(stages), _least(method, sample, n, width, run, budget), budget)
 
 
+def _in_cells(n: int) -> bool:
+    """Whether an approximate search of so many rows is one."""
+    from kinrank.neighbors.find import FEW
+
+    return n > FEW
+
+
 def _searched(n: int, width: int, search: str) -> float:
     """Products of two columns that a search of all rows computes, or what costs as much."""
     from kinrank.neighbors.cells import PROBES, cell_count
-    from kinrank.neighbors.find import FEW
 
-    if search == "exact" or n <= FEW:
+    if search == "exact" or not _in_cells(n):
         return float(n) * n * width
     cells = cell_count(n)
     slower = _CODED if search == "quantized" else _PROBED
@@ -167,7 +176,7 @@ class _Sample:
     ) -> _Sample:
         some = _some(queries, _QUERIES), _regions(gallery)
         found = cls(len(some[0]) + len(some[1]), len(some[0]))
-        recorder = _Recorder(run.threads, run.block_size, sample=found)
+        recorder = _Recorder(run.threads, run.block_size, vectors=run.vectors, sample=found)
         kept = None if k is None else min(k, len(some[1]))
         with warnings.catch_warnings(), progress.gather():
             warnings.simplefilter("ignore", KinrankWarning)
