@@ -28,6 +28,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -125,8 +126,10 @@ class Largest:
 
     def _watch(self):
         while not self._over.wait(0.2):
-            paths = [*self._folder.rglob("*"), *Path("/proc/self/fd").glob("*")]
-            self.bytes = max(self.bytes, sum(dict(filter(None, map(self._size, paths))).values()))
+            with suppress(OSError):  # a folder that is removed just now
+                paths = [*self._folder.rglob("*"), *Path("/proc/self/fd").glob("*")]
+                sizes = dict(filter(None, map(self._size, paths)))
+                self.bytes = max(self.bytes, sum(sizes.values()))
 
     def _size(self, path):
         try:

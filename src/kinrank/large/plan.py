@@ -21,6 +21,7 @@ from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.large.memory import resident_bytes
 from kinrank.large.sizes import format_bytes
 from kinrank.methods.base import Method
+from kinrank.neighbors.exact import TILE_COLUMNS
 from kinrank.parallel import MAX_BLOCK, Array, Out, Runner
 from kinrank.progress import format_seconds
 from kinrank.types import SparseRows
@@ -154,6 +155,8 @@ def _least(
     waiting = row * min(MAX_BLOCK, n) * _AHEAD * run.threads
     ranking = method.ranking_bytes * n * run.threads
     own = n * (_ROW_BYTES + _THREAD_BYTES * run.threads)
+    if run.vectors == "float16":
+        own += 4 * width * min(TILE_COLUMNS, n)  # of a tile that products are computed from
     base = max(_BASE, resident_bytes() or 0)
     # The index is gone when queries are ranked.
     total = base + own + max(index, waiting, ranking)
