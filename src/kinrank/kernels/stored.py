@@ -32,7 +32,7 @@ def row_of(vectors, row, space):
     return space
 
 
-# In the caller's own code: a view that a call returned would be counted, with every row it reads.
+# Inlined: a view that comes back from a call would be counted as a reference, row after row.
 @overload(row_of, inline="always")
 def _row_of(vectors, row, space):  # noqa: ARG001
     if str(vectors.dtype) != "uint16":
