@@ -323,7 +323,7 @@ def vectors(options):
         query, gallery, score = load(Path(options.data) / name)
         for method in ("cas", "kreciprocal"):
             one, other = (
-                kinrank.rerank(query, gallery, method, vectors=kind)
+                kinrank.rerank(query, gallery, method, 200, vectors=kind)
                 for kind in ("float32", "float16")
             )
             same = np.mean(one.indices[:, 0] == other.indices[:, 0])
