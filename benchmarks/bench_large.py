@@ -5,12 +5,14 @@
     python benchmarks/bench_large.py methods [--method kreciprocal,ecn] [--budget 8GB]
     python benchmarks/bench_large.py recall [--data FOLDER]
     python benchmarks/bench_large.py distractors [--data FOLDER] [--count 100000]
+    python benchmarks/bench_large.py vectors [--n 200000] [--width 512] [--data FOLDER]
 
 million      1,000,000 x 128 clustered rows, 1,000 of them queries: seconds by stage, recall, peak
 growth       the part after the search at several sizes, and the exponent of its growth; --svg FILE
 methods      what other methods do after the search at a million rows; they share its lists
 recall       recall of the neighbours against mAP on a real set
 distractors  a real set among synthetic distractors: the whole graph, and the paper's protocol
+vectors      float32 against float16: files, time and memory of clustered rows, mAP of real sets
 
 --work FOLDER keeps the rows and lets a run that was stopped go on; --data holds the feature sets,
 by default ../shared/data beside the repository. CPU seconds are those of all threads of the
@@ -26,7 +28,9 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +45,7 @@ DONE = "bench-large.json"
 
 def clustered(folder, n, per_cluster, d=128, seed=0):
     """A file of unit rows around n / per_cluster centres, written a piece at a time."""
-    path = Path(folder) / f"rows-{n}-{per_cluster}.npy"
+    path = Path(folder) / f"rows-{n}-{per_cluster}{'' if d == 128 else f'-{d}'}.npy"
     if path.exists():
         return path
     random = np.random.default_rng(seed)
@@ -116,21 +120,55 @@ def shared_lists(folder, per_cluster, least=52):
     find._approximately = lambda *args: tuple(known(*args))
 
 
-def child(folder, n, method, budget, per_cluster, shared=""):
+def child(
+    folder, n, method, budget, per_cluster, width=128, vectors="float32", shared="alone"
+):  # fmt: skip
     """One run in a process of its own, so that its peak is its own."""
-    if shared:
+    if shared == "shared":
         shared_lists(folder, per_cluster)
-    rows = np.load(clustered(folder, int(n), int(per_cluster)), mmap_mode="r")
+    rows = np.load(clustered(folder, int(n), int(per_cluster), int(width)), mmap_mode="r")
     name, _, params = method.partition(":")
     pairs = (pair.partition("=") for pair in params.split(";") if pair)
     made = registry.method_class(name)(**{key: json.loads(value) for key, _, value in pairs})
-    made.rerank(rows[:5], rows[5:600], 50)
-    where = {} if budget == "none" else {"memory_budget": budget, "work": f"{folder}/{method}-{n}"}
+    made.rerank(rows[:5], rows[5:600], 50, vectors=vectors)
+    work = Path(f"{folder}/{method}-{n}")
+    where = {} if budget == "none" else {"memory_budget": budget, "work": work}
+    where.update(search="approximate", vectors=vectors)
     nq = min(1000, len(rows) // 100)
-    found = measured(lambda: made.rerank(rows[:nq], rows[nq:], 100, search="approximate", **where))[
-        1
-    ]
-    print(json.dumps(found))
+    with Largest(work) as files:
+        found = measured(lambda: made.rerank(rows[:nq], rows[nq:], 100, **where))[1]
+    print(json.dumps({**found, "files": files.bytes}))
+
+
+class Largest:
+    """The most that the files of a folder occupy, those that are open and removed as well."""
+
+    def __init__(self, folder):
+        self._folder, self._over, self.bytes = folder.absolute(), threading.Event(), 0
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self):
+        while not self._over.wait(0.2):
+            with suppress(OSError):  # a folder that is removed just now
+                paths = [*self._folder.rglob("*"), *Path("/proc/self/fd").glob("*")]
+                sizes = dict(filter(None, map(self._size, paths)))
+                self.bytes = max(self.bytes, sum(sizes.values()))
+
+    def _size(self, path):
+        try:
+            inside = str(path.readlink() if "/proc" in str(path) else path)
+            known = path.stat()
+            return (known.st_ino, known.st_blocks * 512) if str(self._folder) in inside else None
+        except OSError:  # closed or removed just now
+            return None
 
 
 def in_child(*args):
@@ -185,14 +223,11 @@ def growth(options):
 
 def methods(options):
     """Print what other methods do after the search, each in a process of its own."""
-    print(
-        "| method | after the search, CPU s | s | peak GB | stages, CPU s |\n| --- "
-        + "| --- " * 4
-        + "|"
-    )
+    print("| method | after the search, CPU s | s | peak GB | stages, CPU s |")
+    print("| --- " * 5 + "|")
     for method in options.method.split(","):
-        args = (options.work, options.n, method, options.budget, options.per_cluster, "shared")
-        found = in_child(*args)
+        own = (options.budget, options.per_cluster, 128, "float32", "shared")
+        found = in_child(options.work, options.n, method, *own)
         stages = [(s, t) for t, s in found["cpu"].items() if t not in SEARCH and s >= 0.05]
         told = ", ".join(f"{t} {s:.1f}" for s, t in sorted(stages, reverse=True))
         print(f"| {method} | {found['after_cpu']:.1f} | {found['after']:.1f} | "
@@ -330,27 +365,57 @@ def distractors(options):
               f"{found['total_cpu']:.1f} | {share} |", flush=True)  # fmt: skip
 
 
+def vectors(options):
+    """Print cost and quality with vectors in float32 and in float16."""
+    print("| kept as | budget | files GB | s | CPU s | peak GB | recall |\n" + "| --- " * 7 + "|")
+    for budget in options.budget.split(","):
+        for kind in ("float32", "float16"):
+            size = (options.per_cluster, options.width or 512, kind)
+            found = in_child(options.work, options.n, "cas", budget, *size)
+            print(
+                f"| {kind} | {budget} | {found['files'] / 1e9:.2f} | {found['total']:.1f} | "
+                f"{found['total_cpu']:.1f} | {found['peak'] / 1e9:.2f} | {found['recall']:.3f} |",
+                flush=True,
+            )
+            print(found["plan"], file=sys.stderr)
+    print(
+        "\n| set | method | mAP, float32 | mAP, float16 | same first row |\n" + "| --- " * 5 + "|"
+    )
+    for name in options.set.split(","):
+        query, gallery, score = load(Path(options.data) / name)
+        for method in ("cas", "kreciprocal"):
+            one, other = (
+                kinrank.rerank(query, gallery, method, 200, vectors=kind)
+                for kind in ("float32", "float16")
+            )
+            same = np.mean(one.indices[:, 0] == other.indices[:, 0])
+            row = f"| {name} | {method} | {score(one):.3f} | {score(other):.3f} | {same:.4f} |"
+            print(row, flush=True)
+
+
 def main():
     """Run what was asked for."""
     if len(sys.argv) > 1 and sys.argv[1] == "child":
         return child(*sys.argv[2:])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    steps = {f.__name__: f for f in (million, growth, methods, recall, distractors)}
+    steps = {f.__name__: f for f in (million, growth, methods, recall, distractors, vectors)}
     parser.add_argument("what", nargs="?", default="recall", choices=steps)
     parser.add_argument("--data", default=ROOT.parent / "shared" / "data")
     parser.add_argument("--set")
     parser.add_argument("--work")
     parser.add_argument("--budget", default="4GB")
-    parser.add_argument("--n", type=int, default=1_000_000)
+    parser.add_argument("--n", type=int)
     parser.add_argument("--method", default="cas", help="one or more, as in kreciprocal,ecn:k=10")
     parser.add_argument("--rows", default="100000,200000,400000")
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--draw", default="mixed", choices=("mixed", "normal"))
-    parser.add_argument("--width", type=int, help="columns to keep, by PCA")
+    parser.add_argument("--width", type=int, help="columns: those of `vectors`, or of `distractors` by PCA")
     parser.add_argument("--per-cluster", type=int, default=20, help="synthetic rows of a group")
     parser.add_argument("--svg")
     options = parser.parse_args()
+    options.n = options.n or (200_000 if options.what == "vectors" else 1_000_000)
     sets = {"recall": "market1501-retail-0288", "distractors": "roxford5k-efflite2-gem"}
+    sets["vectors"] = ",".join(sets.values())
     options.set = options.set or sets.get(options.what)
     with tempfile.TemporaryDirectory() as folder:
         options.work = options.work or folder

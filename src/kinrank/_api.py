@@ -30,6 +30,7 @@ def rerank(
     search: Literal["exact", "approximate", "quantized"] = "exact",
     memory_budget: int | str | None = None,
     work: PathLike | None = None,
+    vectors: Literal["float32", "float16"] = "float32",
     cluster: str | Cluster | None = None,
     storage: PathLike | None = None,
     **options: Any,
@@ -52,6 +53,8 @@ def rerank(
         kept in files, and arrays that are mapped from files are never copied into memory
     work : the folder of these files, in which a run that was stopped goes on; it is emptied when
         the ranking is there. None is a temporary one.
+    vectors : "float32"; or "float16", to which values are rounded once and in which they are kept,
+        in memory and in files; everything is computed in float32 from them
     cluster : other machines to do the work: "local", an address, or what
         ``kinrank.cluster.connect`` returned (extra ``ray``)
     storage : for ``cluster``, a folder that all machines see or a URL to exchange arrays by; None
@@ -81,6 +84,8 @@ def rerank(
         where["search"] = search
     if memory_budget is not None or work is not None:
         where |= {"memory_budget": memory_budget, "work": work}
+    if vectors != "float32":
+        where["vectors"] = vectors
     return rank_on(cluster, storage, chosen, queries, gallery, k, threads, block_size, **where)
 
 

@@ -77,11 +77,13 @@ class Runner:
     """How many threads work, and on how many rows at a time; neither changes a result.
 
     search : "exact", "approximate" or "quantized", which neighbour search the stages use
+    vectors : "float32" or "float16", in which vectors are kept
     """
 
     threads: int
     block_size: int | None = None
     search: str = "exact"
+    vectors: str = "float32"
 
     @classmethod
     def of(cls, threads: int | None = None, block_size: int | None = None) -> Runner:

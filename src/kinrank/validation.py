@@ -167,14 +167,55 @@ def stack_rows(
         for low in range(0, len(matrix), _CHECK_ROWS):
             rows = matrix[low : low + _CHECK_ROWS]
             part = stacked[begin + low : begin + low + len(rows)]
-            if cosine:
-                part[...] = _unit_rows(name, rows, low)
-            elif exponent:
-                part[...] = np.ldexp(rows.astype(np.float64), -exponent)
-            else:
-                part[...] = rows
+            part[...] = _scaled(name, rows, low, cosine, exponent)
         begin += len(matrix)
     return stacked
+
+
+def as_half_vectors(
+    *named: tuple[str, Any], cosine: bool = False, empty: Any = np.empty
+) -> npt.NDArray[np.uint16]:
+    """As ``as_vectors``, each value rounded to float16 in the end: the bits of these."""
+    matrices = same_width(*named)
+    exponent = 0 if cosine else common_exponent(matrices)
+    shift = None if cosine else origin_shift(_sampled(matrices, exponent))
+    width, n = matrices[0][1].shape[1], sum(len(matrix) for _, matrix in matrices)
+    stacked: npt.NDArray[np.uint16] = empty((n, width), np.uint16)
+    begin = 0
+    for name, matrix in matrices:
+        for low in range(0, len(matrix), _CHECK_ROWS):
+            rows = _scaled(name, matrix[low : low + _CHECK_ROWS], low, cosine, exponent)
+            rows = rows.astype(np.float32)
+            if shift is not None:
+                rows -= shift
+            with np.errstate(over="ignore"):
+                half = rows.astype(np.float16)
+            if not np.isfinite(half).all():
+                _refuse_too_large(name, rows, half, low)
+            stacked[begin + low : begin + low + len(rows)] = half.view(np.uint16)
+        begin += len(matrix)
+    return stacked
+
+
+def _scaled(
+    name: str, rows: npt.NDArray[Any], low: int, cosine: bool, exponent: int
+) -> npt.NDArray[Any]:
+    """Rows from number ``low`` on: each over its norm, or all over a power of two."""
+    if cosine:
+        return _unit_rows(name, rows, low)
+    return np.ldexp(rows.astype(np.float64), -exponent) if exponent else rows
+
+
+def _sampled(
+    matrices: list[tuple[str, npt.NDArray[Any]]], exponent: int
+) -> npt.NDArray[np.float32]:
+    """The rows that ``origin_shift`` would look at, were they all in one array."""
+    step = max(1, sum(len(matrix) for _, matrix in matrices) // _SAMPLE)
+    some, begin = [], 0
+    for name, matrix in matrices:
+        some.append((name, matrix[-begin % step :: step]))
+        begin += len(matrix)
+    return stack_rows(some, False, exponent)
 
 
 def origin_shift(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:
@@ -227,3 +268,14 @@ def _unit_rows(name: str, rows: npt.NDArray[Any], low: int) -> npt.NDArray[np.fl
 def _refuse_non_finite(name: str, rows: npt.NDArray[Any], low: int) -> None:
     row = low + int(np.argmin(np.isfinite(rows).all(axis=1)))
     raise InvalidInputError(f"`{name}` must be finite, got NaN or infinity in row {row}.")
+
+
+def _refuse_too_large(
+    name: str, rows: npt.NDArray[np.float32], half: npt.NDArray[np.float16], low: int
+) -> None:
+    row, column = np.argwhere(~np.isfinite(half))[0]
+    largest = float(np.finfo(np.float16).max)
+    raise InvalidInputError(
+        f"`{name}` must hold values of at most {largest:g} for vectors='float16', "
+        f"got {rows[row, column]:g} in row {low + row}."
+    )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kinrank.methods.base import Method
 
 SEARCHES = ("exact", "approximate", "quantized")
+VECTORS = ("float32", "float16")
 
 
 class Where(TypedDict, total=False):
@@ -27,11 +28,14 @@ class Where(TypedDict, total=False):
         kept in files. An error says at once if that cannot be.
     work : the folder of these files, in which a run that was stopped goes on; None is one that is
         removed in any case. What is in it is removed when the ranking is there.
+    vectors : "float32"; or "float16", to which values are rounded once and in which they are kept,
+        in memory and in files; everything is computed in float32 from them
     """
 
     search: Literal["exact", "approximate", "quantized"]
     memory_budget: int | str | None
     work: PathLike | None
+    vectors: Literal["float32", "float16"]
 
 
 def refuse_where(method: object, where: Where) -> None:
@@ -48,7 +52,8 @@ def runner_for(
     """The runner for one call of ``rerank``."""
     run = Runner.of(threads, block_size)
     search = check_choice("search", where.get("search", "exact"), SEARCHES)
-    run = replace(run, search=search)
+    vectors = check_choice("vectors", where.get("vectors", "float32"), VECTORS)
+    run = replace(run, search=search, vectors=vectors)
     budget, work = where.get("memory_budget"), where.get("work")
     if budget is None and work is None:
         yield run

@@ -20,7 +20,7 @@ from kinrank.io import load_array
 from kinrank.parallel import Runner, thread_count
 from kinrank.progress import format_seconds
 from kinrank.validation import as_matrix
-from kinrank.where import SEARCHES
+from kinrank.where import SEARCHES, VECTORS
 
 
 @click.command(cls=MethodCommand)
@@ -54,6 +54,13 @@ from kinrank.where import SEARCHES
     help="Where these files are; a run that was stopped goes on.  [default: a temporary one]",
 )
 @click.option(
+    "--vectors",
+    type=click.Choice(VECTORS),
+    default="float32",
+    show_default=True,
+    help="What vectors are kept as; float16 is half the bytes.",
+)
+@click.option(
     "--cluster",
     metavar="local|auto|HOST:PORT|ray://HOST:PORT",
     help="Machines of a Ray cluster to do the work.  [default: this one alone]",
@@ -79,6 +86,7 @@ def rerank(
     search: str,
     memory_budget: str | None,
     work: Path | None,
+    vectors: str,
     cluster: str | None,
     storage: str | None,
     plan_only: bool,
@@ -99,28 +107,28 @@ def rerank(
     begun = time.perf_counter()
     chosen = make_method(method, **given_params(ctx, params))
     on_terminal = sys.stderr.isatty()
-    queries, vectors = load_array(query), load_array(gallery)
+    matrices = load_array(query), load_array(gallery)
     where: dict[str, Any] = {"search": search, "memory_budget": memory_budget, "work": work}
-    where = {name: value for name, value in where.items() if value not in (None, "exact")}
+    where |= {"vectors": vectors}
+    plain = (None, "exact", "float32")
+    where = {name: value for name, value in where.items() if value not in plain}
     if plan_only and cluster is not None:
         raise click.UsageError("--plan is for one machine: leave out --cluster.")
     if plan_only:
-        _print_plan(chosen, queries, vectors, k, threads, where, as_json)
+        _print_plan(chosen, *matrices, k, threads, where, as_json)
         return
     if out is None:
         raise click.UsageError("Missing option '--out'.")
     with shown_warnings() as warned, progress.gather() as told:
         told.on("plan", lambda plan: click.echo(plan, err=True) if on_terminal else None)
         with watched(show=on_terminal) as watch:
-            ranking = rank_on(
-                cluster, storage, chosen, queries, vectors, k, threads, block_size, **where
-            )
+            ranking = rank_on(cluster, storage, chosen, *matrices, k, threads, block_size, **where)
     ranking.save(out)
     summary = {
         "method": method,
         "parameters": dataclasses.asdict(chosen),
         "n_queries": len(ranking),
-        "n_gallery": len(vectors),
+        "n_gallery": len(matrices[1]),
         "k": ranking.k,
         **_told(told),
         **facts(begun, watch, warned, out),
@@ -139,7 +147,8 @@ def _print_plan(
 ) -> None:  # fmt: skip
     from kinrank.large import make_plan, parse_bytes
 
-    run = Runner(thread_count(threads), None, where.get("search", "exact"))
+    kept = {name: where[name] for name in ("search", "vectors") if name in where}
+    run = Runner(thread_count(threads), **kept)
     budget = where.get("memory_budget")
     limit = None if budget is None else parse_bytes("memory_budget", budget)
     plan = make_plan(

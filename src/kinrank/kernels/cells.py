@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel
+from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
 
@@ -24,12 +25,13 @@ def settle_cell(
     k = out.shape[1]
     first = 1 if own else 0
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
+    space = np.empty(members.shape[1], np.float32)
     for row in range(low, high):
         size = np.int64(0)
         for t in range(sizes[row]):
             place = places[found[row, t]]
             if not own or numbers[place] != names[row]:
-                d = squared_distance(rows[row], members[place])
+                d = squared_distance(rows[row], row_of(members, place, space))
                 size = heap_offer(best, keys, size, k - first, d, numbers[place])
         sort_heap(best, keys, size)
         if own:
@@ -119,8 +121,9 @@ def refine_lists(
     width = reverse.shape[1]
     seen = np.full(n, -1, np.int32)
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
+    own, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
     for row in range(low, high):
-        seen[row], size = row, np.int64(0)
+        x, seen[row], size = row_of(vectors, row, own), row, np.int64(0)
         for t in range(1, k):
             if lists[row, t] >= 0:
                 seen[places[lists[row, t]]] = row
@@ -143,7 +146,7 @@ def refine_lists(
                 place = places[number]
                 if seen[place] != row:
                     seen[place] = row
-                    d = squared_distance(vectors[row], vectors[place])
+                    d = squared_distance(x, row_of(vectors, place, space))
                     size = heap_offer(best, keys, size, k - 1, d, number)
         sort_heap(best, keys, size)
         out_ids[row, 0], out[row, 0], out_fresh[row, 0] = lists[row, 0], 0, 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel, summing_kernel
+from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap
 
 
@@ -14,13 +15,14 @@ def weighted_sums(low, high, rows, gallery, ids, weights, out):
 
     A sum of length zero leaves the row as it is.
     """
-    total = np.empty(rows.shape[1], np.float32)
+    d = rows.shape[1]
+    total, mine, space = np.empty(d, np.float32), np.empty(d, np.float32), np.empty(d, np.float32)
     for row in range(low, high):
-        own = rows[row]
+        own = row_of(rows, row, mine)
         for c in range(total.shape[0]):
             total[c] = weights[row, 0] * own[c]
         for t in range(ids.shape[1]):
-            weight, other = weights[row, t + 1], gallery[ids[row, t]]
+            weight, other = weights[row, t + 1], row_of(gallery, ids[row, t], space)
             for c in range(total.shape[0]):
                 total[c] += weight * other[c]
         square = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel
+from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, select_rank, sort_heap, squared_distance
 
 GROUPS = 1024
@@ -81,10 +82,11 @@ def search_cells(low, high, queries, rows, centres, ptr, members, probes, out_id
 @kernel
 def farthest_of(low, high, queries, rows, out):
     """The largest squared distance of queries [low, high) to any row."""
+    space = np.empty(queries.shape[1], np.float32)
     for at in range(low, high):
-        top = np.float32(0)
+        x, top = row_of(queries, at, space), np.float32(0)
         for t in range(rows.shape[0]):
-            top = max(top, squared_distance(queries[at], rows[t]))
+            top = max(top, squared_distance(x, rows[t]))
         out[at] = top
 
 
@@ -96,12 +98,14 @@ def settle_lists(low, high, start, vectors, found, lists, list_d):
     """
     k = lists.shape[1]
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
+    own, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
     for local in range(low, high):
         row, size = np.int32(start + local), 0
+        x = row_of(vectors, row, own)
         for t in range(found.shape[1]):
             other = found[local, t]
             if other != row:
-                d = squared_distance(vectors[row], vectors[other])
+                d = squared_distance(x, row_of(vectors, other, space))
                 size = heap_offer(best, keys, size, k - 1, d, other)
         sort_heap(best, keys, size)
         lists[local, 0], list_d[local, 0] = row, 0

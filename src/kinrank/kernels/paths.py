@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel
+from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
 
@@ -90,8 +91,9 @@ def first_by_path(
     keys, nodes = np.empty(ids.shape[0] + 1, np.float32), np.empty(ids.shape[0] + 1, np.int32)
     best, best_ids = np.empty(k, np.float32), np.empty(k, np.int32)
     near = np.float32(1) - omega
+    own, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
     for row in range(low, high):
-        x, scale = vectors[names[row]], farthest[row]
+        x, scale = row_of(vectors, names[row], own), farthest[row]
         length[row] = 0
         seen[0] = row
         touched, found, spot = 1, np.int64(0), 0
@@ -113,7 +115,7 @@ def first_by_path(
                     break
             done[node] = True
             if node >= first:
-                d = squared_distance(x, vectors[names[node]])
+                d = squared_distance(x, row_of(vectors, names[node], space))
                 d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
                 if root:
                     d = np.sqrt(d)

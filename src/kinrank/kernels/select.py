@@ -6,6 +6,7 @@ import numpy as np
 
 from kinrank.kernels.divergence import add_columns, add_listed, finish
 from kinrank.kernels.jit import kernel
+from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
 
@@ -15,22 +16,24 @@ def distances_at(low, high, rows, vectors, names, farthest, ptr, ids, out):
 
     names : (n,) where the vector of each row is
     """
+    own, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
     for at in range(low, high):
         row = rows[at]
-        x, scale = vectors[names[row]], farthest[row]
+        x, scale = row_of(vectors, names[row], own), farthest[row]
         for e in range(ptr[at], ptr[at + 1]):
-            value = squared_distance(x, vectors[names[ids[e]]])
+            value = squared_distance(x, row_of(vectors, names[ids[e]], space))
             out[e] = min(value / scale, np.float32(1)) if scale > 0 else np.float32(0)
 
 
 @kernel
 def dense_distances(low, high, rows, vectors, names, farthest, first, out):
     """Squared distance over the row's farthest, from rows[i] to all rows from ``first`` on."""
+    own, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
     for at in range(low, high):
         row = rows[at]
-        x, scale = vectors[names[row]], farthest[row]
+        x, scale = row_of(vectors, names[row], own), farthest[row]
         for j in range(first, vectors.shape[0]):
-            value = squared_distance(x, vectors[names[j]])
+            value = squared_distance(x, row_of(vectors, names[j], space))
             out[at, j - first] = min(value / scale, np.float32(1)) if scale > 0 else np.float32(0)
 
 
@@ -54,8 +57,9 @@ def first_near(
     total, seen, touched = np.zeros(n, np.float64), np.full(n, -1, np.int32), np.empty(n, np.int32)
     columns, modified = (in_ptr, in_ids, in_values, in_f), np.empty(n, np.float32)
     near = np.float32(1) - omega
+    mine, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
     for row in range(low, high):
-        x, scale, norm = vectors[names[row]], farthest[row], norms[row]
+        x, scale, norm = row_of(vectors, names[row], mine), farthest[row], norms[row]
         own = slice(ptr[row], ptr[row + 1])
         listed = add_listed(lists[row], first, row, total, seen, touched)
         found = add_columns(
@@ -85,7 +89,7 @@ def first_near(
                     touched[left], modified[left] = other, modified[t]
                     left += 1
                     continue
-                d = squared_distance(x, vectors[names[other]])
+                d = squared_distance(x, row_of(vectors, names[other], space))
                 d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
                 d = np.sqrt(d) if root else d
                 size = heap_offer(best, keys, size, k, value + omega * d, names[other])

@@ -6,6 +6,7 @@ import numpy as np
 
 from kinrank.kernels.jit import kernel
 from kinrank.kernels.search import inner_product
+from kinrank.kernels.stored import row_of
 
 CEILING = 1e4  # not separable: the dual has no bound of its own
 TOLERANCE = 1e-9
@@ -57,11 +58,11 @@ def margin_weights(low, high, rows, gallery, ids, n_positive, out):
     m = ids.shape[1] + 1
     signs, gram = np.ones(m), np.empty((m, m))
     signs[n_positive:] = -1
-    members = np.empty((m, rows.shape[1]), np.float32)
+    members, space = np.empty((m, rows.shape[1]), np.float32), np.empty(rows.shape[1], np.float32)
     for row in range(low, high):
-        members[0] = rows[row]
+        members[0] = row_of(rows, row, space)
         for t in range(1, m):
-            members[t] = gallery[ids[row, t - 1]]
+            members[t] = row_of(gallery, ids[row, t - 1], space)
         for i in range(m):
             for j in range(i + 1):
                 gram[i, j] = gram[j, i] = inner_product(members[i], members[j])

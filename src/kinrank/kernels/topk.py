@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel, summing_kernel
+from kinrank.kernels.stored import row_of
 
 CHUNK = 32
 GROUPS = 512
@@ -180,25 +181,28 @@ def settle_rows(
     redone = 0
     best = np.empty(k, np.float32)
     keys = np.empty(k, np.int32)
+    own, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
     for local in range(low, high):
         row = start + local
-        x = vectors[row]
+        x = row_of(vectors, row, own)
         bound = heap_values[local, 0] + norms[row]
         size = np.int64(0)
         for t in range(sizes[local]):
             j = heap_ids[local, t]
             if j != row:
-                size = heap_offer(best, keys, size, k - 1, squared_distance(x, vectors[j]), j)
+                d = squared_distance(x, row_of(vectors, j, space))
+                size = heap_offer(best, keys, size, k - 1, d, j)
         complete = sizes[local] < capacity
         if not complete and (size < k - 1 or best[0] >= bound - slack * (norms[row] + peak)):
             redone += 1
             size = np.int64(0)
             for j in range(np.int32(n)):
                 if j != row:
-                    size = heap_offer(best, keys, size, k - 1, squared_distance(x, vectors[j]), j)
+                    d = squared_distance(x, row_of(vectors, j, space))
+                    size = heap_offer(best, keys, size, k - 1, d, j)
         sort_heap(best, keys, size)
         indices[local, 0], distances[local, 0] = row, 0
         for t in range(k - 1):
             indices[local, t + 1], distances[local, t + 1] = keys[t], best[t]
-        farthest[local] = squared_distance(x, vectors[top_ids[local]])
+        farthest[local] = squared_distance(x, row_of(vectors, top_ids[local], space))
     return redone

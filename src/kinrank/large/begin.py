@@ -40,14 +40,12 @@ def disk_run(
         plan = make_plan(method, *matrices, k, run, limit)
         progress.tell("plan", plan)
         plan.check(_existing(Path(tempfile.gettempdir() if work is None else work)))
-    key = run_key(method, matrices, k, run.search)
+    key = run_key(method, matrices, k, run)
     folder = Path(tempfile.mkdtemp(prefix="kinrank-")) if work is None else Path(work)
     try:
         journal = Journal(folder, key)
         with Memory(limit) as memory:
-            yield DiskRunner(
-                run.threads, run.block_size, run.search, journal=journal, memory=memory
-            )
+            yield DiskRunner(**vars(run), journal=journal, memory=memory)
         journal.clear()
     finally:
         if work is None:
@@ -60,10 +58,10 @@ def _existing(folder: Path) -> Path:
     return next(path for path in (whole, *whole.parents) if path.exists())
 
 
-def run_key(method: Method, matrices: tuple[Any, ...], k: int | None, search: str) -> str:
+def run_key(method: Method, matrices: tuple[Any, ...], k: int | None, run: Runner) -> str:
     """What all results of a run follow from."""
     digest = hashlib.blake2b(digest_size=16)
-    known: list[Any] = [type(method).__qualname__, kinrank.__version__, k, search]
+    known: list[Any] = [type(method).__qualname__, kinrank.__version__, k, run.search, run.vectors]
     known += [(field.name, _value(getattr(method, field.name))) for field in fields(method)]
     digest.update(repr(known).encode())
     for matrix in matrices:

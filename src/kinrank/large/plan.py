@@ -21,6 +21,7 @@ from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.large.memory import resident_bytes
 from kinrank.large.sizes import format_bytes
 from kinrank.methods.base import Method
+from kinrank.neighbors.exact import TILE_COLUMNS
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import MAX_BLOCK, Array, Out, Runner
 from kinrank.progress import format_seconds
@@ -108,7 +109,10 @@ def make_plan(
     """Run over a sample, and multiply."""
     sample = _Sample.of(method, queries, gallery, k, run)
     n, width = len(queries) + len(gallery), gallery.shape[1]
-    stages = [Stage("vectors", 4 * n * width, 0.0)]
+    stored = n * width * np.dtype(run.vectors).itemsize
+    stages = [Stage("vectors", stored, 0.0)]
+    if run.search == "approximate" and _in_cells(n):
+        stages.append(Stage("cells", 2 * stored, 0.0))  # copies in the order of cells
     for name, seconds in sample.seconds.items():
         bytes_ = sample.bytes.get(name, 0)
         if name in _SEARCHES:
@@ -125,12 +129,18 @@ def make_plan(
     return Plan(tuple(stages), _least(method, sample, n, width, run, budget), budget)
 
 
+def _in_cells(n: int) -> bool:
+    """Whether an approximate search of so many rows is one."""
+    from kinrank.neighbors.find import FEW
+
+    return n > FEW
+
+
 def _searched(n: int, width: int, search: str) -> float:
     """Products of two columns that a search of all rows computes, or what costs as much."""
     from kinrank.neighbors.cells import PROBES, cell_count
-    from kinrank.neighbors.find import FEW
 
-    if search == "exact" or n <= FEW:
+    if search == "exact" or not _in_cells(n):
         return float(n) * n * width
     cells = cell_count(n)
     slower = _CODED if search == "quantized" else _PROBED
@@ -146,6 +156,8 @@ def _least(
     waiting = row * min(MAX_BLOCK, n) * _AHEAD * run.threads
     ranking = method.ranking_bytes * n * run.threads
     own = n * (_ROW_BYTES + _THREAD_BYTES * run.threads)
+    if run.vectors == "float16":
+        own += 4 * width * min(TILE_COLUMNS, n)  # of a tile that products are computed from
     base = max(_BASE, resident_bytes() or 0)
     # The index is gone when queries are ranked.
     total = base + own + max(index, waiting, ranking)
@@ -168,7 +180,7 @@ class _Sample:
     ) -> _Sample:
         some = _some(queries, _QUERIES), _regions(gallery, run)
         found = cls(len(some[0]) + len(some[1]), len(some[0]))
-        recorder = _Recorder(run.threads, run.block_size, sample=found)
+        recorder = _Recorder(run.threads, run.block_size, vectors=run.vectors, sample=found)
         kept = None if k is None else min(k, len(some[1]))
         with warnings.catch_warnings(), progress.gather():
             warnings.simplefilter("ignore", KinrankWarning)

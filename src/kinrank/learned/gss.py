@@ -20,6 +20,7 @@ from kinrank.learned.recipes import GSSRecipe
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
+from kinrank.stored import Stored
 from kinrank.types import Floats
 
 _NOISE = 1e-5
@@ -74,7 +75,7 @@ class GalleryGraph:
     W_ij = max(s_ij, 0) where i is among the k1 nearest of j or the other way round; D the row sums.
     """
 
-    def __init__(self, gallery: Floats, k1: int, run: Runner) -> None:
+    def __init__(self, gallery: Stored, k1: int, run: Runner) -> None:
         n, k = len(gallery), min(k1, len(gallery) - 1)
         lists = exact_neighbors(gallery, k + 1, run)
         weight = np.maximum(1 - lists.distances[:, 1:] / 2, 0)
@@ -84,10 +85,10 @@ class GalleryGraph:
         self.root = 1 / np.sqrt(linked.sum(axis=1))
         scale = diags_array(self.root)
         self.matrix = csr_array(scale @ linked @ scale, dtype=np.float32)
-        self.smoothed: Floats = self.matrix @ gallery
+        self.smoothed: Floats = self.matrix @ gallery[:]
 
     def queries(
-        self, queries: Floats, gallery: Floats, kq: int, run: Runner
+        self, queries: Stored, gallery: Stored, kq: int, run: Runner
     ) -> tuple[csr_array, Floats]:
         """The rows of A of queries that are linked to their kq nearest: (q, n), and to themselves.
 

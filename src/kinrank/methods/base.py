@@ -36,7 +36,7 @@ class Method:
         gallery : (n_gallery, d) likewise
         k : how many results per query; None ranks the whole gallery
         threads, block_size : how the work is divided; never changes the result
-        **where : ``search``, ``memory_budget`` and ``work``, see ``kinrank.rerank``
+        **where : ``search``, ``memory_budget``, ``work`` and ``vectors``, see ``kinrank.rerank``
 
         Returns
         -------

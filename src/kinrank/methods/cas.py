@@ -24,8 +24,9 @@ from kinrank.stages import dense, diffuse, propagate, smooth
 from kinrank.stages.distance import Distances, VectorDistances, lay_out
 from kinrank.stages.diverge import Divergence
 from kinrank.stages.rank import Ranker
+from kinrank.stored import stored_vectors
 from kinrank.types import Ranking, SparseRows
-from kinrank.validation import as_vectors, check_int, reduce_k
+from kinrank.validation import check_int, reduce_k
 
 if TYPE_CHECKING:
     from kinrank.index.core import Index
@@ -161,8 +162,7 @@ class CAS(Method):
 
     def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
         """All queries together (transductive, as the paper)."""
-        named = (("queries", queries), ("gallery", gallery))
-        vectors = as_vectors(*named, cosine=self.metric == "cosine", empty=run.empty)
+        vectors = stored_vectors(queries, gallery, self.metric == "cosine", run)
         n_queries = len(queries)
         k = _results(k, len(vectors) - n_queries)
         fitted = self._fitted(len(vectors))

@@ -15,7 +15,8 @@ from kinrank.methods.base import Method
 from kinrank.neighbors.find import find_neighbors, find_neighbors_and_more
 from kinrank.parallel import Runner
 from kinrank.stages.distance import VectorDistances
-from kinrank.types import Floats, Neighbors, Ranking
+from kinrank.stored import Stored, rows_between, stored_vectors
+from kinrank.types import Neighbors, Ranking
 from kinrank.validation import (
     as_vectors,
     check_bool,
@@ -80,18 +81,18 @@ def results(k: int | None, n_gallery: int) -> int:
 class Rows:
     """Queries and gallery, one above the other."""
 
-    vectors: Floats
+    vectors: Stored
     n_queries: int
 
     @property
-    def queries(self) -> Floats:
+    def queries(self) -> Stored:
         """The first rows."""
-        return self.vectors[: self.n_queries]
+        return rows_between(self.vectors, 0, self.n_queries)
 
     @property
-    def gallery(self) -> Floats:
+    def gallery(self) -> Stored:
         """The rows behind the queries."""
-        return self.vectors[self.n_queries :]
+        return rows_between(self.vectors, self.n_queries)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -112,8 +113,7 @@ class Rows:
 
 def stacked(queries: Any, gallery: Any, cosine: bool, run: Runner) -> Rows:
     """What was given as checked rows, in an array of the runner."""
-    named = (("queries", queries), ("gallery", gallery))
-    return Rows(as_vectors(*named, cosine=cosine, empty=run.empty), len(queries))
+    return Rows(stored_vectors(queries, gallery, cosine, run), len(queries))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +149,7 @@ class InductiveMethod(Method):
         rows = stacked(queries, gallery, True, run)
         return self._fit(rows.gallery, run).answer(rows.queries, results(k, len(rows.gallery)), run)
 
-    def _fit(self, gallery: Floats, run: Runner) -> FittedMethod:
+    def _fit(self, gallery: Stored, run: Runner) -> FittedMethod:
         method = fitted_to(self, self._limits(len(gallery)), "gallery rows")
         return FittedMethod(method, gallery, method._prepare(gallery, run))
 
@@ -157,11 +157,11 @@ class InductiveMethod(Method):
         """The largest value that each size can take with ``n`` gallery rows."""
         raise NotImplementedError
 
-    def _prepare(self, gallery: Floats, run: Runner) -> Any:
+    def _prepare(self, gallery: Stored, run: Runner) -> Any:
         """All that can be computed before a query is known."""
         raise NotImplementedError
 
-    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         """The first ``k`` gallery rows of each query."""
         raise NotImplementedError
 
@@ -171,7 +171,7 @@ class FittedMethod:
     """A method with a gallery it is ready to search; see ``kinrank.types.Searcher``."""
 
     method: InductiveMethod
-    gallery: Floats
+    gallery: Stored
     state: Any
 
     def __len__(self) -> int:
@@ -202,6 +202,6 @@ class FittedMethod:
             )
         return self.answer(vectors, results(k, len(self)), run)
 
-    def answer(self, queries: Floats, k: int, run: Runner) -> Ranking:
+    def answer(self, queries: Stored, k: int, run: Runner) -> Ranking:
         """As ``search``, of unit vectors that were checked before."""
         return self.method._search(self.state, self.gallery, queries, k, run)

@@ -17,6 +17,7 @@ from kinrank.neighbors.cells import cell_count, far_rows
 from kinrank.neighbors.search import Found, exact_search
 from kinrank.optional import require
 from kinrank.parallel import Out, Runner
+from kinrank.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Neighbors
 from kinrank.validation import check_choice
 
@@ -43,7 +44,7 @@ class FaissSearch:
         self._faiss = require("faiss", extra="ann", purpose="The approximate search")
 
     @classmethod
-    def build(cls, vectors: Floats, *, kind: Kind = "auto", run: Runner) -> FaissSearch:
+    def build(cls, vectors: Stored, *, kind: Kind = "auto", run: Runner) -> FaissSearch:
         """Index some rows; "auto" is flat for few rows and inverted lists for many.
 
         "pq" keeps a quarter of a byte for each column: the order of what it finds is rough.
@@ -110,7 +111,7 @@ class FaissSearch:
         return centres, out
 
 
-def _inverted_lists(faiss: Any, vectors: Floats, *, coded: bool) -> Any:
+def _inverted_lists(faiss: Any, vectors: Stored, *, coded: bool) -> Any:
     n, width = vectors.shape
     count = cell_count(n)
     # Handed to the index, which must outlive this function.
@@ -141,7 +142,7 @@ def _threads(faiss: Any, threads: int | None) -> Iterator[None]:
 
 
 def approximate_neighbors(
-    vectors: Floats, k: int, run: Runner, search: FaissSearch | None = None
+    vectors: Stored, k: int, run: Runner, search: FaissSearch | None = None
 ) -> Neighbors:
     """About the ``k`` nearest rows of every row, the row itself first; their distances are exact.
 
@@ -155,7 +156,7 @@ def approximate_neighbors(
 class Coded:
     """Rows as product-quantised codes, of which faiss finds candidates; a runner keeps them."""
 
-    def __init__(self, vectors: Floats, run: Runner) -> None:
+    def __init__(self, vectors: Stored, run: Runner) -> None:
         self._vectors = vectors
 
         def make() -> FaissSearch:
@@ -175,7 +176,7 @@ class Coded:
         """The same of the first rows."""
         return self.rows(0, count, k, run)
 
-    def search(self, queries: Floats, k: int, run: Runner) -> Found:
+    def search(self, queries: Stored, k: int, run: Runner) -> Found:
         """About the ``k`` nearest rows of each query; their distances are exact."""
         outs = (Out(np.int32, k), Out(np.float32, k))
         args = (self._search, queries, self._vectors, Runner(run.threads))
@@ -184,7 +185,7 @@ class Coded:
 
 
 def _settled(
-    search: FaissSearch, vectors: Floats, low: int, high: int, k: int, run: Runner
+    search: FaissSearch, vectors: Stored, low: int, high: int, k: int, run: Runner
 ) -> Neighbors:
     """The lists of rows low to high."""
     args = (low, search, vectors, far_rows(vectors), Runner(run.threads))
@@ -194,7 +195,7 @@ def _settled(
 
 
 def _row_block(
-    low: int, high: int, start: int, search: FaissSearch, vectors: Floats, landmarks: Floats,
+    low: int, high: int, start: int, search: FaissSearch, vectors: Stored, landmarks: Floats,
     run: Runner, indices: Ints, distances: Floats, farthest: Floats,
 ) -> None:  # fmt: skip
     """Search some rows with all threads, and compute the distances of what was found."""
@@ -202,9 +203,10 @@ def _row_block(
     rows = np.ascontiguousarray(vectors[start + low : start + high])
     found = _candidates(search, rows, vectors, indices.shape[1] + 1, run)
     lists, list_d, top = indices[part], distances[part], farthest[part]
+    every = for_kernels(vectors)
 
     def settle(a: int, b: int) -> None:
-        settle_lists(a, b, start + low, vectors, found, lists, list_d)
+        settle_lists(a, b, start + low, every, found, lists, list_d)
         farthest_of(a, b, rows, landmarks, top)
 
     run.map("neighbours", settle, len(rows))
@@ -212,16 +214,17 @@ def _row_block(
 
 
 def _query_block(
-    low: int, high: int, search: FaissSearch, queries: Floats, gallery: Floats, run: Runner,
+    low: int, high: int, search: FaissSearch, queries: Stored, gallery: Stored, run: Runner,
     indices: Ints, values: Floats,
 ) -> None:  # fmt: skip
     part = slice(low, high)
-    found = _candidates(search, queries[part], gallery, indices.shape[1], run)
-    args = (queries[part], gallery, found, indices[part], values[part])
+    rows = queries[part]
+    found = _candidates(search, rows, gallery, indices.shape[1], run)
+    args = (rows, for_kernels(gallery), found, indices[part], values[part])
     run.map("search", lambda a, b: settle_candidates(a, b, *args), high - low)
 
 
-def _candidates(search: FaissSearch, rows: Floats, vectors: Floats, k: int, run: Runner) -> Ints:
+def _candidates(search: FaissSearch, rows: Floats, vectors: Stored, k: int, run: Runner) -> Ints:
     """What is worth a second look, with lists that are too short searched exactly."""
     k = min(_WIDER * k if search.rough else k, len(vectors))
     found = search.search(rows, k).indices
@@ -231,7 +234,7 @@ def _candidates(search: FaissSearch, rows: Floats, vectors: Floats, k: int, run:
     return found
 
 
-def measured_recall(vectors: Floats, neighbors: Neighbors, run: Runner, first: int = 0) -> float:
+def measured_recall(vectors: Stored, neighbors: Neighbors, run: Runner, first: int = 0) -> float:
     """The share of the true neighbours of some rows from ``first`` on that their lists hold."""
     rows = np.arange(first, len(vectors), max(1, (len(vectors) - first) // _SAMPLE))
     exact = exact_search(vectors[rows], vectors, neighbors.k, Runner(run.threads))

@@ -26,6 +26,7 @@ from kinrank.neighbors.exact import SPARE, squared_norms
 from kinrank.neighbors.search import Found, exact_search
 from kinrank.optional import require
 from kinrank.parallel import Array, Out, Runner
+from kinrank.stored import HalfRows, Stored, for_kernels, rows_between
 from kinrank.types import Floats, Ints, Longs, Neighbors
 
 PROBES = 24  # cells around a row's own in which it is searched
@@ -49,13 +50,13 @@ class Cells:
     vectors : (n, d) in that order; numbers : (n,) which rows they are; starts : where cells begin
     """
 
-    vectors: Floats
+    vectors: Stored
     numbers: Ints
     starts: Longs
     centres: Floats
 
     @classmethod
-    def of(cls, vectors: Floats, run: Runner, seed: int = 0) -> Cells:
+    def of(cls, vectors: Stored, run: Runner, seed: int = 0) -> Cells:
         """Find centres among some rows, and put all rows into the cell of the nearest."""
         with progress.stage("cells", len(vectors)):
             centres = run.kept("centres", lambda: _centres(vectors, seed), _save, _load)
@@ -73,7 +74,7 @@ class Cells:
         """About the ``k`` nearest rows of every row, itself first, in the order of cells."""
         return self._search(self.vectors, self.numbers, self.starts, k, True, run)
 
-    def search(self, queries: Floats, k: int, run: Runner, own: bool) -> tuple[Ints, Ints, Floats]:
+    def search(self, queries: Stored, k: int, run: Runner, own: bool) -> tuple[Ints, Ints, Floats]:
         """About the ``k`` nearest rows of each query: where its list lies, and the lists.
 
         own : whether the queries are the first rows themselves
@@ -99,7 +100,7 @@ class Cells:
         return around[:count] if held[-1] >= least else np.arange(len(sizes), dtype=np.int32)
 
     def _search(
-        self, rows: Floats, names: Ints, starts: Longs, k: int, own: bool, run: Runner
+        self, rows: Stored, names: Ints, starts: Longs, k: int, own: bool, run: Runner
     ) -> tuple[Ints, Floats]:
         """The lists of rows in the order of cells."""
         args = (self, rows, names, starts, own)
@@ -119,7 +120,7 @@ def _one_thread_each() -> Any:
 class CellSearch:
     """Rows in two divisions into cells."""
 
-    def __init__(self, vectors: Floats, run: Runner) -> None:
+    def __init__(self, vectors: Stored, run: Runner) -> None:
         self._vectors = vectors
         self._first, self._second = (Cells.of(vectors, run, seed) for seed in (0, 1))
         self._landmarks = far_rows(vectors)
@@ -133,7 +134,7 @@ class CellSearch:
         args: Any = (1, first.places[second.numbers], *first.lists(k, run), *own)
         merged, merged_d = run.fill("neighbours", merge_lists, args, n, *outs)
         ids, values = self._refined(merged, merged_d, run)
-        args = (second.vectors, self._landmarks, values)
+        args = (for_kernels(second.vectors), self._landmarks, values)
         far = run.fill("neighbours", _far_rows, args, n, Out(np.float32))
         args = (second.places[low:high], ids, values, far)
         back = run.fill("neighbours", _back_rows, args, high - low, *outs, Out(np.float32))
@@ -150,7 +151,7 @@ class CellSearch:
         for _ in range(_REFINED):
             known = (second.places, ids)
             reverse = by_thread.fill("neighbours", reverse_lists, (*known, fresh), n, *back)
-            args = (second.vectors, *known, values, fresh, *reverse)
+            args = (for_kernels(second.vectors), *known, values, fresh, *reverse)
             ids, values, fresh = run.fill("neighbours", refine_lists, args, n, *outs)
             if fresh.mean() < _SETTLED:
                 break
@@ -158,17 +159,17 @@ class CellSearch:
 
     def first(self, count: int, k: int, run: Runner) -> Neighbors:
         """As ``rows``, of the first rows and without a look through other lists."""
-        rows = self._vectors[:count]
+        rows = rows_between(self._vectors, 0, count)
         found = self._merged(rows, k, run, own=True)
-        args = (rows, self._landmarks, found.values)
+        args = (for_kernels(rows), self._landmarks, found.values)
         far = run.fill("neighbours", _far_rows, args, count, Out(np.float32))
         return Neighbors(found.indices, found.values, far)
 
-    def search(self, queries: Floats, k: int, run: Runner) -> Found:
+    def search(self, queries: Stored, k: int, run: Runner) -> Found:
         """About the ``k`` nearest rows of each query."""
         return self._merged(queries, k, run, own=False)
 
-    def _merged(self, queries: Floats, k: int, run: Runner, *, own: bool) -> Found:
+    def _merged(self, queries: Stored, k: int, run: Runner, *, own: bool) -> Found:
         outs = (Out(np.int32, k), Out(np.float32, k))
         both = (cells.search(queries, k, run, own) for cells in (self._first, self._second))
         args = (int(own), *(part for found in both for part in found))
@@ -176,7 +177,7 @@ class CellSearch:
 
 
 def _search_cells(
-    low: int, high: int, cells: Cells, rows: Floats, names: Ints, starts: Longs, own: bool,
+    low: int, high: int, cells: Cells, rows: Stored, names: Ints, starts: Longs, own: bool,
     ids: Ints, values: Floats,
 ) -> None:  # fmt: skip
     k = len(ids) // max(len(rows), 1)
@@ -202,11 +203,11 @@ def _search_cell(
     sizes, tops = np.zeros(count, np.int64), np.full(count, np.inf, np.float32)
     state = (heaps, found, sizes, tops, np.zeros(count, np.int64))
     scan_products(0, count, rows @ others.T, squared_norms(others), 0, *state)
-    members = (cells.vectors, cells.numbers, places)
+    members = (for_kernels(cells.vectors), cells.numbers, places)
     settle_cell(0, count, rows, names, own, *members, found, sizes, *out)
 
 
-def _by_cell(rows: Floats, centres: Floats, run: Runner) -> tuple[Ints, Longs]:
+def _by_cell(rows: Stored, centres: Floats, run: Runner) -> tuple[Ints, Longs]:
     """Row numbers in the order of the nearest centre, and where each centre's begin."""
     one = run.cut(_BLOCK, 1)
     cell = one.fill("cells", _nearest_centre, (rows, centres), len(rows), Out(np.int32))
@@ -215,14 +216,15 @@ def _by_cell(rows: Floats, centres: Floats, run: Runner) -> tuple[Ints, Longs]:
     return np.argsort(cell, kind="stable").astype(np.int32), starts
 
 
-def _nearest_centre(low: int, high: int, rows: Floats, centres: Floats, out: Ints) -> None:
+def _nearest_centre(low: int, high: int, rows: Stored, centres: Floats, out: Ints) -> None:
     out[low:high] = (rows[low:high] @ centres.T - squared_norms(centres) / 2).argmax(axis=1)
 
 
-def _in_order(vectors: Floats, numbers: Ints, run: Runner) -> Floats:
-    out = Out(np.float32, vectors.shape[1])
-    moved: Floats = run.fill("cells", gather_rows, (numbers, vectors), len(numbers), out)
-    return moved
+def _in_order(vectors: Stored, numbers: Ints, run: Runner) -> Stored:
+    rows = for_kernels(vectors)
+    out = Out(rows.dtype, rows.shape[1])
+    moved = run.fill("cells", gather_rows, (numbers, rows), len(numbers), out)
+    return HalfRows(moved) if isinstance(vectors, HalfRows) else moved
 
 
 def _back_rows(
@@ -235,14 +237,14 @@ def _back_rows(
 
 
 def _far_rows(
-    low: int, high: int, vectors: Floats, landmarks: Floats, values: Floats, out: Floats
+    low: int, high: int, vectors: Array, landmarks: Floats, values: Floats, out: Floats
 ) -> None:
     """The largest distance of each row to rows which are far from most, or in its list."""
     farthest_of(low, high, vectors, landmarks, out)
     np.maximum(out[low:high], values[low:high, -1], out=out[low:high])
 
 
-def _centres(vectors: Floats, seed: int) -> Floats:
+def _centres(vectors: Stored, seed: int) -> Floats:
     """k-means over some of the rows, from random ones; an empty cell keeps its centre."""
     n, count = len(vectors), cell_count(len(vectors))
     random = np.random.default_rng(seed)
@@ -261,7 +263,7 @@ def _centres(vectors: Floats, seed: int) -> Floats:
     return centres
 
 
-def far_rows(vectors: Floats) -> Floats:
+def far_rows(vectors: Stored) -> Floats:
     """Rows that are farthest from some of the others, to estimate largest distances by."""
     some = np.array(vectors[:: max(1, len(vectors) // _LANDMARKS)][:_LANDMARKS])
     top, who = np.full(len(some), -np.inf, np.float32), np.zeros(len(some), np.int64)

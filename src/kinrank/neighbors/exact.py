@@ -14,6 +14,7 @@ import numpy as np
 from kinrank import progress
 from kinrank.kernels import topk
 from kinrank.parallel import Array, Out, Runner
+from kinrank.stored import HalfRows, Stored, for_kernels
 from kinrank.threads import borrowed
 from kinrank.types import Floats, Ints, Neighbors
 
@@ -25,12 +26,12 @@ _BLOCK = 8 * TILE_ROWS
 SLACK = 8 * 2.0**-24
 
 
-def exact_neighbors(vectors: Floats, k: int, run: Runner) -> Neighbors:
+def exact_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
     """The ``k`` nearest rows of every row, the row itself first.
 
     Parameters
     ----------
-    vectors : (n, d) float32, finite
+    vectors : (n, d) float32, finite, or rows kept in float16
     k : length of the lists, the row itself counted; 1 <= k <= n
 
     Returns
@@ -42,7 +43,7 @@ def exact_neighbors(vectors: Floats, k: int, run: Runner) -> Neighbors:
 
 
 def exact_neighbors_and_more(
-    vectors: Floats, k: int, n_first: int, first_k: int, run: Runner
+    vectors: Stored, k: int, n_first: int, first_k: int, run: Runner
 ) -> tuple[Neighbors, Neighbors]:
     """As ``exact_neighbors``, and lists of ``first_k`` >= k for the first ``n_first`` rows."""
     n = len(vectors)
@@ -54,7 +55,7 @@ def exact_neighbors_and_more(
 
 
 def search_range(
-    vectors: Floats, norms: Floats, low: int, high: int, k: int, run: Runner
+    vectors: Stored, norms: Floats, low: int, high: int, k: int, run: Runner
 ) -> Neighbors:
     """The ``k`` nearest rows of rows low to high; norms : of ``squared_norms``."""
     # One block at a time, whose products and kernels use all threads.
@@ -64,8 +65,11 @@ def search_range(
     return Neighbors(*one.fill("neighbours", _search_block, args, high - low, *outs))
 
 
-def squared_norms(vectors: Floats) -> Floats:
+def squared_norms(vectors: Stored) -> Floats:
     """|x|^2 of every row."""
+    if isinstance(vectors, HalfRows):
+        parts = (vectors[low : low + _BLOCK] for low in range(0, len(vectors), _BLOCK))
+        return np.concatenate([squared_norms(part) for part in parts])
     norms: Floats = np.einsum("ij,ij->i", vectors, vectors)
     return norms
 
@@ -92,7 +96,7 @@ def _stack_block(low: int, high: int, longer: Neighbors, rest: Neighbors, *outs:
 
 
 def _search_block(
-    low: int, high: int, start: int, vectors: Floats, norms: Floats, run: Runner,
+    low: int, high: int, start: int, vectors: Stored, norms: Floats, run: Runner,
     indices: Ints, distances: Floats, farthest: Floats,
 ) -> None:  # fmt: skip
     tile = np.empty(min(high - low, TILE_ROWS) * min(len(vectors), TILE_COLUMNS), np.float32)
@@ -114,7 +118,7 @@ def _empty(n: int, k: int) -> Neighbors:
 
 
 def _search_rows(
-    vectors: Floats, norms: Floats, rows: slice, k: int, tile: Floats, pool: ThreadPoolExecutor,
+    vectors: Stored, norms: Floats, rows: slice, k: int, tile: Floats, pool: ThreadPoolExecutor,
     threads: int,
 ) -> Neighbors:  # fmt: skip
     """The lists of a few rows."""
@@ -125,16 +129,17 @@ def _search_rows(
     tops = np.full(count, -np.inf, np.float32)
     step = -(-count // (4 * threads))
     parts = [(low, min(count, low + step)) for low in range(0, count, step)]
+    own = vectors[rows]
     for first in range(0, n, TILE_COLUMNS):
         columns = vectors[first : first + TILE_COLUMNS]
         products = tile[: count * len(columns)].reshape(count, len(columns))
-        np.dot(vectors[rows], columns.T, out=products)
+        np.dot(own, columns.T, out=products)
         scan = (products, norms[first : first + len(columns)], first)
         state = (heaps, ids, sizes, tops, top_ids)
         list(pool.map(lambda part: topk.scan_products(*part, *scan, *state), parts))  # noqa: B023
     found = _empty(count, k)
     slack = np.float32(SLACK * math.sqrt(width))
-    settle = (rows.start, vectors, norms, slack, heaps, ids, sizes, top_ids)
+    settle = (rows.start, for_kernels(vectors), norms, slack, heaps, ids, sizes, top_ids)
     out = (found.indices, found.distances, found.farthest)
     list(pool.map(lambda part: topk.settle_rows(*part, *settle, *out), parts))
     return found

@@ -14,13 +14,14 @@ from kinrank.neighbors.exact import (
 )
 from kinrank.neighbors.search import Found, Measure, exact_search
 from kinrank.parallel import Runner
-from kinrank.types import Floats, Neighbors
+from kinrank.stored import Stored
+from kinrank.types import Neighbors
 
 FEW = 20_000  # rows up to which an approximate search is not worth its while
 
 
 def find_neighbors_and_more(
-    vectors: Floats, k: int, n_first: int, first_k: int, run: Runner
+    vectors: Stored, k: int, n_first: int, first_k: int, run: Runner
 ) -> tuple[Neighbors, Neighbors]:
     """The ``k`` nearest rows of every row, itself first, and ``first_k`` >= k of the first rows.
 
@@ -35,13 +36,13 @@ def find_neighbors_and_more(
     return _approximately(vectors, k, n_first, first_k, run)
 
 
-def find_neighbors(vectors: Floats, k: int, run: Runner) -> Neighbors:
+def find_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
     """The ``k`` nearest rows of every row, itself first."""
     return find_neighbors_and_more(vectors, k, 0, k, run)[0]
 
 
 def find_rows(
-    queries: Floats, gallery: Floats, k: int, run: Runner, measure: Measure = "squared"
+    queries: Stored, gallery: Stored, k: int, run: Runner, measure: Measure = "squared"
 ) -> Found:
     """The ``k`` nearest gallery rows of each query.
 
@@ -57,7 +58,7 @@ def find_rows(
 
 
 def _approximately(
-    vectors: Floats, k: int, n_first: int, first_k: int, run: Runner
+    vectors: Stored, k: int, n_first: int, first_k: int, run: Runner
 ) -> tuple[Neighbors, Neighbors]:
     """Lists of all rows, and longer ones of the first, which are exact if there are few of them.
 

@@ -18,8 +18,9 @@ from kinrank import progress
 from kinrank.kernels import search as kernels
 from kinrank.kernels.lanes import LANES
 from kinrank.kernels.topk import scan_products
-from kinrank.neighbors.exact import SLACK, SPARE, TILE_COLUMNS, TILE_ROWS
+from kinrank.neighbors.exact import SLACK, SPARE, TILE_COLUMNS, TILE_ROWS, squared_norms
 from kinrank.parallel import Runner
+from kinrank.stored import Stored, for_kernels
 from kinrank.threads import borrowed
 from kinrank.types import Floats, Ints, Longs
 
@@ -40,13 +41,13 @@ class Found:
 
 
 def exact_search(
-    queries: Floats, gallery: Floats, k: int, run: Runner, measure: Measure = "squared"
+    queries: Stored, gallery: Stored, k: int, run: Runner, measure: Measure = "squared"
 ) -> Found:
     """The ``k`` nearest gallery rows of each query, 1 <= k <= len(gallery)."""
     if 4 * k > len(gallery):
         return _search_all(queries, gallery, k, run, measure)
     found = Found(np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.float32))
-    norms = np.einsum("ij,ij->i", gallery, gallery)
+    norms = squared_norms(gallery)
     tile = np.empty(min(len(queries), TILE_ROWS) * min(len(gallery), TILE_COLUMNS), np.float32)
     stage = progress.stage("search", len(queries))
     with borrowed(run.threads) as pool, stage as advance:
@@ -60,7 +61,7 @@ def exact_search(
 
 
 def _search_rows(
-    rows: Floats, gallery: Floats, norms: Floats, inner: bool, tile: Floats, found: Found,
+    rows: Floats, gallery: Stored, norms: Floats, inner: bool, tile: Floats, found: Found,
     pool: ThreadPoolExecutor, threads: int,
 ) -> None:  # fmt: skip
     """Fill in the lists of a few queries."""
@@ -77,11 +78,11 @@ def _search_rows(
         np.dot(rows, columns.T, out=products)
         scan = (products, offsets[first : first + len(columns)], first)
         _spread(pool, parts, scan_products, *scan, heaps, ids, sizes, tops, top_ids)
-    own = np.einsum("ij,ij->i", rows, rows)
+    own = squared_norms(rows)
     slack = SLACK * math.sqrt(rows.shape[1]) * (own + norms.max())
     margins = np.stack([np.zeros_like(own) if inner else own, slack], axis=1).astype(np.float32)
     out = (found.indices, found.values)
-    args = (rows, gallery, inner, margins, heaps, ids, sizes, *out)
+    args = (rows, for_kernels(gallery), inner, margins, heaps, ids, sizes, *out)
     _spread(pool, parts, kernels.settle_queries, *args)
 
 
@@ -92,7 +93,7 @@ def _spread(
     list(pool.map(lambda part: kernel(*part, *args), parts))
 
 
-def _search_all(queries: Floats, gallery: Floats, k: int, run: Runner, measure: Measure) -> Found:
+def _search_all(queries: Stored, gallery: Stored, k: int, run: Runner, measure: Measure) -> Found:
     """As ``exact_search``, by sorting all values of a query."""
     found = Found(np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.float32))
 
@@ -106,10 +107,11 @@ def _search_all(queries: Floats, gallery: Floats, k: int, run: Runner, measure: 
     return found
 
 
-def dense_search(queries: Floats, gallery: Floats, measure: Measure = "squared") -> Floats:
+def dense_search(queries: Floats, gallery: Stored, measure: Measure = "squared") -> Floats:
     """All values of a few queries, (n_queries, n_gallery); for blocks only."""
     out = np.empty((len(queries), len(gallery)), np.float32)
-    kernels.dense_values(0, len(queries), queries, gallery, measure == "inner", out)
+    rows = for_kernels(gallery)
+    kernels.dense_values(0, len(queries), queries, rows, measure == "inner", out)
     return out
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from kinrank.graph.layout import Layout
 from kinrank.kernels import select as kernels
 from kinrank.parallel import Out, Runner
+from kinrank.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Longs, Neighbors
 
 
@@ -43,25 +44,25 @@ class VectorDistances:
 
     neighbors: Neighbors
     query_lists: Neighbors
-    vectors: Floats
+    vectors: Stored
     names: Ints
 
     @classmethod
-    def of(cls, neighbors: Neighbors, query_lists: Neighbors, vectors: Floats) -> VectorDistances:
+    def of(cls, neighbors: Neighbors, query_lists: Neighbors, vectors: Stored) -> VectorDistances:
         """Rows that are numbered as their vectors are."""
         names = np.arange(len(neighbors), dtype=np.int32)
         return cls(neighbors, query_lists, vectors, names)
 
     def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
         """See Distances."""
-        args = (rows, self.vectors, self.names, self.neighbors.farthest, indptr, ids)
+        args = (rows, for_kernels(self.vectors), self.names, self.neighbors.farthest, indptr, ids)
         out = Out(np.float32, indptr=indptr)
         found: Floats = run.fill("distances", kernels.distances_at, args, len(rows), out)
         return found
 
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
         """See Distances."""
-        args = (rows, self.vectors, self.names, self.neighbors.farthest, first)
+        args = (rows, for_kernels(self.vectors), self.names, self.neighbors.farthest, first)
         out = Out(np.float32, len(self.vectors) - first)
         found: Floats = run.fill("distances", kernels.dense_distances, args, len(rows), out)
         return found

@@ -18,6 +18,7 @@ from kinrank.kernels import paths, select
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.stages.distance import Distances, VectorDistances
 from kinrank.stages.diverge import Columns, Divergence
+from kinrank.stored import for_kernels
 from kinrank.types import Floats, Ints, Longs, Ranking, SparseRows
 
 UNREACHABLE = np.float32(50)
@@ -121,7 +122,7 @@ class Ranker:
     def _fusion(self, base: VectorDistances) -> tuple[Any, ...]:
         """What kernels fuse d' with, computing distances where they are needed."""
         lists = base.query_lists
-        known = (base.vectors, lists.farthest, lists.indices, self._listed)
+        known = (for_kernels(base.vectors), lists.farthest, lists.indices, self._listed)
         return (np.float32(self.omega), self.fusion == "euclidean", *known)
 
     def _all(self, queries: Ints, start: int, near: SparseRows | None, found: Ranking) -> None:

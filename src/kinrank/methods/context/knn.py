@@ -16,6 +16,7 @@ from kinrank.kernels.search import dense_values
 from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
 from kinrank.neighbors.search import ascending
 from kinrank.parallel import Runner
+from kinrank.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Longs, Ranking
 
 DIALECTS = ("cas", "shen")
@@ -91,12 +92,13 @@ class KNN(JointMethod):
             add_inverse_ranks(order, first, position + 1, back, scores[query])
 
 
-def run_orders(vectors: Floats, some: Ints, run: Runner) -> list[Ints]:
+def run_orders(vectors: Stored, some: Ints, run: Runner) -> list[Ints]:
     """All rows by their distance from each of ``some``, itself first."""
+    every = for_kernels(vectors)
 
     def ordered(low: int, high: int) -> list[Ints]:
         values = np.empty((high - low, len(vectors)), np.float32)
-        dense_values(0, high - low, vectors[some[low:high]], vectors, False, values)
+        dense_values(0, high - low, vectors[some[low:high]], every, False, values)
         values[np.arange(high - low), some[low:high]] = -1
         return [ascending(row).astype(np.int32) for row in values]
 

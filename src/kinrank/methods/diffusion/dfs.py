@@ -13,7 +13,8 @@ from kinrank.methods.common import InductiveMethod, check_fields, option
 from kinrank.methods.diffusion.gallery import gallery_graph, query_starts, rank_by_scores
 from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients
 from kinrank.parallel import Runner
-from kinrank.types import Floats, Ranking
+from kinrank.stored import Stored
+from kinrank.types import Ranking
 from kinrank.validation import check_float
 
 
@@ -58,10 +59,10 @@ class DFS(InductiveMethod):
     def _limits(self, n: int) -> dict[str, int]:
         return {"k1": n, "kq": n}
 
-    def _prepare(self, gallery: Floats, run: Runner) -> System:
+    def _prepare(self, gallery: Stored, run: Runner) -> System:
         solve = by_conjugate_gradients(self.alpha, self.steps, self.tol)
         return System(gallery_graph(gallery, self.k1, self.gamma, run), solve)
 
-    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         y = query_starts(queries, gallery, self.kq, self.gamma, run)
         return rank_by_scores(lambda a, b: state.solutions(y, a, b), queries, gallery, k, run)

@@ -19,6 +19,7 @@ from kinrank.methods.common import InductiveMethod, check_fields, option
 from kinrank.neighbors.find import find_neighbors, find_rows
 from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
+from kinrank.stored import Stored
 from kinrank.types import Floats, Ranking, SparseRows
 from kinrank.validation import check_float
 
@@ -59,7 +60,7 @@ class EGT(InductiveMethod):
     def _limits(self, n: int) -> dict[str, int]:
         return {"k1": n - 1}
 
-    def _prepare(self, gallery: Floats, run: Runner) -> SparseRows:
+    def _prepare(self, gallery: Stored, run: Runner) -> SparseRows:
         """The graph of gallery rows."""
         lists = find_neighbors(gallery, min(self.k1, len(gallery) - 1) + 1, run)
         weights = self._weights(lists.distances[:, 1:])
@@ -68,7 +69,7 @@ class EGT(InductiveMethod):
             return _last_reverse(directed)
         return _both_ways(directed, run)
 
-    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         near = find_rows(queries, gallery, self.k1, run)
         weights = self._weights(near.values)
         taken = Scored.empty(len(queries), min(k, self.p))

@@ -27,6 +27,7 @@ from kinrank.methods.common import (
 from kinrank.methods.diffusion.gallery import query_starts, rank_by_scores
 from kinrank.neighbors.find import find_neighbors
 from kinrank.parallel import Out, Runner
+from kinrank.stored import Stored
 from kinrank.types import Floats, Ints, Ranking
 from kinrank.validation import check_float
 
@@ -93,7 +94,7 @@ class EIR(InductiveMethod):
     def _limits(self, n: int) -> dict[str, int]:
         return {"k1": n, "kq": n}
 
-    def _prepare(self, gallery: Floats, run: Runner) -> tuple[Ints, Floats]:
+    def _prepare(self, gallery: Stored, run: Runner) -> tuple[Ints, Floats]:
         """F by rows: the places, (n, truncation), and the values there."""
         reach = min(self.truncation, len(gallery))  # no warning: nothing is lost
         neighbors = find_neighbors(gallery, max(reach, self.k1), run)
@@ -103,7 +104,7 @@ class EIR(InductiveMethod):
         out = Out(np.float32, reach)
         return lists, run.fill("diffusion", kernels.diffused_rows, args, len(gallery), out)
 
-    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         y = query_starts(queries, gallery, self.kq, self.gamma, run)
         lists, values = state
         args = (y.indptr, y.indices, y.values, lists, values)

@@ -16,6 +16,7 @@ from kinrank.methods.common import InductiveMethod, check_fields, option
 from kinrank.methods.diffusion.gallery import gallery_graph, query_starts, rank_by_scores
 from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients
 from kinrank.parallel import Runner
+from kinrank.stored import Stored
 from kinrank.types import Floats, Ranking, SparseRows
 from kinrank.validation import check_bool, check_float, check_int
 
@@ -64,7 +65,7 @@ class FSR(InductiveMethod):
         limits = {"k1": n, "kq": n}
         return limits if self.rank == "full" else {**limits, "rank": n - 1}
 
-    def _prepare(self, gallery: Floats, run: Runner) -> Any:
+    def _prepare(self, gallery: Stored, run: Runner) -> Any:
         s = gallery_graph(gallery, self.k1, self.gamma, run)
         if self.rank != "full":
             return self._spectrum(s)
@@ -81,7 +82,7 @@ class FSR(InductiveMethod):
         gain = 1 / (1 - self.alpha * np.minimum(values, 1))
         return vectors.astype(np.float32), (gain - self.residual).astype(np.float32)
 
-    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         y = query_starts(queries, gallery, self.kq, self.gamma, run)
 
         def rows(low: int, high: int) -> Floats:

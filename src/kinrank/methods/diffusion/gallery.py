@@ -12,16 +12,17 @@ from kinrank.methods.answer import rank_scores
 from kinrank.neighbors.find import find_neighbors, find_rows
 from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
+from kinrank.stored import Stored
 from kinrank.types import Floats, Ranking, SparseRows
 
 
-def gallery_graph(gallery: Floats, k: int, gamma: float, run: Runner) -> SparseRows:
+def gallery_graph(gallery: Stored, k: int, gamma: float, run: Runner) -> SparseRows:
     """The normalised mutual graph of unit vectors."""
     return mutual_graph(find_neighbors(gallery, k, run), k, gamma, run)
 
 
 def query_starts(
-    queries: Floats, gallery: Floats, kq: int, gamma: float, run: Runner
+    queries: Stored, gallery: Stored, kq: int, gamma: float, run: Runner
 ) -> SparseRows:
     """y = max(s, 0)^gamma at the kq nearest gallery rows of each query."""
     nearest = find_rows(queries, gallery, kq, run)
@@ -33,7 +34,7 @@ def query_starts(
 
 
 def rank_by_scores(
-    rows: Callable[[int, int], Floats], queries: Floats, gallery: Floats, k: int, run: Runner
+    rows: Callable[[int, int], Floats], queries: Stored, gallery: Stored, k: int, run: Runner
 ) -> Ranking:
     """The largest scores of ``rows(low, high)``, then what has none by its distance."""
     size = (len(queries), len(gallery), k)

@@ -18,7 +18,8 @@ from kinrank.methods.common import InductiveMethod, option
 from kinrank.neighbors.search import exact_search
 from kinrank.optional import require
 from kinrank.parallel import Runner
-from kinrank.types import Floats, Ranking
+from kinrank.stored import Stored
+from kinrank.types import Ranking
 from kinrank.validation import check_int
 
 
@@ -69,7 +70,7 @@ class GSS(GSSRecipe, InductiveMethod):
     def _limits(self, n: int) -> dict[str, int]:
         return {"k1": n - 1, "kq": n}
 
-    def _prepare(self, gallery: Floats, run: Runner) -> Any:
+    def _prepare(self, gallery: Stored, run: Runner) -> Any:
         """The network, the graph, elu(z1) and h of the gallery."""
         require("torch", extra="torch", purpose="The method gss")
         from kinrank.learned.fitting import Session, build, load_network
@@ -88,12 +89,12 @@ class GSS(GSSRecipe, InductiveMethod):
         hidden, embedded = embed(network, graph.smoothed, lambda part, h: graph.matrix[part] @ h)
         return network, graph, hidden, embedded
 
-    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         from kinrank.learned.gss import embed
 
         network, graph, hidden, embedded = state
         links, own = graph.queries(queries, gallery, self.kq, run)
-        smoothed = np.asarray(links @ gallery + own * queries, np.float32)
+        smoothed = np.asarray(links @ gallery[:] + own * queries[:], np.float32)
         moved = embed(
             network, smoothed, lambda part, h: links[part] @ hidden + own[part] * h[part]
         )[1]

@@ -17,6 +17,7 @@ from kinrank.methods.query_expansion.expansion import ORDERS, add_up
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
+from kinrank.stored import Stored
 from kinrank.types import Floats, Ints, Ranking
 from kinrank.validation import check_int
 
@@ -71,7 +72,7 @@ class LAttQE(TrainedMethod):
     def _limits(self, n: int) -> dict[str, int]:
         return {"kqe": n, "kdba": n} if self.dba else {"kqe": n}
 
-    def state_of(self, network: Any, gallery: Floats, run: Runner) -> tuple[Any, Floats]:
+    def state_of(self, network: Any, gallery: Stored, run: Runner) -> tuple[Any, Stored]:
         """The network, and the gallery that is searched in the end."""
         trained = network.recipe.kqe
         for name, value in (("kqe", self.kqe), ("kdba", self.kdba and self.kdba - 1)):
@@ -87,7 +88,7 @@ class LAttQE(TrainedMethod):
         weights = np.sign(weights) * np.abs(weights) ** np.float32(1 / self.temperature)
         return network, add_up(gallery, gallery, ids, weights, run)
 
-    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         network, searched = state
         source = gallery if self.order == "original" else searched
         near = exact_search(queries, source, min(self.kqe or network.recipe.kqe, len(source)), run)
@@ -97,7 +98,7 @@ class LAttQE(TrainedMethod):
         return Ranking(found.indices, found.values)
 
     @staticmethod
-    def _weights(network: Any, rows: Floats, gallery: Floats, ids: Ints, run: Runner) -> Floats:
+    def _weights(network: Any, rows: Stored, gallery: Stored, ids: Ints, run: Runner) -> Floats:
         """The weights of each row and of the gallery rows ``ids``, (n, 1 + m)."""
         weights = np.empty((len(rows), ids.shape[1] + 1), np.float32)
 

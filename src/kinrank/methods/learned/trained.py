@@ -16,7 +16,8 @@ from kinrank.methods.common import InductiveMethod, option
 from kinrank.neighbors.search import exact_search
 from kinrank.optional import require
 from kinrank.parallel import Runner
-from kinrank.types import Floats, Ranking
+from kinrank.stored import Stored
+from kinrank.types import Ranking
 
 _BATCH = 64  # queries at a time on a device that is not the processor
 
@@ -44,7 +45,7 @@ class TrainedMethod(InductiveMethod):
         assert self.weights is not None
         return digest(self.weights)
 
-    def _load(self, gallery: Floats) -> Any:
+    def _load(self, gallery: Stored) -> Any:
         """The network for vectors as wide as the gallery's."""
         require("torch", extra="torch", purpose=f"The method {self.name}")
         from kinrank.learned.fitting import load_network
@@ -52,11 +53,11 @@ class TrainedMethod(InductiveMethod):
         assert self.weights is not None
         return load_network(self.weights, self.name, gallery.shape[1], self.device)[0]
 
-    def state_of(self, network: Any, gallery: Floats, run: Runner) -> Any:
+    def state_of(self, network: Any, gallery: Stored, run: Runner) -> Any:
         """What ``_search`` needs, with a network that is already there."""
         raise NotImplementedError
 
-    def _prepare(self, gallery: Floats, run: Runner) -> Any:
+    def _prepare(self, gallery: Stored, run: Runner) -> Any:
         return self.state_of(self._load(gallery), gallery, run)
 
 
@@ -72,11 +73,11 @@ class ListMethod(TrainedMethod):
         """How many rows get new scores."""
         return int(network.recipe.m)
 
-    def state_of(self, network: Any, gallery: Floats, run: Runner) -> Any:
+    def state_of(self, network: Any, gallery: Stored, run: Runner) -> Any:
         del gallery, run  # a list is made when the query is known
         return network
 
-    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         m = min(self._first(state), len(gallery))
         length = min(max(m, state.recipe.length), len(gallery))
         first = exact_search(queries, gallery, max(k, length), run)
@@ -91,7 +92,7 @@ class ListMethod(TrainedMethod):
 
 
 def each_list(
-    network: Any, queries: Floats, gallery: Floats, ids: Any, use: Any, run: Runner
+    network: Any, queries: Stored, gallery: Stored, ids: Any, use: Any, run: Runner
 ) -> None:
     """Call ``use(rows, part)`` with the lists of some queries, until all were used.
 

@@ -15,6 +15,7 @@ from kinrank.methods.common import option
 from kinrank.methods.query_expansion.expansion import Expansion, add_up
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Out, Runner
+from kinrank.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints
 from kinrank.validation import check_int
 
@@ -53,13 +54,13 @@ class DQE(Expansion):
         return {**limits, "kdba": n, "dbneg": n} if self.dba else limits
 
     def _expand(
-        self, rows: Floats, gallery: Floats, ids: Ints, squared: Floats, run: Runner
+        self, rows: Stored, gallery: Stored, ids: Ints, squared: Floats, run: Runner
     ) -> Floats:
         del squared  # the machine weighs by itself
         negatives = self.dbneg if rows is gallery else self.neg
         farthest = exact_search(-rows, gallery, min(negatives, len(gallery)), run, "inner").indices
         members = np.concatenate([ids, farthest], axis=1)
-        args = (rows, gallery, members, ids.shape[1] + 1)
+        args = (for_kernels(rows), for_kernels(gallery), members, ids.shape[1] + 1)
         out = Out(np.float32, members.shape[1] + 1)
         weights = run.fill("expansion", margin_weights, args, len(rows), out)
         return add_up(rows, gallery, members, weights, run)

@@ -12,6 +12,7 @@ from kinrank.methods.common import InductiveMethod, option
 from kinrank.neighbors.find import find_neighbors, find_rows
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Out, Runner
+from kinrank.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Ranking
 from kinrank.validation import check_bool, check_choice, check_int
 
@@ -45,14 +46,14 @@ class Expansion(InductiveMethod):
     def _limits(self, n: int) -> dict[str, int]:
         return {"kqe": n, "kdba": n} if self.dba else {"kqe": n}
 
-    def _prepare(self, gallery: Floats, run: Runner) -> Floats:
+    def _prepare(self, gallery: Stored, run: Runner) -> Stored:
         """The gallery that is searched in the end."""
         if not self.dba:
             return gallery
         lists = find_neighbors(gallery, self.kdba, run)
         return self._expand(gallery, gallery, lists.indices[:, 1:], lists.distances[:, 1:], run)
 
-    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         source = gallery if self.order == "original" else state
         near = find_rows(queries, source, self.kqe, run)
         expanded = self._expand(queries, source, near.indices, near.values, run)
@@ -60,7 +61,7 @@ class Expansion(InductiveMethod):
         return Ranking(found.indices, found.values)
 
     def _expand(
-        self, rows: Floats, gallery: Floats, ids: Ints, squared: Floats, run: Runner
+        self, rows: Stored, gallery: Stored, ids: Ints, squared: Floats, run: Runner
     ) -> Floats:
         """Each row joined with the gallery rows ``ids``; squared : their distances."""
         similarity = np.ones((len(rows), ids.shape[1] + 1), np.float32)
@@ -72,9 +73,14 @@ class Expansion(InductiveMethod):
         raise NotImplementedError
 
 
-def add_up(rows: Floats, gallery: Floats, ids: Ints, weights: Floats, run: Runner) -> Floats:
+def add_up(rows: Stored, gallery: Stored, ids: Ints, weights: Floats, run: Runner) -> Floats:
     """The unit vectors along the weighted sums of each row and the gallery rows ``ids``."""
-    args = (rows, gallery, np.ascontiguousarray(ids), weights.astype(np.float32))
+    args = (
+        for_kernels(rows),
+        for_kernels(gallery),
+        np.ascontiguousarray(ids),
+        weights.astype(np.float32),
+    )
     out = Out(np.float32, rows.shape[1])
     expanded: Floats = run.fill("expansion", weighted_sums, args, len(rows), out)
     return expanded

@@ -14,6 +14,7 @@ from kinrank.methods.answer import reorder_first
 from kinrank.methods.common import InductiveMethod, check_fields, option
 from kinrank.neighbors.search import Found, ascending, exact_search
 from kinrank.parallel import Runner
+from kinrank.stored import Stored
 from kinrank.types import Floats, Ranking
 
 
@@ -47,10 +48,10 @@ class SG(InductiveMethod):
     def _limits(self, n: int) -> dict[str, int]:
         return {"m": n, "k1": min(n, self.m) - 1}
 
-    def _prepare(self, gallery: Floats, run: Runner) -> None:
+    def _prepare(self, gallery: Stored, run: Runner) -> None:
         """Nothing is known before the query is."""
 
-    def _search(self, state: Any, gallery: Floats, queries: Floats, k: int, run: Runner) -> Ranking:
+    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         del state  # nothing was prepared
         first = exact_search(queries, gallery, max(k, self.m), run)
 
@@ -61,7 +62,7 @@ class SG(InductiveMethod):
         run.map("refinement", some, len(queries))
         return Ranking(first.indices[:, :k], first.values[:, :k])
 
-    def _rerank_list(self, query: Floats, gallery: Floats, first: Found, row: int) -> None:
+    def _rerank_list(self, query: Floats, gallery: Stored, first: Found, row: int) -> None:
         """Replace the list of one query by its better order."""
         own = gallery[first.indices[row, : self.m]]
         refined = refined_list(own @ own.T, own, min(self.k1 + 1, self.m), self.beta)
