@@ -409,7 +409,7 @@ def main():
     parser.add_argument("--rows", default="100000,200000,400000")
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--draw", default="mixed", choices=("mixed", "normal"))
-    parser.add_argument("--width", type=int, help="columns: those of `vectors`, or of `distractors` by PCA")
+    parser.add_argument("--width", type=int, help="columns to make, or to keep")
     parser.add_argument("--per-cluster", type=int, default=20, help="synthetic rows of a group")
     parser.add_argument("--svg")
     options = parser.parse_args()
