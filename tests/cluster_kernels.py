@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,13 @@ def die_once(low, high, folder, out):
 
 def die_always(low, high, out):
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hungry(low, high, size, out):
+    """A block that takes ``size`` bytes, and holds them until somebody minds, or nobody does."""
+    held = np.ones(size, np.uint8)
+    time.sleep(20)
+    out[low:high] = held[0]
 
 
 def refuse(low, high, out):

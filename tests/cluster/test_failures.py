@@ -1,11 +1,15 @@
 """Workers and nodes that are killed, memory that runs out, clusters that are not there."""
 
 import os
+import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -114,6 +118,51 @@ def test_rays_own_out_of_memory_error_is_said_likewise(joined):
     said = explained(error, ray, "diffusion", (512, 1024), 1)
     assert isinstance(said, ClusterError)
     assert "block_size=256" in str(said)
+
+
+HUNGRY = """
+import sys
+import numpy as np
+import cluster_kernels
+from kinrank.cluster import connect
+from kinrank.parallel import Out
+with connect("local") as cluster:
+    stage = (cluster_kernels.hungry, (int(sys.argv[1]),), 8, Out(np.int64))
+    cluster.runner(block_size=8).fill("numbers", *stage)
+"""
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (0.04, "ran out of memory in the stage 'numbers', rows 0 to 8: .* use block_size=4"),
+        (-1, "Every node must have memory left for a worker"),
+    ],
+)
+def test_ray_ends_a_worker_that_takes_too_much(left, said, tmp_path):
+    """Ray's own watch on the memory, set to ``left`` of it above what is in use now."""
+    lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+    known = {name.rstrip(":"): 1024 * int(value) for name, value, *_ in lines}
+    total, free = known["MemTotal"], known["MemAvailable"]
+    environment = {name: v for name, v in os.environ.items() if not name.startswith("RAY_")}
+    environment |= {
+        "RAY_memory_usage_threshold": str(max(0.001, 1 - free / total + left)),
+        "RAY_memory_monitor_refresh_ms": "50",
+        "RAY_task_oom_retries": "0",
+        "PYTHONPATH": str(Path(cluster_kernels.__file__).parent),
+        "HOME": str(tmp_path),
+    }
+    result = subprocess.run(
+        [sys.executable, "-c", HUNGRY, str(int(0.1 * total))],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert re.search(said, result.stderr), result.stderr
 
 
 def test_errors_of_a_kernel_are_its_own(cluster):

@@ -180,6 +180,11 @@ class Cluster:
         own = tasks.greet()
         try:
             found = self._on_every_node(tasks.greet, new=True)
+        except self.ray.exceptions.OutOfMemoryError as error:
+            raise ClusterError(
+                "Every node must have memory left for a worker, got one that was ended before it "
+                "began: free memory there, or raise RAY_memory_usage_threshold."
+            ) from error
         except self.ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[-1]
             raise ClusterError(
