@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kinrank import progress
 from kinrank.errors import InvalidInputError
 from kinrank.index.build import Given, build
 from kinrank.index.frame import Frame
@@ -21,7 +22,7 @@ from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.given import given_distances
 from kinrank.parallel import Runner
 from kinrank.stages.distance import ListDistances
-from kinrank.types import Floats, Neighbors
+from kinrank.types import Floats, Ints, Neighbors
 from kinrank.validation import check_bool, check_choice
 
 _SOME = 1024  # rows that tell how far the farthest is
@@ -97,13 +98,15 @@ def search_of(state: State, store: Store | None, refine: bool = True) -> RowSear
     return ExactSearch(state.vectors)
 
 
-def _approximate(vectors: Floats, k: int, run: Runner) -> tuple[Neighbors, Floats, Any, float]:
-    """Lists that faiss found, the cells that it found them by, and the recall."""
-    from kinrank.neighbors.approximate import FaissSearch, approximate_neighbors, measured_recall
+def _approximate(vectors: Floats, k: int, run: Runner) -> tuple[Neighbors, Floats, Ints, float]:
+    """Lists that were found by cells, the cells that queries are searched in, and the recall."""
+    from kinrank.neighbors import cells
+    from kinrank.neighbors.approximate import measured_recall
 
-    search = FaissSearch.build(vectors, kind="ivf", run=run)
-    neighbors = approximate_neighbors(vectors, k, run, search)
-    return neighbors, *search.cells(vectors), measured_recall(vectors, neighbors, run)
+    search = cells.CellSearch(vectors, run)
+    with progress.stage("neighbours", len(vectors)):
+        neighbors = search.rows(0, len(vectors), k, run)
+    return neighbors, *search.division, measured_recall(vectors, neighbors, run)
 
 
 def _estimate_farthest(rows: Floats, *, squared: bool) -> float:

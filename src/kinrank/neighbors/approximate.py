@@ -1,16 +1,15 @@
-"""Approximate nearest rows by faiss (extra ``ann``), with the recall that was measured."""
+"""Nearest rows by product-quantised codes in faiss (extra ``ann``), and how many were found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from kinrank import progress
-from kinrank.errors import InvalidInputError
 from kinrank.kernels.online_search import farthest_of, settle_lists
 from kinrank.kernels.search import settle_candidates
 from kinrank.neighbors.cells import cell_count, far_rows
@@ -19,13 +18,8 @@ from kinrank.optional import require
 from kinrank.parallel import Out, Runner
 from kinrank.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Neighbors
-from kinrank.validation import check_choice
 
-Kind = Literal["auto", "flat", "hnsw", "ivf", "pq"]
-
-KINDS = ("auto", "flat", "hnsw", "ivf", "pq")
 _BLOCK = 16384
-_FEW = 20_000  # rows up to which every row is looked at
 _PROBES = 16
 _SAMPLE = 256
 _CODES = 4  # columns that a byte of a product-quantised row stands for
@@ -33,35 +27,20 @@ _WIDER = 4  # times as many candidates where their order is only roughly known
 
 
 class FaissSearch:
-    """A faiss index as a search: squared Euclidean distances, -1 and infinity for none.
-
-    index : any trained one, for L2 or for inner products of unit vectors
-    """
+    """Product-quantised rows in inverted lists: a byte for a few columns, so the order is rough."""
 
     def __init__(self, index: Any, threads: int | None = None) -> None:
         self.index = index
         self._threads = threads
-        self._faiss = require("faiss", extra="ann", purpose="The approximate search")
+        self._faiss = require("faiss", extra="ann", purpose="The quantised search")
 
     @classmethod
-    def build(cls, vectors: Stored, *, kind: Kind = "auto", run: Runner) -> FaissSearch:
-        """Index some rows; "auto" is flat for few rows and inverted lists for many.
-
-        "pq" keeps a quarter of a byte for each column: the order of what it finds is rough.
-        """
-        check_choice("kind", kind, KINDS)
-        faiss = require("faiss", extra="ann", purpose="The approximate search")
-        n, width = vectors.shape
-        if kind == "auto":
-            kind = "flat" if n <= _FEW else "ivf"
+    def build(cls, vectors: Stored, run: Runner) -> FaissSearch:
+        """Index some rows."""
+        faiss = require("faiss", extra="ann", purpose="The quantised search")
+        n = len(vectors)
         with _threads(faiss, run.threads):
-            if kind == "flat":
-                index = faiss.IndexFlatL2(width)
-            elif kind == "hnsw":
-                index = faiss.IndexHNSWFlat(width, 32)
-                index.hnsw.efSearch = 128
-            else:
-                index = _inverted_lists(faiss, vectors, coded=kind == "pq")
+            index = _inverted_lists(faiss, vectors)
             with progress.stage("cells", n) as advance:
                 for low in range(0, n, _BLOCK):
                     index.add(np.ascontiguousarray(vectors[low : low + _BLOCK]))
@@ -75,53 +54,24 @@ class FaissSearch:
     @classmethod
     def load(cls, path: Path, run: Runner) -> FaissSearch:
         """Read what ``save`` wrote."""
-        faiss = require("faiss", extra="ann", purpose="The approximate search")
+        faiss = require("faiss", extra="ann", purpose="The quantised search")
         return cls(faiss.read_index(str(path)), run.threads)
 
-    @property
-    def rough(self) -> bool:
-        """Whether distances are those of codes, not of the rows."""
-        return isinstance(self.index, self._faiss.IndexIVFPQ)
-
-    def __len__(self) -> int:
-        return int(self.index.ntotal)
-
-    def search(self, queries: Floats, k: int) -> Found:
-        """The ``k`` nearest rows of each query, as far as they are found."""
-        if queries.shape[1] != self.index.d:
-            raise InvalidInputError(
-                f"`queries` must have {self.index.d} columns, got {queries.shape[1]}."
-            )
+    def search(self, queries: Floats, k: int) -> Ints:
+        """About the ``k`` nearest rows of each query; -1 where there are too few."""
         with _threads(self._faiss, self._threads):
-            values, ids = self.index.search(np.ascontiguousarray(queries, np.float32), k)
-        if self.index.metric_type == self._faiss.METRIC_INNER_PRODUCT:
-            values = 2 - 2 * values
-        values = np.where(ids >= 0, np.maximum(values, 0), np.inf).astype(np.float32)
-        return Found(ids.astype(np.int32), values)
-
-    def cells(self, vectors: Floats) -> tuple[Floats, Ints]:
-        """The centres of inverted lists, and the nearest of them for each row."""
-        quantizer = self.index.quantizer
-        centres = np.asarray(quantizer.reconstruct_n(0, quantizer.ntotal), np.float32)
-        out = np.empty(len(vectors), np.int32)
-        with _threads(self._faiss, self._threads):
-            for low in range(0, len(vectors), _BLOCK):
-                part = slice(low, low + _BLOCK)
-                out[part] = quantizer.search(vectors[part], 1)[1][:, 0]
-        return centres, out
+            _, ids = self.index.search(np.ascontiguousarray(queries, np.float32), k)
+        found: Ints = ids.astype(np.int32)
+        return found
 
 
-def _inverted_lists(faiss: Any, vectors: Stored, *, coded: bool) -> Any:
+def _inverted_lists(faiss: Any, vectors: Stored) -> Any:
     n, width = vectors.shape
     count = cell_count(n)
-    # Handed to the index, which must outlive this function.
-    quantizer = faiss.IndexFlatL2(width)
-    if coded:
-        parts = next(m for m in range(max(width // _CODES, 1), 0, -1) if width % m == 0)
-        index = faiss.IndexIVFPQ(quantizer, width, count, parts, 8)
-        index.pq.cp.min_points_per_centroid = 1
-    else:
-        index = faiss.IndexIVFFlat(quantizer, width, count)
+    parts = next(m for m in range(max(width // _CODES, 1), 0, -1) if width % m == 0)
+    # The quantizer is handed to the index, which must outlive this function.
+    index = faiss.IndexIVFPQ(faiss.IndexFlatL2(width), width, count, parts, 8)
+    index.pq.cp.min_points_per_centroid = 1
     index.nprobe = _PROBES
     index.cp.min_points_per_centroid = 1  # or faiss writes about it to the terminal
     step = max(1, n // (count * 64))
@@ -141,18 +91,6 @@ def _threads(faiss: Any, threads: int | None) -> Iterator[None]:
         faiss.omp_set_num_threads(before)
 
 
-def approximate_neighbors(
-    vectors: Stored, k: int, run: Runner, search: FaissSearch | None = None
-) -> Neighbors:
-    """About the ``k`` nearest rows of every row, the row itself first; their distances are exact.
-
-    The largest distance of each row is that to some rows which are far from most.
-    """
-    search = search or FaissSearch.build(vectors, run=run)
-    with progress.stage("neighbours", len(vectors)):
-        return _settled(search, vectors, 0, len(vectors), k, run)
-
-
 class Coded:
     """Rows as product-quantised codes, of which faiss finds candidates; a runner keeps them."""
 
@@ -160,7 +98,7 @@ class Coded:
         self._vectors = vectors
 
         def make() -> FaissSearch:
-            return FaissSearch.build(vectors, kind="pq", run=run)
+            return FaissSearch.build(vectors, run)
 
         def load(path: Path) -> FaissSearch:
             return FaissSearch.load(path, run)
@@ -226,8 +164,8 @@ def _query_block(
 
 def _candidates(search: FaissSearch, rows: Floats, vectors: Stored, k: int, run: Runner) -> Ints:
     """What is worth a second look, with lists that are too short searched exactly."""
-    k = min(_WIDER * k if search.rough else k, len(vectors))
-    found = search.search(rows, k).indices
+    k = min(_WIDER * k, len(vectors))
+    found = search.search(rows, k)
     short = np.flatnonzero((found < 0).any(axis=1))
     if len(short):
         found[short] = exact_search(rows[short], vectors, k, run).indices

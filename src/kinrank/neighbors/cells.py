@@ -40,7 +40,7 @@ _REVERSE = 12  # rows that list another without being in its list, looked at fro
 
 def cell_count(n: int) -> int:
     """Cells for ``n`` rows: about as many as rows that a row is compared with in them."""
-    return max(1, int(4 * n**0.5))
+    return max(1, min(int(4 * n**0.5), n // 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +124,13 @@ class CellSearch:
         self._vectors = vectors
         self._first, self._second = (Cells.of(vectors, run, seed) for seed in (0, 1))
         self._landmarks = far_rows(vectors)
+
+    @property
+    def division(self) -> tuple[Floats, Ints]:
+        """The centres of one of the divisions, (c, d), and the cell of each row, (n,)."""
+        known, cell = self._first, np.empty_like(self._first.numbers)
+        cell[known.numbers] = np.repeat(np.arange(len(known.centres)), np.diff(known.starts))
+        return known.centres, cell
 
     def rows(self, low: int, high: int, k: int, run: Runner) -> Neighbors:
         """About the ``k`` nearest rows of rows low to high, each first in its own list."""
