@@ -8,6 +8,8 @@ from kinrank.kernels.jit import kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
+LOOKED = 64  # entries of a list that others look at: of very long ones these are enough
+
 
 @kernel
 def settle_cell(
@@ -118,7 +120,7 @@ def refine_lists(
     out_fresh : which entries of out_ids were not in the list
     """
     n, k = lists.shape
-    width = reverse.shape[1]
+    width, looked = reverse.shape[1], min(k, LOOKED)
     seen = np.full(n, -1, np.int32)
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
     own, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
@@ -128,7 +130,7 @@ def refine_lists(
             if lists[row, t] >= 0:
                 seen[places[lists[row, t]]] = row
                 size = heap_offer(best, keys, size, k - 1, list_d[row, t], lists[row, t])
-        for t in range(1 - width, k):
+        for t in range(1 - width, looked):
             if t > 0:
                 if lists[row, t] < 0:
                     break
@@ -137,7 +139,7 @@ def refine_lists(
                 other, new = reverse[row, -t], reverse_fresh[row, -t]
                 if other < 0:
                     continue
-            for u in range(0 if t <= 0 else 1, k):
+            for u in range(0 if t <= 0 else 1, looked):
                 number = lists[other, u]
                 if number < 0:
                     break
