@@ -8,6 +8,7 @@ queries (and of rows where every row is looked at). The search grows by its own 
 from __future__ import annotations
 
 import shutil
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.large.memory import resident_bytes
 from kinrank.large.sizes import format_bytes
 from kinrank.methods.base import Method
-from kinrank.neighbors.exact import TILE_COLUMNS
+from kinrank.neighbors.exact import TILE_COLUMNS, exact_neighbors
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import MAX_BLOCK, Array, Out, Runner
 from kinrank.progress import format_seconds
@@ -30,9 +31,8 @@ from kinrank.types import Floats, Ints, SparseRows
 _ROWS, _QUERIES = 4096, 64  # of the sample
 _SEEDS, _LIST = 16, 26  # rows whose nearest are in the sample, and the nearest of these
 _PIECE = 65536  # rows that are looked at at a time
-_SEARCHES = ("neighbours", "cells", "search")
 _LISTS = 1.6  # bytes of an inverted list over those in it: they grow by doubling
-_PROBED = 1.5  # time of a distance in a cell over that of one in a search of all rows
+_PROBED = 1.8  # time of a distance in a cell over that of one in a search of all rows
 _CODED = 10.0  # the same for codes
 _ROW_BYTES = 140  # of arrays as long as there are rows, outside files
 _THREAD_BYTES = 48  # the same, for each thread
@@ -109,16 +109,18 @@ def make_plan(
     """Run over a sample, and multiply."""
     sample = _Sample.of(method, queries, gallery, k, run)
     n, width = len(queries) + len(gallery), gallery.shape[1]
-    stored = n * width * np.dtype(run.vectors).itemsize
+    stored, rate = n * width * np.dtype(run.vectors).itemsize, _search_rate(gallery, run)
     stages = [Stage("vectors", stored, 0.0)]
     if run.search == "approximate" and _in_cells(n):
         stages.append(Stage("cells", 2 * stored, 0.0))  # copies in the order of cells
     for name, seconds in sample.seconds.items():
         bytes_ = sample.bytes.get(name, 0)
-        if name in _SEARCHES:
-            grown = _searched(n, width, run.search) / _searched(sample.rows, width, "exact")
-            times = sample.n_queries(len(queries)) if name == "search" else 1.0
-            stages.append(Stage(name, int(bytes_ * n / sample.rows), seconds * grown * times))
+        if name == "neighbours":
+            whole = rate * _searched(n, width, run.search)
+            stages.append(Stage(name, int(bytes_ * n / sample.rows), whole))
+        elif name == "search":
+            times = sample.n_queries(len(queries))
+            stages.append(Stage(name, int(bytes_ * times), seconds * times * n / sample.rows))
         elif name in sample.by_query:
             times = sample.n_queries(len(queries))
             dense = n / sample.rows if method.ranking_bytes else 1.0
@@ -134,6 +136,18 @@ def _in_cells(n: int) -> bool:
     from kinrank.neighbors.find import FEW
 
     return n > FEW
+
+
+def _search_rate(rows: Array, run: Runner) -> float:
+    """Seconds of a product of two columns in an exact search of some rows."""
+    some, run = _some(rows, _ROWS).astype(np.float32), Runner(run.threads)
+    k = min(_LIST, len(some))
+    with progress.listen(progress.Stopwatch()):
+        exact_neighbors(some[:k], k, run)  # kernels are loaded
+        begun = time.perf_counter()
+        exact_neighbors(some, k, run)
+        seconds = time.perf_counter() - begun
+    return seconds / _searched(len(some), some.shape[1], "exact")
 
 
 def _searched(n: int, width: int, search: str) -> float:
