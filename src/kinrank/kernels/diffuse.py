@@ -62,8 +62,13 @@ def spread(size, indptr, indices, weights, decay, floor, slot, nodes, mass, reac
 
 
 @kernel
-def copy_ball(size, indptr, indices, weights, other_weights, slot, nodes, ptr, ids, w, other_w):
-    """The matrix of the ball under local numbers, with the values of a second one beside it."""
+def copy_ball(
+    size, indptr, indices, weights, other_weights, slot, nodes, multiple, ptr, ids, w, other_w
+):  # fmt: skip
+    """The matrix of the ball under local numbers, with the values of a second one beside it.
+
+    Edges of weight 0 fill rows up to a ``multiple`` of edges.
+    """
     at = 0
     ptr[0] = 0
     for v in range(size):
@@ -73,6 +78,9 @@ def copy_ball(size, indptr, indices, weights, other_weights, slot, nodes, ptr, i
             if local >= 0:
                 ids[at], w[at], other_w[at] = local, weights[e], other_weights[e]
                 at += 1
+        while at % multiple:
+            ids[at], w[at], other_w[at] = v, 0, 0
+            at += 1
         ptr[v + 1] = at
 
 
@@ -102,7 +110,7 @@ def walk_rows(
         size = find_ball(
             rows[at], seeds, indptr, indices, weights, decay, floor, slot, nodes, mass, reach
         )
-        copy_ball(size, indptr, indices, weights, start, slot, nodes, ptr, ids, w, b)
+        copy_ball(size, indptr, indices, weights, start, slot, nodes, 1, ptr, ids, w, b)
         for v in range(size):
             now[v, 0] = now[v, 1] = then[v, 0] = then[v, 1] = total[v] = 0.0
         now[0, 0] = 1.0
@@ -147,7 +155,7 @@ def polynomial_rows(
         size = find_ball(
             rows[at], seeds, indptr, indices, weights, decay, floor, slot, nodes, mass, reach
         )
-        copy_ball(size, indptr, indices, weights, weights, slot, nodes, ptr, ids, w, unused)
+        copy_ball(size, indptr, indices, weights, weights, slot, nodes, 1, ptr, ids, w, unused)
         now[:size] = 0.0
         then[:size] = 0.0
         now[0] = 1.0
@@ -216,7 +224,7 @@ def bilinear_rows(
         size = find_ball(
             rows[at], seeds, indptr, indices, reach_weights, decay, floor, slot, nodes, mass, reach
         )
-        copy_ball(size, indptr, indices, weights, weights, slot, nodes, ptr, ids, w, unused)
+        copy_ball(size, indptr, indices, weights, weights, slot, nodes, 1, ptr, ids, w, unused)
         forward = np.zeros((terms, size), np.float64)
         forward[0, 0] = 1.0
         for p in range(1, terms):

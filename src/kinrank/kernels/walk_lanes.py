@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.diffuse import spread
+from kinrank.kernels.diffuse import copy_ball, spread
 from kinrank.kernels.jit import kernel, summing_kernel
 
 LANES = 32
@@ -33,24 +33,6 @@ def find_balls(
                 slot[node], nodes[size], mass[size] = size, node, 0.03
                 size += 1
     return spread(size, indptr, indices, weights, decay, floor, slot, nodes, mass, reach)
-
-
-@kernel
-def copy_fours(size, indptr, indices, weights, start, slot, nodes, ptr, ids, w, b):
-    """The ball's part of two matrices under local numbers; edges of weight 0 fill rows up."""
-    at = 0
-    ptr[0] = 0
-    for v in range(size):
-        node = nodes[v]
-        for e in range(indptr[node], indptr[node + 1]):
-            local = slot[indices[e]]
-            if local >= 0:
-                ids[at], w[at], b[at] = local, weights[e], start[e]
-                at += 1
-        while at % _FOUR:
-            ids[at], w[at], b[at] = v, 0, 0
-            at += 1
-        ptr[v + 1] = at
 
 
 @summing_kernel
@@ -94,7 +76,7 @@ def walk_groups(
             own, out_ptr, out_ids, indptr, indices, weights, decay, floor,
             slot, nodes, mass, reach,
         )  # fmt: skip
-        copy_fours(size, indptr, indices, weights, start, slot, nodes, ptr, ids, w, b)
+        copy_ball(size, indptr, indices, weights, start, slot, nodes, _FOUR, ptr, ids, w, b)
         if size > now.shape[0]:
             now = np.empty((size, 2 * LANES), np.float32)
             then = np.empty((size, 2 * LANES), np.float32)
