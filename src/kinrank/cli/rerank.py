@@ -108,8 +108,8 @@ def rerank(
     chosen = make_method(method, **given_params(ctx, params))
     on_terminal = sys.stderr.isatty()
     matrices = load_array(query), load_array(gallery)
-    where: dict[str, Any] = {"search": search, "memory_budget": memory_budget, "work": work}
-    where |= {"vectors": vectors}
+    where: dict[str, Any] = {"search": search, "vectors": vectors}
+    where |= {"memory_budget": memory_budget, "work": work}
     plain = (None, "exact", "float32")
     where = {name: value for name, value in where.items() if value not in plain}
     if plan_only and cluster is not None:
