@@ -206,3 +206,31 @@ def test_neighbors_of_a_row():
     expected = closed.indices[0] + (closed.indices[0] >= 5)
     assert len(np.intersect1d(expected, found.indices[0])) >= 6
     np.testing.assert_allclose(found.distances[0], closed.distances[0], atol=1e-4)
+
+
+def test_rows_that_p_leads_a_query_to_are_made_with_it():
+    """A row that averages the query leads those near it to the query, whose rows change too."""
+    from kinrank.index.encode import encode
+    from kinrank.index.online import block_of
+    from kinrank.parallel import Runner
+
+    engine = CAS(k1=10, k2=4).fit(ROWS)._engine
+    held = 0
+    for query in QUERIES[:8]:
+        with engine.workspace() as space:
+            block = block_of(engine, query[None].astype(np.float32), Runner.of(1))
+            found = encode(engine.state, block, space)
+        n, own = len(engine.state), found.p.indices[: found.p.indptr[1]]
+        assert set(own) <= set(found.names)
+        assert len(set(found.names)) == len(found.names)
+        for row, name in enumerate(found.names):
+            tilde, prime = (
+                part.indices[part.indptr[row] : part.indptr[row + 1]]
+                for part in (found.tilde, found.prime)
+            )
+            if n not in tilde:  # neither the query nor a partner: the row that is stored
+                kept = engine.state.tilde
+                stored = kept.indices[kept.indptr[name] : kept.indptr[name + 1]]
+                np.testing.assert_array_equal(tilde, stored)
+                held += n in prime
+    assert held > 20

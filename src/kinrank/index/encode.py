@@ -19,7 +19,8 @@ class Encoded:
     xi : neighbour sets; f : F on the clusters; guide, anchor : T and r of the smoothing
     hat : smoothed; one row for each query so far
     groups : from here on a query has rows groups[q] to groups[q + 1]: first its own, then those
-        of its partners, the rows that would average it; names : whose they are
+        of its partners, the rows that would average it, and of others that P leads it to;
+        names : whose they are
     tilde, p, prime : enhanced, P, F'
     """
 

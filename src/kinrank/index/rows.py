@@ -9,7 +9,8 @@ from kinrank.index.online import Engine
 from kinrank.index.parts import take
 from kinrank.index.state import csr
 from kinrank.kernels.online import Space
-from kinrank.kernels.online_answer import compare, mixed_rows
+from kinrank.kernels.online_answer import compare
+from kinrank.kernels.online_mix import mixed_rows
 from kinrank.neighbors.search import dense_search
 from kinrank.stages.diverge import MEASURES
 from kinrank.types import Floats, Ints, SparseRows
@@ -23,7 +24,7 @@ def prime_rows(engine: Engine, rows: Ints, space: Space) -> SparseRows:
     weights = take(state.p, rows)
     each, none = np.arange(len(rows) + 1), np.zeros(len(rows) + 1, np.int64)
     own = (*csr(weights), none, rows, *csr(weights), *csr(state.p))
-    ptr, ids, data = mixed_rows(each, *own, 0, space)
+    ptr, ids, data = mixed_rows(each, *own, 0, state.stored.order, space)
     return SparseRows(ptr, ids, data, len(state) + 1)
 
 

@@ -1,4 +1,4 @@
-"""From the smoothed rows of queries to answers: mixing with other rows, comparing, ranking."""
+"""From the rows of F' that queries have to answers: comparing, ranking."""
 
 from __future__ import annotations
 
@@ -12,149 +12,13 @@ from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
 
 @kernel
-def add_weights(ids, n_ids, weight, at, out_ids, out):
-    """Append ids of one weight; returns the end."""
-    for t in range(n_ids):
-        out_ids[at + t], out[at + t] = ids[t], weight
-    return at + n_ids
-
-
-@kernel
-def around_rows(
-    near, near_d, counts, list_ids, list_d, k, xi_ptr, xi_ids, kappa, rows_xi_ptr, rows_xi_ids
-):  # fmt: skip
-    """Whose rows are averaged: N(q, k), and xi by kappa; for q and for rows that would average q.
-
-    Those, its partners, have q in N(j, k), whose last drops out, or in xi[j]; kappa = 0 leaves xi
-    and partners out. xi_ptr, xi_ids : with the query (number n) as its last.
-    Returns the rows of each query (pointers), q first, and their numbers; pointers, indices and
-    weights of these rows.
-    """
-    m, n = counts.shape[0], list_ids.shape[0]
-    groups, names = np.zeros(m + 1, np.int64), np.empty(m * (near.shape[1] + 1), np.int32)
-    ptr = np.zeros(names.shape[0] + 1, np.int64)
-    ids = np.empty(m * (k + xi_ids.shape[0] + 1), np.int32)
-    weights = np.empty(ids.shape[0], np.float32)
-    own = np.full(1, n, np.int32)
-    count, at = 0, np.int64(0)
-    for row in range(m):
-        xi = xi_ids[xi_ptr[row] : xi_ptr[row + 1]]
-        size = min(k - 1, counts[row]) + 1
-        if at + k + xi.shape[0] > ids.shape[0]:
-            ids = enlarge(ids, at, at + k + xi.shape[0])
-            weights = enlarge(weights, at, at + k + xi.shape[0])
-        at = add_weights(own, 1, 1 / size, at, ids, weights)
-        at = add_weights(near[row], size - 1, 1 / size, at, ids, weights)
-        if kappa > 0:
-            at = add_weights(xi, xi.shape[0], kappa / xi.shape[0], at, ids, weights)
-        names[count], ptr[count + 1] = n, at
-        count += 1
-        for t in range(counts[row] if kappa > 0 else 0):
-            j = near[row, t]
-            entered, mutual = k > 1 and near_d[row, t] <= list_d[j, k - 1], False
-            for c in xi:
-                mutual |= c == j
-            if not (entered or mutual):
-                continue
-            theirs = rows_xi_ids[rows_xi_ptr[j] : rows_xi_ptr[j + 1]]
-            if at + k + theirs.shape[0] + 2 > ids.shape[0]:
-                ids = enlarge(ids, at, at + k + theirs.shape[0] + 2)
-                weights = enlarge(weights, at, at + k + theirs.shape[0] + 2)
-            at = add_weights(own, np.int64(entered), 1 / k, at, ids, weights)
-            at = add_weights(list_ids[j], k - np.int64(entered), 1 / k, at, ids, weights)
-            share = kappa / (theirs.shape[0] + np.int64(mutual))
-            at = add_weights(own, np.int64(mutual), share, at, ids, weights)
-            at = add_weights(theirs, theirs.shape[0], share, at, ids, weights)
-            names[count], ptr[count + 1] = j, at
-            count += 1
-        groups[row + 1] = count
-    return (
-        groups,
-        names[:count].copy(),
-        ptr[: count + 1].copy(),
-        ids[:at].copy(),
-        weights[:at].copy(),
-    )
-
-
-@kernel
-def add_row(weight, ids, values, stamp, count, seen, total, touched):
-    """Add a sparse row to the sum under way; returns how many columns that has."""
-    for e in range(ids.shape[0]):
-        c = ids[e]
-        if seen[c] != stamp:
-            seen[c], total[c] = stamp, 0.0
-            touched[count] = c
-            count += 1
-        total[c] += weight * values[e]
-    return count
-
-
-@kernel
-def mixed_rows(
-    groups, a_ptr, a_ids, a, own_groups, own_names, own_ptr, own_ids, own, ptr, ids, values, keep,
-    space,
-):  # fmt: skip
-    """A B with rows of L1 norm 1, each cut to its ``keep`` largest entries (0: all).
-
-    groups : which rows of A belong to each query; B has the rows ``own`` of the query in place of
-    those of the same names, and the query's as row n. Returns pointers, indices, data.
-    """
-    out_ptr = np.zeros_like(a_ptr)
-    out_ids = np.empty(a_ptr.shape[0] * max(keep, 64), np.int32)
-    out = np.empty(out_ids.shape[0], np.float32)
-    best = np.empty(max(keep, 1), np.float64)
-    seen, total, touched, slot = space.seen, space.total, space.touched, space.slot
-    at = np.int64(0)
-    for query in range(groups.shape[0] - 1):
-        for t in range(own_groups[query], own_groups[query + 1]):
-            slot[own_names[t]] = t
-        for row in range(groups[query], groups[query + 1]):
-            stamp, count = tick(space.clock), np.int64(0)
-            for e in range(a_ptr[row], a_ptr[row + 1]):
-                weight, other = np.float64(a[e]), a_ids[e]
-                if slot[other] >= 0:
-                    part = slice(own_ptr[slot[other]], own_ptr[slot[other] + 1])
-                    count = add_row(
-                        weight, own_ids[part], own[part], stamp, count, seen, total, touched
-                    )
-                else:
-                    part = slice(ptr[other], ptr[other + 1])
-                    count = add_row(
-                        weight, ids[part], values[part], stamp, count, seen, total, touched
-                    )
-            length = count if keep == 0 else min(keep, count)
-            if at + length > out_ids.shape[0]:
-                out_ids = enlarge(out_ids, at, at + length)
-                out = enlarge(out, at, at + length)
-            chosen, size = out_ids[at : at + length], np.int64(0)
-            if length == count:
-                for t in range(count):
-                    chosen[t] = touched[t]
-            else:
-                for t in range(count):
-                    c = touched[t]
-                    size = heap_offer(best, chosen, size, length, -total[c], c)
-            norm = 0.0
-            for c in chosen:
-                norm += total[c]
-            for t in range(length):
-                out[at + t] = total[chosen[t]] / norm if norm > 0 else 0.0
-            at += length
-            out_ptr[row + 1] = at
-        for t in range(own_groups[query], own_groups[query + 1]):
-            slot[own_names[t]] = -1
-    return out_ptr, out_ids[:at].copy(), out[:at].copy()
-
-
-@kernel
 def answer_rows(
     block, vectors, groups, own_names, ptr, ids, values, measure, columns, norms, omega, root,
     names, n_gallery, space, out_ids, out, complete,
 ):  # fmt: skip
     """The first k of each query by (1 - omega) d' + omega d, ascending by (value, name).
 
-    groups, own_names : the rows of each query: its own, then those of its partners
+    groups, own_names : the rows of each query: its own, then those that it changes
     ptr, ids, values : F' of these
     columns : F' of the rows by columns: pointers, rows, values, x log2 x; norms : of its rows
     names : the numbers that rows have for users; those from n_gallery on are never answers

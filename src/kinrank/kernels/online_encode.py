@@ -20,8 +20,9 @@ from kinrank.kernels.online import (
     similar_rows,
     told_farthest,
 )
-from kinrank.kernels.online_answer import answer_rows, around_rows, mixed_rows
+from kinrank.kernels.online_answer import answer_rows
 from kinrank.kernels.online_diffuse import Graph, diffuse_rows
+from kinrank.kernels.online_mix import around_rows, mixed_rows, with_support
 from kinrank.kernels.online_smooth import similarity_guides, walk_guides
 from kinrank.types import Floats, Ints, Longs
 
@@ -34,6 +35,7 @@ Csr: TypeAlias = tuple[Longs, Ints, Floats]
 class Stored(NamedTuple):
     """The rows of the index, stage by stage.
 
+    order : names of rows, and rows of names
     half, xi : pointers and members; f : empty where nothing needs it
     p : P, or the enhanced rows where F' = P F
     """
@@ -47,6 +49,7 @@ class Stored(NamedTuple):
     hat: Csr
     tilde: Csr
     p: Csr
+    order: tuple[Ints, Ints]
 
 
 class Options(NamedTuple):
@@ -119,7 +122,7 @@ def encode_rows(
         groups, whose, a_ptr, a_ids, a = _around(block, rows, options.k2, xi_ptr, xi_ids, 0.0)
         hat_ptr, hat_ids, hat = mixed_rows(
             groups, a_ptr, a_ids, a, groups, whose, ptr, ids, f, rows.f[0], rows.f[1], rows.f[2], 0,
-            space,
+            rows.order, space,
         )  # fmt: skip
     elif options.smoothing != NONE:
         if options.smoothing == BY_WALK:
@@ -141,18 +144,22 @@ def encode_rows(
         whose = np.full(m, n, np.int32)
         t_ptr, t_ids, tilde = mixed_rows(
             groups, a_ptr, a_ids, a, alone, whose, hat_ptr, hat_ids, hat, rows.hat[0], rows.hat[1],
-            rows.hat[2], 0, space,
+            rows.hat[2], 0, rows.order, space,
+        )  # fmt: skip
+        groups, names, t_ptr, t_ids, tilde = with_support(
+            groups, names, t_ptr, t_ids, tilde, rows.tilde[0], rows.tilde[1], rows.tilde[2],
+            options.keep, rows.order, space,
         )  # fmt: skip
     # With P = F^T F the row of q would be its column of F, which the rows do not hold; similarities
     # are mutual, so its own row stands for it.
     p_ptr, p_ids, p = mixed_rows(
         groups, t_ptr, t_ids, tilde, groups, names, t_ptr, t_ids, tilde, rows.tilde[0],
-        rows.tilde[1], rows.tilde[2], options.keep, space,
+        rows.tilde[1], rows.tilde[2], options.keep, rows.order, space,
     )  # fmt: skip
     m_ptr, m_ids, mine = (p_ptr, p_ids, p) if options.squared else (t_ptr, t_ids, tilde)
     prime = mixed_rows(
         groups, p_ptr, p_ids, p, groups, names, m_ptr, m_ids, mine, rows.p[0], rows.p[1], rows.p[2],
-        0, space,
+        0, rows.order, space,
     )  # fmt: skip
     undecided = np.zeros(m + 1, np.int64), np.empty(0, np.int32)
     if out.shape[1] > 0:
