@@ -4,14 +4,15 @@
     python benchmarks/bench_large.py growth [--method cas] [--rows 100000,200000,400000]
     python benchmarks/bench_large.py methods [--method kreciprocal,ecn] [--budget 8GB]
     python benchmarks/bench_large.py recall [--data FOLDER]
-    python benchmarks/bench_large.py distractors [--data FOLDER] [--count 100000]
+    python benchmarks/bench_large.py distractors [--data FOLDER] [--count 100000] [--tol 3e-7]
     python benchmarks/bench_large.py vectors [--n 200000] [--width 512] [--data FOLDER]
 
 million      1,000,000 x 128 clustered rows, 1,000 of them queries: seconds by stage, recall, peak
 growth       the part after the search at several sizes, and the exponent of its growth; --svg FILE
 methods      what other methods do after the search at a million rows; they share its lists
 recall       recall of the neighbours against mAP on a real set
-distractors  a real set among synthetic distractors: the whole graph, and the paper's protocol
+distractors  a real set among synthetic distractors: the whole graph, and the paper's protocol;
+             --tol is how exact the diffusion must be, --budget what the whole graph may take
 vectors      float32 against float16: files, time and memory of clustered rows, mAP of real sets
 
 --work FOLDER keeps the rows and lets a run that was stopped go on; --data holds the feature sets,
@@ -347,14 +348,15 @@ def distractors(options):
     if options.width:
         query, gallery = narrowed(query, gallery, options.width)
     whole = np.concatenate([gallery, drawn_from(gallery, options.count, options.draw)])
-    cas = kinrank.CAS(k1=60, k2=6)
+    cas = kinrank.CAS(k1=60, k2=6, tol=options.tol)
+    where = {"search": "approximate", "memory_budget": options.budget, "work": options.work}
     runs = {
         "no re-ranking": lambda: evaluate.Plain().rerank(query, whole),
-        "CAS, whole graph, approximate": lambda: cas.rerank(query, whole, search="approximate"),
+        "CAS, whole graph, approximate": lambda: cas.rerank(query, whole, **where),
         "CAS, first 5,000 of each query": lambda: evaluate.Pooled(method=cas).rerank(query, whole),
     }
     print(f"{options.set}, {len(query)} queries, {len(gallery):,} rows + {options.count:,}, "
-          f"{gallery.shape[1]} columns\n")  # fmt: skip
+          f"{gallery.shape[1]} columns, tol {options.tol:g}\n")  # fmt: skip
     print("| what | mAP | s | CPU s | recall |\n| --- | --- | --- | --- | --- |")
     small = {"no distractors, no re-ranking": lambda: evaluate.Plain().rerank(query, gallery),
              "no distractors, CAS": lambda: cas.rerank(query, gallery)}  # fmt: skip
@@ -363,6 +365,8 @@ def distractors(options):
         share = "" if found["recall"] is None else f"{found['recall']:.3f}"
         print(f"| {name} | {score(ranking):.2f} | {found['total']:.1f} | "
               f"{found['total_cpu']:.1f} | {share} |", flush=True)  # fmt: skip
+        stages = ", ".join(f"{stage} {s:.1f}" for stage, s in found["cpu"].items() if s >= 1)
+        print(f"{name}: CPU s {stages}; peak {found['peak'] / 1e9:.2f} GB", file=sys.stderr)
 
 
 def vectors(options):
@@ -411,6 +415,7 @@ def main():
     parser.add_argument("--draw", default="mixed", choices=("mixed", "normal"))
     parser.add_argument("--width", type=int, help="columns to make, or to keep")
     parser.add_argument("--per-cluster", type=int, default=20, help="synthetic rows of a group")
+    parser.add_argument("--tol", type=float, default=kinrank.CAS().tol, help="of the distractors")
     parser.add_argument("--svg")
     options = parser.parse_args()
     options.n = options.n or (200_000 if options.what == "vectors" else 1_000_000)

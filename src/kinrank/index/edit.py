@@ -16,15 +16,13 @@ from kinrank import progress
 from kinrank.graph import clusters
 from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
-from kinrank.graph.matrix import transposed
 from kinrank.index.build import Given, build, degrees, distances_of, stages, walk_norms
 from kinrank.index.build import propagate as propagate_all
 from kinrank.index.ids import Ids
 from kinrank.index.lists import Change, Mask, changed_neighbors
-from kinrank.index.parts import differs, moved_rows, put, reached, take
+from kinrank.index.parts import Columns, differs, moved_rows, put, reached, take
 from kinrank.index.settings import full_length, half_length, needs_f, polynomial_of
 from kinrank.index.state import State, fitted_method
-from kinrank.kernels.divergence import entropies, row_norms
 from kinrank.methods.cas import CAS
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.search import exact_search
@@ -111,13 +109,11 @@ class _Editor:
             self.old.tilde, averaged, lambda rows: self._enhanced(hat, xi, rows)
         )
         p, prime = self._propagated(tilde, tilde_new)
-        columns = transposed(prime, self.run)
         return State(
             self.old.asked, method, self.old.frame, self.ids, self.change.names,
             self.change.vectors, self.neighbors, xi, half, graph.w, degrees(graph.w),
-            walk_norms(self.neighbors, method), f, hat, tilde, p, columns,
-            entropies(columns.values), row_norms(prime.indptr, prime.values), self.old.centres,
-            self._cell, self.old.recall,
+            walk_norms(self.neighbors, method), f, hat, tilde, p, prime.columns, prime.entropies,
+            prime.norms, self.old.centres, self._cell, self.old.recall,
         )  # fmt: skip
 
     def _all(self) -> State:
@@ -277,12 +273,11 @@ class _Editor:
         lists, k = self.neighbors.indices[rows], int(method.enhance_k or 1)
         return propagate.enhance(hat, take(xi, rows), lists, k, method.kappa, self.run)
 
-    def _propagated(
-        self, tilde: SparseRows, tilde_new: Mask
-    ) -> tuple[SparseRows | None, SparseRows]:
+    def _propagated(self, tilde: SparseRows, tilde_new: Mask) -> tuple[SparseRows | None, Columns]:
         """P, where answers need it, and F'."""
         if self.old.p is None:
-            return propagate_all(self.old.method, tilde, self._layout, self.run)
+            p, prime = propagate_all(self.old.method, tilde, self._layout, self.run)
+            return p, Columns.of(prime, self.run)
         keep = int(self.old.method.keep or 0)
 
         def multiply(a: SparseRows, keep: int) -> Callable[[Ints], SparseRows]:
@@ -292,5 +287,7 @@ class _Editor:
 
         dirty = tilde_new | reached(tilde_new, tilde)
         p, p_new = self._part(self.old.p, dirty, multiply(tilde, keep))
-        before = transposed(self.old.columns, self.run)
-        return p, self._part(before, p_new | reached(p_new, p), multiply(p, 0))[0]
+        before = Columns(self.old.columns, self.old.entropies, self.old.norms)
+        dirty = p_new | reached(p_new, p) | before.lost(self.change)
+        rows = np.flatnonzero(dirty).astype(np.int32)
+        return p, before.exchanged(self.change, rows, multiply(p, 0)(rows), self.run)

@@ -71,35 +71,136 @@ def left_behind(low, high, start, products, norms, gone, slack, farthest, out):
 
 
 @kernel
-def splice(ptr, ids, values, columns, origin, part_ptr, part_ids, part_values, part):
-    """Rows of two matrices: row i is row part[i] of the second, or else row origin[i] of the first.
+def moved_rows(ptr, ids, values, columns, origin):
+    """Rows under new numbers: row i was row origin[i], -1 for a new one, which is empty.
 
-    columns : new numbers of the first one's columns; entries of those that go (-1) are left out
-    origin, part : -1 for none. Returns lengths, indices, data and which rows lost an entry.
+    columns : new numbers of the columns; entries of those that go (-1) are left out
+    Returns lengths, indices, data and which rows lost an entry.
     """
-    n = origin.shape[0]
+    n, at = origin.shape[0], np.int64(0)
     lengths, lost = np.zeros(n, np.int64), np.zeros(n, np.bool_)
-    size = np.int64(0)
+    out_ids, out = np.empty(ids.shape[0], np.int32), np.empty(ids.shape[0], np.float32)
     for i in range(n):
-        if part[i] >= 0:
-            size += part_ptr[part[i] + 1] - part_ptr[part[i]]
-        elif origin[i] >= 0:
-            size += ptr[origin[i] + 1] - ptr[origin[i]]
-    out_ids, out = np.empty(size, np.int32), np.empty(size, np.float32)
-    at = 0
-    for i in range(n):
-        begin = at
-        if part[i] >= 0:
-            for e in range(part_ptr[part[i]], part_ptr[part[i] + 1]):
-                out_ids[at], out[at] = part_ids[e], part_values[e]
+        begin, row = at, origin[i]
+        for e in range(ptr[row] if row >= 0 else 0, ptr[row + 1] if row >= 0 else 0):
+            column = columns[ids[e]]
+            if column >= 0:
+                out_ids[at], out[at] = column, values[e]
                 at += 1
-        elif origin[i] >= 0:
-            for e in range(ptr[origin[i]], ptr[origin[i] + 1]):
-                column = columns[ids[e]]
-                if column >= 0:
-                    out_ids[at], out[at] = column, values[e]
-                    at += 1
-                else:
-                    lost[i] = True
+            else:
+                lost[i] = True
         lengths[i] = at - begin
     return lengths, out_ids[:at].copy(), out[:at].copy(), lost
+
+
+@kernel
+def put_rows(ptr, ids, values, where, part_ptr, part_ids, part_values):
+    """The rows with those at ``where``, ascending, exchanged for the rows of a part.
+
+    Returns pointers, indices, data.
+    """
+    n, size = ptr.shape[0] - 1, ids.shape[0] + part_ids.shape[0]
+    for row in where:
+        size -= ptr[row + 1] - ptr[row]
+    out_ptr, out_ids = np.empty(n + 1, np.int64), np.empty(size, np.int32)
+    out = np.empty(size, np.float32)
+    row = at = np.int64(0)
+    for t in range(where.shape[0] + 1):
+        stop = np.int64(where[t]) if t < where.shape[0] else np.int64(n)
+        shift = at - ptr[row]
+        for i in range(row, stop):
+            out_ptr[i] = ptr[i] + shift
+        for e in range(ptr[row], ptr[stop]):
+            out_ids[e + shift], out[e + shift] = ids[e], values[e]
+        at = ptr[stop] + shift
+        out_ptr[stop] = at
+        if t < where.shape[0]:
+            for e in range(part_ptr[t], part_ptr[t + 1]):
+                out_ids[at], out[at] = part_ids[e], part_values[e]
+                at += 1
+        row = stop + 1
+    return out_ptr, out_ids, out
+
+
+@kernel
+def take_rows(ptr, ids, values, wanted):
+    """Some of the rows; returns pointers, indices, data."""
+    out_ptr = np.zeros(wanted.shape[0] + 1, np.int64)
+    for t in range(wanted.shape[0]):
+        out_ptr[t + 1] = out_ptr[t] + ptr[wanted[t] + 1] - ptr[wanted[t]]
+    out_ids, out = np.empty(out_ptr[-1], np.int32), np.empty(out_ptr[-1], np.float32)
+    for t in range(wanted.shape[0]):
+        shift = out_ptr[t] - ptr[wanted[t]]
+        for e in range(ptr[wanted[t]], ptr[wanted[t] + 1]):
+            out_ids[e + shift], out[e + shift] = ids[e], values[e]
+    return out_ptr, out_ids, out
+
+
+@kernel
+def column_lengths(ptr, ids, moved, origin, exchanged, part_ptr):
+    """How long the columns of ``exchange_rows`` become, as pointers."""
+    out = np.zeros(origin.shape[0] + 1, np.int64)
+    for c in range(origin.shape[0]):
+        size = part_ptr[c + 1] - part_ptr[c]
+        for e in range(ptr[origin[c]] if origin[c] >= 0 else 0,
+                       ptr[origin[c] + 1] if origin[c] >= 0 else 0):  # fmt: skip
+            row = moved[ids[e]]
+            size += row >= 0 and not exchanged[row]
+        out[c + 1] = out[c] + size
+    return out
+
+
+@kernel
+def exchange_rows(
+    low, high, ptr, ids, values, others, moved, origin, exchanged, part_ptr, part_ids, part_values,
+    part_others, out_ptr, out_ids, out, out_others,
+):  # fmt: skip
+    """Columns [low, high) of a matrix of which some rows are exchanged, rows ascending.
+
+    ptr, ids, values, others : the old columns, two values for each entry; origin : of each column,
+    which one it was, -1 for a new one; moved : new numbers of the rows, -1 for those that go
+    part_ptr and so on : the rows that are ``exchanged``, by columns
+    """
+    for c in range(low, high):
+        old = np.int64(origin[c])
+        e, end = (ptr[old], ptr[old + 1]) if old >= 0 else (np.int64(0), np.int64(0))
+        p = part_ptr[c]
+        for at in range(out_ptr[c], out_ptr[c + 1]):
+            while e < end and (moved[ids[e]] < 0 or exchanged[moved[ids[e]]]):
+                e += 1
+            if e < end and (p == part_ptr[c + 1] or moved[ids[e]] < part_ids[p]):
+                out_ids[at], out[at], out_others[at] = moved[ids[e]], values[e], others[e]
+                e += 1
+            else:
+                out_ids[at], out[at], out_others[at] = part_ids[p], part_values[p], part_others[p]
+                p += 1
+
+
+@kernel
+def reached_rows(mask, ptr, ids):
+    """Which sparse rows hold a column that is marked."""
+    out = np.zeros(ptr.shape[0] - 1, np.bool_)
+    for row in range(out.shape[0]):
+        for e in range(ptr[row], ptr[row + 1]):
+            if mask[ids[e]]:
+                out[row] = True
+                break
+    return out
+
+
+@kernel
+def differing_rows(a_ptr, a_ids, a, b_ptr, b_ids, b, n_columns, limit):
+    """Which rows of two matrices differ by more than ``limit`` in some entry."""
+    total, out = np.zeros(n_columns, np.float32), np.zeros(a_ptr.shape[0] - 1, np.bool_)
+    for row in range(out.shape[0]):
+        for e in range(a_ptr[row], a_ptr[row + 1]):
+            total[a_ids[e]] += a[e]
+        for e in range(b_ptr[row], b_ptr[row + 1]):
+            total[b_ids[e]] -= b[e]
+        for e in range(a_ptr[row], a_ptr[row + 1]):
+            out[row] |= abs(total[a_ids[e]]) > limit
+            total[a_ids[e]] = 0
+        for e in range(b_ptr[row], b_ptr[row + 1]):
+            out[row] |= abs(total[b_ids[e]]) > limit
+            total[b_ids[e]] = 0
+    return out
