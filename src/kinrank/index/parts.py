@@ -77,7 +77,10 @@ class Columns:
         return new
 
     def exchanged(self, change: Change, where: Ints, part: SparseRows, run: Runner) -> Columns:
-        """After a change that gives the rows at ``where`` other entries, those of ``part``."""
+        """After a change that gives the rows at ``where`` other entries, those of ``part``.
+
+        where : ascending; all that are ``lost`` are among them
+        """
         n, which = len(change.names), np.zeros(len(change.names), np.bool_)
         which[where] = True
         new = transposed(part, run)
