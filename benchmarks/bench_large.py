@@ -2,7 +2,7 @@
 
     python benchmarks/bench_large.py million [--budget 4GB]
     python benchmarks/bench_large.py growth [--method cas] [--rows 100000,200000,400000]
-    python benchmarks/bench_large.py methods [--method kreciprocal,ecn] [--budget 8GB]
+    python benchmarks/bench_large.py methods [--method kreciprocal,ecn] [--budget 8GB] [--queries N]
     python benchmarks/bench_large.py recall [--data FOLDER]
     python benchmarks/bench_large.py distractors [--data FOLDER] [--count 100000] [--tol 3e-7]
     python benchmarks/bench_large.py vectors [--n 200000] [--width 512] [--data FOLDER]
@@ -122,7 +122,8 @@ def shared_lists(folder, per_cluster, least=52):
 
 
 def child(
-    folder, n, method, budget, per_cluster, width=128, vectors="float32", shared="alone"
+    folder, n, method, budget, per_cluster, width=128, vectors="float32", shared="alone",
+    queries=1000,
 ):  # fmt: skip
     """One run in a process of its own, so that its peak is its own."""
     if shared == "shared":
@@ -135,9 +136,10 @@ def child(
     work = Path(f"{folder}/{method}-{n}")
     where = {} if budget == "none" else {"memory_budget": budget, "work": work}
     where.update(search="approximate", vectors=vectors)
-    nq = min(1000, len(rows) // 100)
+    most = min(1000, len(rows) // 100)
+    query, gallery = rows[: min(int(queries), most)], rows[most:]
     with Largest(work) as files:
-        found = measured(lambda: made.rerank(rows[:nq], rows[nq:], 100, **where))[1]
+        found = measured(lambda: made.rerank(query, gallery, 100, **where))[1]
     print(json.dumps({**found, "files": files.bytes}))
 
 
@@ -228,6 +230,7 @@ def methods(options):
     print("| --- " * 5 + "|")
     for method in options.method.split(","):
         own = (options.budget, options.per_cluster, 128, "float32", "shared")
+        own += () if options.queries == 1000 else (options.queries,)
         found = in_child(options.work, options.n, method, *own)
         stages = [(s, t) for t, s in found["cpu"].items() if t not in SEARCH and s >= 0.05]
         told = ", ".join(f"{t} {s:.1f}" for s, t in sorted(stages, reverse=True))
@@ -416,6 +419,7 @@ def main():
     parser.add_argument("--width", type=int, help="columns to make, or to keep")
     parser.add_argument("--per-cluster", type=int, default=20, help="synthetic rows of a group")
     parser.add_argument("--tol", type=float, default=kinrank.CAS().tol, help="of the distractors")
+    parser.add_argument("--queries", type=int, default=1000, help="of the other methods")
     parser.add_argument("--svg")
     options = parser.parse_args()
     options.n = options.n or (200_000 if options.what == "vectors" else 1_000_000)
