@@ -98,7 +98,7 @@ class State:
             hat=csr(self.hat),
             tilde=csr(self.tilde),
             p=csr(self.tilde if self.p is None else self.p),
-            order=(self.names, self.places),
+            order=self.names,
         )
 
     @cached_property

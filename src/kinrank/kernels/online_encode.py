@@ -35,7 +35,7 @@ Csr: TypeAlias = tuple[Longs, Ints, Floats]
 class Stored(NamedTuple):
     """The rows of the index, stage by stage.
 
-    order : names of rows, and rows of names
+    order : names of rows, by which ties go to the lower
     half, xi : pointers and members; f : empty where nothing needs it
     p : P, or the enhanced rows where F' = P F
     """
@@ -49,7 +49,7 @@ class Stored(NamedTuple):
     hat: Csr
     tilde: Csr
     p: Csr
-    order: tuple[Ints, Ints]
+    order: Ints
 
 
 class Options(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 from kinrank.kernels.jit import kernel
 from kinrank.kernels.online import tick
 from kinrank.kernels.rows import enlarge
-from kinrank.kernels.topk import heap_offer
+from kinrank.kernels.topk import select_rank
 
 
 @kernel
@@ -77,9 +77,9 @@ def around_rows(
 
 
 @kernel
-def add_row(weight, ids, values, stamp, count, seen, total, touched):
-    """Add a sparse row to the sum under way; returns how many columns that has."""
-    for e in range(ids.shape[0]):
+def add_row(weight, low, high, ids, values, stamp, count, seen, total, touched):
+    """Add entries [low, high) of sparse rows to the sum under way; returns its length."""
+    for e in range(low, high):
         c = ids[e]
         if seen[c] != stamp:
             seen[c], total[c] = stamp, 0.0
@@ -87,6 +87,42 @@ def add_row(weight, ids, values, stamp, count, seen, total, touched):
             count += 1
         total[c] += weight * values[e]
     return count
+
+
+@kernel
+def choose_largest(touched, total, names, room, out):
+    """As many of the columns as ``out`` has room for, those with the largest sums.
+
+    names : of rows, by which ties go to the lower; the query is behind them all
+    """
+    size, ties = 0, out.shape[0]
+    for t in range(touched.shape[0]):
+        room[t] = -total[touched[t]]
+    least = -select_rank(room, out.shape[0])
+    for c in touched:
+        if total[c] > least:
+            out[size] = c
+            size += 1
+    ties -= size
+    for c in touched:
+        if total[c] != least:
+            continue
+        if size < out.shape[0]:
+            out[size] = c
+            size += 1
+            continue
+        last = out.shape[0] - ties  # the tie with the highest name, unless it is this one
+        for t in range(last + 1, out.shape[0]):
+            if name_of(out[t], names) > name_of(out[last], names):
+                last = t
+        if name_of(c, names) < name_of(out[last], names):
+            out[last] = c
+
+
+@kernel
+def name_of(row, names):
+    """What a row is called; the query, one behind them, keeps its number."""
+    return names[row] if row < names.shape[0] else row
 
 
 @kernel
@@ -98,14 +134,14 @@ def mixed_rows(
 
     groups : which rows of A belong to each query; B has the rows ``own`` of the query in place of
     those of the same names, and the query's as row n. order : the names of rows, by which ties go
-    to the lower, and the rows of names. Returns pointers, indices, data.
+    to the lower. Returns pointers, indices, data.
     """
     out_ptr = np.zeros_like(a_ptr)
     out_ids = np.empty(a_ptr.shape[0] * max(keep, 64), np.int32)
     out = np.empty(out_ids.shape[0], np.float32)
-    best = np.empty(max(keep, 1), np.float64)
+    room = np.empty(256, np.float64)
     seen, total, touched, slot = space.seen, space.total, space.touched, space.slot
-    n, at = order[0].shape[0], np.int64(0)
+    at = np.int64(0)
     for query in range(groups.shape[0] - 1):
         for t in range(own_groups[query], own_groups[query + 1]):
             slot[own_names[t]] = t
@@ -113,31 +149,29 @@ def mixed_rows(
             stamp, count = tick(space.clock), np.int64(0)
             for e in range(a_ptr[row], a_ptr[row + 1]):
                 weight, other = np.float64(a[e]), a_ids[e]
-                if slot[other] >= 0:
-                    part = slice(own_ptr[slot[other]], own_ptr[slot[other] + 1])
+                own_row = slot[other]
+                if own_row >= 0:
                     count = add_row(
-                        weight, own_ids[part], own[part], stamp, count, seen, total, touched
-                    )
+                        weight, own_ptr[own_row], own_ptr[own_row + 1], own_ids, own, stamp, count,
+                        seen, total, touched,
+                    )  # fmt: skip
                 else:
-                    part = slice(ptr[other], ptr[other + 1])
                     count = add_row(
-                        weight, ids[part], values[part], stamp, count, seen, total, touched
-                    )
+                        weight, ptr[other], ptr[other + 1], ids, values, stamp, count,
+                        seen, total, touched,
+                    )  # fmt: skip
             length = count if keep == 0 else min(keep, count)
             if at + length > out_ids.shape[0]:
                 out_ids = enlarge(out_ids, at, at + length)
                 out = enlarge(out, at, at + length)
-            chosen, size = out_ids[at : at + length], np.int64(0)
+            chosen = out_ids[at : at + length]
             if length == count:
                 for t in range(count):
                     chosen[t] = touched[t]
             else:
-                for t in range(count):
-                    c = touched[t]
-                    key = order[0][c] if c < n else c
-                    size = heap_offer(best, chosen, size, length, -total[c], key)
-                for t in range(length):
-                    chosen[t] = order[1][chosen[t]] if chosen[t] < n else chosen[t]
+                if count > room.shape[0]:
+                    room = np.empty(2 * count, np.float64)
+                choose_largest(touched[:count], total, order, room[:count], chosen)
             norm = 0.0
             for c in chosen:
                 norm += total[c]
