@@ -33,11 +33,10 @@ def answer_rows(
         first = groups[row]
         part = slice(ptr[first], ptr[first + 1])
         count, shared = compare(measure, ids[part], values[part], *columns, norms, space)
-        own, own_values, own_f = ids[part], values[part], entropies(values[part])
         for t in range(first + 1, groups[row + 1]):
             other = slice(ptr[t], ptr[t + 1])
             d = divergence_of(
-                measure, own, own_values, own_f, ids[other], values[other], space.slot
+                measure, ids[part], values[part], ids[other], values[other], space.slot
             )
             if space.seen[own_names[t]] != shared:
                 space.seen[own_names[t]] = shared
@@ -59,28 +58,23 @@ def answer_rows(
 
 
 @kernel
-def divergence_of(measure, u_ids, u, u_f, v_ids, v, slot):
-    """d' of two rows; u_f : x log2 x of the entries of u; slot : -1 throughout."""
+def divergence_of(measure, u_ids, u, v_ids, v, slot):
+    """d' of two rows; slot : -1 throughout. In float64, so that like rows are like far."""
     u_norm = v_norm = total = 0.0
     for e in range(u_ids.shape[0]):
         slot[u_ids[e]] = e
         u_norm += np.float64(u[e]) * u[e]
-    v_f, both, size = entropies(v), np.empty_like(v), 0
     for e in range(v_ids.shape[0]):
-        v_norm += np.float64(v[e]) * v[e]
-        at = slot[v_ids[e]]
-        if at < 0:
-            continue
-        if measure >= COSINE:
-            total += np.float64(u[at]) * v[e]
-        elif measure == JACCARD:
-            total += min(u[at], v[e])
-        else:
-            total += np.float64(u_f[at]) + v_f[e]
-            both[size] = u[at] + v[e]
-            size += 1
-    for value in entropies(both[:size]):
-        total -= value
+        b = np.float64(v[e])
+        v_norm += b * b
+        if slot[v_ids[e]] >= 0 and b > 0:
+            a = np.float64(u[slot[v_ids[e]]])
+            if measure >= COSINE:
+                total += a * b
+            elif measure == JACCARD:
+                total += min(a, b)
+            elif a > 0:
+                total += a * np.log2(a / (a + b)) + b * np.log2(b / (a + b))
     for e in range(u_ids.shape[0]):
         slot[u_ids[e]] = -1
     return finish(measure, total, u_norm, v_norm)

@@ -211,16 +211,17 @@ def gather_rows(places, names, ptr, ids, values, rows_ptr, rows_ids, rows_values
 def with_support(
     groups, names, ptr, ids, values, rows_ptr, rows_ids, rows_values, keep, order, space
 ):  # fmt: skip
-    """Enhanced rows of queries and their partners, and those of all other rows P leads a query to.
+    """Enhanced rows of queries and their partners, and of others that P leads a query to.
 
     A partner leads these to the query in turn, so that their rows of P and F' become others too.
+    Those count to which P gives more than an even share; the rest hardly matter and cost as much.
     Returns groups and names as ``around_rows``; pointers, indices and data.
     """
     m, n = groups.shape[0] - 1, rows_ptr.shape[0] - 1
     a_ptr, a_ids, a = gather_rows(
         groups[:m], names[groups[:m]], ptr, ids, values, rows_ptr, rows_ids, rows_values
     )
-    p_ptr, p_ids, _ = mixed_rows(
+    p_ptr, p_ids, p = mixed_rows(
         np.arange(m + 1), a_ptr, a_ids, a, groups, names, ptr, ids, values, rows_ptr, rows_ids,
         rows_values, keep, order, space,
     )  # fmt: skip
@@ -234,8 +235,9 @@ def with_support(
             out_names[count], places[count] = names[row], row
             space.seen[names[row]] = stamp
             count += 1
+        even = 1 / max(p_ptr[query + 1] - p_ptr[query], 1)
         for e in range(p_ptr[query], p_ptr[query + 1]):
-            if space.seen[p_ids[e]] != stamp:
+            if p[e] > even and space.seen[p_ids[e]] != stamp:
                 out_names[count] = p_ids[e]
                 count += 1
         out_groups[query + 1] = count
