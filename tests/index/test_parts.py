@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from kinrank.index import parts
+from kinrank.index.columns import Columns
 from kinrank.index.lists import Change
 from kinrank.kernels.divergence import entropies
 from kinrank.parallel import Runner
@@ -72,7 +73,7 @@ def test_columns_follow_a_change(gone, m):
     np.testing.assert_array_equal(as_dense(base), expected)
     np.testing.assert_array_equal(lost[: n - gone], (before[kept][:, ~kept] > 0).any(axis=1))
 
-    known = parts.Columns.of(rows_of(before), run)
+    known = Columns.of(rows_of(before), run)
     np.testing.assert_array_equal(known.lost(change), lost)
     lost[rng.choice(n - gone + m, 9, replace=False)] = True
     where = np.flatnonzero(lost).astype(np.int32)

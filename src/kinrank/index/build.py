@@ -11,11 +11,11 @@ from kinrank.graph import clusters
 from kinrank.graph.build import affinity
 from kinrank.graph.layout import Layout
 from kinrank.graph.matrix import transposed
+from kinrank.index.columns import Columns
 from kinrank.index.frame import Frame
 from kinrank.index.ids import Ids
 from kinrank.index.settings import half_length, needs_f
 from kinrank.index.state import State
-from kinrank.kernels.divergence import entropies, row_norms
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.stages import smooth
@@ -78,12 +78,11 @@ def stages(
         tilde = method._enhance(hat, xi, distances, run)
     with progress.stage("propagation", n):
         p, prime = propagate(method, tilde, layout, run)
-        columns = transposed(prime, run)
-    norms = row_norms(prime.indptr, prime.values)
+        last = Columns.of(prime, run)
     return State(
         given.asked, method, given.frame, given.ids, layout.names, vectors, neighbors, xi, half,
         graph.w, degrees(graph.w), walk_norms(neighbors, method), f if needs_f(method) else None,
-        hat, tilde, p, columns, entropies(columns.values), norms,
+        hat, tilde, p, last.columns, last.entropies, last.norms,
         given.centres, given.cell, given.recall,
     )  # fmt: skip
 

@@ -18,9 +18,10 @@ from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
 from kinrank.index.build import Given, build, degrees, distances_of, stages, walk_norms
 from kinrank.index.build import propagate as propagate_all
+from kinrank.index.columns import Columns
 from kinrank.index.ids import Ids
 from kinrank.index.lists import Change, Mask, changed_neighbors
-from kinrank.index.parts import Columns, differs, moved_rows, put, reached, take
+from kinrank.index.parts import differs, moved_rows, put, reached, take
 from kinrank.index.settings import full_length, half_length, needs_f, polynomial_of
 from kinrank.index.state import State, fitted_method
 from kinrank.methods.cas import CAS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -36,12 +36,12 @@ class Change:
     names: Ints
     vectors: Floats
 
-    @property
+    @cached_property
     def n_kept(self) -> int:
         """How many rows stay; they keep their order."""
         return int(self.kept.sum())
 
-    @property
+    @cached_property
     def moved(self) -> Ints:
         """(n,) the new number of each old row; -1 if it goes."""
         return np.where(self.kept, np.cumsum(self.kept) - 1, -1).astype(np.int32)

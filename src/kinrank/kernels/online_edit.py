@@ -71,6 +71,12 @@ def left_behind(low, high, start, products, norms, gone, slack, farthest, out):
 
 
 @kernel
+def entries_of(ptr, row):
+    """Where the entries of a row begin and end; nowhere for -1."""
+    return (ptr[row], ptr[row + 1]) if row >= 0 else (ptr[0], ptr[0])
+
+
+@kernel
 def moved_rows(ptr, ids, values, columns, origin):
     """Rows under new numbers: row i was row origin[i], -1 for a new one, which is empty.
 
@@ -81,8 +87,8 @@ def moved_rows(ptr, ids, values, columns, origin):
     lengths, lost = np.zeros(n, np.int64), np.zeros(n, np.bool_)
     out_ids, out = np.empty(ids.shape[0], np.int32), np.empty(ids.shape[0], np.float32)
     for i in range(n):
-        begin, row = at, origin[i]
-        for e in range(ptr[row] if row >= 0 else 0, ptr[row + 1] if row >= 0 else 0):
+        begin = at
+        for e in range(*entries_of(ptr, origin[i])):
             column = columns[ids[e]]
             if column >= 0:
                 out_ids[at], out[at] = column, values[e]
@@ -123,27 +129,12 @@ def put_rows(ptr, ids, values, where, part_ptr, part_ids, part_values):
 
 
 @kernel
-def take_rows(ptr, ids, values, wanted):
-    """Some of the rows; returns pointers, indices, data."""
-    out_ptr = np.zeros(wanted.shape[0] + 1, np.int64)
-    for t in range(wanted.shape[0]):
-        out_ptr[t + 1] = out_ptr[t] + ptr[wanted[t] + 1] - ptr[wanted[t]]
-    out_ids, out = np.empty(out_ptr[-1], np.int32), np.empty(out_ptr[-1], np.float32)
-    for t in range(wanted.shape[0]):
-        shift = out_ptr[t] - ptr[wanted[t]]
-        for e in range(ptr[wanted[t]], ptr[wanted[t] + 1]):
-            out_ids[e + shift], out[e + shift] = ids[e], values[e]
-    return out_ptr, out_ids, out
-
-
-@kernel
 def column_lengths(ptr, ids, moved, origin, exchanged, part_ptr):
     """How long the columns of ``exchange_rows`` become, as pointers."""
     out = np.zeros(origin.shape[0] + 1, np.int64)
     for c in range(origin.shape[0]):
         size = part_ptr[c + 1] - part_ptr[c]
-        for e in range(ptr[origin[c]] if origin[c] >= 0 else 0,
-                       ptr[origin[c] + 1] if origin[c] >= 0 else 0):  # fmt: skip
+        for e in range(*entries_of(ptr, origin[c])):
             row = moved[ids[e]]
             size += row >= 0 and not exchanged[row]
         out[c + 1] = out[c] + size
@@ -162,8 +153,7 @@ def exchange_rows(
     part_ptr and so on : the rows that are ``exchanged``, by columns
     """
     for c in range(low, high):
-        old = np.int64(origin[c])
-        e, end = (ptr[old], ptr[old + 1]) if old >= 0 else (np.int64(0), np.int64(0))
+        e, end = entries_of(ptr, origin[c])
         p = part_ptr[c]
         for at in range(out_ptr[c], out_ptr[c + 1]):
             while e < end and (moved[ids[e]] < 0 or exchanged[moved[ids[e]]]):

@@ -16,10 +16,11 @@ from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
 from kinrank.graph.matrix import transposed
 from kinrank.index.build import degrees, distances_of, propagate, walk_norms
+from kinrank.index.columns import Columns
 from kinrank.index.parts import take
 from kinrank.index.settings import full_length, half_length, needs_f, polynomial_of
 from kinrank.index.state import State, csr
-from kinrank.kernels.divergence import entropies, row_norms
+from kinrank.kernels.divergence import entropies
 from kinrank.kernels.walk_lanes import LANES, walk_groups
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
@@ -145,8 +146,8 @@ def seen_from(state: State, wanted: Ints) -> State:
 
 
 def _with_columns(state: State, prime: SparseRows, run: Runner) -> State:
-    columns, norms = transposed(prime, run), row_norms(prime.indptr, prime.values)
-    return replace(state, columns=columns, entropies=entropies(columns.values), norms=norms)
+    last = Columns.of(prime, run)
+    return replace(state, columns=last.columns, entropies=last.entropies, norms=last.norms)
 
 
 def _without_columns(state: State) -> State:
