@@ -28,7 +28,7 @@ from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking
-from kinrank.validation import check_int
+from kinrank.validation import as_array, check_int
 
 # Files up to this size are read and verified when they are opened; larger ones when asked.
 _VERIFIED = 1 << 28
@@ -190,7 +190,7 @@ class Index:
         """
         engine = self._engine
         name = int(engine.state.table.places([one])[0])
-        array = np.atleast_2d(np.asarray(query))
+        array = np.atleast_2d(as_array("query", query))
         if len(array) != 1:
             raise InvalidInputError(f"`query` must be one vector, got {len(array)}.")
         return explain(engine, engine.state.frame.place("query", array), name)
@@ -287,6 +287,12 @@ class Index:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    def __reduce__(self) -> str:
+        raise InvalidInputError(
+            "An index cannot be pickled or copied: `save` it, and `kinrank.open` the file where it "
+            "is needed; processes that open the same file share its memory."
+        )
 
     def __enter__(self) -> Index:
         return self

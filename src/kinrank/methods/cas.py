@@ -26,7 +26,7 @@ from kinrank.stages.diverge import Divergence
 from kinrank.stages.rank import Ranker
 from kinrank.stored import stored_vectors
 from kinrank.types import Ranking, SparseRows
-from kinrank.validation import check_int, reduce_k
+from kinrank.validation import as_matrix, check_int, reduce_k
 
 if TYPE_CHECKING:
     from kinrank.index.core import Index
@@ -162,6 +162,7 @@ class CAS(Method):
 
     def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
         """All queries together (transductive, as the paper)."""
+        queries = as_matrix("queries", queries)
         vectors = stored_vectors(queries, gallery, self.metric == "cosine", run)
         n_queries = len(queries)
         k = _results(k, len(vectors) - n_queries)

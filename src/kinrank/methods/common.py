@@ -18,6 +18,7 @@ from kinrank.stages.distance import VectorDistances
 from kinrank.stored import Stored, rows_between, stored_vectors
 from kinrank.types import Neighbors, Ranking
 from kinrank.validation import (
+    as_matrix,
     as_vectors,
     check_bool,
     check_choice,
@@ -113,6 +114,7 @@ class Rows:
 
 def stacked(queries: Any, gallery: Any, cosine: bool, run: Runner) -> Rows:
     """What was given as checked rows, in an array of the runner."""
+    queries = as_matrix("queries", queries)
     return Rows(stored_vectors(queries, gallery, cosine, run), len(queries))
 
 
