@@ -154,6 +154,11 @@ class SparseRows:
         return np.ones(self.nnz, np.float32) if self.data is None else self.data
 
     @property
+    def csr(self) -> tuple[Longs, Ints, Floats]:
+        """The three arrays, as kernels take them."""
+        return self.indptr, self.indices, self.values
+
+    @property
     def lengths(self) -> Longs:
         """The number of entries of each row."""
         return np.diff(self.indptr)

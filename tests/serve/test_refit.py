@@ -16,8 +16,8 @@ from kinrank.index.settings import polynomial_of
 from kinrank.parallel import Runner
 from kinrank.serve import refit
 from kinrank.serve.problems import Problem
-from kinrank.serve.refit import Refits
-from kinrank.serve.restage import diffused
+from kinrank.index.refit import Refits
+from kinrank.index.restage import diffused
 from kinrank.serve.routes import stopped_with
 from kinrank.serve.work import until
 from kinrank.stages import diffuse

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from kinrank.kernels import reciprocal as kernels
 from kinrank.kernels.lists import sorted_lists
+from kinrank.kernels.overlay import NO_GROUPS, new_space, plain_rows
 from kinrank.parallel import ALONE, Out, Runner
-from kinrank.types import Floats, Ints, SparseRows
+from kinrank.types import Floats, Ints, Longs, SparseRows
 
 
 def regular(ids: Ints, data: Floats | None, n_columns: int) -> SparseRows:
@@ -36,9 +39,8 @@ def nearest(lists: Ints, k: int, run: Runner = ALONE) -> SparseRows:
 def reciprocal(lists: Ints, k: int, run: Runner, rows: Ints | None = None) -> SparseRows:
     """R(i, k) = {j in N(i, k) with i in N(j, k)}; of all rows, or of those asked for."""
     n, k = len(lists), min(k, lists.shape[1])
-    if rows is not None:
-        return run.rows("clusters", kernels.reciprocal_some, (rows, lists, k), len(rows), n)
-    return run.rows("clusters", kernels.reciprocal_rows, (lists, k), n, n)
+    rows = np.arange(n, dtype=np.int32) if rows is None else rows
+    return run.rows("clusters", _reciprocal_rows, (rows, lists, k), len(rows), n)
 
 
 def expanded(lists: Ints, k: int, half: int, run: Runner) -> SparseRows:
@@ -52,4 +54,18 @@ def expanded(lists: Ints, k: int, half: int, run: Runner) -> SparseRows:
 def expand(full: SparseRows, half: SparseRows, run: Runner) -> SparseRows:
     """R* from R(i, k), of all rows or of some, and R(i, half) of all."""
     args = (full.indptr, full.indices, half.indptr, half.indices)
-    return run.rows("clusters", kernels.expanded_rows, args, len(full), len(half))
+    return run.rows("clusters", _expanded_rows, args, len(full), len(half))
+
+
+def _reciprocal_rows(low: int, high: int, rows: Ints, lists: Ints, k: int) -> Any:
+    over = (NO_GROUPS, rows[:0], lists[:0])
+    space = new_space(len(lists))
+    return kernels.reciprocal_rows(low, high, rows, NO_GROUPS, lists, *over, k, space)
+
+
+def _expanded_rows(
+    low: int, high: int, ptr: Longs, members: Ints, half_ptr: Longs, half_members: Ints
+) -> Any:
+    half = plain_rows(half_ptr, half_members, np.empty(0, np.float32))
+    space = new_space(len(half_ptr) - 1)
+    return kernels.expanded_rows(low, high, ptr, members, NO_GROUPS, half, space)

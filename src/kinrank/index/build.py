@@ -7,20 +7,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from kinrank import progress
-from kinrank.graph import clusters
-from kinrank.graph.build import affinity
+from kinrank.graph.build import Graph, affinity
 from kinrank.graph.layout import Layout
-from kinrank.graph.matrix import transposed
 from kinrank.index.columns import Columns
 from kinrank.index.frame import Frame
 from kinrank.index.ids import Ids
-from kinrank.index.settings import half_length, needs_f
+from kinrank.index.settings import needs_f
 from kinrank.index.state import State
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
-from kinrank.stages import smooth
 from kinrank.stages.distance import Distances, ListDistances, VectorDistances
-from kinrank.stages.product import product
+from kinrank.stages.pipeline import AllRows
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 
@@ -60,31 +57,45 @@ def stages(
     given: Given, layout: Layout, neighbors: Neighbors, vectors: Floats, run: Runner
 ) -> State:
     """All stages over rows in the order in which they are kept."""
-    method, n, lists = given.method, len(neighbors), neighbors.indices
-    distances = distances_of(neighbors, vectors)
-    with progress.stage("clusters", n):
-        xi = clusters.reciprocal(lists, method.k2, run)
-        half = clusters.reciprocal(lists, half_length(method), run)
-        pattern = method._clusters(distances, run)
-    with progress.stage("graph", n):
-        graph = method._graph(distances, xi, run)
-    with progress.stage("diffusion", n):
-        f = smooth.unit_rows(
-            method._diffuse(distances, graph, pattern, str(method.regularizer), run)
-        )
-    with progress.stage("smoothing", n):
-        hat = method._smooth(f, xi, distances, run)
-    with progress.stage("enhancement", n):
-        tilde = method._enhance(hat, xi, distances, run)
-    with progress.stage("propagation", n):
-        p, prime = propagate(method, tilde, layout, run)
-        last = Columns.of(prime, run)
-    return State(
-        given.asked, method, given.frame, given.ids, layout.names, vectors, neighbors, xi, half,
-        graph.w, degrees(graph.w), walk_norms(neighbors, method), f if needs_f(method) else None,
-        hat, tilde, p, last.columns, last.entropies, last.norms,
-        given.centres, given.cell, given.recall,
-    )  # fmt: skip
+    return KeptRows(given, layout, neighbors, vectors, run).state()
+
+
+class KeptRows(AllRows):
+    """The stages over rows in the order in which they are kept, and all that they make."""
+
+    def __init__(
+        self, given: Given, layout: Layout, neighbors: Neighbors, vectors: Floats, run: Runner
+    ) -> None:
+        source = distances_of(neighbors, vectors)
+        super().__init__(given.method, source, layout, run, str(given.method.regularizer))
+        self.given, self.vectors = given, vectors
+        self.kept: dict[str, SparseRows] = {}
+
+    def keep(self, name: str, rows: SparseRows) -> SparseRows:
+        if name != "f" or needs_f(self.method):
+            self.kept[name] = rows
+        return rows
+
+    def graph(self, xi: SparseRows) -> Graph:
+        graph = super().graph(xi)
+        self.kept["w"] = graph.w
+        return graph
+
+    def state(self) -> State:
+        """Everything an index knows."""
+        return self.with_columns(Columns.of(self.encode(), self.run))
+
+    def with_columns(self, last: Columns) -> State:
+        """Everything an index knows, F' by columns."""
+        given, kept, n = self.given, self.kept, self.n
+        unused = SparseRows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), None, n)
+        return State(
+            given.asked, self.method, given.frame, given.ids, self.layout.names, self.vectors,
+            self.neighbors, kept["xi"], kept.get("half", unused), kept["w"], degrees(kept["w"]),
+            walk_norms(self.neighbors, self.method), kept.get("f"), kept["smoothed"],
+            kept["enhanced"], kept.get("transition"), last.columns, last.entropies, last.norms,
+            given.centres, given.cell, given.recall,
+        )  # fmt: skip
 
 
 def distances_of(neighbors: Neighbors, vectors: Floats) -> Distances:
@@ -92,18 +103,6 @@ def distances_of(neighbors: Neighbors, vectors: Floats) -> Distances:
     if len(vectors):
         return VectorDistances.of(neighbors, neighbors, vectors)
     return ListDistances(neighbors)
-
-
-def propagate(
-    method: CAS, tilde: SparseRows, layout: Layout, run: Runner
-) -> tuple[SparseRows | None, SparseRows]:
-    """P, where answers need it, and F'."""
-    keep = int(method.keep or 0)
-    if method.propagation == "transpose":
-        p = product("propagation", transposed(tilde, run), tilde, run, keep, layout)
-        return None, product("propagation", p, tilde, run)
-    p = product("propagation", tilde, tilde, run, keep, layout)
-    return p, product("propagation", p, p, run)
 
 
 def degrees(w: SparseRows) -> Floats:

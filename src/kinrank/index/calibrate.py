@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError
-from kinrank.index.online import Engine
+from kinrank.index.engine import Engine
 from kinrank.index.rows import row_distances
 from kinrank.index.state import State
 from kinrank.types import Ints

@@ -10,9 +10,8 @@ import numpy.typing as npt
 from kinrank.graph.matrix import transposed
 from kinrank.index.lists import Change, Mask
 from kinrank.index.parts import origin_of, take
-from kinrank.index.state import csr
 from kinrank.kernels.divergence import entropies, row_norms
-from kinrank.kernels.online_edit import column_lengths, exchange_rows
+from kinrank.kernels.change import column_lengths, exchange_rows
 from kinrank.parallel import Out, Runner
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
@@ -49,7 +48,7 @@ class Columns:
         new = transposed(part, run)
         new = SparseRows(new.indptr, where[new.indices], new.data, n)
         places = (change.moved, origin_of(change), which)
-        old, own = csr(self.columns), csr(new)
+        old, own = self.columns.csr, new.csr
         ptr: Longs = column_lengths(*old[:2], *places, new.indptr)
         outs = (Out(np.int32, indptr=ptr), *(Out(np.float32, indptr=ptr) for _ in range(2)))
         args = (*old, self.entropies, *places, *own, entropies(new.values), ptr)

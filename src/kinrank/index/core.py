@@ -20,7 +20,7 @@ from kinrank.index.explain import Explanation, explain
 from kinrank.index.ids import Ids, as_ids, joined, refuse_duplicates
 from kinrank.index.lock import WriteLock
 from kinrank.index.make import Listed, from_lists, from_vectors, search_of
-from kinrank.index.online import Engine
+from kinrank.index.engine import Engine
 from kinrank.index.rows import row_distances
 from kinrank.index.state import State
 from kinrank.index.store_search import Store

@@ -7,7 +7,7 @@ really did. The answer is that of a fresh build, up to rounding.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -16,21 +16,19 @@ from kinrank import progress
 from kinrank.graph import clusters
 from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
-from kinrank.index.build import Given, build, degrees, distances_of, stages, walk_norms
-from kinrank.index.build import propagate as propagate_all
+from kinrank.index.build import Given, KeptRows, build, stages
 from kinrank.index.columns import Columns
 from kinrank.index.ids import Ids
 from kinrank.index.lists import Change, Mask, changed_neighbors
 from kinrank.index.parts import differs, moved_rows, put, reached, take
-from kinrank.index.settings import full_length, half_length, needs_f, polynomial_of
+from kinrank.index.settings import needs_f
 from kinrank.index.state import State, fitted_method
 from kinrank.methods.cas import CAS
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
 from kinrank.stages import diffuse, propagate, smooth
-from kinrank.stages.distance import Distances
-from kinrank.stages.product import product
+from kinrank.stages.pipeline import full_length, half_length, polynomial_of
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 # A change of F that leaves every distance as it is, to five digits and more.
@@ -58,7 +56,7 @@ def edited(state: State, remove: Ints, vectors: Floats, ids: Ids, run: Runner) -
         return _afresh(state, method, change, ids, run)
     with progress.stage("neighbours", len(change.names)):
         neighbors = changed_neighbors(state.neighbors, state.vectors, change, run)
-    return _Editor(state, change, neighbors, ids, run).state()
+    return ChangedRows(state, change, neighbors, ids, run).state()
 
 
 def _names(state: State, kept: Mask, m: int) -> Ints:
@@ -79,74 +77,39 @@ def _afresh(state: State, method: CAS, change: Change, ids: Ids, run: Runner) ->
     return build(Given(state.asked, method, state.frame, ids, neighbors, vectors), run)
 
 
-@dataclass(frozen=True, eq=False)
-class _Editor:
-    """The stages one after another, each over the rows that need it."""
+class _TooMany(Exception):  # noqa: N818
+    """So many rows become others that all of them are computed."""
 
-    old: State
-    change: Change
-    neighbors: Neighbors
-    ids: Ids
-    run: Runner
+
+class ChangedRows(KeptRows):
+    """The stages, each over the rows whose inputs changed.
+
+    changed : by stage, which of its rows became others
+    """
+
+    def __init__(
+        self, old: State, change: Change, neighbors: Neighbors, ids: Ids, run: Runner
+    ) -> None:
+        self.old, self.change = old, change
+        given = Given(
+            old.asked, old.method, old.frame, ids, neighbors, change.vectors, old.centres,
+            _cells(old, change, run), old.recall,
+        )  # fmt: skip
+        places = np.empty(len(neighbors), np.int32)
+        places[change.names] = np.arange(len(neighbors), dtype=np.int32)
+        layout = Layout(change.names, places)
+        super().__init__(given, layout, neighbors, change.vectors, run)
+        self.changed: dict[str, Mask] = {}
 
     def state(self) -> State:
         """The state after the change."""
-        method = self.old.method
-        if self._moved(full_length(method)).mean() > _MANY:
-            return self._all()
-        xi, xi_new = self._reciprocal(self.old.xi, method.k2)
-        half, half_new = self._reciprocal(self.old.half, half_length(method))
-        pattern, pattern_new = self._pattern(half, half_new)
-        graph = method._graph(self._distances, xi, self.run)
-        dirty = pattern_new | xi_new | self._walked(graph, pattern, xi_new)
-        guided = dirty | self._guided(pattern)
-        if guided.mean() > _MOST:
-            return self._all()
-        f, hat, hat_new = self._similarity(graph, pattern, xi, dirty, guided)
-        k = int(method.enhance_k or 1)
-        averaged = xi_new | self._moved(k) | reached(hat_new, xi)
-        averaged |= reached(hat_new, self.neighbors.indices[:, :k])
-        tilde, tilde_new = self._part(
-            self.old.tilde, averaged, lambda rows: self._enhanced(hat, xi, rows)
-        )
-        p, prime = self._propagated(tilde, tilde_new)
-        return State(
-            self.old.asked, method, self.old.frame, self.ids, self.change.names,
-            self.change.vectors, self.neighbors, xi, half, graph.w, degrees(graph.w),
-            walk_norms(self.neighbors, method), f, hat, tilde, p, prime.columns, prime.entropies,
-            prime.norms, self.old.centres, self._cell, self.old.recall,
-        )  # fmt: skip
-
-    def _all(self) -> State:
-        return stages(self._given, self._layout, self.neighbors, self.change.vectors, self.run)
-
-    @cached_property
-    def _distances(self) -> Distances:
-        return distances_of(self.neighbors, self.change.vectors)
-
-    @cached_property
-    def _layout(self) -> Layout:
-        n = len(self.neighbors)
-        places = np.empty(n, np.int32)
-        places[self.change.names] = np.arange(n, dtype=np.int32)
-        return Layout(self.change.names, places)
-
-    @cached_property
-    def _given(self) -> Given:
-        old = self.old
-        return Given(
-            old.asked, old.method, old.frame, self.ids, self.neighbors, self.change.vectors,
-            old.centres, self._cell, old.recall,
-        )  # fmt: skip
-
-    @cached_property
-    def _cell(self) -> Ints:
-        """The cells of all rows; a new one goes to the nearest."""
-        if len(self.old.cell) == 0:
-            return self.old.cell
-        fresh = self.change.vectors[self.change.n_kept :]
-        near = exact_search(fresh, self.old.centres, 1, self.run).indices[:, 0]
-        return np.concatenate([self.old.cell[self.change.kept], near]).astype(np.int32)
+        try:
+            if self._moved(full_length(self.method)).mean() > _MANY:
+                raise _TooMany
+            self.encode()
+            return self.with_columns(self.columns)
+        except _TooMany:
+            return stages(self.given, self.layout, self.neighbors, self.vectors, self.run)
 
     @cached_property
     def _first_change(self) -> Ints:
@@ -170,31 +133,37 @@ class _Editor:
         return self._first_change < k
 
     def _part(
-        self, old: SparseRows, dirty: Mask, compute: Callable[[Ints], SparseRows]
-    ) -> tuple[SparseRows, Mask]:
-        """The rows with those that are dirty computed again, and which became others."""
+        self, name: str, old: SparseRows, dirty: Mask, compute: Callable[[Ints], SparseRows]
+    ) -> SparseRows:
+        """The rows with those that are dirty computed again; notes which became others."""
         base, lost = moved_rows(old, self.change)
         needed = dirty | lost
         needed[self.change.n_kept :] = True
         rows = np.flatnonzero(needed).astype(np.int32)
-        other = np.zeros(len(base), np.bool_)
+        other = self.changed[name] = np.zeros(len(base), np.bool_)
         if len(rows) == 0:
-            return base, other
+            return base
         fresh = compute(rows)
         other[rows] = lost[rows] | differs(take(base, rows), fresh, _NEGLIGIBLE)
         other[self.change.n_kept :] = True
-        return put(base, rows, fresh), other
+        return put(base, rows, fresh)
 
-    def _reciprocal(self, old: SparseRows, k: int) -> tuple[SparseRows, Mask]:
+    def _reciprocal(self, name: str, old: SparseRows, k: int) -> SparseRows:
         lists, moved = self.neighbors.indices, self._moved(k)
         dirty = moved | reached(moved, lists[:, :k])
-        return self._part(old, dirty, lambda rows: clusters.reciprocal(lists, k, self.run, rows))
+        return self._part(name, old, dirty, lambda rows: clusters.reciprocal(lists, k, self.run, rows))
 
-    def _pattern(self, half: SparseRows, half_new: Mask) -> tuple[SparseRows, Mask]:
-        """The clusters; before the change they were the pattern of F."""
-        method, lists, k = self.old.method, self.neighbors.indices, full_length(self.old.method)
+    def confident(self) -> SparseRows:
+        return self._reciprocal("xi", self.old.xi, self.method.k2)
+
+    def clusters(self) -> SparseRows:
+        """C; before the change it was the pattern of F."""
+        method, lists, k = self.method, self.neighbors.indices, full_length(self.method)
         moved = self._moved(k)
-        dirty = moved | reached(moved | half_new, lists[:, :k])
+        dirty = moved | reached(moved, lists[:, :k])
+        if method.clusters == "expanded":
+            self.keep("half", self._reciprocal("half", self.old.half, half_length(method)))
+            dirty |= reached(self.changed["half"], lists[:, :k])
 
         def compute(rows: Ints) -> SparseRows:
             if method.clusters == "knn":
@@ -202,93 +171,111 @@ class _Editor:
             full = clusters.reciprocal(lists, k, self.run, rows)
             if method.clusters == "reciprocal":
                 return full
-            return clusters.expand(full, half, self.run)
+            return clusters.expand(full, self.kept["half"], self.run)
 
         before = (self.old.f or self.old.hat).with_data(None)
-        return self._part(before, dirty, compute)
+        return self._part("members", before, dirty, compute)
 
-    def _walked(self, graph: Graph, pattern: SparseRows, xi_new: Mask) -> Mask:
+    def similarity(self, graph: Graph, members: SparseRows) -> SparseRows:
+        """F of all rows where it is kept, of those that are smoothed anew otherwise."""
+        changed = self.changed
+        dirty = changed["members"] | changed["xi"] | self._walked(graph, members)
+        smoothed = dirty | self._guided(members)
+        smoothed[self.change.n_kept :] = True
+        smoothed |= moved_rows(self.old.hat, self.change)[1]
+        if smoothed.mean() > _MOST:
+            raise _TooMany
+        if needs_f(self.method):
+            assert self.old.f is not None
+            return self._part("f", self.old.f, dirty, lambda rows: self._f(graph, members, rows))
+        self.changed["f"] = smoothed
+        return self._f(graph, members, np.flatnonzero(smoothed).astype(np.int32))
+
+    def smooth(self, f: SparseRows, xi: SparseRows) -> SparseRows:
+        if needs_f(self.method):
+            hat = super().smooth(f, xi)
+            base, lost = moved_rows(self.old.hat, self.change)
+            self.changed["smoothed"] = lost | differs(base, hat, _NEGLIGIBLE)
+            return hat
+        rows = np.flatnonzero(self.changed["f"]).astype(np.int32)
+        fresh = super().smooth(f, take(xi, rows))
+        return self._part("smoothed", self.old.hat, self.changed["f"], lambda _: fresh)
+
+    def enhance(self, f: SparseRows, xi: SparseRows) -> SparseRows:
+        method, lists, changed = self.method, self.neighbors.indices, self.changed["smoothed"]
+        k = int(method.enhance_k or 1)
+        dirty = self.changed["xi"] | self._moved(k) | reached(changed, xi)
+        dirty |= reached(changed, lists[:, :k])
+
+        def compute(rows: Ints) -> SparseRows:
+            return propagate.enhance(f, take(xi, rows), lists[rows], k, method.kappa, self.run)
+
+        return self._part("enhanced", self.old.tilde, dirty, compute)
+
+    def propagate(self, f: SparseRows) -> SparseRows:
+        if self.old.p is None:
+            encoding = super().propagate(f)
+            self.columns = Columns.of(encoding, self.run)
+            return encoding
+        changed = self.changed["enhanced" if self.method.enhancement else "smoothed"]
+        dirty = changed | reached(changed, f)
+        p = self._part(
+            "transition", self.old.p, dirty, lambda rows: self.product(take(f, rows), f, cut=True)
+        )
+        self.keep("transition", p)
+        before = Columns(self.old.columns, self.old.entropies, self.old.norms)
+        dirty = self.changed["transition"] | reached(self.changed["transition"], p)
+        rows = np.flatnonzero(dirty | before.lost(self.change)).astype(np.int32)
+        part = self.product(take(p, rows), p)
+        self.columns = before.exchanged(self.change, rows, part, self.run)
+        return part
+
+    def _f(self, graph: Graph, members: SparseRows, rows: Ints) -> SparseRows:
+        """F of some rows."""
+        method, places = self.method, take(members, rows)
+        if method.similarity == "original":
+            d2 = self.distances.at(rows, places.indptr, places.indices, self.run)
+            f = places.with_data(np.exp(-d2 / np.float32(method.sigma**2)))
+        else:
+            f = diffuse.apply(graph, places, polynomial_of(method), self.run, rows)
+        return smooth.unit_rows(f)
+
+    def _walked(self, graph: Graph, members: SparseRows) -> Mask:
         """Which rows of F a changed edge can reach.
 
         Walks from i to j over a changed edge at m weigh u_i(m) u_j(m), u the walks to m from one
         end; their sum over all m is found at once, by walks from all of them.
         """
-        method, polynomial = self.old.method, polynomial_of(self.old.method)
-        if polynomial is None:
+        method = self.method
+        if method.similarity == "original":
             return self._scaled
-        weights = self._moved(int(method.graph_k or 1) + 1) | self._scaled | xi_new
+        polynomial = polynomial_of(method)
+        weights = self._moved(int(method.graph_k or 1) + 1) | self._scaled | self.changed["xi"]
         before, lost = moved_rows(self.old.w, self.change)
         weights |= lost
-        changed = weights | reached(weights, graph.w) | reached(weights, before)
-        s, mass = graph.s.to_scipy(), changed.astype(np.float64)
+        touched = weights | reached(weights, graph.w) | reached(weights, before)
+        s, mass = graph.s.to_scipy(), touched.astype(np.float64)
         total = mass.copy()
         for _ in range(max(len(polynomial.powers), len(polynomial.series)) // 2 + 1):
             mass = polynomial.decay * (s @ mass)
             total += mass
-        most = np.maximum.reduceat(total[pattern.indices], pattern.indptr[:-1])
+        most = np.maximum.reduceat(total[members.indices], members.indptr[:-1])
         found: Mask = total * most > _WALKED
         return found
 
-    def _guided(self, pattern: SparseRows) -> Mask:
+    def _guided(self, members: SparseRows) -> Mask:
         """Which rows are smoothed by a walk that became another."""
-        method = self.old.method
+        method = self.method
         if needs_f(method) or method.smoothing is None:
-            return np.zeros(len(pattern), np.bool_)
+            return np.zeros(len(members), np.bool_)
         k = int(method.walk_k or 1)
         stepped = self._moved(k) | self._scaled
-        return reached(stepped | reached(stepped, self.neighbors.indices[:, :k]), pattern)
+        return reached(stepped | reached(stepped, self.neighbors.indices[:, :k]), members)
 
-    def _similarity(
-        self, graph: Graph, pattern: SparseRows, xi: SparseRows, dirty: Mask, guided: Mask
-    ) -> tuple[SparseRows | None, SparseRows, Mask]:
-        """F where it is kept, F-hat, and which rows of that became others.
 
-        dirty : rows of F that need it; guided : those of F-hat
-        """
-        method = self.old.method
-        if needs_f(method):
-            assert self.old.f is not None
-            f, _ = self._part(self.old.f, dirty, lambda rows: self._diffused(graph, pattern, rows))
-            hat = method._smooth(f, xi, self._distances, self.run)
-            base, lost = moved_rows(self.old.hat, self.change)
-            return f, hat, lost | differs(base, hat, _NEGLIGIBLE)
-
-        def compute(rows: Ints) -> SparseRows:
-            f = self._diffused(graph, pattern, rows)
-            return method._smooth(f, take(xi, rows), self._distances, self.run)
-
-        return None, *self._part(self.old.hat, guided, compute)
-
-    def _diffused(self, graph: Graph, pattern: SparseRows, rows: Ints) -> SparseRows:
-        method, places = self.old.method, take(pattern, rows)
-        polynomial = polynomial_of(method)
-        if polynomial is None:
-            d2 = self._distances.at(rows, places.indptr, places.indices, self.run)
-            return smooth.unit_rows(places.with_data(np.exp(-d2 / np.float32(method.sigma**2))))
-        return smooth.unit_rows(diffuse.apply(graph, places, polynomial, self.run, rows))
-
-    def _enhanced(self, hat: SparseRows, xi: SparseRows, rows: Ints) -> SparseRows:
-        method = self.old.method
-        if not method.enhancement:
-            return take(hat, rows)
-        lists, k = self.neighbors.indices[rows], int(method.enhance_k or 1)
-        return propagate.enhance(hat, take(xi, rows), lists, k, method.kappa, self.run)
-
-    def _propagated(self, tilde: SparseRows, tilde_new: Mask) -> tuple[SparseRows | None, Columns]:
-        """P, where answers need it, and F'."""
-        if self.old.p is None:
-            p, prime = propagate_all(self.old.method, tilde, self._layout, self.run)
-            return p, Columns.of(prime, self.run)
-        keep = int(self.old.method.keep or 0)
-
-        def multiply(a: SparseRows, keep: int) -> Callable[[Ints], SparseRows]:
-            return lambda rows: product(
-                "propagation", take(a, rows), a, self.run, keep, self._layout
-            )
-
-        dirty = tilde_new | reached(tilde_new, tilde)
-        p, p_new = self._part(self.old.p, dirty, multiply(tilde, keep))
-        before = Columns(self.old.columns, self.old.entropies, self.old.norms)
-        dirty = p_new | reached(p_new, p) | before.lost(self.change)
-        rows = np.flatnonzero(dirty).astype(np.int32)
-        return p, before.exchanged(self.change, rows, multiply(p, 0)(rows), self.run)
+def _cells(old: State, change: Change, run: Runner) -> Ints:
+    """The cells of all rows; a new one goes to the nearest."""
+    if len(old.cell) == 0:
+        return old.cell
+    near = exact_search(change.vectors[change.n_kept :], old.centres, 1, run).indices[:, 0]
+    return np.concatenate([old.cell[change.kept], near]).astype(np.int32)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.index.encode import Encoded, encode
-from kinrank.index.online import Engine, block_of
+from kinrank.index.engine import Engine
 from kinrank.index.parts import take
-from kinrank.index.rows import mixed, prime_rows
+from kinrank.index.query import Overlay, QueryRows
+from kinrank.index.rows import encoding_rows, mixed
 from kinrank.kernels.divergence import finish
 from kinrank.parallel import Runner
 from kinrank.stages.diverge import MEASURES
@@ -100,16 +100,17 @@ def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanat
     """query : (1, d), placed; name : of the item."""
     state, run = engine.state, Runner(1)
     row = int(state.places[name])
-    squared = engine.squared(query, row)
-    block = block_of(engine, query, run)
+    squared = engine.distance(query, row)
+    near = engine.near(query, state.neighbors.k - 1, run)
     with engine.workspace() as space:
-        encoded = encode(state, block, space)
-        prime = _item(encoded, row, encoded.prime)
-        if prime is None:
-            prime = prime_rows(engine, np.array([row], np.int32), space)
-    stages = _stages(engine, encoded, prime, row)
-    modified = stages["propagation"]
-    far = float(block.farthest[0])
+        stages = engine.stages(query, near, space)
+        stages.encode()
+        encoding = _item(stages.kept["encoding"], row)
+        if encoding is None:
+            encoding = encoding_rows(engine, np.array([row], np.int32), space)
+    divergences = _divergences(engine, stages, encoding, row)
+    modified = divergences["propagation"]
+    far = float(stages.farthest[0])
     plain, whole = (
         float(mixed(engine, np.array([part], np.float32), squared, far)[0])
         for part in (0.0, modified)
@@ -121,35 +122,32 @@ def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanat
         plain / omega if omega else float(np.minimum(squared[0] / far, 1)),
         modified,
         omega,
-        float(encoded.anchor[0]),
-        bool((encoded.f.indices == row).any()),
-        stages,
-        _members(engine, encoded),
-        _shared(engine, _dense(_first(encoded.prime)), _dense(prime), top),
+        float(stages.anchor[0]) if len(stages.anchor) else 0.0,
+        bool((stages.kept["f"].rows.indices == row).any()),
+        divergences,
+        _members(engine, stages),
+        _shared(engine, _dense(stages.kept["encoding"].first()), _dense(encoding), top),
     )
 
 
-def _stages(engine: Engine, encoded: Encoded, prime: SparseRows, row: int) -> dict[str, float]:
-    state, rows = engine.state, np.array([row], np.int32)
-    pairs = {"smoothing": (encoded.hat, take(state.hat, rows))}
+def _divergences(
+    engine: Engine, stages: QueryRows, encoding: SparseRows, row: int
+) -> dict[str, float]:
+    state, kept, rows = engine.state, stages.kept, np.array([row], np.int32)
+    pairs = {"smoothing": (kept["smoothed"].rows, take(state.hat, rows))}
     if state.f is not None:
-        pairs = {"diffusion": (encoded.f, take(state.f, rows)), **pairs}
-    tilde = _item(encoded, row, encoded.tilde) or take(state.tilde, rows)
-    pairs["enhancement"] = (_first(encoded.tilde), tilde)
-    pairs["propagation"] = (_first(encoded.prime), prime)
+        pairs = {"diffusion": (kept["f"].rows, take(state.f, rows)), **pairs}
+    enhanced = _item(kept["enhanced"], row) or take(state.tilde, rows)
+    pairs["enhancement"] = (kept["enhanced"].first(), enhanced)
+    pairs["propagation"] = (kept["encoding"].first(), encoding)
     measure = state.method.divergence
     return {name: _divergence(_dense(a), _dense(b), measure) for name, (a, b) in pairs.items()}
 
 
-def _first(rows: SparseRows) -> SparseRows:
-    """The query's own row."""
-    return take(rows, np.zeros(1, np.int32))
-
-
-def _item(encoded: Encoded, row: int, rows: SparseRows) -> SparseRows | None:
+def _item(made: Overlay, row: int) -> SparseRows | None:
     """The row of an item as it is with the query among those it averages; None if it is not."""
-    at = np.flatnonzero(encoded.names == row).astype(np.int32)
-    return take(rows, at) if len(at) else None
+    at = np.flatnonzero(made.names == row).astype(np.int32)
+    return take(made.rows, at) if len(at) else None
 
 
 def _dense(row: SparseRows) -> dict[int, float]:
@@ -170,10 +168,12 @@ def _divergence(a: dict[int, float], b: dict[int, float], measure: str) -> float
     return float(finish(MEASURES[measure], total, *norms))
 
 
-def _members(engine: Engine, encoded: Encoded) -> list[Member]:
-    f, hat = _dense(encoded.f), _dense(encoded.hat)
-    confident = set(encoded.xi.indices.tolist())
-    guide = dict(zip(encoded.f.indices.tolist(), encoded.guide.tolist(), strict=True))
+def _members(engine: Engine, stages: QueryRows) -> list[Member]:
+    kept, rows = stages.kept, stages.kept["f"].rows
+    f, hat = _dense(rows), _dense(kept["smoothed"].rows)
+    confident = set(kept["xi"].rows.indices.tolist())
+    weights = stages.guide if len(stages.guide) else np.zeros(rows.nnz)
+    guide = dict(zip(rows.indices.tolist(), weights.tolist(), strict=True))
     out = []
     for row, weight in f.items():
         identity, role = _identity(engine, row)

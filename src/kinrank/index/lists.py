@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.kernels.online_edit import admit_rows, left_behind
-from kinrank.kernels.online_search import farthest_of
+from kinrank.kernels.change import admit_rows, left_behind
+from kinrank.kernels.scan import farthest_of
 from kinrank.neighbors.exact import SLACK
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner

@@ -12,7 +12,7 @@ from kinrank.errors import InvalidInputError
 from kinrank.index.build import Given, build
 from kinrank.index.frame import Frame
 from kinrank.index.ids import as_ids, refuse_duplicates
-from kinrank.index.online import Engine
+from kinrank.index.engine import Engine
 from kinrank.index.searchers import CellSearch, ExactSearch, RowSearch
 from kinrank.index.settings import check_online
 from kinrank.index.state import State

@@ -8,20 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.index.lists import Change, Mask
-from kinrank.index.state import csr
-from kinrank.kernels import online_edit as kernels
-from kinrank.kernels.online_mix import gather_rows
+from kinrank.kernels import change as kernels
+from kinrank.kernels.query import gather_rows
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
 
 def take(rows: SparseRows, wanted: Ints) -> SparseRows:
     """Some of the rows."""
-    return _as(rows, *gather_rows(wanted, wanted, *csr(rows), *csr(rows)))
+    return _as(rows, *gather_rows(wanted, wanted, *rows.csr, *rows.csr))
 
 
 def put(rows: SparseRows, where: Ints, part: SparseRows) -> SparseRows:
     """The rows with some of them, ascending, exchanged."""
-    return _as(rows, *kernels.put_rows(*csr(rows), where, *csr(part)))
+    return _as(rows, *kernels.put_rows(*rows.csr, where, *part.csr))
 
 
 def moved_rows(rows: SparseRows, change: Change) -> tuple[SparseRows, Mask]:
@@ -30,14 +29,14 @@ def moved_rows(rows: SparseRows, change: Change) -> tuple[SparseRows, Mask]:
     if kept == len(rows):  # none goes: new rows come behind
         ptr = np.concatenate([rows.indptr, np.full(n - kept, rows.indptr[-1])])
         return SparseRows(ptr, rows.indices, rows.data, n), np.zeros(n, np.bool_)
-    lengths, ids, data, lost = kernels.moved_rows(*csr(rows), change.moved, origin_of(change))
+    lengths, ids, data, lost = kernels.moved_rows(*rows.csr, change.moved, origin_of(change))
     ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     return SparseRows(ptr, ids, None if rows.data is None else data, n), lost
 
 
 def differs(a: SparseRows, b: SparseRows, limit: float) -> Mask:
     """Which rows differ by more than ``limit`` in some entry."""
-    found: Mask = kernels.differing_rows(*csr(a), *csr(b), a.n_columns, np.float32(limit))
+    found: Mask = kernels.differing_rows(*a.csr, *b.csr, a.n_columns, np.float32(limit))
     return found
 
 

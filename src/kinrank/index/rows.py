@@ -5,36 +5,32 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.graph.matrix import transposed
-from kinrank.index.online import Engine
+from kinrank.index.engine import Engine
 from kinrank.index.parts import take
-from kinrank.index.state import csr
-from kinrank.kernels.online import Space
-from kinrank.kernels.online_answer import compare
-from kinrank.kernels.online_mix import mixed_rows
+from kinrank.kernels.overlay import NO_GROUPS, Space, plain_rows
+from kinrank.kernels.product import product_rows
+from kinrank.kernels.ranking import compare
 from kinrank.neighbors.search import dense_search
-from kinrank.stages.diverge import MEASURES
 from kinrank.types import Floats, Ints, SparseRows
 
 
-def prime_rows(engine: Engine, rows: Ints, space: Space) -> SparseRows:
+def encoding_rows(engine: Engine, rows: Ints, space: Space) -> SparseRows:
     """F' of some rows."""
     state = engine.state
     if state.p is None:
         return take(transposed(state.columns), rows)
-    weights = take(state.p, rows)
-    each, none = np.arange(len(rows) + 1), np.zeros(len(rows) + 1, np.int64)
-    own = (*csr(weights), none, rows, *csr(weights), *csr(state.p))
-    ptr, ids, data = mixed_rows(each, *own, 0, state.stored.order, space)
-    return SparseRows(ptr, ids, data, len(state) + 1)
+    stored = plain_rows(*state.p.csr)
+    own = (*take(state.p, rows).csr, NO_GROUPS, stored, 0, state.names, state.places)
+    lengths, ids, data = product_rows(0, len(rows), *own, space)
+    return SparseRows(np.concatenate([[0], np.cumsum(lengths)]), ids, data, len(state) + 1)
 
 
-def modified_distances(engine: Engine, prime: SparseRows, row: int, space: Space) -> Floats:
-    """d' from row ``row`` of ``prime`` to all rows, (n,)."""
-    state, part = engine.state, slice(prime.indptr[row], prime.indptr[row + 1])
-    own = (prime.indices[part], prime.values[part])
-    measure = MEASURES[state.method.divergence]
-    count, _ = compare(measure, *own, *state.by_columns, state.norms, space)
-    out = np.ones(len(state), np.float32)
+def modified_distances(engine: Engine, encoding: SparseRows, row: int, space: Space) -> Floats:
+    """d' from row ``row`` of ``encoding`` to all rows, (n,)."""
+    part = slice(encoding.indptr[row], encoding.indptr[row + 1])
+    own = (encoding.indices[part], encoding.values[part])
+    count, _ = compare(*own, engine.state.compared, space)
+    out = np.ones(len(engine.state), np.float32)
     near = space.touched[:count]
     out[near] = space.total[near]
     return out
@@ -44,8 +40,8 @@ def row_distances(engine: Engine, row: int) -> Floats:
     """d* from a row to all rows, (n,) by row; infinite to itself."""
     state = engine.state
     with engine.workspace() as space:
-        prime = prime_rows(engine, np.array([row], np.int32), space)
-        modified = modified_distances(engine, prime, 0, space)
+        encoding = encoding_rows(engine, np.array([row], np.int32), space)
+        modified = modified_distances(engine, encoding, 0, space)
     squared = dense_search(state.vectors[row : row + 1], state.vectors)[0]
     out = mixed(engine, modified, squared, float(state.neighbors.farthest[row]))
     out[row] = np.inf

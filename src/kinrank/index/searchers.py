@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from kinrank.kernels.online_search import search_all, search_cells
+from kinrank.kernels.scan import search_all, search_cells
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ints, Longs
@@ -19,7 +19,7 @@ _PROBES = 32  # cells that a query looks into
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Nearest:
     """The nearest rows of each query, ascending by (distance, row).
 
     indices : (n_queries, k) int32; distances : squared; counts : (n_queries,) how many are known
@@ -29,9 +29,9 @@ class Rows:
     distances: Floats
     counts: Longs
 
-    def some(self, queries: Longs) -> Rows:
+    def some(self, queries: Longs) -> Nearest:
         """Those of some queries."""
-        return Rows(self.indices[queries], self.distances[queries], self.counts[queries])
+        return Nearest(self.indices[queries], self.distances[queries], self.counts[queries])
 
 
 class RowSearch(Protocol):
@@ -41,7 +41,7 @@ class RowSearch(Protocol):
     def exact(self) -> bool:
         """Whether the answer is certain."""
 
-    def search(self, queries: Floats, k: int, run: Runner) -> Rows:
+    def search(self, queries: Floats, k: int, run: Runner) -> Nearest:
         """The ``k`` nearest rows of each query."""
 
 
@@ -56,7 +56,7 @@ class ExactSearch:
     def _numbers(self) -> Ints:
         return np.arange(len(self.vectors), dtype=np.int32)
 
-    def search(self, queries: Floats, k: int, run: Runner) -> Rows:
+    def search(self, queries: Floats, k: int, run: Runner) -> Nearest:
         """See RowSearch."""
         k = min(k, len(self.vectors))
         if len(queries) >= _MANY or 4 * k > len(self.vectors):
@@ -91,7 +91,7 @@ class CellSearch:
         pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return pointers, np.argsort(self.cell, kind="stable").astype(np.int32)
 
-    def search(self, queries: Floats, k: int, run: Runner) -> Rows:
+    def search(self, queries: Floats, k: int, run: Runner) -> Nearest:
         """See RowSearch."""
         k = min(k, len(self.vectors))
         out = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.float32)
@@ -100,5 +100,5 @@ class CellSearch:
         return _full(*out)
 
 
-def _full(indices: Ints, values: Floats) -> Rows:
-    return Rows(indices, values, np.full(len(indices), indices.shape[1], np.int64))
+def _full(indices: Ints, values: Floats) -> Nearest:
+    return Nearest(indices, values, np.full(len(indices), indices.shape[1], np.int64))

@@ -15,15 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import KinrankWarning
+from kinrank.graph.build import Graph
+from kinrank.graph.matrix import normalized
 from kinrank.index.frame import Frame
 from kinrank.index.ids import Ids, IdTable
-from kinrank.index.settings import options_of, walk_of
-from kinrank.kernels.online import Lists
-from kinrank.kernels.online_diffuse import Graph, Walk
-from kinrank.kernels.online_encode import Compared, Options, Stored
+from kinrank.kernels.diffuse import Walk
+from kinrank.kernels.ranking import Compared
 from kinrank.methods.cas import CAS
+from kinrank.parallel import ALONE
 from kinrank.stages.diverge import MEASURES
-from kinrank.types import Floats, Ints, Longs, Neighbors, SparseRows
+from kinrank.stages.pipeline import polynomial_of
+from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,45 +86,26 @@ class State:
         return places
 
     @cached_property
-    def stored(self) -> Stored:
-        """The rows of all stages as kernels take them."""
-        known = self.neighbors
-        unused = (np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
-        return Stored(
-            lists=Lists(known.indices, known.distances, known.farthest, self.vectors),
-            half=(self.half.indptr, self.half.indices),
-            xi=(self.xi.indptr, self.xi.indices),
-            graph=Graph(*csr(self.w), self.degree),
-            walk_norm=self.walk_norm,
-            f=unused if self.f is None else csr(self.f),
-            hat=csr(self.hat),
-            tilde=csr(self.tilde),
-            p=csr(self.tilde if self.p is None else self.p),
-            order=self.names,
-        )
+    def s(self) -> SparseRows:
+        """The normalised graph."""
+        return normalized(self.w, ALONE)
 
     @cached_property
-    def options(self) -> Options:
-        """The method as kernels take it."""
-        return options_of(self.method)
+    def walk(self) -> Walk:
+        """The diffusion as kernels take it."""
+        polynomial = polynomial_of(self.method)
+        coefficients = (polynomial.powers, polynomial.binomial, polynomial.series)
+        floor = Graph(self.s, self.w).floor(polynomial.tol)
+        return Walk(*coefficients, polynomial.decay, floor)
 
     @cached_property
     def compared(self) -> Compared:
         """What answers are made from, as kernels take it."""
         method = self.method
+        columns = (*self.columns.csr, self.entropies)
         mixed = (np.float32(method.omega), method.fusion == "euclidean")
-        known = (MEASURES[method.divergence], self.by_columns, self.norms)
-        return Compared(*known, *mixed, self.names, self.n_gallery)
-
-    @cached_property
-    def walk(self) -> Walk | None:
-        """The diffusion as kernels take it."""
-        return walk_of(self.method)
-
-    @cached_property
-    def by_columns(self) -> tuple[Longs, Ints, Floats, Floats]:
-        """F' by columns as kernels take it."""
-        return (*csr(self.columns), self.entropies)
+        rows = (self.names, self.n_gallery, self.vectors)
+        return Compared(MEASURES[method.divergence], columns, self.norms, *mixed, *rows)
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each part."""
@@ -142,11 +125,6 @@ def arrays_of(value: Any) -> dict[str, npt.NDArray[Any]]:
         named = {field.name: getattr(value, field.name) for field in fields(value)}
         return {name: array for name, array in named.items() if isinstance(array, np.ndarray)}
     return {}
-
-
-def csr(rows: SparseRows) -> tuple[Longs, Ints, Floats]:
-    """The three arrays of sparse rows."""
-    return rows.indptr, rows.indices, rows.values
 
 
 def fitted_method(asked: CAS, n: int, k: int | None = None) -> CAS:

@@ -12,10 +12,9 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, UnknownIdError
 from kinrank.index.ids import as_ids
-from kinrank.index.searchers import Rows
+from kinrank.index.searchers import Nearest
 from kinrank.index.state import State
-from kinrank.kernels.online import Told
-from kinrank.kernels.online_told import pair_distances
+from kinrank.kernels.scan import pair_distances
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ints, Longs
 
@@ -47,7 +46,7 @@ class StoreSearch:
     refine: bool = True
     exact: bool = False
 
-    def search(self, queries: Floats, k: int, run: Runner) -> Rows:  # noqa: ARG002
+    def search(self, queries: Floats, k: int, run: Runner) -> Nearest:  # noqa: ARG002
         """See RowSearch."""
         k, table = min(k, len(self.state)), self.state.table
         ids, squared = self._opened().search(queries, k)
@@ -64,23 +63,11 @@ class StoreSearch:
         rows[known] = self.state.places[rows[known]]
         values = np.where(known, values, np.inf).astype(np.float32)
         order = np.lexsort((rows, values), axis=1)
-        return Rows(
+        return Nearest(
             np.take_along_axis(rows, order, axis=1),
             np.take_along_axis(values, order, axis=1),
             known.sum(axis=1).astype(np.int64),
         )
-
-    def completed(self, queries: Floats, told: Told) -> Told:
-        """The same with the distances that were infinite; without rows that left the store."""
-        unknown = np.isinf(told.d)
-        if not unknown.any():
-            return told
-        owners = np.repeat(np.arange(len(queries)), np.diff(told.ptr))
-        values = told.d.copy()
-        values[unknown] = self.squared(queries, owners[unknown], told.ids[unknown])
-        kept = np.isfinite(values)
-        ptr = np.concatenate([[0], np.cumsum(kept)])[told.ptr]
-        return Told(ptr.astype(np.int64), told.ids[kept], values[kept])
 
     def squared(self, queries: Floats, owners: Longs, rows: Ints) -> Floats:
         """Squared distances from ``queries[owners]`` to rows, each of which is fetched once.

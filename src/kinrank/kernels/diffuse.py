@@ -9,20 +9,40 @@ S must be symmetric, so that a product is a gather.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from kinrank.kernels.jit import kernel
+from kinrank.kernels.overlay import begins, ended
 from kinrank.kernels.rows import enlarge
+from kinrank.types import Floats
+
+
+class Walk(NamedTuple):
+    """How F follows from S; see ``stages.diffuse.Polynomial``.
+
+    powers, binomial : of ``walk_rows``; series : of ``polynomial_rows``; empty when unused
+    floor : (n,) how light a row may be before a walk leaves it out
+    """
+
+    powers: npt.NDArray[np.float64]
+    binomial: npt.NDArray[np.float64]
+    series: npt.NDArray[np.float64]
+    decay: float
+    floor: Floats
 
 
 @kernel
-def find_ball(row, seeds, indptr, indices, weights, decay, floor, slot, nodes, mass, reach):
+def find_ball(row, seeds, s, decay, floor, space, nodes, mass, reach):
     """Number the surroundings of ``row`` and ``seeds``: slot[node] and nodes[slot], row first.
 
     One sweep: mass 1 starts at the row, 0.03 at every seed, and spreads hop by hop; a row that
     it reaches with no more than its floor is left out. reach[h] : how many are within h hops of the
     row and the seeds; it has one entry for each hop that matters. Returns how many there are.
     """
+    slot = space.slot
     slot[row], nodes[0], mass[0] = 0, row, 1.0
     size = np.int64(1)
     for t in range(seeds.shape[0]):
@@ -30,25 +50,42 @@ def find_ball(row, seeds, indptr, indices, weights, decay, floor, slot, nodes, m
         if slot[node] < 0:
             slot[node], nodes[size], mass[size] = size, node, 0.03
             size += 1
-    return spread(size, indptr, indices, weights, decay, floor, slot, nodes, mass, reach)
+    return spread(size, s, decay, floor, space, nodes, mass, reach)
 
 
 @kernel
-def spread(size, indptr, indices, weights, decay, floor, slot, nodes, mass, reach):
+def spread_row(out, begin, end, ids, weights, slot, nodes, mass, seen):
+    """Spread what leaves a node over its edges; returns how many nodes are seen by then."""
+    for e in range(begin, end):
+        other = ids[e]
+        if slot[other] < 0:
+            slot[other], nodes[seen], mass[seen] = seen, other, 0.0
+            seen += 1
+        mass[slot[other]] += out * weights[e]
+    return seen
+
+
+@kernel
+def spread(size, s, decay, floor, space, nodes, mass, reach):
     """The sweep of ``find_ball`` from the first ``size`` nodes, which have their slots and mass."""
     at = hop = 0
+    # Arrays are taken out of their tuples once: each time costs as much as a short row.
+    slot, place = space.slot, space.place
+    ptr, ids, weights = s.ptr, s.ids, s.values
+    over_ptr, over_ids, over_weights = s.over_ptr, s.over_ids, s.over_values
     reach[:] = size
     while at < size and hop + 1 < reach.shape[0]:
         level_end = seen = size
         while at < level_end:
             node, out = nodes[at], decay * mass[at]
             at += 1
-            for e in range(indptr[node], indptr[node + 1]):
-                other = indices[e]
-                if slot[other] < 0:
-                    slot[other], nodes[seen], mass[seen] = seen, other, 0.0
-                    seen += 1
-                mass[slot[other]] += out * weights[e]
+            over = place[node]
+            if over >= 0:
+                begin, end = over_ptr[over], over_ptr[over + 1]
+                seen = spread_row(out, begin, end, over_ids, over_weights, slot, nodes, mass, seen)
+            else:
+                begin, end = ptr[node], ptr[node + 1]
+                seen = spread_row(out, begin, end, ids, weights, slot, nodes, mass, seen)
         for t in range(level_end, seen):
             node = nodes[t]
             if mass[t] > floor[node]:
@@ -62,22 +99,37 @@ def spread(size, indptr, indices, weights, decay, floor, slot, nodes, mass, reac
 
 
 @kernel
-def copy_ball(
-    size, indptr, indices, weights, other_weights, slot, nodes, multiple, ptr, ids, w, other_w
-):  # fmt: skip
+def copy_row(begin, end, indices, weights, other_weights, slot, at, ids, w, other_w):
+    """The edges of a row that stay in the ball; returns where they end."""
+    for e in range(begin, end):
+        local = slot[indices[e]]
+        if local >= 0:
+            ids[at], w[at], other_w[at] = local, weights[e], other_weights[e]
+            at += 1
+    return at
+
+
+@kernel
+def copy_ball(size, s, others, space, nodes, multiple, ptr, ids, w, other_w):
     """The matrix of the ball under local numbers, with the values of a second one beside it.
 
+    others : the second one's values on the pattern of S, and on that of its overlay
     Edges of weight 0 fill rows up to a ``multiple`` of edges.
     """
-    at = 0
+    at = np.int64(0)
+    slot, place, stored, overlaid = space.slot, space.place, others[0], others[1]
+    s_ptr, s_ids, s_values = s.ptr, s.ids, s.values
+    over_ptr, over_ids, over_values = s.over_ptr, s.over_ids, s.over_values
     ptr[0] = 0
     for v in range(size):
         node = nodes[v]
-        for e in range(indptr[node], indptr[node + 1]):
-            local = slot[indices[e]]
-            if local >= 0:
-                ids[at], w[at], other_w[at] = local, weights[e], other_weights[e]
-                at += 1
+        over = place[node]
+        if over >= 0:
+            begin, end = over_ptr[over], over_ptr[over + 1]
+            at = copy_row(begin, end, over_ids, over_values, overlaid, slot, at, ids, w, other_w)
+        else:
+            begin, end = s_ptr[node], s_ptr[node + 1]
+            at = copy_row(begin, end, s_ids, s_values, stored, slot, at, ids, w, other_w)
         while at % multiple:
             ids[at], w[at], other_w[at] = v, 0, 0
             at += 1
@@ -85,32 +137,36 @@ def copy_ball(
 
 
 @kernel
-def walk_rows(
-    low, high, rows, indptr, indices, weights, start, powers, binomial, decay, floor,
-    out_ptr, out_ids, out,
-):  # fmt: skip
+def release(size, nodes, slot):
+    """Forget the numbers of a ball."""
+    for v in range(size):
+        slot[nodes[v]] = -1
+
+
+@kernel
+def walk_rows(low, high, rows, groups, s, starts, walk, out_ptr, out_ids, out, space):
     """sum_t powers[t] S^t + sum_t binomial[t] S^t B S^(T-t) for some rows, at the places asked for.
 
-    rows : which row each output row belongs to
-    indptr, indices, weights : S; start : the values of B transposed on the same pattern
-    powers, binomial : (T + 1,) coefficients
+    rows : which row each output row belongs to; groups : which of these belong to each query
+    s : see Rows; starts : the values of B transposed on the same pattern, stored and overlaid
     out_ptr, out_ids : the places; out : their values
     Both walk in step: with u = S^t e, the second sum is r <- S r + binomial[t] B u.
     """
-    n, steps = indptr.shape[0] - 1, powers.shape[0]
-    slot = np.full(n, -1, np.int32)
+    powers, binomial, slot = walk.powers, walk.binomial, space.slot
+    n, steps = slot.shape[0], powers.shape[0]
+    edges = s.ids.shape[0] + s.over_ids.shape[0]
     nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
     reach = np.empty(steps // 2 + 1, np.int64)
-    ptr, ids = np.empty(n + 1, np.uint64), np.empty(indices.shape[0], np.uint32)
-    w, b = np.empty(indices.shape[0], np.float32), np.empty(indices.shape[0], np.float32)
+    ptr, ids = np.empty(n + 1, np.uint64), np.empty(edges, np.uint32)
+    w, b = np.empty(edges, np.float32), np.empty(edges, np.float32)
     now, then = np.empty((n, 2), np.float32), np.empty((n, 2), np.float32)
     total = np.empty(n, np.float64)
+    query = np.int64(0)
     for at in range(low, high):
+        query = begins(at, query, groups, s.groups, s.names, space.place)
         seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]
-        size = find_ball(
-            rows[at], seeds, indptr, indices, weights, decay, floor, slot, nodes, mass, reach
-        )
-        copy_ball(size, indptr, indices, weights, start, slot, nodes, 1, ptr, ids, w, b)
+        size = find_ball(rows[at], seeds, s, walk.decay, walk.floor, space, nodes, mass, reach)
+        copy_ball(size, s, starts, space, nodes, 1, ptr, ids, w, b)
         for v in range(size):
             now[v, 0] = now[v, 1] = then[v, 0] = then[v, 1] = total[v] = 0.0
         now[0, 0] = 1.0
@@ -133,34 +189,32 @@ def walk_rows(
         for e in range(out_ptr[at], out_ptr[at + 1]):
             local = slot[out_ids[e]]
             out[e] = total[local] if local >= 0 else 0.0
-        for v in range(size):
-            slot[nodes[v]] = -1
+        release(size, nodes, slot)
+    ended(query, s.groups, s.names, space.place)
 
 
 @kernel
-def polynomial_rows(
-    low, high, rows, indptr, indices, weights, coefficients, decay, floor, out_ptr, out_ids, out
-):  # fmt: skip
-    """sum_t coefficients[t] T_t(S) for some rows, T_t the Chebyshev polynomials; as walk_rows."""
-    n, terms = indptr.shape[0] - 1, coefficients.shape[0]
-    slot = np.full(n, -1, np.int32)
+def polynomial_rows(low, high, rows, groups, s, walk, out_ptr, out_ids, out, space):
+    """sum_t series[t] T_t(S) for some rows, T_t the Chebyshev polynomials; as ``walk_rows``."""
+    series, slot = walk.series, space.slot
+    n, terms = slot.shape[0], series.shape[0]
+    edges = s.ids.shape[0] + s.over_ids.shape[0]
     nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
     reach = np.empty(terms // 2 + 1, np.int64)
-    ptr, ids = np.empty(n + 1, np.uint64), np.empty(indices.shape[0], np.uint32)
-    w, unused = np.empty(indices.shape[0], np.float32), np.empty(indices.shape[0], np.float32)
+    ptr, ids = np.empty(n + 1, np.uint64), np.empty(edges, np.uint32)
+    w, unused = np.empty(edges, np.float32), np.empty(edges, np.float32)
     now, then = np.empty(n, np.float32), np.empty(n, np.float32)
     total = np.empty(n, np.float64)
+    query = np.int64(0)
     for at in range(low, high):
+        query = begins(at, query, groups, s.groups, s.names, space.place)
         seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]
-        size = find_ball(
-            rows[at], seeds, indptr, indices, weights, decay, floor, slot, nodes, mass, reach
-        )
-        copy_ball(size, indptr, indices, weights, weights, slot, nodes, 1, ptr, ids, w, unused)
-        now[:size] = 0.0
-        then[:size] = 0.0
+        size = find_ball(rows[at], seeds, s, walk.decay, walk.floor, space, nodes, mass, reach)
+        copy_ball(size, s, (s.values, s.over_values), space, nodes, 1, ptr, ids, w, unused)
+        for v in range(size):
+            now[v] = then[v] = total[v] = 0.0
         now[0] = 1.0
-        total[:size] = 0.0
-        total[0] = coefficients[0]
+        total[0] = series[0]
         for t in range(1, terms):
             factor = 1.0 if t == 1 else 2.0
             for v in range(reach[min(t, terms - 1 - t)]):
@@ -169,62 +223,56 @@ def polynomial_rows(
                     u += w[e] * now[ids[e]]
                 then[v] = factor * u - then[v]
             for v in range(reach[0]):
-                total[v] += coefficients[t] * then[v]
+                total[v] += series[t] * then[v]
             now, then = then, now
         for e in range(out_ptr[at], out_ptr[at + 1]):
             local = slot[out_ids[e]]
-            out[e] = total[local] if local >= 0 else 0.0
-        for v in range(size):
-            slot[nodes[v]] = -1
+            out[e] = max(total[local], 0.0) if local >= 0 else 0.0
+        release(size, nodes, slot)
+    ended(query, s.groups, s.names, space.place)
 
 
 @kernel
-def ball_rows(low, high, rows, indptr, indices, weights, decay, floor):
+def ball_rows(low, high, rows, s, decay, floor, space):
     """The members of the balls of some rows; returns lengths, indices."""
-    n = indptr.shape[0] - 1
-    slot = np.full(n, -1, np.int32)
+    n = space.slot.shape[0]
     nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
     reach = np.empty(256, np.int64)
     lengths = np.zeros(high - low, np.int64)
     parts = np.empty(64, np.int32)
     at = np.int64(0)
     for index in range(low, high):
-        size = find_ball(
-            rows[index], rows[:0], indptr, indices, weights, decay, floor, slot, nodes, mass, reach
-        )
+        size = find_ball(rows[index], rows[:0], s, decay, floor, space, nodes, mass, reach)
         if at + size > parts.shape[0]:
             parts = enlarge(parts, at, at + size)
         for v in range(size):
             parts[at + v] = nodes[v]
         at += size
         lengths[index - low] = size
-        for v in range(size):
-            slot[nodes[v]] = -1
+        release(size, nodes, space.slot)
     return lengths, parts[:at].copy()
 
 
 @kernel
-def bilinear_rows(
-    low, high, rows, indptr, indices, weights, reach_weights, m_ptr, m_ids, m_values, coefficients,
-    decay, floor, out_ptr, out_ids, out,
-):  # fmt: skip
-    """sum_pq coefficients[p, q] T_p(S) M T_q(S) for some rows, M any symmetric matrix.
+def bilinear_rows(low, high, rows, s, reached, m, plane, walk, out_ptr, out_ids, out, space):
+    """sum_pq plane[p, q] T_p(S) M T_q(S) for some rows, M any symmetric matrix.
 
-    reach_weights : what the ball follows, on the pattern of S, which also holds that of M
+    s, reached, m : see Rows; reached : what the ball follows, on the pattern of S, which also holds
+    that of M
     All T_p(S) e are kept, one row of ``forward`` each; Clenshaw's recurrence then sums over q.
     """
-    n, terms = indptr.shape[0] - 1, coefficients.shape[0]
-    slot = np.full(n, -1, np.int32)
+    n, terms, edges = space.slot.shape[0], plane.shape[0], s.ids.shape[0]
+    slot = space.slot
     nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
     reach = np.empty(terms + 1, np.int64)
-    ptr, ids = np.empty(n + 1, np.uint64), np.empty(indices.shape[0], np.uint32)
-    w, unused = np.empty(indices.shape[0], np.float32), np.empty(indices.shape[0], np.float32)
+    ptr, ids = np.empty(n + 1, np.uint64), np.empty(edges, np.uint32)
+    w, unused = np.empty(edges, np.float32), np.empty(edges, np.float32)
     for at in range(low, high):
         seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]
         size = find_ball(
-            rows[at], seeds, indptr, indices, reach_weights, decay, floor, slot, nodes, mass, reach
+            rows[at], seeds, reached, walk.decay, walk.floor, space, nodes, mass, reach
         )
-        copy_ball(size, indptr, indices, weights, weights, slot, nodes, 1, ptr, ids, w, unused)
+        copy_ball(size, s, (s.values, s.over_values), space, nodes, 1, ptr, ids, w, unused)
         forward = np.zeros((terms, size), np.float64)
         forward[0, 0] = 1.0
         for p in range(1, terms):
@@ -237,16 +285,16 @@ def bilinear_rows(
         for q in range(terms - 1, -1, -1):
             mixed[:] = 0.0
             for p in range(terms):
-                if coefficients[p, q] != 0:
+                if plane[p, q] != 0:
                     for v in range(size):
-                        mixed[v] += coefficients[p, q] * forward[p, v]
+                        mixed[v] += plane[p, q] * forward[p, v]
             nxt = np.zeros(size)
             for v in range(size):
                 node = nodes[v]
-                for e in range(m_ptr[node], m_ptr[node + 1]):
-                    local = slot[m_ids[e]]
+                for e in range(m.ptr[node], m.ptr[node + 1]):
+                    local = slot[m.ids[e]]
                     if local >= 0:
-                        nxt[local] += mixed[v] * m_values[e]
+                        nxt[local] += mixed[v] * m.values[e]
             factor = 1.0 if q == 0 else 2.0
             for v in range(size):
                 u = 0.0
@@ -256,6 +304,5 @@ def bilinear_rows(
             one, two = nxt, one
         for e in range(out_ptr[at], out_ptr[at + 1]):
             local = slot[out_ids[e]]
-            out[e] = one[local] if local >= 0 else 0.0
-        for v in range(size):
-            slot[nodes[v]] = -1
+            out[e] = max(one[local], 0.0) if local >= 0 else 0.0
+        release(size, nodes, slot)

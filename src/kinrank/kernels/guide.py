@@ -5,31 +5,49 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel
+from kinrank.kernels.overlay import begins, ended, enter, leave, tick
+from kinrank.kernels.query import affinity
 
 
 @kernel
-def guide_by_similarity(low, high, ptr, members, f, xi_ptr, xi_members, guide, anchor):
+def marked_sum(begin, end, ids, values, mark, marks):
+    """The sum of a sparse row over the columns that are marked."""
+    total = 0.0
+    for e in range(begin, end):
+        if marks[ids[e]] == mark:
+            total += values[e]
+    return total
+
+
+@kernel
+def guide_by_similarity(
+    low, high, ptr, members, groups, f, xi_ptr, xi_members, guide, anchor, space
+):  # fmt: skip
     """T_ij = mean of F_jc over c in xi[i], for j in C[i]; r_i = mean of T_ic over c in xi[i].
 
-    ptr, members, f : F on the pattern C; guide : (nnz,) T; anchor : (n,) r
+    ptr, members : C of the rows that are wanted; f : F, see Rows; guide : (nnz,) T; anchor : (n,) r
     """
-    n = ptr.shape[0] - 1
-    inside = np.full(n, -1, np.int32)
+    query, place, seen = np.int64(0), space.place, space.seen
+    f_ptr, f_ids, f_values = f.ptr, f.ids, f.values
+    over_ptr, over_ids, over_values = f.over_ptr, f.over_ids, f.over_values
     for row in range(low, high):
-        size = xi_ptr[row + 1] - xi_ptr[row]
+        query = begins(row, query, groups, f.groups, f.names, place)
+        size, inside, r = xi_ptr[row + 1] - xi_ptr[row], tick(space.clock), 0.0
         for e in range(xi_ptr[row], xi_ptr[row + 1]):
-            inside[xi_members[e]] = row
-        r = 0.0
+            seen[xi_members[e]] = inside
         for e in range(ptr[row], ptr[row + 1]):
-            other = members[e]
-            total = 0.0
-            for o in range(ptr[other], ptr[other + 1]):
-                if inside[members[o]] == row:
-                    total += f[o]
+            j = members[e]
+            at = place[j]
+            if at >= 0:
+                begin, end = over_ptr[at], over_ptr[at + 1]
+                total = marked_sum(begin, end, over_ids, over_values, inside, seen)
+            else:
+                total = marked_sum(f_ptr[j], f_ptr[j + 1], f_ids, f_values, inside, seen)
             guide[e] = total / size
-            if inside[other] == row:
+            if seen[j] == inside:
                 r += total / size
         anchor[row] = r / size
+    ended(query, f.groups, f.names, place)
 
 
 @kernel
@@ -89,6 +107,110 @@ def guide_by_walk(
             c = xi_members[x]
             for e in range(in_ptr[c], in_ptr[c + 1]):
                 weight[in_ids[e]] = 0.0
+
+
+@kernel
+def step_into(row, k, ids, d, far, sigma2, mark, marks):
+    """The weight of all steps of a row's walk that end in marked rows."""
+    total = 0.0
+    for t in range(1, k):
+        if ids[row, t] < 0:
+            break
+        if marks[ids[row, t]] == mark:
+            total += affinity(d[row, t], far, sigma2)
+    return total
+
+
+@kernel
+def walk_norms(query, k, sigma2, lists, norms, out):
+    """The sum of the weights of each list of a query's overlay."""
+    n = lists.ids.shape[0]
+    for row in range(lists.groups[query], lists.groups[query + 1]):
+        j, far, total, at = lists.names[row], lists.over_farthest[row], 0.0, k
+        for t in range(1, k):
+            if j == n and lists.over_ids[row, t] >= 0:
+                total += affinity(lists.over_d[row, t], far, sigma2)
+            elif lists.over_ids[row, t] == n:
+                at = t
+        if j < n:  # the query came, and the last of the walk went
+            total = np.float64(norms[j])
+            if at < k:
+                gone = affinity(lists.d[j, k - 1], far, sigma2) if lists.ids[j, k - 1] >= 0 else 0.0
+                total += affinity(lists.over_d[row, at], far, sigma2) - gone
+        out[j] = total
+
+
+@kernel
+def chance(row, k, lists, sigma2, norms, mark, space):
+    """The chance to step from a row to one that is marked."""
+    at = space.place[row]
+    if at >= 0:
+        total = step_into(
+            at, k, lists.over_ids, lists.over_d, lists.over_farthest[at], sigma2, mark, space.seen
+        )
+        norm = space.total[row]
+    else:
+        total = step_into(
+            row, k, lists.ids, lists.d, lists.farthest[row], sigma2, mark, space.seen
+        )
+        norm = np.float64(norms[row])
+    return total / norm if norm > 0 else 0.0
+
+
+@kernel
+def mean_chance(row, k, lists, sigma2, norms, mark, memo, space):
+    """The chance to be at a marked row after two steps; the second of them is kept by ``memo``."""
+    at, total = space.place[row], 0.0
+    for t in range(1, k):
+        m = lists.over_ids[at, t] if at >= 0 else lists.ids[row, t]
+        if m < 0:
+            break
+        if at >= 0:
+            weight = affinity(lists.over_d[at, t], lists.over_farthest[at], sigma2)
+        else:
+            weight = affinity(lists.d[row, t], lists.farthest[row], sigma2)
+        if space.stepped[m] != memo:
+            space.stepped[m] = memo
+            space.mass[m] = chance(m, k, lists, sigma2, norms, mark, space)
+        total += weight * space.mass[m]
+    norm = space.total[row] if at >= 0 else np.float64(norms[row])
+    return total / norm if norm > 0 else 0.0
+
+
+@kernel
+def query_guides(ptr, members, xi_ptr, xi_members, lists, k, sigma2, norms, guide, anchor, space):
+    """``guide_by_walk`` for queries: T and r from the walk with each query in it.
+
+    lists : see Lists; norms : (n,) sums of the weights of a row's walk
+    A kernel of its own: there the columns of P are at hand, here they would have to be found. The
+    walk is followed forwards instead, which takes ten times as many steps for a row.
+    """
+    for query in range(ptr.shape[0] - 1):
+        size = xi_ptr[query + 1] - xi_ptr[query]
+        begin, end = ptr[query], ptr[query + 1]
+        anchor[query] = 0
+        for e in range(begin, end):
+            guide[e] = 0
+        if size < 2 or end - begin - size < 2:
+            continue
+        enter(query, lists.groups, lists.names, space.place)
+        walk_norms(query, k, sigma2, lists, norms, space.total)
+        r, inside, memo = 0.0, tick(space.clock), tick(space.clock)
+        for e in range(xi_ptr[query], xi_ptr[query + 1]):
+            c, alone = xi_members[e], tick(space.clock)
+            space.seen[c] = alone
+            r += mean_chance(c, k, lists, sigma2, norms, alone, tick(space.clock), space)
+        for e in range(xi_ptr[query], xi_ptr[query + 1]):
+            space.seen[xi_members[e]] = inside
+        anchor[query] = r / size
+        for e in range(begin, end):
+            j = members[e]
+            if space.seen[j] == inside:
+                guide[e] = r / size
+            else:
+                found = mean_chance(j, k, lists, sigma2, norms, inside, memo, space)
+                guide[e] = found / size
+        leave(query, lists.groups, lists.names, space.place)
 
 
 @kernel

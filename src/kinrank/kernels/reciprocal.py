@@ -5,84 +5,103 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel
+from kinrank.kernels.overlay import begins, ended, tick
 from kinrank.kernels.rows import enlarge, sort_ids
 
 
 @kernel
-def reciprocal_rows(low, high, lists, k):
-    """For rows [low, high) the j of the first ``k`` whose first ``k`` hold the row; sorted.
+def holds(lists, row, k, wanted):
+    """Whether a row is among the first ``k`` of a list."""
+    for t in range(k):
+        if lists[row, t] == wanted:
+            return True
+    return False
 
-    lists : (n, K) int32, nearest first, -1 behind the end of a shorter one; K at least k
+
+@kernel
+def reciprocal_row(row, k, lists, over, place, out, at):
+    """The j of the first ``k`` of a row whose first ``k`` hold the row; returns where they end."""
+    own = place[row]
+    for a in range(k):
+        other = over[own, a] if own >= 0 else lists[row, a]
+        if other < 0:
+            break
+        theirs = place[other]
+        if holds(over, theirs, k, row) if theirs >= 0 else holds(lists, other, k, row):
+            out[at] = other
+            at += 1
+    return at
+
+
+@kernel
+def reciprocal_rows(low, high, rows, groups, lists, over_groups, over_names, over, k, space):
+    """R(i, k) of rows[low:high], sorted.
+
+    lists, over : (n, K) int32, nearest first, -1 behind the end of a shorter one; K at least k
+    groups : which of the rows belong to each query, or none
     Returns lengths, indices.
     """
     lengths = np.zeros(high - low, np.int64)
     ids = np.empty((high - low) * k, np.int32)
-    at = np.int64(0)
-    for row in range(low, high):
-        begin = at
-        for a in range(k):
-            other = lists[row, a]
-            if other < 0:
-                break
-            for b in range(k):
-                if lists[other, b] == row:
-                    ids[at] = other
-                    at += 1
-                    break
-        sort_ids(ids, begin, at)
-        lengths[row - low] = at - begin
-    return lengths, ids[:at].copy()
-
-
-@kernel
-def reciprocal_some(low, high, rows, lists, k):
-    """As ``reciprocal_rows``, for rows[low:high]."""
-    lengths = np.zeros(high - low, np.int64)
-    ids = np.empty((high - low) * k, np.int32)
-    at = 0
+    at = query = np.int64(0)
     for t in range(low, high):
-        found = reciprocal_rows(rows[t], rows[t] + 1, lists, k)[1]
-        ids[at : at + found.shape[0]] = found
-        at += found.shape[0]
-        lengths[t - low] = found.shape[0]
+        query = begins(t, query, groups, over_groups, over_names, space.place)
+        begin = at
+        at = reciprocal_row(rows[t], k, lists, over, space.place, ids, at)
+        sort_ids(ids, begin, at)
+        lengths[t - low] = at - begin
+    ended(query, over_groups, over_names, space.place)
     return lengths, ids[:at].copy()
 
 
 @kernel
-def expanded_rows(low, high, ptr, members, half_ptr, half_members):
+def join_half(begin, end, half, inside, taken, seen, stepped, out, at):
+    """Join a half set that has more than two thirds of itself inside; returns where it ends."""
+    shared = 0
+    for h in range(begin, end):
+        shared += seen[half[h]] == inside
+    if 3 * shared > 2 * (end - begin):
+        for h in range(begin, end):
+            if stepped[half[h]] != taken:
+                stepped[half[h]] = taken
+                out[at] = half[h]
+                at += 1
+    return at
+
+
+@kernel
+def expanded_rows(low, high, ptr, members, groups, half, space):
     """R*(i): R(i) with every half set that has more than two thirds of itself in R(i); sorted.
 
-    ptr, members : R(i, k1) of the rows asked for; half_ptr, half_members : R(i, k1 / 2) of all.
+    ptr, members : R(i, k1) of the rows that are wanted; half : R(i, k1 / 2) of all, see Rows
     Returns lengths, indices.
     """
-    n = half_ptr.shape[0] - 1
-    inside = np.full(n, -1, np.int32)
-    taken = np.full(n, -1, np.int32)
     lengths = np.zeros(high - low, np.int64)
     ids = np.empty(2 * (ptr[high] - ptr[low]) + 64, np.int32)
-    at = np.int64(0)
+    place, seen, stepped = space.place, space.seen, space.stepped
+    half_ptr, half_ids, over_ptr, over_ids = half.ptr, half.ids, half.over_ptr, half.over_ids
+    at = query = np.int64(0)
     for row in range(low, high):
-        begin = at
+        query = begins(row, query, groups, half.groups, half.names, place)
+        begin, inside, taken = at, tick(space.clock), tick(space.clock)
         for e in range(ptr[row], ptr[row + 1]):
-            inside[members[e]] = row
+            seen[members[e]] = inside
         for e in range(ptr[row], ptr[row + 1]):
             other = members[e]
-            size = half_ptr[other + 1] - half_ptr[other]
-            if at + size + 1 > ids.shape[0]:
-                ids = enlarge(ids, at, at + size + 1)
-            if taken[other] != row:
-                taken[other] = row
+            over = place[other]
+            first = over_ptr[over] if over >= 0 else half_ptr[other]
+            last = over_ptr[over + 1] if over >= 0 else half_ptr[other + 1]
+            if at + last - first + 1 > ids.shape[0]:
+                ids = enlarge(ids, at, at + last - first + 1)
+            if stepped[other] != taken:
+                stepped[other] = taken
                 ids[at] = other
                 at += 1
-            shared = 0
-            for h in range(half_ptr[other], half_ptr[other + 1]):
-                shared += inside[half_members[h]] == row
-            if 3 * shared > 2 * size:
-                for h in range(half_ptr[other], half_ptr[other + 1]):
-                    if taken[half_members[h]] != row:
-                        taken[half_members[h]] = row
-                        ids[at] = half_members[h]
-                        at += 1
+            if over >= 0:
+                at = join_half(first, last, over_ids, inside, taken, seen, stepped, ids, at)
+            else:
+                at = join_half(first, last, half_ids, inside, taken, seen, stepped, ids, at)
         sort_ids(ids, begin, at)
         lengths[row - low] = at - begin
+    ended(query, half.groups, half.names, place)
     return lengths, ids[:at].copy()

@@ -1,11 +1,10 @@
-"""Sparse rows: transposing, adding, and products that keep only the largest of each row."""
+"""Sparse rows: transposing, adding, looking up."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from kinrank.kernels.jit import kernel
-from kinrank.kernels.topk import heap_offer
 
 
 @kernel
@@ -111,57 +110,3 @@ def values_at(low, high, indptr, indices, a_ptr, a_ids, a_values, out):
                 if a_ids[a] == indices[e]:
                     out[e] = a_values[a]
                     break
-
-
-@kernel
-def product_rows(
-    low, high, a_ptr, a_ids, a_values, b_ptr, b_ids, b_values, n_columns, keep, names, places
-):  # fmt: skip
-    """Rows [low, high) of A B, each cut to its ``keep`` largest entries (0: all), L1 norm 1.
-
-    names, places : the old number of each column, by which ties go to the lower, and the way back
-    Returns lengths, indices, data. Sums are float64.
-    """
-    total = np.empty(n_columns, np.float64)
-    seen = np.full(n_columns, -1, np.int32)
-    touched = np.empty(n_columns, np.int32)
-    lengths = np.zeros(high - low, np.int64)
-    ids = np.empty((high - low) * max(keep, 64), np.int32)
-    values = np.empty(ids.shape[0], np.float32)
-    best = np.empty(max(keep, 1), np.float64)
-    at = np.int64(0)
-    for row in range(low, high):
-        count = 0
-        for a in range(a_ptr[row], a_ptr[row + 1]):
-            weight = np.float64(a_values[a])
-            middle = a_ids[a]
-            for b in range(b_ptr[middle], b_ptr[middle + 1]):
-                c = b_ids[b]
-                if seen[c] != row:
-                    seen[c], total[c] = row, 0.0
-                    touched[count] = c
-                    count += 1
-                total[c] += weight * b_values[b]
-        length = count if keep == 0 else min(keep, count)
-        if at + length > ids.shape[0]:
-            ids = enlarge(ids, at, at + length)
-            values = enlarge(values, at, at + length)
-        if length == count:
-            for t in range(count):
-                ids[at + t] = touched[t]
-        else:
-            chosen = ids[at : at + length]
-            size = np.int64(0)
-            for t in range(count):
-                c = touched[t]
-                size = heap_offer(best, chosen, size, length, -total[c], names[c])
-            for t in range(size):
-                chosen[t] = places[chosen[t]]
-        norm = 0.0
-        for t in range(at, at + length):
-            norm += total[ids[t]]
-        for t in range(at, at + length):
-            values[t] = total[ids[t]] / norm if norm > 0 else 0
-        lengths[row - low] = length
-        at += length
-    return lengths, ids[:at].copy(), values[:at].copy()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.diffuse import copy_ball, spread
+from kinrank.kernels.diffuse import copy_ball, release, spread
 from kinrank.kernels.jit import kernel, summing_kernel
 
 LANES = 32
@@ -18,10 +18,9 @@ _FOUR = 4  # edges at a time, to load and store less
 
 
 @kernel
-def find_balls(
-    rows, out_ptr, out_ids, indptr, indices, weights, decay, floor, slot, nodes, mass, reach
-):  # fmt: skip
+def find_balls(rows, out_ptr, out_ids, s, walk, space, nodes, mass, reach):
     """As ``diffuse.find_ball`` for some rows and all places asked for; the rows come first."""
+    slot = space.slot
     size = np.int64(0)
     for row in rows:
         slot[row], nodes[size], mass[size] = size, row, 1.0
@@ -32,7 +31,7 @@ def find_balls(
             if slot[node] < 0:
                 slot[node], nodes[size], mass[size] = size, node, 0.03
                 size += 1
-    return spread(size, indptr, indices, weights, decay, floor, slot, nodes, mass, reach)
+    return spread(size, s, walk.decay, walk.floor, space, nodes, mass, reach)
 
 
 @summing_kernel
@@ -53,18 +52,14 @@ def step(count, ptr, ids, w, b, pull, now, then):
 
 
 @kernel
-def walk_groups(
-    low, high, rows, indptr, indices, weights, start, powers, binomial, decay, floor,
-    out_ptr, out_ids, out,
-):  # fmt: skip
+def walk_groups(low, high, rows, s, starts, walk, out_ptr, out_ids, out, space):
     """``diffuse.walk_rows`` for groups [low, high) of LANES of ``rows``; arguments as there.
 
     out_ptr : of all rows
     The powers come in on the way, the highest first: r <- S r + binomial[t] B u + powers[T - t] e.
     """
-    n, steps = indptr.shape[0] - 1, powers.shape[0]
-    room = indices.shape[0] + _FOUR * n
-    slot = np.full(n, -1, np.int32)
+    n, steps = space.slot.shape[0], walk.powers.shape[0]
+    room = s.ids.shape[0] + _FOUR * n
     nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
     reach = np.empty(steps // 2 + 1, np.int64)
     ptr, ids = np.empty(n + 1, np.int64), np.empty(room, np.int32)
@@ -72,11 +67,8 @@ def walk_groups(
     now, then = np.empty((0, 2 * LANES), np.float32), np.empty((0, 2 * LANES), np.float32)
     for group in range(low, high):
         own = rows[group * LANES : (group + 1) * LANES]
-        size = find_balls(
-            own, out_ptr, out_ids, indptr, indices, weights, decay, floor,
-            slot, nodes, mass, reach,
-        )  # fmt: skip
-        copy_ball(size, indptr, indices, weights, start, slot, nodes, _FOUR, ptr, ids, w, b)
+        size = find_balls(own, out_ptr, out_ids, s, walk, space, nodes, mass, reach)
+        copy_ball(size, s, starts, space, nodes, _FOUR, ptr, ids, w, b)
         if size > now.shape[0]:
             now = np.empty((size, 2 * LANES), np.float32)
             then = np.empty((size, 2 * LANES), np.float32)
@@ -87,12 +79,11 @@ def walk_groups(
         for t in range(steps):
             # Farther out nothing has arrived yet, or it cannot be back in time.
             count = reach[min(t + 1, steps - 1 - t)]
-            step(count, ptr, ids, w, b, np.float32(binomial[t]), now, then)
+            step(count, ptr, ids, w, b, np.float32(walk.binomial[t]), now, then)
             for lane in range(own.shape[0]):
-                then[lane, LANES + lane] += np.float32(powers[steps - 1 - t])
+                then[lane, LANES + lane] += np.float32(walk.powers[steps - 1 - t])
             now, then = then, now
         for lane in range(own.shape[0]):
             for e in range(out_ptr[own[lane]], out_ptr[own[lane] + 1]):
-                out[e] = now[slot[out_ids[e]], LANES + lane]
-        for v in range(size):
-            slot[nodes[v]] = -1
+                out[e] = now[space.slot[out_ids[e]], LANES + lane]
+        release(size, nodes, space.slot)

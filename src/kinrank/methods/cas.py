@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from kinrank import progress
-from kinrank.graph import clusters
-from kinrank.graph.build import Graph, build_graph
+from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
 from kinrank.methods.base import Method
 from kinrank.methods.cas_options import check_options, check_regularizer, derive_sizes
 from kinrank.neighbors.find import find_neighbors_and_more
 from kinrank.neighbors.given import given_distances
 from kinrank.parallel import Runner
-from kinrank.stages import dense, diffuse, propagate, smooth
+from kinrank.stages import diffuse
 from kinrank.stages.distance import Distances, VectorDistances, lay_out
 from kinrank.stages.diverge import Divergence
+from kinrank.stages.pipeline import AllRows
 from kinrank.stages.rank import Ranker
 from kinrank.stored import stored_vectors
 from kinrank.types import Ranking, SparseRows
@@ -34,6 +34,14 @@ if TYPE_CHECKING:
 
 def _option(default: Any, text: str, **metadata: Any) -> Any:
     return field(default=default, metadata={"help": text, **metadata})
+
+
+class _Stages(AllRows):
+    """The stages of a ranking, which asks for the graph again."""
+
+    def graph(self, xi: SparseRows) -> Graph:
+        self.kept = super().graph(xi)
+        return self.kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,21 +290,9 @@ class CAS(Method):
             distances, layout = lay_out(distances, self.k1 + 1, n_queries, run)
             if isinstance(regularizer, SparseRows):
                 regularizer = layout.matrix(regularizer)
-        with progress.stage("clusters", n):
-            xi = clusters.reciprocal(distances.neighbors.indices, self.k2, run)
-            pattern = self._clusters(distances, run)
-        with progress.stage("graph", n):
-            graph = self._graph(distances, xi, run)
-        with progress.stage("diffusion", n):
-            f = self._diffuse(distances, graph, pattern, regularizer, run)
-            f = smooth.unit_rows(f, run)
-        with progress.stage("smoothing", n):
-            f = self._smooth(f, xi, distances, run)
-        with progress.stage("enhancement", n):
-            f = self._enhance(f, xi, distances, run)
-        with progress.stage("propagation", n):
-            f = propagate.propagate(f, int(self.keep or 0), str(self.propagation), run, layout)
-        return Compared(distances, layout, graph, Divergence.of(f, self.divergence, run))
+        stages = _Stages(self, distances, layout, run, regularizer)
+        encoding = Divergence.of(stages.encode(), self.divergence, run)
+        return Compared(distances, layout, stages.kept, encoding)
 
     def _order(self, compared: Compared, n_queries: int, k: int, run: Runner) -> Ranking:
         """What ``geodesic``, ``omega`` and ``fusion`` make of rows that were compared."""
@@ -317,61 +313,6 @@ class CAS(Method):
                 compared.layout,
             )
             return ranker.rank(k, run)
-
-    def _clusters(self, distances: Distances, run: Runner) -> SparseRows:
-        lists, extra = distances.neighbors.indices, 0 if self.self_counts else 1
-        if self.clusters == "knn":
-            return clusters.nearest(lists, self.k1 + extra, run)
-        if self.clusters == "reciprocal":
-            return clusters.reciprocal(lists, self.k1 + extra, run)
-        half = max(self.k1 // 2 + extra, 1)
-        return clusters.expanded(lists, self.k1 + extra, half, run)
-
-    def _graph(self, distances: Distances, xi: SparseRows, run: Runner) -> Graph:
-        return build_graph(
-            distances.neighbors, int(self.graph_k or 0), self.sigma, self.kappa, xi,
-            symmetric=self.symmetric, run=run,
-        )  # fmt: skip
-
-    def _diffuse(
-        self, distances: Distances, graph: Graph, pattern: SparseRows,
-        regularizer: str | SparseRows, run: Runner,
-    ) -> SparseRows:  # fmt: skip
-        alpha = 1 / (1 + self.mu)
-        if self.similarity == "original":
-            rows = np.arange(len(pattern), dtype=np.int32)
-            d2 = distances.at(rows, pattern.indptr, pattern.indices, run)
-            return pattern.with_data(np.exp(-d2 / np.float32(self.sigma**2)))
-        if self.similarity == "smoothed":
-            return diffuse.smoothed(graph, pattern, alpha, self.tol, run)
-        if self.solver == "dense":
-            return dense.closed_form(graph, pattern, alpha, regularizer)
-        if self.solver == "cg":
-            return dense.conjugate_gradients(graph, pattern, alpha, regularizer, self.tol)
-        if self.solver == "local":
-            return diffuse.solve(graph, pattern, alpha, regularizer, self.tol, run)
-        steps, start = int(self.steps or 0), str(self.start)
-        return diffuse.iterate(graph, pattern, alpha, regularizer, steps, start, self.tol, run)
-
-    def _smooth(
-        self, f: SparseRows, xi: SparseRows, distances: Distances, run: Runner
-    ) -> SparseRows:
-        beta, known = float(self.beta or 0), distances.neighbors
-        if self.smoothing is None:
-            return f
-        if self.smoothing == "aqe":
-            return smooth.smooth_by_average(f, known.indices, self.k2, run)
-        if self.guide == "similarity":
-            return smooth.smooth_by_similarity(f, xi, beta, run)
-        return smooth.smooth_by_walk(f, xi, known, int(self.walk_k or 1), self.sigma, beta, run)
-
-    def _enhance(
-        self, f: SparseRows, xi: SparseRows, distances: Distances, run: Runner
-    ) -> SparseRows:
-        if not self.enhancement:
-            return f
-        lists, k = distances.neighbors.indices, int(self.enhance_k or 1)
-        return propagate.enhance(f, xi, lists, k, self.kappa, run)
 
     def _diffusion_distance(self, graph: Graph, n_queries: int, run: Runner) -> SparseRows | None:
         """1 - F_ij / sqrt(F_ii F_jj) of the queries, where it is not 1."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kinrank import progress
-from kinrank.kernels.online_search import farthest_of, settle_lists
+from kinrank.kernels.scan import farthest_of, settle_lists
 from kinrank.kernels.search import settle_candidates
 from kinrank.neighbors.cells import cell_count, far_rows
 from kinrank.neighbors.search import Found, exact_search

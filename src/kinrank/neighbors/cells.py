@@ -20,7 +20,7 @@ import numpy as np
 from kinrank import progress
 from kinrank.kernels.cells import merge_lists, refine_lists, reverse_lists, settle_cell
 from kinrank.kernels.lists import gather_rows
-from kinrank.kernels.online_search import farthest_of
+from kinrank.kernels.scan import farthest_of
 from kinrank.kernels.topk import scan_products
 from kinrank.neighbors.exact import SPARE, squared_norms
 from kinrank.neighbors.search import Found, exact_search

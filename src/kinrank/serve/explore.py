@@ -17,14 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.index.encode import encode
-from kinrank.index.online import Engine, block_of
+from kinrank.index.engine import Engine
 from kinrank.methods.base import Method
 from kinrank.methods.cas import CAS
 from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
 from kinrank.pool import rerank_pool
-from kinrank.serve.refit import Refit, Refits
+from kinrank.index.refit import Refit, Refits
 from kinrank.serve.service import Service, View, served_method
 from kinrank.types import Floats
 
@@ -206,11 +205,13 @@ def cluster(
 
 def _cluster(engine: Engine, query: Query, names: Any) -> dict[str, Any]:
     state = engine.state
-    block = block_of(engine, query.vector, Runner(1))
+    near = engine.near(query.vector, state.neighbors.k - 1, Runner(1))
     with engine.workspace() as space:
-        encoded = encode(state, block, space)
-    rows, f, hat = encoded.f.indices, encoded.f.values, encoded.hat.values
-    confident = set(encoded.xi.indices.tolist())
+        stages = engine.stages(query.vector, near, space)
+        stages.encode()
+    f, hat = stages.kept["f"].rows.values, stages.kept["smoothed"].rows.values
+    rows = stages.kept["f"].rows.indices
+    confident = set(stages.kept["xi"].rows.indices.tolist())
     members: list[dict[str, Any]] = []
     places: dict[int, int] = {}
     for at, row in enumerate(rows.tolist()):

@@ -26,7 +26,7 @@ from kinrank.serve.describe import Describer
 from kinrank.serve.labels import Labels
 from kinrank.serve.metrics import Metrics
 from kinrank.serve.pictures import Pictures
-from kinrank.serve.refit import Refits
+from kinrank.index.refit import Refits
 from kinrank.serve.settings import Settings
 from kinrank.types import Floats, Ranking
 

@@ -19,8 +19,9 @@ from numpy.polynomial import chebyshev
 from kinrank.graph.build import Graph
 from kinrank.graph.matrix import added, transposed
 from kinrank.kernels import diffuse as kernels
+from kinrank.kernels.overlay import NO_GROUPS, new_space, plain_rows
 from kinrank.parallel import Array, Out, Runner
-from kinrank.types import Floats, Ints, SparseRows
+from kinrank.types import Floats, Ints, Longs, SparseRows
 
 MAX_TERMS = 400
 
@@ -139,8 +140,8 @@ def surroundings(graph: Graph, rows: Ints, alpha: float, tol: float, run: Runner
 
     Nothing is known of the other ends, so the floor is tol itself, not its root.
     """
-    args = (rows, *_csr(graph.s), alpha, graph.floor((10 * tol) ** 2))
-    return run.rows("diffusion", kernels.ball_rows, args, len(rows), len(graph.s))
+    args = (rows, *graph.s.csr, alpha, graph.floor((10 * tol) ** 2))
+    return run.rows("diffusion", _ball_rows, args, len(rows), len(graph.s))
 
 
 def _regularizer_factor(name: str) -> Callable[[Coefficients], Coefficients]:
@@ -169,10 +170,6 @@ def _fit_plane(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(inverse @ values @ inverse.T)
 
 
-def _csr(a: SparseRows) -> tuple[Any, Any, Floats]:
-    return a.indptr, a.indices, a.values
-
-
 def _all_rows(pattern: SparseRows, rows: Ints | None) -> Ints:
     return np.arange(len(pattern), dtype=np.int32) if rows is None else rows
 
@@ -181,8 +178,8 @@ def _polynomial(
     graph: Graph, pattern: SparseRows, polynomial: Polynomial, run: Runner, rows: Ints | None
 ) -> SparseRows:
     own = (polynomial.series, polynomial.decay, graph.floor(polynomial.tol))
-    args = (_all_rows(pattern, rows), *_csr(graph.s), *own)
-    return _on(pattern, _positive_polynomial, args, run)
+    args = (_all_rows(pattern, rows), *graph.s.csr, *own)
+    return _on(pattern, _polynomial_rows, args, run)
 
 
 def _walk(
@@ -191,8 +188,8 @@ def _walk(
     # Both share a symmetric pattern, so the transposed values are in the same places.
     start = transposed(graph.w, run).values
     own = (polynomial.powers, polynomial.binomial, polynomial.decay, graph.floor(polynomial.tol))
-    args = (_all_rows(pattern, rows), *_csr(graph.s), start, *own)
-    return _on(pattern, kernels.walk_rows, args, run)
+    args = (_all_rows(pattern, rows), *graph.s.csr, start, *own)
+    return _on(pattern, _walk_rows, args, run)
 
 
 def _bilinear(
@@ -203,8 +200,8 @@ def _bilinear(
     s = _spread(graph.s, middle, 0, run)
     largest = np.bincount(np.repeat(np.arange(len(middle)), middle.lengths), middle.values).max()
     reach = _spread(graph.s, middle, 1 / max(largest, 1e-30), run).values
-    own = (*_csr(s), reach, *_csr(middle), plane, alpha, graph.floor(tol))
-    return _on(pattern, _positive_bilinear, (_all_rows(pattern, rows), *own), run)
+    own = (*s.csr, reach, *middle.csr, plane, alpha, graph.floor(tol))
+    return _on(pattern, _bilinear_rows, (_all_rows(pattern, rows), *own), run)
 
 
 def _on(
@@ -215,19 +212,40 @@ def _on(
     return pattern.with_data(run.fill("diffusion", kernel, (*args, *places), len(pattern), out))
 
 
-def _positive_polynomial(low: int, high: int, *args: Array) -> None:
-    kernels.polynomial_rows(low, high, *args)
-    _clip(low, high, args[-3], args[-1])
+def _polynomial_rows(
+    low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, series: Coefficients,
+    decay: float, floor: Floats, *places: Array,
+) -> None:  # fmt: skip
+    walk, space = kernels.Walk(_NONE, _NONE, series, decay, floor), new_space(len(ptr) - 1)
+    own = (rows, NO_GROUPS, plain_rows(ptr, ids, s))
+    kernels.polynomial_rows(low, high, *own, walk, *places, space)
 
 
-def _positive_bilinear(low: int, high: int, *args: Array) -> None:
-    kernels.bilinear_rows(low, high, *args)
-    _clip(low, high, args[-3], args[-1])
+def _walk_rows(
+    low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, start: Floats,
+    powers: Coefficients, binomial: Coefficients, decay: float, floor: Floats, *places: Array,
+) -> None:  # fmt: skip
+    walk, space = kernels.Walk(powers, binomial, _NONE, decay, floor), new_space(len(ptr) - 1)
+    own = (rows, NO_GROUPS, plain_rows(ptr, ids, s), (start, start[:0]))
+    kernels.walk_rows(low, high, *own, walk, *places, space)
 
 
-def _clip(low: int, high: int, indptr: Array, out: Array) -> None:
-    part = out[indptr[low] : indptr[high]]
-    np.maximum(part, 0, out=part)
+def _bilinear_rows(
+    low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, reach: Floats,
+    m_ptr: Longs, m_ids: Ints, m: Floats, plane: Coefficients, decay: float, floor: Floats,
+    *places: Array,
+) -> None:  # fmt: skip
+    walk, space = kernels.Walk(_NONE, _NONE, _NONE, decay, floor), new_space(len(ptr) - 1)
+    followed, middle = plain_rows(ptr, ids, reach), plain_rows(m_ptr, m_ids, m)
+    own = (rows, plain_rows(ptr, ids, s), followed, middle, plane, walk)
+    kernels.bilinear_rows(low, high, *own, *places, space)
+
+
+def _ball_rows(
+    low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, decay: float, floor: Floats
+) -> Any:
+    space = new_space(len(ptr) - 1)
+    return kernels.ball_rows(low, high, rows, plain_rows(ptr, ids, s), decay, floor, space)
 
 
 def _spread(s: SparseRows, other: SparseRows, weight: float, run: Runner) -> SparseRows:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kinrank.graph.layout import Layout
-from kinrank.kernels.rows import product_rows
+from kinrank.kernels.overlay import NO_GROUPS, new_space, plain_rows
+from kinrank.kernels.product import product_rows
 from kinrank.parallel import Runner
-from kinrank.types import SparseRows
+from kinrank.types import Floats, Ints, Longs, SparseRows
 
 
 def product(
@@ -19,4 +22,12 @@ def product(
     layout = layout or Layout.identity(b.n_columns)
     own = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values)
     args = (*own, b.n_columns, keep, layout.names, layout.places)
-    return run.rows(name, product_rows, args, len(a), b.n_columns)
+    return run.rows(name, _product_rows, args, len(a), b.n_columns)
+
+
+def _product_rows(
+    low: int, high: int, a_ptr: Longs, a_ids: Ints, a: Floats, b_ptr: Longs, b_ids: Ints,
+    b: Floats, n: int, keep: int, names: Ints, places: Ints,
+) -> Any:  # fmt: skip
+    own, rows = (a_ptr, a_ids, a, NO_GROUPS), plain_rows(b_ptr, b_ids, b)
+    return product_rows(low, high, *own, rows, keep, names, places, new_space(n))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from kinrank.graph.build import affinity
@@ -9,9 +11,10 @@ from kinrank.graph.clusters import regular
 from kinrank.graph.matrix import transposed
 from kinrank.kernels import guide as kernels
 from kinrank.kernels import lists as rows_of
+from kinrank.kernels.overlay import NO_GROUPS, new_space, plain_rows
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.stages.product import product
-from kinrank.types import Floats, Ints, Neighbors, SparseRows
+from kinrank.types import Floats, Ints, Longs, Neighbors, SparseRows
 
 
 def unit_rows(f: SparseRows, run: Runner = ALONE) -> SparseRows:
@@ -24,7 +27,7 @@ def smooth_by_similarity(f: SparseRows, xi: SparseRows, beta: float, run: Runner
     """NSS with T and r from F itself: T_ij = mean_c F_jc, r_i = mean_cc' F_cc' over xi[i]."""
     args = (f.indptr, f.indices, f.values, xi.indptr, xi.indices)
     outs = (Out(np.float32, indptr=f.indptr), Out(np.float32))
-    guide, anchor = run.fill("smoothing", kernels.guide_by_similarity, args, len(f), *outs)
+    guide, anchor = run.fill("smoothing", _guide_by_similarity, args, len(f), *outs)
     return _close(f, guide, anchor, beta, run)
 
 
@@ -59,3 +62,10 @@ def smooth_by_average(f: SparseRows, lists: Ints, k: int, run: Runner) -> Sparse
 def _close(f: SparseRows, guide: Floats, anchor: Floats, beta: float, run: Runner) -> SparseRows:
     args, out = (f.indptr, f.values, guide, anchor, float(beta)), Out(np.float32, indptr=f.indptr)
     return f.with_data(run.fill("smoothing", kernels.closed_form, args, len(f), out))
+
+
+def _guide_by_similarity(
+    low: int, high: int, ptr: Longs, members: Ints, f: Floats, *xi_and_outs: Any
+) -> None:
+    own, space = (ptr, members, NO_GROUPS, plain_rows(ptr, members, f)), new_space(len(ptr) - 1)
+    kernels.guide_by_similarity(low, high, *own, *xi_and_outs, space)

@@ -111,3 +111,10 @@ def settle_lists(low, high, start, vectors, found, lists, list_d):
         lists[local, 0], list_d[local, 0] = row, 0
         for t in range(size):
             lists[local, t + 1], list_d[local, t + 1] = keys[t], best[t]
+
+
+@kernel
+def pair_distances(queries, owners, vectors, places, out):
+    """Squared distances from ``queries[owners]`` to ``vectors[places]``."""
+    for t in range(owners.shape[0]):
+        out[t] = squared_distance(queries[owners[t]], vectors[places[t]])

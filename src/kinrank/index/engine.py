@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import UnknownIdError
-from kinrank.index.searchers import Rows, RowSearch
+from kinrank.index.query import Overlay, QueryRows
+from kinrank.index.searchers import Nearest, RowSearch
 from kinrank.index.state import State
 from kinrank.index.store_search import StoreSearch
-from kinrank.index.told import cut, more_told, told_rows
-from kinrank.kernels.online import Block, Space, Told, told_farthest
-from kinrank.kernels.online_encode import ASKED, encode_rows
+from kinrank.kernels.overlay import Space, new_space
+from kinrank.kernels.query import farthest_rows
+from kinrank.kernels.ranking import Asked, answer_rows
+from kinrank.kernels.scan import pair_distances
 from kinrank.parallel import Runner, thread_count
 from kinrank.types import Floats, Ints, Longs, Ranking
 
 _LAST_STAMP = 2_000_000_000
+_TOGETHER = 64  # queries
+_NO_ROWS, _NO_DISTANCES = np.empty(0, np.int32), np.empty(0, np.float32)
 
 
 class Engine:
@@ -41,7 +44,7 @@ class Engine:
         try:
             space = self._spaces.pop()  # atomic, as is append
         except IndexError:
-            space = new_workspace(len(self.state))
+            space = new_space(len(self.state))
         yield space
         if space.clock[0] < _LAST_STAMP:  # not given back after an error: it may not be clean
             self._spaces.append(space)
@@ -54,27 +57,31 @@ class Engine:
         finally:
             self._seats.put(None)
 
-    def near(self, queries: Floats, length: int, run: Runner) -> Rows:
+    def near(self, queries: Floats, length: int, run: Runner) -> Nearest:
         """The nearest rows of each query, as many as there are up to ``length``."""
         return self.search.search(queries, length, run)
 
-    def farthest(self, near: Rows) -> Floats:
+    def farthest(self, near: Nearest) -> Floats:
         """About the largest squared distance from each query to any row, (n_queries,).
 
         What its nearest rows say of theirs, and never less than to a row that makes its own.
         """
         known = self.state.neighbors
         own = (near.indices, near.distances, near.counts)
-        out: Floats = told_farthest(*own, known.farthest, ASKED, known.k - 1)
+        out: Floats = farthest_rows(*own, known.farthest, known.k - 1)
         return out
 
-    def squared(self, query: Floats, row: int) -> Floats:
+    def squared(self, queries: Floats, owners: Longs, rows: Ints) -> Floats:
+        """Squared distances from ``queries[owners]`` to rows; infinite where nobody knows."""
+        if isinstance(self.search, StoreSearch):
+            return self.search.squared(queries, owners, rows)
+        out = np.empty(len(rows), np.float32)
+        pair_distances(queries, owners, self.state.vectors, rows, out)
+        return out
+
+    def distance(self, query: Floats, row: int) -> Floats:
         """The squared distance from a query, (1, d), to a row, (1,)."""
-        if not isinstance(self.search, StoreSearch):
-            difference = query[0] - self.state.vectors[row]
-            return np.array([difference @ difference], np.float32)
-        one = np.array([row], np.int32)
-        found = self.search.squared(query, np.zeros(1, np.int64), one)
+        found = self.squared(query, np.zeros(1, np.int64), np.array([row], np.int32))
         if np.isinf(found[0]):
             gone = self.state.ids[self.state.names[row]].item()
             raise UnknownIdError(f"The store has no row with the id {gone!r} any more.")
@@ -111,7 +118,7 @@ class Engine:
             out.distances[row, :count] = d[row][known][:count]
         return out
 
-    def _short(self, rows: Rows, k: int) -> bool:
+    def _short(self, rows: Nearest, k: int) -> bool:
         gallery = self.state.names[rows.indices] < self.state.n_gallery
         return bool(((gallery & (rows.indices >= 0)).sum(axis=1) < k).any())
 
@@ -126,58 +133,54 @@ class Engine:
     ) -> npt.NDArray[np.bool_]:
         """Fill in the answers from lists of ``length``; which are certain."""
         near = self.near(queries, length, run)
-        out = (indices, distances, np.zeros(len(queries), np.bool_))
-        told = told_rows(self, queries, near)
-        undecided = self._encode(queries, near, told, out, run)
-        left, told = more_told(self, queries, told, undecided)
-        if len(left):
-            again = tuple(array[left] for array in out)
-            self._encode(queries[left], near.some(left), told, again, run)
-            for array, part in zip(out, again, strict=True):
-                array[left] = part
-        return out[2]
 
-    def _encode(
-        self, queries: Floats, near: Rows, told: Told, out: tuple[Any, ...], run: Runner
-    ) -> list[tuple[Longs, Ints]]:
-        """Fill in ``out`` of ``answer_rows``; what that returns, by parts."""
-        state = self.state
-        known = (state.stored, state.walk, state.options, state.compared)
-
-        def some(low: int, high: int) -> tuple[Longs, Ints]:
-            part = slice(low, high)
-            block = (queries[part], near.indices[part], near.distances[part], near.counts[part])
+        def some(low: int, high: int) -> npt.NDArray[np.bool_]:
+            part = np.arange(low, high)
             with self.workspace() as space:
-                own = (array[part] for array in out)
-                made = encode_rows(*block, cut(told, low, high), *known, space, *own)
-            undecided: tuple[Longs, Ints] = made[-1]
-            return undecided
+                stages = self.stages(queries[part], near.some(part), space)
+                encoding = stages.encode()
+                own = (encoding, indices[low:high], distances[low:high])
+                return self._ranked(stages, queries[part], near.some(part), *own)
 
-        return run.map("answers", some, len(queries))
+        # A few at a time: what is made for a query is larger than its answer.
+        parts = run.cut(min(_TOGETHER, -(-len(queries) // run.threads))).map(
+            "answers", some, len(queries)
+        )
+        return np.concatenate(parts)
 
+    def stages(self, queries: Floats, near: Nearest, space: Space) -> QueryRows:
+        """The stages of queries, to be computed; near : at least as long as the lists of rows."""
+        own = (near.indices, near.distances, near.counts, self.farthest(near))
 
-def block_of(engine: Engine, query: Floats, run: Runner) -> Block:
-    """A query, (1, d), as kernels take it, with the rows that make its own."""
-    near = engine.near(query, engine.state.neighbors.k - 1, run)
-    own = (near.indices, near.distances, near.counts, engine.farthest(near))
-    return Block(query, *own, told_rows(engine, query, near))
+        def squared(owners: Longs, rows: Ints) -> Floats:
+            listed = near.indices[owners] == rows[:, None]
+            out = np.where(listed, near.distances[owners], np.inf).min(axis=1).astype(np.float32)
+            missing = np.flatnonzero(~listed.any(axis=1))
+            if len(missing) and self._refines:
+                out[missing] = self.squared(queries, owners[missing], rows[missing])
+            return out
 
+        return QueryRows(self.state, *own, squared, space)
 
-def new_workspace(n: int) -> Space:
-    """Arrays for one query at a time over ``n`` rows; the query is row n."""
+    @property
+    def _refines(self) -> bool:
+        """Whether distances that the lists lack are to be had."""
+        return not isinstance(self.search, StoreSearch) or self.search.refine
 
-    def marks(value: int) -> Any:
-        return np.full(n + 1, value, np.int32)
-
-    return Space(
-        clock=np.zeros(1, np.int32),
-        seen=marks(0),
-        total=np.empty(n + 1, np.float64),
-        touched=np.empty(n + 1, np.int32),
-        stepped=marks(0),
-        known=marks(0),
-        distance=np.empty(n + 1, np.float32),
-        slot=marks(-1),
-        nodes=np.empty(n + 1, np.int32),
-        mass=np.empty(n + 1, np.float64),
-    )
+    def _ranked(
+        self, stages: QueryRows, queries: Floats, near: Nearest, encoding: Overlay, indices: Ints,
+        distances: Floats,
+    ) -> npt.NDArray[np.bool_]:  # fmt: skip
+        """Fill in the answers; a store is asked for distances that could matter, and ranks again."""
+        own = (queries, near.indices, near.distances, near.counts, stages.farthest)
+        rows = (encoding.groups, encoding.names, *encoding.rows.csr, self.state.compared)
+        out = (indices, distances, stages.space)
+        fetched = (np.zeros(len(queries) + 1, np.int64), _NO_ROWS, _NO_DISTANCES)
+        complete, ptr, left = answer_rows(0, len(queries), Asked(*own, *fetched), *rows, *out)
+        if len(left) and self._refines:
+            owners = np.repeat(np.arange(len(queries)), np.diff(ptr))
+            known = self.squared(queries, owners, left)
+            asked = Asked(*own, ptr, left, known)
+            complete = answer_rows(0, len(queries), asked, *rows, *out)[0]
+        certain: npt.NDArray[np.bool_] = complete
+        return certain

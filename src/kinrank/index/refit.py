@@ -16,10 +16,9 @@ from kinrank.errors import InvalidInputError
 from kinrank.graph import clusters
 from kinrank.graph.layout import Layout
 from kinrank.graph.matrix import transposed
-from kinrank.index.build import distances_of
 from kinrank.index.make import search_of
-from kinrank.index.online import Engine
-from kinrank.index.rows import mixed, prime_rows, row_distances
+from kinrank.index.engine import Engine
+from kinrank.index.rows import encoding_rows, mixed, row_distances
 from kinrank.index.settings import check_online
 from kinrank.index.state import State, fitted_method
 from kinrank.kernels.layout import rows_around
@@ -28,7 +27,7 @@ from kinrank.methods.cas import CAS
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
-from kinrank.serve.restage import Sets, completed, only, restaged, seen_from
+from kinrank.index.restage import RestagedRows, Sets, completed, only, seen_from
 from kinrank.stages.diverge import Divergence
 from kinrank.stages.rank import UNREACHABLE
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
@@ -74,7 +73,7 @@ class Refit:
         if engine.state.columns.nnz:
             return engine
         with engine.workspace() as space:
-            own = prime_rows(engine, np.array([row], np.int32), space)
+            own = encoding_rows(engine, np.array([row], np.int32), space)
         return Engine(seen_from(engine.state, own.indices), engine.search)
 
 
@@ -257,17 +256,16 @@ class Refits:
             lists.farthest,
         )
         sets = self._clusters(fitted, known, run, around)
-        made = restaged(state, asked, fitted, known, sets, run, around)
+        made = RestagedRows(state, asked, fitted, known, sets, run, around).state()
         return _Stages(made, around=around)
 
     def _clusters(self, fitted: CAS, known: Neighbors, run: Runner, around: Ints | None) -> Sets:
         key = tuple(getattr(fitted, name) for name in _CLUSTERS)
-        distances = distances_of(known, self.state.vectors)
         if around is not None and key not in self._sets:
-            return Sets.of(fitted, distances, run, around)
+            return Sets.of(fitted, known, run, around)
         with self._grouping:
             if key not in self._sets:
-                self._sets[key] = Sets.of(fitted, distances, run)
+                self._sets[key] = Sets.of(fitted, known, run)
                 if len(self._sets) > _SETS:
                     self._sets.popitem(last=False)
             self._sets.move_to_end(key)

@@ -1,0 +1,141 @@
+"""Rows that stand in for stored ones while a query is computed.
+
+A query is a row that is not there. It has the number n, one behind the last, and some rows would be
+others if it were there. These few, the query's own among them, lie in an overlay: a stage reads
+every row through it, the overlay first, the stored rows behind. Where there is no query there is no
+overlay, so that one kernel serves all rows, some rows and rows that are not there.
+
+Many queries are computed in one call. Each has rows of its own in the overlay, its group;
+``enter`` puts them in place before the rows of the query are computed, ``leave`` takes them away.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.kernels.jit import kernel
+from kinrank.types import Floats, Ints, Longs
+
+
+class Rows(NamedTuple):
+    """Sparse rows and their overlay.
+
+    groups : (m + 1,) the overlay's rows of query t are groups[t] to groups[t + 1]; empty for none
+    names : whose places they take; n for the query itself
+    """
+
+    ptr: Longs
+    ids: Ints
+    values: Floats
+    groups: Longs
+    names: Ints
+    over_ptr: Longs
+    over_ids: Ints
+    over_values: Floats
+
+
+class Lists(NamedTuple):
+    """Lists of neighbours, (n, K), ascending, the row itself first, and their overlay.
+
+    d : squared distances; farthest : (n,) the largest of each row
+    """
+
+    ids: Ints
+    d: Floats
+    farthest: Floats
+    groups: Longs
+    names: Ints
+    over_ids: Ints
+    over_d: Floats
+    over_farthest: Floats
+
+
+class Space(NamedTuple):
+    """Arrays as long as there are rows, and one more for the query.
+
+    clock : (1,) the last stamp; an entry of ``seen`` or ``stepped`` counts if it equals a stamp
+    place : where a row is in the overlay, -1 for nowhere; slot : -1 between uses
+    """
+
+    clock: Ints
+    seen: Ints
+    stepped: Ints
+    place: Ints
+    slot: Ints
+    touched: Ints
+    total: npt.NDArray[np.float64]
+    mass: npt.NDArray[np.float64]
+
+
+NO_GROUPS = np.empty(0, np.int64)
+_NO_ROWS = (NO_GROUPS, np.empty(0, np.int32), np.zeros(1, np.int64))
+
+
+def plain_rows(ptr: Longs, ids: Ints, values: Floats) -> Rows:
+    """Sparse rows without an overlay."""
+    return Rows(ptr, ids, values, *_NO_ROWS, ids[:0], values[:0])
+
+
+def plain_lists(ids: Ints, d: Floats, farthest: Floats) -> Lists:
+    """Lists without an overlay."""
+    return Lists(ids, d, farthest, *_NO_ROWS[:2], ids[:0], d[:0], farthest[:0])
+
+
+def new_space(n: int) -> Space:
+    """Arrays for ``n`` rows and a query."""
+    size = n + 1
+    return Space(
+        clock=np.zeros(1, np.int32),
+        seen=np.zeros(size, np.int32),
+        stepped=np.zeros(size, np.int32),
+        place=np.full(size, -1, np.int32),
+        slot=np.full(size, -1, np.int32),
+        touched=np.empty(size, np.int32),
+        total=np.empty(size, np.float64),
+        mass=np.empty(size, np.float64),
+    )
+
+
+@kernel
+def tick(clock):
+    """A stamp that no entry has."""
+    clock[0] += 1
+    return clock[0]
+
+
+@kernel
+def enter(query, groups, names, place):
+    """Put the overlay's rows of a query in place."""
+    for t in range(groups[query], groups[query + 1]):
+        place[names[t]] = t
+
+
+@kernel
+def leave(query, groups, names, place):
+    """Take the overlay's rows of a query away."""
+    for t in range(groups[query], groups[query + 1]):
+        place[names[t]] = -1
+
+
+@kernel
+def begins(row, query, own_groups, groups, names, place):
+    """Change overlays where the rows of the next query begin; returns which that is.
+
+    row : the next of the rows that are computed; own_groups : which of these belong to each query
+    """
+    if query < own_groups.shape[0] - 1 and row == own_groups[query]:
+        if query > 0:
+            leave(query - 1, groups, names, place)
+        enter(query, groups, names, place)
+        return query + 1
+    return query
+
+
+@kernel
+def ended(query, groups, names, place):
+    """Take the last overlay away."""
+    if query > 0:
+        leave(query - 1, groups, names, place)

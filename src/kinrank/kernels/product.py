@@ -1,0 +1,100 @@
+"""Products of sparse rows that keep only the largest of each row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinrank.kernels.jit import kernel
+from kinrank.kernels.overlay import begins, ended, tick
+from kinrank.kernels.rows import enlarge
+from kinrank.kernels.topk import heap_offer
+
+
+@kernel
+def add_row(weight, begin, end, ids, values, stamp, count, seen, total, touched):
+    """Add a sparse row to the sum under way; returns how many columns that has."""
+    for e in range(begin, end):
+        c = ids[e]
+        if seen[c] != stamp:
+            seen[c], total[c] = stamp, 0.0
+            touched[count] = c
+            count += 1
+        total[c] += weight * values[e]
+    return count
+
+
+@kernel
+def product_row(begin, end, a_ids, a_values, b, stamp, space):
+    """A row of A times B: columns in ``touched``, sums in ``total``; returns how many."""
+    count = np.int64(0)
+    # Arrays are taken out of their tuples once: each time costs as much as a short row.
+    place, seen, total, touched = space.place, space.seen, space.total, space.touched
+    ptr, ids, values = b.ptr, b.ids, b.values
+    over_ptr, over_ids, over_values = b.over_ptr, b.over_ids, b.over_values
+    for a in range(begin, end):
+        weight, middle = np.float64(a_values[a]), a_ids[a]
+        at = place[middle]
+        if at >= 0:
+            count = add_row(
+                weight, over_ptr[at], over_ptr[at + 1], over_ids, over_values, stamp, count,
+                seen, total, touched,
+            )  # fmt: skip
+        else:
+            count = add_row(
+                weight, ptr[middle], ptr[middle + 1], ids, values, stamp, count,
+                seen, total, touched,
+            )  # fmt: skip
+    return count
+
+
+@kernel
+def keep_largest(count, names, places, best, chosen, space):
+    """The columns with the largest sums, as many as ``chosen`` has room for.
+
+    names, places : what columns are called, by which ties go to the lower, and the way back; a
+    query is behind them all
+    """
+    size, n, total, touched = np.int64(0), names.shape[0], space.total, space.touched
+    for t in range(count):
+        c = touched[t]
+        name = names[c] if c < n else c
+        size = heap_offer(best, chosen, size, chosen.shape[0], -total[c], name)
+    for t in range(size):
+        chosen[t] = places[chosen[t]] if chosen[t] < n else chosen[t]
+
+
+@kernel
+def product_rows(low, high, a_ptr, a_ids, a_values, groups, b, keep, names, places, space):
+    """Rows [low, high) of A B, each cut to its ``keep`` largest entries (0: all), L1 norm 1.
+
+    groups : which rows of A belong to each query, or none
+    Returns lengths, indices, data. Sums are float64.
+    """
+    lengths = np.zeros(high - low, np.int64)
+    ids = np.empty((high - low) * max(keep, 64), np.int32)
+    values = np.empty(ids.shape[0], np.float32)
+    best = np.empty(max(keep, 1), np.float64)
+    total, touched = space.total, space.touched
+    at = query = np.int64(0)
+    for row in range(low, high):
+        query = begins(row, query, groups, b.groups, b.names, space.place)
+        count = product_row(a_ptr[row], a_ptr[row + 1], a_ids, a_values, b, tick(space.clock), space)
+        length = count if keep == 0 else min(keep, count)
+        if at + length > ids.shape[0]:
+            ids = enlarge(ids, at, at + length)
+            values = enlarge(values, at, at + length)
+        chosen = ids[at : at + length]
+        if length == count:
+            for t in range(count):
+                chosen[t] = touched[t]
+        else:
+            keep_largest(count, names, places, best, chosen, space)
+        norm = 0.0
+        for t in range(length):
+            norm += total[chosen[t]]
+        for t in range(length):
+            values[at + t] = total[chosen[t]] / norm if norm > 0 else 0
+        lengths[row - low] = length
+        at += length
+    ended(query, b.groups, b.names, space.place)
+    return lengths, ids[:at].copy(), values[:at].copy()

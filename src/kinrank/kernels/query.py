@@ -1,0 +1,314 @@
+"""A query that is not a row: the rows that stand in for others while it is computed.
+
+The rows among its nearest that would have it in their lists have it there; nobody else notices it.
+From these lists, and from an edge to every row that has it or that it has, the stages compute its
+rows as they compute all others (``kernels.overlay``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinrank.kernels.jit import kernel
+from kinrank.kernels.overlay import tick
+from kinrank.kernels.rows import enlarge
+
+TELLERS = 5  # nearest rows that tell the largest distance of a query
+
+
+@kernel
+def affinity(squared, farthest, sigma2):
+    """exp(-d^2 / sigma^2), d^2 over the row's farthest."""
+    scaled = squared / farthest if farthest > 0 else squared
+    return np.exp(-min(np.float64(scaled), 1.0) / sigma2)
+
+
+@kernel
+def farthest_rows(near, near_d, counts, farthest, length):
+    """About the largest squared distance of each query: what its nearest rows say of theirs.
+
+    Never less than to the row at ``length``, the last that its own rows are made from.
+    """
+    out = np.empty(counts.shape[0], np.float32)
+    for row in range(counts.shape[0]):
+        total, tellers = 0.0, min(TELLERS, counts[row])
+        for t in range(tellers):
+            total += farthest[near[row, t]]
+        last = min(length, counts[row]) - 1
+        mean = total / tellers if tellers > 0 else 0.0
+        out[row] = max(mean, np.float64(near_d[row, last])) if last >= 0 else mean
+    return out
+
+
+@kernel
+def put_query(query, d, ids, values, out_ids, out):
+    """A list with the query in it, before rows that are as far; the last drops out."""
+    at = ids.shape[0] - 1
+    while at > 1 and not values[at - 1] < d:
+        at -= 1
+    for t in range(ids.shape[0]):
+        take = t if t < at else t - 1
+        out_ids[t] = query if t == at else ids[take]
+        out[t] = d if t == at else values[take]
+
+
+@kernel
+def list_rows(near, near_d, counts, far, lists, list_d, farthest):
+    """The lists of queries, and of those of their nearest rows that would have them in theirs.
+
+    near, near_d, counts : (m, L) nearest rows, squared distances, how many; far : of ``farthest_rows``
+    Returns the overlay of Lists: groups, names, indices, distances, largest distances.
+    """
+    m, n, k = counts.shape[0], lists.shape[0], lists.shape[1]
+    size = m
+    for row in range(m):
+        for t in range(min(counts[row], k - 1)):
+            size += near_d[row, t] <= list_d[near[row, t], k - 1]
+    groups, names = np.zeros(m + 1, np.int64), np.empty(size, np.int32)
+    ids, d = np.empty((size, k), np.int32), np.empty((size, k), np.float32)
+    largest = np.empty(size, np.float32)
+    at = 0
+    for row in range(m):
+        count = min(counts[row], k - 1)
+        names[at], largest[at], ids[at, 0], d[at, 0] = n, far[row], n, 0
+        for t in range(1, k):
+            ids[at, t] = near[row, t - 1] if t <= count else -1
+            d[at, t] = near_d[row, t - 1] if t <= count else np.float32(np.inf)
+        at += 1
+        for t in range(count):
+            j, near_by = near[row, t], near_d[row, t]
+            if near_by <= list_d[j, k - 1]:
+                names[at], largest[at] = j, farthest[j]
+                put_query(n, near_by, lists[j], list_d[j], ids[at], d[at])
+                at += 1
+        groups[row + 1] = at
+    return groups, names, ids, d, largest
+
+
+@kernel
+def edges_of(query, lists, xi, k, sigma2, kappa, ids, weights):
+    """The rows that share an edge with a query, and the weights (W + W^T) / 2; how many.
+
+    k : neighbours in the graph, the row itself counted
+    """
+    own, size = lists.groups[query], 0
+    for t in range(1, lists.over_ids.shape[1]):
+        other, d = lists.over_ids[own, t], lists.over_d[own, t]
+        if other < 0:
+            break
+        weight = affinity(d, lists.over_farthest[own], sigma2) / 2 if t < k else 0.0
+        if d <= lists.d[other, k - 1]:
+            weight += affinity(d, lists.farthest[other], sigma2) / 2
+        if weight > 0:
+            for member in xi:
+                if member == other:
+                    weight *= kappa
+            ids[size], weights[size] = other, weight
+            size += 1
+    return size
+
+
+@kernel
+def edge_rows(lists, xi_ptr, xi, k, sigma2, kappa):
+    """The edges of queries: pointers, rows, weights; xi : with the query itself."""
+    m, room = lists.groups.shape[0] - 1, lists.over_ids.shape[1]
+    ptr = np.zeros(m + 1, np.int64)
+    ids, weights = np.empty(m * room, np.int32), np.empty(m * room, np.float32)
+    for query in range(m):
+        at, members = ptr[query], xi[xi_ptr[query] : xi_ptr[query + 1]]
+        size = edges_of(query, lists, members, k, sigma2, kappa, ids[at:], weights[at:])
+        ptr[query + 1] = at + size
+    return ptr, ids, weights
+
+
+@kernel
+def tie_row(row, extra, w_ptr, w_ids, w_values, degree, stamp, at, ids, s, w, space):
+    """A row of the graph with a query in it; extra : the weight of its edge, 0 for none."""
+    n, own = degree.shape[0], degree[row]
+    if space.seen[row] == stamp:
+        own = space.total[row]
+    if extra > 0:
+        ids[at], w[at] = n, extra
+        s[at] = extra / np.sqrt(own * space.total[n])
+        at += 1
+    for e in range(w_ptr[row], w_ptr[row + 1]):
+        other = w_ids[e]
+        theirs = space.total[other] if space.seen[other] == stamp else degree[other]
+        norm = np.sqrt(own * theirs)
+        ids[at], w[at], s[at] = other, w_values[e], w_values[e] / norm if norm > 0 else 0.0
+        at += 1
+    return at
+
+
+@kernel
+def graph_rows(edge_ptr, edge_ids, edges, w_ptr, w_ids, w_values, degree, space):
+    """The rows of S and W that become others when a query is tied into the graph by its edges.
+
+    These are its own, those it has an edge to, and those that share an edge with these, whose
+    degrees grow. degree : row sums of W, float64
+    Returns groups and names of an overlay; pointers, indices, values of S, values of W.
+    """
+    m, n = edge_ptr.shape[0] - 1, degree.shape[0]
+    groups, ptr = np.zeros(m + 1, np.int64), np.zeros(65, np.int64)
+    names, ids = np.empty(64, np.int32), np.empty(512, np.int32)
+    s, w = np.empty(512, np.float32), np.empty(512, np.float32)
+    count = at = np.int64(0)
+    for query in range(m):
+        stamp, listed, total, size = tick(space.clock), tick(space.clock), 0.0, np.int64(0)
+        begin, end = edge_ptr[query], edge_ptr[query + 1]
+        for e in range(begin, end):
+            j = edge_ids[e]
+            space.seen[j], space.stepped[j] = stamp, listed
+            space.total[j] = degree[j] + edges[e]
+            total += edges[e]
+            space.touched[size] = j
+            size += 1
+        for e in range(begin, end):
+            for o in range(w_ptr[edge_ids[e]], w_ptr[edge_ids[e] + 1]):
+                if space.stepped[w_ids[o]] != listed:
+                    space.stepped[w_ids[o]] = listed
+                    space.touched[size] = w_ids[o]
+                    size += 1
+        space.total[n] = total
+        needed = at + end - begin
+        for t in range(size):
+            needed += w_ptr[space.touched[t] + 1] - w_ptr[space.touched[t]] + 1
+        if needed > ids.shape[0]:
+            ids, s, w = enlarge(ids, at, needed), enlarge(s, at, needed), enlarge(w, at, needed)
+        if count + size + 1 > names.shape[0]:
+            names = enlarge(names, count, count + size + 1)
+            ptr = enlarge(ptr, count + 1, count + size + 2)
+        for e in range(begin, end):
+            j = edge_ids[e]
+            ids[at], w[at], s[at] = j, edges[e], edges[e] / np.sqrt(total * space.total[j])
+            at += 1
+        names[count], ptr[count + 1] = n, at
+        count += 1
+        for t in range(size):
+            row = space.touched[t]
+            extra = edges[begin + t] if t < end - begin else np.float32(0)
+            at = tie_row(row, extra, w_ptr, w_ids, w_values, degree, stamp, at, ids, s, w, space)
+            names[count], ptr[count + 1] = row, at
+            count += 1
+        groups[query + 1] = count
+    return groups, names[:count].copy(), ptr[: count + 1].copy(), ids[:at], s[:at], w[:at]
+
+
+@kernel
+def mirrored_rows(ptr, ids, values, rows_ptr, rows_ids, rows_values):
+    """Rows of queries, and those of their members with the query in them: F_jq is F_qj.
+
+    Returns an overlay: groups, names, pointers, indices, data.
+    """
+    m, n, size = ptr.shape[0] - 1, rows_ptr.shape[0] - 1, 2 * ids.shape[0]
+    for e in range(ids.shape[0]):
+        size += rows_ptr[ids[e] + 1] - rows_ptr[ids[e]] if ids[e] < n else 0
+    groups, names = ptr.copy(), np.empty(ids.shape[0], np.int32)
+    out_ptr, out_ids = np.zeros(ids.shape[0] + 1, np.int64), np.empty(size, np.int32)
+    out, at = np.empty(size, np.float32), np.int64(0)
+    for row in range(m):
+        for e in range(ptr[row], ptr[row + 1]):
+            j, names[e] = ids[e], ids[e]
+            for o in range(ptr[row], ptr[row + 1] if j == n else ptr[row]):
+                out_ids[at], out[at] = ids[o], values[o]
+                at += 1
+            if j < n:
+                out_ids[at], out[at] = n, values[e]
+                at += 1
+                for o in range(rows_ptr[j], rows_ptr[j + 1]):
+                    out_ids[at], out[at] = rows_ids[o], rows_values[o]
+                    at += 1
+            out_ptr[e + 1] = at
+    return groups, names, out_ptr, out_ids[:at].copy(), out[:at].copy()
+
+
+@kernel
+def partner_rows(lists, k, xi_ptr, xi, rows_xi_ptr, rows_xi):
+    """Queries and the rows that would average them, their partners, with lists and neighbour sets.
+
+    A partner has the query in N(j, k) or in xi[j]; xi[j] is that which is stored, and the query.
+    Returns groups and names; (rows, k) lists; pointers and members of neighbour sets.
+    """
+    m, n = lists.groups.shape[0] - 1, rows_xi_ptr.shape[0] - 1
+    groups = np.zeros(m + 1, np.int64)
+    names = np.empty(lists.names.shape[0], np.int32)
+    out = np.empty((names.shape[0], k), np.int32)
+    ptr, at, count = np.zeros(names.shape[0] + 1, np.int64), np.int64(0), 0
+    ids = np.empty(xi.shape[0] + 64, np.int32)
+    for query in range(m):
+        own = xi[xi_ptr[query] : xi_ptr[query + 1]]
+        for row in range(lists.groups[query], lists.groups[query + 1]):
+            j, mutual, entered = lists.names[row], False, False
+            for c in own:
+                mutual |= c == j
+            for t in range(k):
+                entered |= lists.over_ids[row, t] == n
+            if not (mutual or entered):
+                continue
+            begin, end = (rows_xi_ptr[j], rows_xi_ptr[j + 1]) if j < n else (0, own.shape[0])
+            if at + end - begin + 1 > ids.shape[0]:
+                ids = enlarge(ids, at, at + end - begin + 1)
+            if mutual and j < n:
+                ids[at] = n
+                at += 1
+            for e in range(begin, end):
+                ids[at] = rows_xi[e] if j < n else own[e]
+                at += 1
+            for t in range(k):
+                out[count, t] = lists.over_ids[row, t]
+            names[count], ptr[count + 1] = j, at
+            count += 1
+        groups[query + 1] = count
+    return groups, names[:count].copy(), out[:count].copy(), ptr[: count + 1].copy(), ids[:at].copy()
+
+
+@kernel
+def supported_rows(groups, names, p_ptr, p_ids, p, space):
+    """Partners, and the other rows to which P gives a query more than an even share.
+
+    A partner leads these to the query in turn, so that their rows of P and F' become others too;
+    the rest hardly matter and cost as much.
+    groups, names : queries and partners; p_ptr, p_ids, p : P of the queries
+    Returns groups and names; and where the enhanced row of each is: in the overlay, or -1.
+    """
+    m, n, count = groups.shape[0] - 1, space.seen.shape[0] - 1, 0
+    out_groups = np.zeros(m + 1, np.int64)
+    out_names = np.empty(names.shape[0] + p_ids.shape[0], np.int32)
+    places = np.full(out_names.shape[0], -1)
+    for query in range(m):
+        stamp = tick(space.clock)
+        space.seen[n] = stamp
+        for row in range(groups[query], groups[query + 1]):
+            out_names[count], places[count] = names[row], row
+            space.seen[names[row]] = stamp
+            count += 1
+        even = 1 / max(p_ptr[query + 1] - p_ptr[query], 1)
+        for e in range(p_ptr[query], p_ptr[query + 1]):
+            if p[e] > even and space.seen[p_ids[e]] != stamp:
+                out_names[count] = p_ids[e]
+                count += 1
+        out_groups[query + 1] = count
+    return out_groups, out_names[:count].copy(), places[:count].copy()
+
+
+@kernel
+def gather_rows(places, names, ptr, ids, values, rows_ptr, rows_ids, rows_values):
+    """Sparse rows one after another: those at ``places``, or of ``rows`` by name where that is -1.
+
+    Returns pointers, indices, data.
+    """
+    out_ptr = np.zeros(names.shape[0] + 1, np.int64)
+    for row in range(names.shape[0]):
+        at, name = places[row], names[row]
+        size = ptr[at + 1] - ptr[at] if at >= 0 else rows_ptr[name + 1] - rows_ptr[name]
+        out_ptr[row + 1] = out_ptr[row] + size
+    out_ids, out = np.empty(out_ptr[-1], np.int32), np.empty(out_ptr[-1], np.float32)
+    for row in range(names.shape[0]):
+        at, name, to = places[row], names[row], out_ptr[row]
+        for t in range(out_ptr[row + 1] - to):
+            if at >= 0:
+                out_ids[to + t], out[to + t] = ids[ptr[at] + t], values[ptr[at] + t]
+            else:
+                e = rows_ptr[name] + t
+                out_ids[to + t], out[to + t] = rows_ids[e], rows_values[e]
+    return out_ptr, out_ids, out

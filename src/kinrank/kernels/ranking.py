@@ -1,0 +1,195 @@
+"""From the rows of F' that queries have to answers: comparing, ranking."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.kernels.divergence import COSINE, JACCARD, add_columns, entropies, finish
+from kinrank.kernels.jit import kernel
+from kinrank.kernels.overlay import tick
+from kinrank.kernels.rows import enlarge
+from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
+from kinrank.types import Floats, Ints, Longs
+
+
+class Asked(NamedTuple):
+    """Queries: vectors, nearest rows (m, L), squared distances, how many, and the largest.
+
+    ptr, ids, d : rows beside the nearest whose squared distances were fetched from a store
+    """
+
+    x: Floats
+    near: Ints
+    near_d: Floats
+    counts: Longs
+    farthest: Floats
+    ptr: Longs
+    ids: Ints
+    d: Floats
+
+
+class Compared(NamedTuple):
+    """What answers are made from.
+
+    columns : F' by columns: pointers, rows, values, x log2 x; norms : of its rows
+    root : d is the root of the squared distance
+    names : the numbers that rows have for users; those from n_gallery on are never answers
+    vectors : (n, d), or (0, d) when they are in a store
+    """
+
+    measure: int
+    columns: tuple[Longs, Ints, Floats, Floats]
+    norms: npt.NDArray[np.float64]
+    omega: np.float32
+    root: bool
+    names: Ints
+    n_gallery: int
+    vectors: Floats
+
+
+@kernel
+def answer_rows(low, high, asked, groups, names, ptr, ids, values, compared, out_ids, out, space):
+    """The first k of queries [low, high) by (1 - omega) d' + omega d, ascending by (value, name).
+
+    groups, names : the rows of each query: its own, then those that it changes
+    ptr, ids, values : F' of these; out_ids : names, -1 for none
+    Returns whether no other row can be among the first k; and, by queries, the rows that could be
+    answers and whose distances nobody knows: pointers and rows.
+    """
+    m, at, measure = high - low, np.int64(0), compared.measure
+    left_ptr, left, complete = np.zeros(m + 1, np.int64), np.empty(0, np.int32), np.zeros(m, np.bool_)
+    for query in range(low, high):
+        first = groups[query]
+        part = slice(ptr[first], ptr[first + 1])
+        count, shared = compare(ids[part], values[part], compared, space)
+        for t in range(first + 1, groups[query + 1]):
+            other = slice(ptr[t], ptr[t + 1])
+            d = divergence_of(
+                measure, ids[part], values[part], ids[other], values[other], space.slot
+            )
+            if space.seen[names[t]] != shared:
+                space.seen[names[t]] = shared
+                space.touched[count] = names[t]
+                count += 1
+            space.total[names[t]] = d
+        complete[query - low], unknown = rank(
+            query, asked, count, shared, compared, space, out_ids[query], out[query]
+        )
+        if at + unknown > left.shape[0]:
+            left = enlarge(left, at, at + unknown)
+        for t in range(unknown):
+            left[at + t] = space.touched[t]
+        at += unknown
+        left_ptr[query - low + 1] = at
+    return complete, left_ptr, left[:at].copy()
+
+
+@kernel
+def divergence_of(measure, u_ids, u, v_ids, v, slot):
+    """d' of two rows; slot : -1 throughout. In float64, so that like rows are like far."""
+    u_norm = v_norm = total = 0.0
+    for e in range(u_ids.shape[0]):
+        slot[u_ids[e]] = e
+        u_norm += np.float64(u[e]) * u[e]
+    for e in range(v_ids.shape[0]):
+        b = np.float64(v[e])
+        v_norm += b * b
+        if slot[v_ids[e]] >= 0 and b > 0:
+            a = np.float64(u[slot[v_ids[e]]])
+            if measure >= COSINE:
+                total += a * b
+            elif measure == JACCARD:
+                total += min(a, b)
+            elif a > 0:
+                total += a * np.log2(a / (a + b)) + b * np.log2(b / (a + b))
+    for e in range(u_ids.shape[0]):
+        slot[u_ids[e]] = -1
+    return finish(measure, total, u_norm, v_norm)
+
+
+@kernel
+def compare(ids, values, compared, space):
+    """d' to all rows that share a column: the rows in ``touched``, d' in ``total``.
+
+    Returns their number and the stamp that marks them in ``seen``.
+    """
+    measure, norms, columns = compared.measure, compared.norms, compared.columns
+    n, size, own_norm = norms.shape[0], 0, 0.0
+    known, v = np.empty_like(ids), np.empty_like(values)
+    for e in range(ids.shape[0]):
+        own_norm += np.float64(values[e]) * values[e]
+        if ids[e] < n:
+            known[size], v[size] = ids[e], values[e]
+            size += 1
+    stamp, total, touched = tick(space.clock), space.total, space.touched
+    count = add_columns(
+        measure, known[:size], v[:size], entropies(v[:size]), *columns, stamp, total, space.seen,
+        touched, 0,
+    )  # fmt: skip
+    for t in range(count):
+        other = touched[t]
+        norm = norms[other] if measure >= COSINE else 0.0
+        total[other] = finish(measure, total[other], own_norm, norm)
+    return count, stamp
+
+
+@kernel
+def rank(query, asked, count, shared, compared, space, out_ids, out):
+    """The first k of the nearest rows and those that share something with the query.
+
+    A row that is not among the nearest is no nearer than the last of them: most are ruled out by
+    that bound. Where nobody knows it, their distance is that bound.
+    Returns whether no other row can be among them, and how many such unknown rows ``touched`` has.
+    """
+    names, vectors, n_gallery = compared.names, compared.vectors, compared.n_gallery
+    omega, root, far = compared.omega, compared.root, asked.farthest[query]
+    near, near_d, x = asked.near[query], asked.near_d[query], asked.x[query]
+    touched, total, seen, stepped = space.touched, space.total, space.seen, space.stepped
+    k, size, d = out.shape[0], np.int64(0), np.float32(0)
+    part, unknown = np.float32(1) - omega, np.int64(0)
+    listed, fetched = tick(space.clock), tick(space.clock)
+    for t in range(asked.counts[query]):
+        row = near[t]
+        stepped[row] = listed
+        d = scaled(near_d[t], far, root)
+        if names[row] < n_gallery:
+            modified = np.float32(total[row]) if seen[row] == shared else np.float32(1)
+            size = heap_offer(out, out_ids, size, k, part * modified + omega * d, names[row])
+    beyond = omega * d
+    for e in range(asked.ptr[query], asked.ptr[query + 1]):
+        stepped[asked.ids[e]], space.mass[asked.ids[e]] = fetched, asked.d[e]
+    for t in range(count):
+        row = touched[t]
+        if stepped[row] == listed or names[row] >= n_gallery:
+            continue
+        value = part * np.float32(total[row])
+        if size == k and value + beyond > out[0]:
+            continue
+        if vectors.shape[0] > 0:
+            value += omega * scaled(squared_distance(x, vectors[row]), far, root)
+        elif stepped[row] == fetched:
+            value += omega * scaled(np.float32(space.mass[row]), far, root)
+        else:  # offered last: a bound rules nobody out
+            touched[unknown] = row
+            unknown += 1
+            continue
+        size = heap_offer(out, out_ids, size, k, value, names[row])
+    for t in range(unknown):
+        value = part * np.float32(total[touched[t]]) + beyond
+        size = heap_offer(out, out_ids, size, k, value, names[touched[t]])
+    whole = asked.counts[query] == names.shape[0]
+    complete = whole or (size == k and out[0] < part + beyond)
+    sort_heap(out, out_ids, size)
+    out_ids[size:] = -1
+    out[size:] = np.inf
+    return complete, unknown
+
+
+@kernel
+def scaled(squared, far, root):
+    """d of a squared distance."""
+    d = min(squared / far, np.float32(1)) if far > 0 else np.float32(0)
+    return np.sqrt(d) if root else d
