@@ -52,6 +52,14 @@ def test_from_building_to_verifying(folder):
     assert "158" in run("index", "info", path).output
 
 
+def test_a_line_at_the_end_in_a_pipe(folder):
+    path = folder / "an.index"
+    result = run("index", "build", "--gallery", folder / "g.npy", "--out", path)
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"rows 150, recall 1.0, output {path}: ")
+
+
 def test_integers_context_and_update(folder):
     path = folder / "an.index"
     np.save(folder / "ids.npy", np.arange(150) * 3)

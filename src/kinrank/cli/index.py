@@ -246,16 +246,16 @@ def typed_ids(some: tuple[str, ...], *, text: bool) -> Any:
 
 @contextmanager
 def working(as_json: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Progress while something is done; call what is yielded to say what it was."""
-    begun, on_terminal = time.perf_counter(), sys.stderr.isatty()
-    with shown_warnings() as warned, watched(show=on_terminal and not as_json) as watch:
+    """Progress while something is done; call what is yielded to say in one line what it was."""
+    begun, show = time.perf_counter(), sys.stderr.isatty() and not as_json
+    with shown_warnings() as warned, watched(show=show) as watch:
 
         def done(summary: dict[str, Any]) -> None:
             seconds = time.perf_counter() - begun
             if as_json:
                 more = {"seconds": seconds, "stages": watch.seconds, "warnings": warned}
                 click.echo(json.dumps({**summary, **more}))
-            elif on_terminal:
+            else:
                 told = ", ".join(f"{name} {value}" for name, value in summary.items())
                 click.echo(f"{told}: {format_seconds(seconds)}", err=True)
 

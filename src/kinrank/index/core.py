@@ -17,7 +17,7 @@ from kinrank.index import persist, storage
 from kinrank.index.calibrate import Calibration, calibrate
 from kinrank.index.edit import edited
 from kinrank.index.explain import Explanation, explain
-from kinrank.index.ids import Ids, as_ids, joined, refuse_duplicates
+from kinrank.index.ids import Ids, as_ids, joined, named, refuse_duplicates
 from kinrank.index.lock import WriteLock
 from kinrank.index.make import Listed, from_lists, from_vectors, search_of
 from kinrank.index.online import Engine
@@ -152,7 +152,8 @@ class Index:
         Returns
         -------
         Ranking
-            With ``ids``; ``indices`` are places in ``Index.ids``.
+            With ``ids``; ``indices`` are places in ``Index.ids``. Where an approximate search knows
+            no more rows: -1, infinity, and the id -1 or "".
         """
         engine = self._engine
         state, run = engine.state, Runner.of(threads)
@@ -337,4 +338,4 @@ def _refuse_store(state: State, what: str) -> None:
 
 
 def _with_ids(found: Ranking, state: State) -> Ranking:
-    return Ranking(found.indices, found.distances, state.ids[np.maximum(found.indices, 0)])
+    return Ranking(found.indices, found.distances, named(state.ids, found.indices))

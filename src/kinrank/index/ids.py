@@ -87,6 +87,14 @@ class IdTable:
         return np.where(self._sorted[at] == wanted, self._order[at], -1).astype(np.int32)
 
 
+def named(ids: Ids, indices: npt.NDArray[np.integer[Any]]) -> Ids:
+    """The ids of places, of the same shape; "" or -1 where a place is -1."""
+    names = np.full(indices.shape, "" if ids.dtype.kind == "U" else -1, ids.dtype)
+    known = indices >= 0
+    names[known] = ids[indices[known]]
+    return names
+
+
 def joined(old: Ids, new: Ids) -> Ids:
     """Ids of old and new rows together."""
     if len(old) and len(new) and (old.dtype.kind == "U") != (new.dtype.kind == "U"):
