@@ -22,6 +22,7 @@ from kinrank.errors import (
     KinrankWarning,
     LockedError,
     OptionalDependencyError,
+    StoreError,
     UnknownIdError,
     UnknownNameError,
 )
@@ -95,6 +96,7 @@ __all__ = [
     "Manifold",
     "OptionalDependencyError",
     "Ranking",
+    "StoreError",
     "UnknownIdError",
     "UnknownNameError",
     "__version__",

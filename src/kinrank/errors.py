@@ -5,6 +5,7 @@ KinrankError
 ├── UnknownNameError (ValueError)      a name that is not in a registry
 ├── UnknownIdError (LookupError)       an id that no row of an index has
 ├── LockedError (RuntimeError)         somebody else is writing the index
+├── StoreError (RuntimeError)          a store's engine that failed; its own error is the cause
 ├── ClusterError (RuntimeError)        other machines that cannot be reached or failed
 ├── FileFormatError (ValueError)       a file that is not what it should be
 └── OptionalDependencyError (ImportError)
@@ -46,6 +47,10 @@ class UnknownIdError(KinrankError, LookupError):
 
 class LockedError(KinrankError, RuntimeError):
     """An index that another process or object is writing."""
+
+
+class StoreError(KinrankError, RuntimeError):
+    """An engine or a database that failed; ``__cause__`` is what it raised."""
 
 
 class ClusterError(KinrankError, RuntimeError):

@@ -23,7 +23,7 @@ from kinrank.index.make import Listed, from_lists, from_vectors, search_of
 from kinrank.index.online import Engine
 from kinrank.index.rows import row_distances
 from kinrank.index.state import State
-from kinrank.index.store_search import Store
+from kinrank.index.store_answers import Store
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner

@@ -16,7 +16,8 @@ from kinrank.index.online import Engine
 from kinrank.index.searchers import CellSearch, ExactSearch, RowSearch
 from kinrank.index.settings import check_online
 from kinrank.index.state import State
-from kinrank.index.store_search import Store, StoreSearch
+from kinrank.index.store_answers import Store
+from kinrank.index.store_search import StoreSearch
 from kinrank.methods.cas import CAS
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.given import given_distances

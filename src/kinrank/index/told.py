@@ -47,6 +47,8 @@ def more_told(
     asked = Told(_pointers(counts), rows, np.full(len(rows), np.inf, np.float32))
     found = search.completed(queries, asked)
     left = np.flatnonzero(np.diff(found.ptr))
+    if len(left) == 0:  # all of them have left the store
+        return left, nothing_told(0)
     pairs = [(one, row) for row in left for one in (told, found)]
     parts = [slice(one.ptr[row], one.ptr[row + 1]) for one, row in pairs]
     ids, values = (
