@@ -34,8 +34,10 @@ def join(ray: Any, address: str, cpus: int) -> None:
         with _environment({}):
             _patiently(lambda: ray.init(address, **quiet))
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        token = any(name.startswith("RAY_AUTH") for name in os.environ)
+        hint = "" if token else " (If it wants a token, set RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH.)"
         raise ClusterError(
-            f"The cluster {address!r} cannot be joined: {first_line(error)}"
+            f"The cluster {address!r} cannot be joined: {first_line(error)}{hint}"
         ) from error
 
 
