@@ -83,6 +83,7 @@ def test_the_person_preset_is_one_option(arguments, tmp_path):
     ("options", "message"),
     [
         (["--size", "big"], "`size` must be N or HEIGHTxWIDTH, got 'big'"),
+        (["--size", "1x²"], "`size` must be N or HEIGHTxWIDTH, got '1x²'"),
         (["--mean", "1,x,3"], "`mean` must be numbers with commas"),
         (["--pool", "gemm"], "Did you mean 'gem'"),
         (["--scales", ""], "`scales` must be numbers"),

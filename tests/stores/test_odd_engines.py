@@ -27,6 +27,24 @@ def test_pads_have_no_id(data):
         np.testing.assert_array_equal(found.ids[~pads], own[found.indices[~pads]])
 
 
+@pytest.mark.parametrize(("known", "none"), [([7, 3], -1), (["b", "a"], "")])
+def test_pads_travel_over_http(known, none):
+    import json
+
+    from kinrank.client import _ranking
+    from kinrank.serve.routes import ranking_json
+
+    sent = kinrank.Ranking(
+        np.array([[1, 0, -1], [0, -1, -1]]),
+        np.array([[0.1, 0.2, np.inf], [0.3, np.inf, np.inf]]),
+        np.array([[*known, none], [known[1], none, none]]),
+    )
+    content = json.loads(ranking_json(sent).body)
+    assert content["ids"] == [[*known, None], [known[1], None, None]]
+    for name, array in vars(_ranking(content)).items():
+        np.testing.assert_array_equal(array, getattr(sent, name))
+
+
 @pytest.mark.parametrize("kind", ["IDMap,Flat", "IDMap2,Flat", "IVF1,Flat"])
 def test_faiss_rows_that_are_removed_and_others_added(data, kind):
     import faiss

@@ -209,7 +209,7 @@ def _field(name: str, text: str) -> Any:
     """What was typed for a field of the preprocessing."""
     if name in ("size", "crop"):
         high, times, wide = text.lower().partition("x")
-        if not high.isdigit() or (times and not wide.isdigit()):
+        if not high.isdecimal() or (times and not wide.isdecimal()):
             raise InvalidInputError(f"`{name}` must be N or HEIGHTxWIDTH, got {text!r}.")
         return (int(high), int(wide)) if times else int(high)
     if name in ("mean", "std"):
