@@ -24,6 +24,7 @@ from kinrank.errors import (
     OptionalDependencyError,
     UnknownIdError,
     UnknownNameError,
+    UnsupportedError,
 )
 from kinrank.registry import methods
 from kinrank.types import Ranking
@@ -97,6 +98,7 @@ __all__ = [
     "Ranking",
     "UnknownIdError",
     "UnknownNameError",
+    "UnsupportedError",
     "__version__",
     "attach",
     "cluster",

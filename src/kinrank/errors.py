@@ -4,6 +4,7 @@ KinrankError
 ├── InvalidInputError (ValueError)     bad data or a bad parameter
 ├── UnknownNameError (ValueError)      a name that is not in a registry
 ├── UnknownIdError (LookupError)       an id that no row of an index has
+├── UnsupportedError (AttributeError)  what a method or an index cannot do
 ├── LockedError (RuntimeError)         somebody else is writing the index
 ├── ClusterError (RuntimeError)        other machines that cannot be reached or failed
 ├── FileFormatError (ValueError)       a file that is not what it should be
@@ -42,6 +43,10 @@ class UnknownNameError(KinrankError, ValueError):
 
 class UnknownIdError(KinrankError, LookupError):
     """An id that no row has."""
+
+
+class UnsupportedError(KinrankError, AttributeError):
+    """Something that another method or object can do; the message says which."""
 
 
 class LockedError(KinrankError, RuntimeError):

@@ -88,10 +88,9 @@ def reduce_k(name: str, value: int, limit: int, what: str) -> int:
 def as_array(name: str, values: Any) -> npt.NDArray[Any]:
     """``values`` as a plain numpy array, without importing the library they come from."""
     if isinstance(values, np.ma.MaskedArray):
-        if np.ma.is_masked(values):
-            raise InvalidInputError(
-                f"`{name}` must have no masked entries, got {np.ma.count_masked(values)}."
-            )
+        masked = int(np.ma.getmaskarray(values).sum())
+        if masked:
+            raise InvalidInputError(f"`{name}` must have no masked entries, got {masked}.")
         return np.asarray(values.data)
     if isinstance(values, np.ndarray):
         return np.asarray(values) if isinstance(values, np.matrix) else values

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.index import persist, storage
 from kinrank.index.calibrate import Calibration, calibrate
 from kinrank.index.edit import edited
@@ -289,7 +289,7 @@ class Index:
             self._lock = None
 
     def __reduce__(self) -> str:
-        raise InvalidInputError(
+        raise UnsupportedError(
             "An index cannot be pickled or copied: `save` it, and `kinrank.open` the file where it "
             "is needed; processes that open the same file share its memory."
         )
