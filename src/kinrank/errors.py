@@ -18,6 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_SHOWN = 80
+
+
+def shown(value: object) -> str:
+    """A value as messages tell it: on one line, and not without end."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
 
 class KinrankError(Exception):
     """Base of all errors that kinrank raises on purpose."""
@@ -38,7 +46,7 @@ class UnknownNameError(KinrankError, ValueError):
         names = sorted(known)
         near = get_close_matches(str(name), names, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"`{kind}` must be one of {', '.join(names)}, got {name!r}.{hint}")
+        super().__init__(f"`{kind}` must be one of {', '.join(names)}, got {shown(name)}.{hint}")
 
 
 class UnknownIdError(KinrankError, LookupError):

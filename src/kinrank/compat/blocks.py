@@ -14,7 +14,7 @@ from kinrank.methods.context.kreciprocal import KReciprocal
 from kinrank.neighbors.search import ascending
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ints, Longs, Neighbors, Ranking
-from kinrank.validation import as_matrix, check_choice, common_exponent
+from kinrank.validation import as_matrix, check_choice, check_int, common_exponent
 
 METHODS = ("kreciprocal", "cas")
 
@@ -121,7 +121,7 @@ def rank_blocks(
 ) -> Floats:  # fmt: skip
     """The new distances between queries and gallery, (n_queries, n_gallery)."""
     check_choice("method", method, METHODS)
-    run = Runner.of()
+    k1, k2, run = check_int("k1", k1, 1), check_int("k2", k2, 1), Runner.of()
     n_queries, n_gallery = blocks[0].shape
     n = n_queries + n_gallery
     if method == "cas":

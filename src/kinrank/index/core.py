@@ -17,7 +17,7 @@ from kinrank.index import persist, storage
 from kinrank.index.calibrate import Calibration, calibrate
 from kinrank.index.edit import edited
 from kinrank.index.explain import Explanation, explain
-from kinrank.index.ids import Ids, as_ids, joined, refuse_duplicates
+from kinrank.index.ids import Ids, as_ids, given_ids, joined, refuse_duplicates
 from kinrank.index.lock import WriteLock
 from kinrank.index.make import Listed, from_lists, from_vectors, search_of
 from kinrank.index.online import Engine
@@ -28,7 +28,7 @@ from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking
-from kinrank.validation import as_array, check_int
+from kinrank.validation import as_array, check_bool, check_int
 
 # Files up to this size are read and verified when they are opened; larger ones when asked.
 _VERIFIED = 1 << 28
@@ -158,7 +158,8 @@ class Index:
         state, run = engine.state, Runner.of(threads)
         rows = state.frame.place("queries", queries)
         k = state.n_gallery if k is None else min(check_int("k", k, 1), state.n_gallery)
-        found = engine.base(rows, k, run) if base else engine.answer(rows, k, run)
+        plain = check_bool("base", base)
+        found = engine.base(rows, k, run) if plain else engine.answer(rows, k, run)
         return _with_ids(found, state)
 
     def neighbors(self, one: Any, k: int | None = 10) -> Ranking:
@@ -218,13 +219,13 @@ class Index:
         """Remove rows from the gallery; unknown ids are an error, and then nothing is removed."""
         with self._editing() as state:
             none = np.empty((0, state.frame.width), np.float32)
-            self._change(state, as_ids(ids), none, as_ids([]), threads)
+            self._change(state, as_ids(given_ids(ids)), none, as_ids([]), threads)
 
     def update(self, vectors: Any, ids: Any, *, threads: int | None = None) -> None:
         """Give rows that are there other vectors; they become the last ones."""
         with self._editing() as state:
             rows = state.frame.place("vectors", vectors)
-            own = as_ids(ids, len(rows))
+            own = as_ids(given_ids(ids), len(rows))
             refuse_duplicates(own)
             self._change(state, own, rows, own, threads)
 
