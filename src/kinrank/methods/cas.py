@@ -384,7 +384,9 @@ class CAS(Method):
         own = SparseRows(np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int32), None, n)
         root = np.sqrt(diffuse.solve(graph, own, alpha, "identity", self.tol, run).values)
         scale = root[np.repeat(queries, ball.lengths)] * root[ball.indices]
-        return ball.with_data(np.clip(1 - f.values / scale, 0, 1).astype(np.float32))
+        # A tiny mu leaves the series unfinished, and F_ii perhaps at 0.
+        near = np.divide(f.values, scale, out=np.zeros_like(scale), where=scale > 0)
+        return ball.with_data(np.clip(1 - near, 0, 1).astype(np.float32))
 
 
 def _results(k: int | None, n_gallery: int) -> int:
