@@ -107,6 +107,8 @@ class Searcher(Protocol):
 class Neighbors:
     """The nearest rows of every row, the row itself first.
 
+    Lists that users bring may be shorter than K: they end in -1, at infinity.
+
     Attributes
     ----------
     indices : (n, K) int32, ``indices[i, 0] == i``

@@ -45,6 +45,8 @@ class Index:
     ``recipe`` may be set to how the vectors were made (``kinrank.features.Recipe`` as text); it is
     saved with the rest, so that new pictures can be described in the same way. So are ``notes``:
     what can be written as JSON, for those who know more of the rows.
+
+    An index is not pickled: ``save`` it, and ``kinrank.open`` the file wherever it is needed.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -75,8 +77,9 @@ class Index:
         ----------
         method : a CAS
         distances, indices : (n, K) nearest rows of every row, in any order, with or without the
-            row itself; -1 for none. K, the row itself counted, must be ``list_length(method, n)``
-            or more.
+            row itself; -1 for none, so that lists may be of any length, also empty. Where the
+            longest, the row itself counted, is below ``list_length(method, n)``, k1 and other
+            sizes are reduced.
         ids : (n,) the store's ids of the rows; None numbers them
         vectors : (n, d) the rows; queries are then searched among them, exactly
         store : else where queries are searched, and vectors fetched

@@ -223,7 +223,8 @@ class CAS(Method):
         ----------
         distances : (n, n) distances between all rows, or (n, K) of the rows in ``indices``
         indices : (n, K) nearest rows of every row, in any order, with or without the row itself;
-            entries of -1 are passed over. None when ``distances`` is the full matrix.
+            -1 for none, so that lists may be of any length, also empty. None when ``distances``
+            is the full matrix.
         n_queries : how many of the rows are queries
         squared : whether the distances are squared already (as faiss gives them)
         farthest : with ``indices``: the largest distance from each row to any other, (n,) or one
