@@ -104,7 +104,7 @@ def check_blocks(q_g: Any, q_q: Any, g_g: Any) -> tuple[Floats, Floats, Floats]:
             raise InvalidInputError(f"`{name}` must be {shape}, got shape {blocks[name].shape}.")
     for name, block in blocks.items():
         if (block < 0).any():
-            raise InvalidInputError(f"`{name}` must not be negative, got such a value.")
+            raise InvalidInputError(f"`{name}` must be finite and not negative, got other values.")
     return blocks["q_g_dist"], blocks["q_q_dist"], blocks["g_g_dist"]
 
 
