@@ -33,12 +33,18 @@ def ranks(D):
     return np.argsort(D, axis=1, kind="stable")
 
 
+def first(rank, i, begin, end):
+    """Entries begin to end of the list of i; a list may be shorter, and then ends in -1."""
+    part = rank[i, begin:end]
+    return part[part >= 0]
+
+
 def N(rank, k):
     """Indicator of the k nearest, the row itself counted."""
     n = len(rank)
     out = np.zeros((n, n), bool)
     for i in range(n):
-        out[i, rank[i, :k]] = True
+        out[i, first(rank, i, 0, k)] = True
     return out
 
 
@@ -68,7 +74,7 @@ def graph(D2, rank, k, sigma, kappa, xi, symmetric=True):
     n = len(rank)
     W = np.zeros((n, n))
     for i in range(n):
-        for j in rank[i, 1 : k + 1]:
+        for j in first(rank, i, 1, k + 1):
             W[i, j] = affinity(D2[i, j], sigma) * (kappa if xi[i, j] else 1)
     if symmetric:
         W = (W + W.T) / 2
@@ -147,7 +153,8 @@ def nss_by_walk(F, C, xi, D2, rank, walk_k, sigma, beta):
     n = len(F)
     P = np.zeros((n, n))
     for i in range(n):
-        P[i, rank[i, 1:walk_k]] = affinity(D2[i, rank[i, 1:walk_k]], sigma)
+        near = first(rank, i, 1, walk_k)
+        P[i, near] = affinity(D2[i, near], sigma)
     P = l1(P)
     Q = P @ P
     out = F.copy()
@@ -162,13 +169,14 @@ def nss_by_walk(F, C, xi, D2, rank, walk_k, sigma, beta):
 
 
 def aqe(F, rank, k):
-    return l1(np.stack([F[rank[i, :k]].mean(axis=0) for i in range(len(F))]))
+    return l1(np.stack([F[first(rank, i, 0, k)].mean(axis=0) for i in range(len(F))]))
 
 
 def enhance(F, xi, rank, k, kappa):
     rows = []
     for i in range(len(F)):
-        rows.append((kappa * F[xi[i]].mean(axis=0) + F[rank[i, :k]].mean(axis=0)) / (kappa + 1))
+        near = F[first(rank, i, 0, k)].mean(axis=0)
+        rows.append((kappa * F[xi[i]].mean(axis=0) + near) / (kappa + 1))
     return l1(np.stack(rows))
 
 
@@ -241,7 +249,8 @@ def geodesic(D, rank, k, unreachable=50.0):
     n = len(D)
     edges = np.full((n, n), np.inf)
     for i in range(n):
-        edges[i, rank[i, :k]] = D[i, rank[i, :k]]
+        near = first(rank, i, 0, k)
+        edges[i, near] = D[i, near]
     edges = np.minimum(edges, edges.T)
     np.fill_diagonal(edges, 0)
     out = np.full((n, n), unreachable)
@@ -265,16 +274,17 @@ def diffusion_distance(S, alpha):
     return np.clip(1 - F / root[:, None] / root[None, :], 0, 1)
 
 
-def cas(D2, n_queries, o, E=None):
+def cas(D2, n_queries, o, E=None, rank=None):
     """d* between queries and gallery, and the intermediate matrices.
 
     D2 : (n, n) squared distances over the row's farthest
     o : the options, an object with the attributes of kinrank.CAS
     E : the regulariser if it is a matrix
+    rank : (n, K) lists of neighbours if they are given, -1 behind the end of a shorter one
     """
     n, alpha = len(D2), 1 / (1 + o.mu)
     extra = 0 if o.self_counts else 1
-    rank = ranks(D2)
+    rank = ranks(D2) if rank is None else rank
     xi = R(rank, o.k2)
     if o.clusters == "knn":
         C = N(rank, o.k1 + extra)

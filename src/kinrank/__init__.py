@@ -25,6 +25,7 @@ from kinrank.errors import (
     StoreError,
     UnknownIdError,
     UnknownNameError,
+    UnsupportedError,
 )
 from kinrank.registry import methods
 from kinrank.types import Ranking
@@ -99,6 +100,7 @@ __all__ = [
     "StoreError",
     "UnknownIdError",
     "UnknownNameError",
+    "UnsupportedError",
     "__version__",
     "attach",
     "cluster",

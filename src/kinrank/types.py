@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import FileFormatError, InvalidInputError
+from kinrank.validation import as_array, check_int
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -37,7 +38,9 @@ class Ranking:
     ids: npt.NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
-        indices, distances = np.asarray(self.indices), np.asarray(self.distances)
+        indices = as_array("indices", self.indices)
+        distances = as_array("distances", self.distances)
+        ids = None if self.ids is None else as_array("ids", self.ids)
         if indices.ndim != 2 or indices.shape != distances.shape:
             raise InvalidInputError(
                 "`indices` and `distances` must be two-dimensional and of one shape, "
@@ -45,12 +48,15 @@ class Ranking:
             )
         if indices.dtype.kind not in "iu":
             raise InvalidInputError(f"`indices` must be integers, got dtype {indices.dtype}.")
-        if self.ids is not None and np.shape(self.ids) != indices.shape:
+        if distances.dtype.kind not in "fiu":
+            raise InvalidInputError(f"`distances` must be numbers, got dtype {distances.dtype}.")
+        if ids is not None and ids.shape != indices.shape:
             raise InvalidInputError(
-                f"`ids` must have the shape of `indices` {indices.shape}, got {np.shape(self.ids)}."
+                f"`ids` must have the shape of `indices` {indices.shape}, got {ids.shape}."
             )
         object.__setattr__(self, "indices", indices.astype(np.int32, copy=False))
         object.__setattr__(self, "distances", distances.astype(np.float32, copy=False))
+        object.__setattr__(self, "ids", ids)
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -62,6 +68,7 @@ class Ranking:
 
     def top(self, k: int) -> Ranking:
         """The first ``k`` results of each query."""
+        k = check_int("k", k, 0)
         ids = None if self.ids is None else self.ids[:, :k]
         return Ranking(self.indices[:, :k], self.distances[:, :k], ids)
 
@@ -99,6 +106,8 @@ class Searcher(Protocol):
 @dataclass(frozen=True, eq=False)
 class Neighbors:
     """The nearest rows of every row, the row itself first.
+
+    Lists that users bring may be shorter than K: they end in -1, at infinity.
 
     Attributes
     ----------

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError, KinrankWarning, UnknownNameError
+from kinrank.errors import InvalidInputError, KinrankWarning, UnknownNameError, shown
 
 Name = TypeVar("Name", bound=str | None)
 
 # Outside this range squares would lose digits or overflow in float32.
-_SAFE_EXPONENT = 20
+SAFE_EXPONENT = 20
+# The largest value beside rows that are not scaled with it: a million of its squares fit float32.
+LARGEST = 2.0**50
 _CHECK_ROWS = 256  # at a time, so that copies of them stay in the cache
 _SAMPLE = 1024  # rows that tell where the vectors lie
 _FAR = 16.0  # centre^2 over variance from which vectors are moved to the origin
@@ -29,7 +31,7 @@ def check_int(name: str, value: object, low: int, high: int | None = None) -> in
         if number >= low and (high is None or number <= high):
             return number
     bound = f"of at least {low}" if high is None else f"between {low} and {high}"
-    raise InvalidInputError(f"`{name}` must be an integer {bound}, got {value!r}.")
+    raise InvalidInputError(f"`{name}` must be an integer {bound}, got {shown(value)}.")
 
 
 def check_float(
@@ -50,7 +52,7 @@ def check_float(
             return number
     left, right = "(" if low_open else "[", ")" if high_open or math.isinf(high) else "]"
     raise InvalidInputError(
-        f"`{name}` must be a number in {left}{low:g}, {high:g}{right}, got {value!r}."
+        f"`{name}` must be a number in {left}{low:g}, {high:g}{right}, got {shown(value)}."
     )
 
 
@@ -58,7 +60,7 @@ def check_bool(name: str, value: object) -> bool:
     """``value`` as a bool."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    raise InvalidInputError(f"`{name}` must be True or False, got {value!r}.")
+    raise InvalidInputError(f"`{name}` must be True or False, got {shown(value)}.")
 
 
 def check_choice(name: str, value: Name, choices: Collection[Name]) -> Name:
@@ -84,18 +86,26 @@ def reduce_k(name: str, value: int, limit: int, what: str) -> int:
 
 
 def as_array(name: str, values: Any) -> npt.NDArray[Any]:
-    """``values`` as a numpy array, without importing the library they come from."""
+    """``values`` as a plain numpy array, without importing the library they come from."""
+    if isinstance(values, np.ma.MaskedArray):
+        masked = int(np.ma.getmaskarray(values).sum())
+        if masked:
+            raise InvalidInputError(f"`{name}` must have no masked entries, got {masked}.")
+        return np.asarray(values.data)
     if isinstance(values, np.ndarray):
-        return values
-    if type(values).__module__.partition(".")[0] == "torch":
-        tensor = values.detach().cpu()
-        return np.asarray(tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor)
-    if type(values).__module__.partition(".")[0] == "scipy":
+        return np.asarray(values) if isinstance(values, np.matrix) else values
+    library = type(values).__module__.partition(".")[0]
+    if library == "scipy":
         raise InvalidInputError(f"`{name}` must be a dense array, got a sparse matrix.")
     try:
+        if library == "torch":
+            values = values.detach().cpu()
+            values = values.float() if str(values.dtype) == "torch.bfloat16" else values
         return np.asarray(values)
-    except (ValueError, TypeError) as error:
-        raise InvalidInputError(f"`{name}` must be an array of numbers, got {error}.") from error
+    except Exception as error:  # whatever the user's object raises
+        ragged = "inhomogeneous" in str(error)
+        got = "rows of different lengths" if ragged else f"{type(values).__name__} ({error})"
+        raise InvalidInputError(f"`{name}` must be an array, got {got}.") from error
 
 
 def as_matrix(name: str, values: Any) -> npt.NDArray[Any]:
@@ -125,7 +135,8 @@ def as_vectors(
     ----------
     named : pairs of a name for messages and an array, (n_i, d) each
     cosine : divide each row by its Euclidean norm
-    together : these are all the rows there are, so that they may be scaled and moved together
+    together : these are all the rows there are, so that they may be scaled and moved together;
+        otherwise values above ``LARGEST`` are refused
     empty : makes the array, (shape, dtype); written to a few rows at a time
 
     Returns
@@ -135,8 +146,12 @@ def as_vectors(
         fit, and moved if they lie together far from the origin; distances keep their proportions.
     """
     matrices = same_width(*named)
-    exponent = 0 if cosine else common_exponent(matrices)
-    stacked = stack_rows(matrices, cosine, exponent if together else 0, empty)
+    exponent = 0
+    if not cosine and together:
+        exponent = common_exponent(matrices)
+    elif not cosine:
+        refuse_too_large(matrices)
+    stacked = stack_rows(matrices, cosine, exponent, empty)
     shift = origin_shift(stacked) if together and not cosine else None
     if shift is not None:
         stacked -= shift
@@ -191,7 +206,7 @@ def as_half_vectors(
             with np.errstate(over="ignore"):
                 half = rows.astype(np.float16)
             if not np.isfinite(half).all():
-                _refuse_too_large(name, rows, half, low)
+                _refuse_beyond_half(name, rows, half, low)
             stacked[begin + low : begin + low + len(rows)] = half.view(np.uint16)
         begin += len(matrix)
     return stacked
@@ -238,16 +253,36 @@ def origin_shift(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | Non
 
 def common_exponent(matrices: list[tuple[str, npt.NDArray[Any]]]) -> int:
     """The power of two to divide by, 0 when values are of ordinary size; checks finiteness."""
-    largest = 0.0
-    for name, matrix in matrices:
-        for low in range(0, len(matrix), _CHECK_ROWS):
-            rows = matrix[low : low + _CHECK_ROWS]
-            top = max(float(np.max(rows)), -float(np.min(rows)))  # NaN if there is one
-            if not math.isfinite(top):
-                _refuse_non_finite(name, rows, low)
-            largest = max(largest, top)
+    largest = max(top for matrix in matrices for _, top in _largest_values(*matrix))
     exponent = math.frexp(largest)[1]
-    return exponent if largest > 0 and abs(exponent) > _SAFE_EXPONENT else 0
+    return exponent if largest > 0 and abs(exponent) > SAFE_EXPONENT else 0
+
+
+def refuse_too_large(matrices: list[tuple[str, npt.NDArray[Any]]], exponent: int = 0) -> None:
+    """Refuse values above ``LARGEST`` after a division by a power of two, and non-finite ones.
+
+    Their squares would overflow beside rows that are not scaled with them.
+    """
+    limit = LARGEST * 2.0**exponent if exponent < 900 else math.inf  # of a float64 no more
+    for name, matrix in matrices:
+        for low, top in _largest_values(name, matrix):
+            if top > limit:
+                rows = np.abs(matrix[low : low + _CHECK_ROWS].astype(np.float64))
+                row = low + int(np.argmax(rows.max(axis=1)))
+                raise InvalidInputError(
+                    f"`{name}` must hold values of at most {limit:.2g} in size, so that distances "
+                    f"from the other rows fit float32, got {top:.2g} in row {row}."
+                )
+
+
+def _largest_values(name: str, matrix: npt.NDArray[Any]) -> Iterator[tuple[int, float]]:
+    """The largest absolute value of a few rows at a time, and the first of these."""
+    for low in range(0, len(matrix), _CHECK_ROWS):
+        rows = matrix[low : low + _CHECK_ROWS]
+        top = max(float(np.max(rows)), -float(np.min(rows)))  # NaN if there is one
+        if not math.isfinite(top):
+            _refuse_non_finite(name, rows, low)
+        yield low, top
 
 
 def _unit_rows(name: str, rows: npt.NDArray[Any], low: int) -> npt.NDArray[np.float64]:
@@ -270,7 +305,7 @@ def _refuse_non_finite(name: str, rows: npt.NDArray[Any], low: int) -> None:
     raise InvalidInputError(f"`{name}` must be finite, got NaN or infinity in row {row}.")
 
 
-def _refuse_too_large(
+def _refuse_beyond_half(
     name: str, rows: npt.NDArray[np.float32], half: npt.NDArray[np.float16], low: int
 ) -> None:
     row, column = np.argwhere(~np.isfinite(half))[0]

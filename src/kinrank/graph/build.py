@@ -10,6 +10,7 @@ import numpy as np
 from kinrank.errors import KinrankWarning
 from kinrank.graph.clusters import regular
 from kinrank.graph.matrix import half_sum, normalized, row_sums
+from kinrank.graph.spectrum import extreme_values
 from kinrank.kernels.lists import favoured_rows, sorted_weights
 from kinrank.kernels.rows import values_at
 from kinrank.parallel import ALONE, Out, Runner
@@ -58,6 +59,7 @@ def _affinity_rows(
     scale = np.where(largest > 0, largest, 1).astype(np.float64)
     d2 = np.minimum(distances[low:high, first:last] / scale[:, None], 1.0)
     out[low:high] = np.exp(-d2 / sigma**2)
+    out[low:high][np.isinf(distances[low:high, first:last])] = 0  # behind the end of a list
 
 
 def weighted_lists(lists: Ints, first: int, weights: Floats, run: Runner) -> SparseRows:
@@ -118,8 +120,5 @@ def spectral_radius(s: SparseRows) -> float:
     """The largest absolute eigenvalue of a symmetric matrix."""
     if len(s) < 64:
         return float(np.abs(np.linalg.eigvalsh(s.to_scipy().toarray().astype(np.float64))).max())
-    from scipy.sparse.linalg import eigsh
-
     matrix = s.to_scipy().astype(np.float64)
-    start = np.ones(len(s))
-    return float(np.abs(eigsh(matrix, k=1, which="LM", v0=start, return_eigenvectors=False))[0])
+    return float(np.abs(extreme_values(matrix, "LM", np.ones(len(s))))[0])

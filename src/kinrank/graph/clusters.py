@@ -11,8 +11,16 @@ from kinrank.types import Floats, Ints, SparseRows
 
 
 def regular(ids: Ints, data: Floats | None, n_columns: int) -> SparseRows:
-    """A matrix whose rows have the same number of entries; ids, data : (n, k)."""
+    """A matrix whose rows have the same number of entries; ids, data : (n, k).
+
+    Entries of -1, which lists that are too short begin or end with, are left out.
+    """
     n, k = ids.shape
+    if k and (ids[:, 0].min() < 0 or ids[:, -1].min() < 0):
+        filled = ids >= 0
+        ptr = np.zeros(n + 1, np.int64)
+        np.cumsum(filled.sum(axis=1), out=ptr[1:])
+        return SparseRows(ptr, ids[filled], None if data is None else data[filled], n_columns)
     ptr = k * np.arange(n + 1, dtype=np.int64)
     return SparseRows(ptr, ids.reshape(-1), None if data is None else data.reshape(-1), n_columns)
 
@@ -27,7 +35,7 @@ def nearest(lists: Ints, k: int, run: Runner = ALONE) -> SparseRows:
 
 def reciprocal(lists: Ints, k: int, run: Runner, rows: Ints | None = None) -> SparseRows:
     """R(i, k) = {j in N(i, k) with i in N(j, k)}; of all rows, or of those asked for."""
-    n = len(lists)
+    n, k = len(lists), min(k, lists.shape[1])
     if rows is not None:
         return run.rows("clusters", kernels.reciprocal_some, (rows, lists, k), len(rows), n)
     return run.rows("clusters", kernels.reciprocal_rows, (lists, k), n, n)

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.index import persist, storage
 from kinrank.index.calibrate import Calibration, calibrate
 from kinrank.index.edit import edited
 from kinrank.index.explain import Explanation, explain
-from kinrank.index.ids import Ids, as_ids, joined, named, refuse_duplicates
+from kinrank.index.ids import Ids, as_ids, given_ids, joined, named, refuse_duplicates
 from kinrank.index.lock import WriteLock
 from kinrank.index.make import Listed, from_lists, from_vectors, search_of
 from kinrank.index.online import Engine
@@ -28,7 +28,7 @@ from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking
-from kinrank.validation import check_int
+from kinrank.validation import as_array, check_bool, check_int
 
 # Files up to this size are read and verified when they are opened; larger ones when asked.
 _VERIFIED = 1 << 28
@@ -45,6 +45,8 @@ class Index:
     ``recipe`` may be set to how the vectors were made (``kinrank.features.Recipe`` as text); it is
     saved with the rest, so that new pictures can be described in the same way. So are ``notes``:
     what can be written as JSON, for those who know more of the rows.
+
+    An index is not pickled: ``save`` it, and ``kinrank.open`` the file wherever it is needed.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -75,8 +77,9 @@ class Index:
         ----------
         method : a CAS
         distances, indices : (n, K) nearest rows of every row, in any order, with or without the
-            row itself; -1 for none. K, the row itself counted, must be ``list_length(method, n)``
-            or more.
+            row itself; -1 for none, so that lists may be of any length, also empty. Where the
+            longest, the row itself counted, is below ``list_length(method, n)``, k1 and other
+            sizes are reduced.
         ids : (n,) the store's ids of the rows; None numbers them
         vectors : (n, d) the rows; queries are then searched among them, exactly
         store : else where queries are searched, and vectors fetched
@@ -159,7 +162,8 @@ class Index:
         state, run = engine.state, Runner.of(threads)
         rows = state.frame.place("queries", queries)
         k = state.n_gallery if k is None else min(check_int("k", k, 1), state.n_gallery)
-        found = engine.base(rows, k, run) if base else engine.answer(rows, k, run)
+        plain = check_bool("base", base)
+        found = engine.base(rows, k, run) if plain else engine.answer(rows, k, run)
         return _with_ids(found, state)
 
     def neighbors(self, one: Any, k: int | None = 10) -> Ranking:
@@ -191,7 +195,7 @@ class Index:
         """
         engine = self._engine
         name = int(engine.state.table.places([one])[0])
-        array = np.atleast_2d(np.asarray(query))
+        array = np.atleast_2d(as_array("query", query))
         if len(array) != 1:
             raise InvalidInputError(f"`query` must be one vector, got {len(array)}.")
         return explain(engine, engine.state.frame.place("query", array), name)
@@ -219,13 +223,13 @@ class Index:
         """Remove rows from the gallery; unknown ids are an error, and then nothing is removed."""
         with self._editing() as state:
             none = np.empty((0, state.frame.width), np.float32)
-            self._change(state, as_ids(ids), none, as_ids([]), threads)
+            self._change(state, as_ids(given_ids(ids)), none, as_ids([]), threads)
 
     def update(self, vectors: Any, ids: Any, *, threads: int | None = None) -> None:
         """Give rows that are there other vectors; they become the last ones."""
         with self._editing() as state:
             rows = state.frame.place("vectors", vectors)
-            own = as_ids(ids, len(rows))
+            own = as_ids(given_ids(ids), len(rows))
             refuse_duplicates(own)
             self._change(state, own, rows, own, threads)
 
@@ -288,6 +292,12 @@ class Index:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    def __reduce__(self) -> str:
+        raise UnsupportedError(
+            "An index cannot be pickled or copied: `save` it, and `kinrank.open` the file where it "
+            "is needed; processes that open the same file share its memory."
+        )
 
     def __enter__(self) -> Index:
         return self

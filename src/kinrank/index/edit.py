@@ -152,7 +152,7 @@ class _Editor:
     def _first_change(self) -> Ints:
         """(n,) from where on a list is another: 0 for a new row, K where it stays."""
         lists, kept = self.neighbors.indices, self.change.n_kept
-        before = self.change.moved[self.old.neighbors.indices[self.change.kept]]
+        before = self.change.renumbered(self.old.neighbors.indices[self.change.kept])
         other = before != lists[:kept]
         first = np.where(other.any(axis=1), other.argmax(axis=1), lists.shape[1])
         return np.concatenate([first, np.zeros(len(lists) - kept, np.int64)]).astype(np.int32)

@@ -7,7 +7,13 @@ from typing import Any
 
 from kinrank.errors import InvalidInputError
 from kinrank.types import Floats
-from kinrank.validation import common_exponent, origin_shift, same_width, stack_rows
+from kinrank.validation import (
+    common_exponent,
+    origin_shift,
+    refuse_too_large,
+    same_width,
+    stack_rows,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +48,7 @@ class Frame:
                 f"got {matrices[0][1].shape[1]}."
             )
         if not self.cosine:
-            common_exponent(matrices)  # refuses what is not finite
+            refuse_too_large(matrices, self.exponent)
         rows = stack_rows(matrices, self.cosine, self.exponent)
         if self.shift is not None:
             rows -= self.shift

@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError, UnknownIdError
+from kinrank.errors import InvalidInputError, UnknownIdError, shown
 from kinrank.types import Ints
+from kinrank.validation import as_array
 
 Ids: TypeAlias = npt.NDArray[Any]
 
@@ -17,10 +18,14 @@ Ids: TypeAlias = npt.NDArray[Any]
 def as_ids(ids: Any, n: int | None = None, first: int = 0) -> Ids:
     """Ids as an int64 or text array; None numbers ``n`` rows from ``first`` on."""
     if ids is None:
+        if first + (n or 0) > np.iinfo(np.int64).max:
+            raise InvalidInputError(
+                f"`ids` must be given: none of 64 bits follows {first - 1}, the largest so far."
+            )
         return np.arange(first, first + (n or 0), dtype=np.int64)
     if isinstance(ids, (str, bytes)) or not isinstance(ids, (np.ndarray, Iterable)):
-        raise InvalidInputError(f"`ids` must be a list or an array, got {ids!r}.")
-    values = ids if isinstance(ids, np.ndarray) else list(ids)
+        raise InvalidInputError(f"`ids` must be a list or an array, got {shown(ids)}.")
+    values = as_array("ids", ids) if isinstance(ids, np.ndarray) else list(ids)
     array = _as_text_or_integers(values)
     if array.ndim != 1:
         raise InvalidInputError(f"`ids` must be one-dimensional, got shape {array.shape}.")
@@ -29,10 +34,17 @@ def as_ids(ids: Any, n: int | None = None, first: int = 0) -> Ids:
     return array
 
 
+def given_ids(ids: Any) -> Any:
+    """``ids``, which rows that are there cannot do without."""
+    if ids is None:
+        raise InvalidInputError("`ids` must be those of rows of the index, got None.")
+    return ids
+
+
 def _as_text_or_integers(values: Any) -> Ids:
     if len(values) == 0:
         return np.empty(0, np.int64)
-    array = np.asarray(values)
+    array = as_array("ids", values)
     kinds = {type(value) for value in array.ravel()} if array.dtype.kind == "O" else set()
     mixed = isinstance(values, list) and len({isinstance(value, str) for value in values}) > 1
     if array.dtype.kind == "U" and not mixed:

@@ -46,6 +46,10 @@ class Change:
         """(n,) the new number of each old row; -1 if it goes."""
         return np.where(self.kept, np.cumsum(self.kept) - 1, -1).astype(np.int32)
 
+    def renumbered(self, lists: Ints) -> Ints:
+        """Lists of old rows under the new numbers; -1 for those that go, or where there is none."""
+        return np.where(lists >= 0, self.moved[lists], np.int32(-1))
+
 
 def changed_neighbors(old: Neighbors, vectors: Floats, change: Change, run: Runner) -> Neighbors:
     """The lists of all rows after a change; exact. vectors : of the old rows."""
@@ -65,8 +69,8 @@ def _without(
     old: Neighbors, vectors: Floats, change: Change, run: Runner
 ) -> tuple[Neighbors, Mask]:
     """The lists without the rows that go, and which of them are broken, to be searched again."""
-    kept, moved = change.kept, change.moved
-    lists = moved[old.indices[kept]]
+    kept = change.kept
+    lists = change.renumbered(old.indices[kept])
     known = Neighbors(lists, old.distances[kept].copy(), old.farthest[kept].copy())
     gone = np.flatnonzero(~kept).astype(np.int32)
     broken: Mask = np.any(lists < 0, axis=1)
@@ -105,11 +109,12 @@ def _admit(known: Neighbors, change: Change, run: Runner) -> Neighbors:
         return found
 
     parts = _by_products(vectors, vectors[first:], first, some, run)
-    tops = np.stack([part[0] for part in parts])
-    best = tops.argmax(axis=0)
-    whose = np.stack([part[1] for part in parts])[best, np.arange(m)]
-    difference = vectors[first:] - vectors[whose]
-    farthest[first:] = np.einsum("ij,ij->i", difference, difference)
+    if parts:  # unless no row stays
+        tops = np.stack([part[0] for part in parts])
+        best = tops.argmax(axis=0)
+        whose = np.stack([part[1] for part in parts])[best, np.arange(m)]
+        difference = vectors[first:] - vectors[whose]
+        farthest[first:] = np.einsum("ij,ij->i", difference, difference)
     among = vectors[first:]
     top = np.empty(m, np.float32)
     run.map("farthest", lambda a, b: farthest_of(a, b, among, among, top), m)

@@ -24,7 +24,7 @@ from kinrank.neighbors.given import given_distances
 from kinrank.parallel import Runner
 from kinrank.stages.distance import ListDistances
 from kinrank.types import Floats, Ints, Neighbors
-from kinrank.validation import check_bool, check_choice
+from kinrank.validation import as_matrix, check_bool, check_choice
 
 _SOME = 1024  # rows that tell how far the farthest is
 
@@ -45,6 +45,7 @@ def from_vectors(
     """All lists searched, all stages computed."""
     check_online(method)
     check_choice("search", search, ("exact", "approximate"))
+    gallery = as_matrix("gallery", gallery)
     named = [("gallery", gallery)] + ([] if context is None else [("context", context)])
     vectors, frame = Frame.of(*named, cosine=method.metric == "cosine")
     if len(vectors) < 2:
@@ -70,17 +71,28 @@ def from_lists(
     check_online(method)
     if (vectors is None) == (store is None):
         raise InvalidInputError("Either `vectors` or `store` must be given, got both or none.")
-    own = as_ids(ids, len(lists.distances))
+    distances = as_matrix("distances", lists.distances)
+    if lists.indices is None:
+        raise InvalidInputError("`indices` must be given with `distances`, got None.")
+    own = as_ids(ids, len(distances))
     refuse_duplicates(own)
     cosine = method.metric == "cosine"
     sample = vectors if store is None else store.fetch(own[:: max(1, len(own) // _SOME)])
     rows, frame = Frame.of(("vectors", sample), cosine=cosine)
-    if store is not None:
-        frame = Frame(frame.width, cosine)  # distances are the store's: nothing may be moved
+    if store is None and len(rows) != len(own):
+        raise InvalidInputError(
+            f"`vectors` must be one per row of `distances` ({len(own)}), got {len(rows)}."
+        )
     squared, farthest = lists.squared, lists.farthest
     if farthest is None:
-        farthest = _estimate_farthest(rows, squared=squared)
-    known = given_distances(lists.distances, lists.indices, squared=squared, farthest=farthest)
+        farthest = np.ldexp(
+            _estimate_farthest(rows, squared=squared), frame.exponent * (2 if squared else 1)
+        )
+    if store is not None:
+        frame = Frame(frame.width, cosine)  # distances are the store's: nothing may be moved
+    known = given_distances(
+        distances, lists.indices, squared=squared, farthest=farthest, exponent=frame.exponent
+    )
     assert isinstance(known, ListDistances)
     fitted = method._fitted(known.neighbors.k, "listed neighbours")
     kept = rows if store is None else np.empty((0, frame.width), np.float32)

@@ -26,7 +26,7 @@ def rows_around(starts, lists, k, in_ptr, in_ids, most):
         begin, count = in_ptr[row], in_ptr[row + 1] - in_ptr[row]
         for t in range(k + count):
             other = lists[row, t] if t < k else in_ids[begin + t - k]
-            if not seen[other] and size < most:
+            if other >= 0 and not seen[other] and size < most:
                 seen[other] = True
                 found[size] = other
                 size += 1
@@ -56,7 +56,7 @@ def walk_order(lists, k):
             row, first = waiting[size], count
             for t in range(k):
                 other = lists[row, t]
-                if not seen[other]:
+                if other >= 0 and not seen[other]:
                     seen[other] = True
                     order[count] = other
                     count += 1

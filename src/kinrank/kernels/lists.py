@@ -10,12 +10,17 @@ from kinrank.kernels.rows import sort_ids
 
 @kernel
 def gather_lists(low, high, names, places, lists, distances, farthest, out_ids, out, out_farthest):
-    """Rows [low, high) of lists under new numbers; names : old numbers, places : new ones."""
+    """Rows [low, high) of lists under new numbers; names : old numbers, places : new ones.
+
+    A list that is shorter than the others ends in -1.
+    """
     for row in range(low, high):
         old = names[row]
         out_farthest[row] = farthest[old]
         for t in range(lists.shape[1]):
-            out_ids[row, t], out[row, t] = places[lists[old, t]], distances[old, t]
+            other = lists[old, t]
+            out_ids[row, t] = places[other] if other >= 0 else other
+            out[row, t] = distances[old, t]
 
 
 @kernel
@@ -124,23 +129,33 @@ def favoured_rows(low, high, ptr, values, favoured, kappa, out):
 
 @kernel
 def walk_rows(low, high, lists, weights, out_ids, out):
-    """The rows behind the first of each list, with weights of sum 1."""
+    """The rows behind the first of each list, with weights of sum 1.
+
+    Behind the end of a shorter list stands the row itself, whose weight is 0.
+    """
     for row in range(low, high):
         total = 0.0
         for t in range(weights.shape[1]):
             total += weights[row, t]
         for t in range(weights.shape[1]):
-            out_ids[row, t] = lists[row, t + 1]
+            other = lists[row, t + 1]
+            out_ids[row, t] = other if other >= 0 else row
             out[row, t] = weights[row, t] / (total if total > 0 else 1.0)
 
 
 @kernel
 def enhancing_rows(low, high, lists, k, kappa, xi_ptr, xi, ptr, out_ids, out):
-    """1 / k for the first k of each list, then kappa over their number for the members of xi."""
+    """1 / k for the first k of each list, then kappa over their number for the members of xi.
+
+    A list of fewer is averaged over these; the row itself, at weight 0, fills its places.
+    """
     for row in range(low, high):
-        at = ptr[row]
+        at, count = ptr[row], k
+        while lists[row, count - 1] < 0:
+            count -= 1
         for t in range(k):
-            out_ids[at + t], out[at + t] = lists[row, t], 1.0 / k
+            out_ids[at + t] = lists[row, t] if t < count else lists[row, 0]
+            out[at + t] = 1.0 / count if t < count else 0.0
         size = xi_ptr[row + 1] - xi_ptr[row]
         for t in range(size):
             out_ids[at + k + t], out[at + k + t] = xi[xi_ptr[row] + t], kappa / size
@@ -165,7 +180,7 @@ def without_diagonal(low, high, ptr, ids, values):
 
 @kernel
 def cleaned_lists(low, high, lists, distances, out_ids, out, counts):
-    """Lists without the row itself, double entries and gaps, behind the row itself."""
+    """Lists without the row itself, double entries and gaps, behind the row itself; then -1."""
     seen = np.full(lists.shape[0], -1, np.int32)
     for row in range(low, high):
         seen[row] = row
@@ -177,3 +192,5 @@ def cleaned_lists(low, high, lists, distances, out_ids, out, counts):
                 out_ids[row, size], out[row, size] = other, distances[row, t]
                 size += 1
         counts[row] = size
+        for t in range(size, out.shape[1]):
+            out_ids[row, t], out[row, t] = -1, np.float32(np.inf)

@@ -59,8 +59,12 @@ def around_rows(
             if at + k + theirs.shape[0] + 2 > ids.shape[0]:
                 ids = enlarge(ids, at, at + k + theirs.shape[0] + 2)
                 weights = enlarge(weights, at, at + k + theirs.shape[0] + 2)
-            at = add_weights(own, np.int64(entered), 1 / k, at, ids, weights)
-            at = add_weights(list_ids[j], k - np.int64(entered), 1 / k, at, ids, weights)
+            length = k - np.int64(entered)
+            while list_ids[j, length - 1] < 0:  # a list that is not full
+                length -= 1
+            share = 1 / (length + np.int64(entered))
+            at = add_weights(own, np.int64(entered), share, at, ids, weights)
+            at = add_weights(list_ids[j], length, share, at, ids, weights)
             share = kappa / (theirs.shape[0] + np.int64(mutual))
             at = add_weights(own, np.int64(mutual), share, at, ids, weights)
             at = add_weights(theirs, theirs.shape[0], share, at, ids, weights)

@@ -20,6 +20,8 @@ def walk_row(row, x, k, sigma2, lists, walk_norm, stamp, known, distance):
     if not d <= lists.d[row, k - 1]:
         return 0.0, k - 1, norm
     weight = affinity(d, lists.farthest[row], sigma2)
+    if lists.ids[row, k - 1] < 0:  # nobody drops out of a list that is not full
+        return weight, k - 1, norm + weight
     last = affinity(lists.d[row, k - 1], lists.farthest[row], sigma2)
     return weight, k - 2, norm - last + weight
 
@@ -32,7 +34,7 @@ def own_steps(near_d, far, k, sigma2):
     for t in range(out.shape[0]):
         out[t] = affinity(near_d[t], far, sigma2)
         total += out[t]
-    return out / total
+    return out / total if total > 0 else out
 
 
 @kernel
@@ -42,14 +44,18 @@ def chance(row, inside, x, k, sigma2, lists, walk_norm, stamp, space):
         row, x, k, sigma2, lists, walk_norm, stamp, space.known, space.distance
     )
     for t in range(1, kept + 1):
+        if lists.ids[row, t] < 0:
+            break
         if space.seen[lists.ids[row, t]] == inside:
             total += affinity(lists.d[row, t], lists.farthest[row], sigma2)
-    return total / norm
+    return total / norm if norm > 0 else 0.0
 
 
 @kernel
 def one_step(target, row, enters, kept, norm, sigma2, lists):
     """P from a row to another (q: number n), given what ``walk_row`` says of it."""
+    if not norm > 0:  # all weights are too small to be told from 0
+        return 0.0
     if target == lists.ids.shape[0]:
         return enters / norm
     for t in range(1, kept + 1):
@@ -67,7 +73,7 @@ def come_back(c, near, own, x, k, sigma2, lists, walk_norm, stamp, space):
             enters, kept, norm = walk_row(
                 near[t], x, k, sigma2, lists, walk_norm, stamp, space.known, space.distance
             )
-            total += own[t] * enters / norm
+            total += own[t] * enters / norm if norm > 0 else 0.0
         return total
     enters, kept, norm = walk_row(
         c, x, k, sigma2, lists, walk_norm, stamp, space.known, space.distance
@@ -77,12 +83,14 @@ def come_back(c, near, own, x, k, sigma2, lists, walk_norm, stamp, space):
             total += enters * own[t]
     for t in range(1, kept + 1):
         m = lists.ids[c, t]
+        if m < 0:
+            break
         m_enters, m_kept, m_norm = walk_row(
             m, x, k, sigma2, lists, walk_norm, stamp, space.known, space.distance
         )
         there = affinity(lists.d[c, t], lists.farthest[c], sigma2)
         total += there * one_step(c, m, m_enters, m_kept, m_norm, sigma2, lists)
-    return total / norm
+    return total / norm if norm > 0 else 0.0
 
 
 @kernel
@@ -121,11 +129,13 @@ def walk_guides(
             total = enters * arrives
             for t in range(1, kept + 1):
                 m = lists.ids[j, t]
+                if m < 0:
+                    break
                 if space.stepped[m] != memo:  # shared by many members
                     space.stepped[m] = memo
                     space.total[m] = chance(m, inside, x, k, sigma2, lists, walk_norm, stamp, space)
                 total += affinity(lists.d[j, t], lists.farthest[j], sigma2) * space.total[m]
-            part[e] = total / norm / size
+            part[e] = total / norm / size if norm > 0 else 0.0
 
 
 @kernel

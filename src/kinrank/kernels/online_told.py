@@ -87,6 +87,8 @@ def asked_rows(near, near_d, counts, rows, options, affine, space):
                 count = ask(c, affine, count, stamp, listed, space)
             for step in range(walk_k if options.smoothing == BY_WALK else 0):
                 other = lists.ids[c, step]  # the row itself, then those of its walk
+                if other < 0:
+                    break
                 needed = lists.d[other, walk_k - 1] >= last
                 count = ask(other, needed, count, stamp, listed, space)
         if at + count > out_ids.shape[0]:

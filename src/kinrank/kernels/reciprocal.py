@@ -12,7 +12,8 @@ from kinrank.kernels.rows import enlarge, sort_ids
 def reciprocal_rows(low, high, lists, k):
     """For rows [low, high) the j of the first ``k`` whose first ``k`` hold the row; sorted.
 
-    lists : (n, K) int32, nearest first. Returns lengths, indices.
+    lists : (n, K) int32, nearest first, -1 behind the end of a shorter one; K at least k
+    Returns lengths, indices.
     """
     lengths = np.zeros(high - low, np.int64)
     ids = np.empty((high - low) * k, np.int32)
@@ -21,6 +22,8 @@ def reciprocal_rows(low, high, lists, k):
         begin = at
         for a in range(k):
             other = lists[row, a]
+            if other < 0:
+                break
             for b in range(k):
                 if lists[other, b] == row:
                     ids[at] = other

@@ -26,7 +26,7 @@ from kinrank.stages.diverge import Divergence
 from kinrank.stages.rank import Ranker
 from kinrank.stored import stored_vectors
 from kinrank.types import Ranking, SparseRows
-from kinrank.validation import check_int, reduce_k
+from kinrank.validation import as_matrix, check_int, reduce_k
 
 if TYPE_CHECKING:
     from kinrank.index.core import Index
@@ -162,6 +162,7 @@ class CAS(Method):
 
     def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
         """All queries together (transductive, as the paper)."""
+        queries = as_matrix("queries", queries)
         vectors = stored_vectors(queries, gallery, self.metric == "cosine", run)
         n_queries = len(queries)
         k = _results(k, len(vectors) - n_queries)
@@ -222,7 +223,8 @@ class CAS(Method):
         ----------
         distances : (n, n) distances between all rows, or (n, K) of the rows in ``indices``
         indices : (n, K) nearest rows of every row, in any order, with or without the row itself;
-            entries of -1 are passed over. None when ``distances`` is the full matrix.
+            -1 for none, so that lists may be of any length, also empty. None when ``distances``
+            is the full matrix.
         n_queries : how many of the rows are queries
         squared : whether the distances are squared already (as faiss gives them)
         farthest : with ``indices``: the largest distance from each row to any other, (n,) or one
@@ -383,7 +385,9 @@ class CAS(Method):
         own = SparseRows(np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int32), None, n)
         root = np.sqrt(diffuse.solve(graph, own, alpha, "identity", self.tol, run).values)
         scale = root[np.repeat(queries, ball.lengths)] * root[ball.indices]
-        return ball.with_data(np.clip(1 - f.values / scale, 0, 1).astype(np.float32))
+        # A tiny mu leaves the series unfinished, and F_ii perhaps at 0.
+        near = np.divide(f.values, scale, out=np.zeros_like(scale), where=scale > 0)
+        return ball.with_data(np.clip(1 - near, 0, 1).astype(np.float32))
 
 
 def _results(k: int | None, n_gallery: int) -> int:

@@ -51,14 +51,15 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
 _FLAGS = ("self_counts", "symmetric", "enhancement", "geodesic")
 # name: (low, high, whether the low end itself is allowed)
 _RANGES = {
-    "sigma": (0.0, 1e6, False),
-    "mu": (0.0, 1e6, False),
-    "kappa": (0.0, 1e6, False),
+    "sigma": (1e-6, 1e6, True),
+    "mu": (1e-6, 1e6, True),
+    "kappa": (1e-6, 1e6, True),
     "beta": (0.0, 1e6, True),
     "omega": (0.0, 1.0, True),
     "tol": (0.0, 0.1, True),
 }
-_SIZES = ("k1", "k2", "steps", "geodesic_k", "walk_k", "enhance_k", "keep", "graph_k")
+_DERIVED = ("walk_k", "enhance_k", "keep", "graph_k")  # from k1 and k2 where they are None
+_SIZES = ("k1", "k2", "steps", "geodesic_k", *_DERIVED)
 
 
 def check_options(given: dict[str, Any]) -> dict[str, Any]:
@@ -75,7 +76,7 @@ def check_options(given: dict[str, Any]) -> dict[str, Any]:
     for name, (low, high, closed) in _RANGES.items():
         values[name] = check_float(name, values[name], low, high, low_open=not closed)
     for name in _SIZES:
-        if values[name] is not None:
+        if values[name] is not None or name not in _DERIVED:
             values[name] = check_int(name, values[name], 1)
     extra = 0 if values["self_counts"] else 1
     if values["k2"] > values["k1"] + extra:
@@ -120,6 +121,8 @@ def check_regularizer(regularizer: Any, n: int) -> str | SparseRows:
     e = regularizer.tocsr().astype(np.float64)
     if not np.isfinite(e.data).all() or (e.data < 0).any():
         raise InvalidInputError("`regularizer` must be finite and non-negative, got other entries.")
+    if not (e.data > 0).any():
+        raise InvalidInputError("`regularizer` must have an entry above 0, got none.")
     if abs(e - e.T).max() > 1e-6 * max(abs(e).max(), 1e-300):
         raise InvalidInputError("`regularizer` must be symmetric, got a matrix that is not.")
     if _least_eigenvalue(e) < -1e-6 * max(abs(e).max(), 1e-300):
@@ -135,6 +138,8 @@ def _least_eigenvalue(e: Any) -> float:
         return 0.0  # diagonally dominant
     if e.shape[0] <= 512:
         return float(np.linalg.eigvalsh(e.toarray())[0])
-    from scipy.sparse.linalg import eigsh
+    from kinrank.graph.spectrum import extreme_values
 
-    return float(eigsh(e, k=1, which="SA", return_eigenvectors=False)[0])
+    # A start that is not constant: the least eigenvector may have entries of sum 0.
+    start = np.random.default_rng(0).normal(size=e.shape[0])
+    return float(extreme_values(e, "SA", start)[0])

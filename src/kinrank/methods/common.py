@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.methods.base import Method
 from kinrank.neighbors.find import find_neighbors, find_neighbors_and_more
 from kinrank.parallel import Runner
@@ -18,6 +18,7 @@ from kinrank.stages.distance import VectorDistances
 from kinrank.stored import Stored, rows_between, stored_vectors
 from kinrank.types import Neighbors, Ranking
 from kinrank.validation import (
+    as_matrix,
     as_vectors,
     check_bool,
     check_choice,
@@ -29,6 +30,8 @@ from kinrank.validation import (
 M = TypeVar("M", bound=Method)
 
 METRICS = ("euclidean", "cosine")
+# What only the index of CAS has, whose fitted form others resemble.
+_OF_AN_INDEX = ("save", "add", "remove", "update", "neighbors", "vectors", "explain", "calibrate")
 # Rows beside k that a list of a query holds, so that the first k can be told from it alone.
 SPARE_ROWS = 64
 
@@ -113,6 +116,7 @@ class Rows:
 
 def stacked(queries: Any, gallery: Any, cosine: bool, run: Runner) -> Rows:
     """What was given as checked rows, in an array of the runner."""
+    queries = as_matrix("queries", queries)
     return Rows(stored_vectors(queries, gallery, cosine, run), len(queries))
 
 
@@ -176,6 +180,16 @@ class FittedMethod:
 
     def __len__(self) -> int:
         return len(self.gallery)
+
+    if not TYPE_CHECKING:  # or every name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _OF_AN_INDEX:
+                raise UnsupportedError(
+                    f"A fitted {type(self.method).__name__} can only `search`, got `{name}`: "
+                    "files, changes and explanations are for the index that `CAS.fit` makes."
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def search(
         self,

@@ -116,7 +116,9 @@ class ListDistances:
     def _row(self, row: int) -> Floats:
         known = self.neighbors
         values = np.ones(len(known), np.float32)
-        values[known.indices[row]] = _over_farthest(known.distances[row], known.farthest[row])
+        listed = known.indices[row] >= 0
+        near = _over_farthest(known.distances[row, listed], known.farthest[row])
+        values[known.indices[row, listed]] = near
         return values
 
 

@@ -26,7 +26,7 @@ from kinrank.tune.space import Space, space_of
 from kinrank.tune.tuning import Tuning
 from kinrank.tune.views import Pair, list_length, split, view
 from kinrank.types import Floats, Ints
-from kinrank.validation import as_vectors, check_float, check_int
+from kinrank.validation import as_matrix, as_vectors, check_float, check_int
 
 LEAST_ROWS = 64  # with fewer there is nothing to learn from
 PAIR_ROWS, PAIR_RUNS = 5000, 10  # a pair of halves of so many rows costs at most so many runs
@@ -50,7 +50,7 @@ def run_tuning(
     check_float("budget", budget, 0, low_open=True)
     random = np.random.default_rng(check_int("seed", seed, 0))
     vectors = _vectors(queries, gallery, make_method(method, **fixed))
-    n_queries = 0 if queries is None else len(queries)
+    n_queries = 0 if queries is None else len(as_matrix("queries", queries))
     collection = Collection(vectors, n_queries, random, run)
     found = Tuning(
         method=method, params=fixed, curves=(), gain=0.0, gain_error=0.0, diagnosis=UNKNOWN,

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kinrank.errors import InvalidInputError
+from kinrank.graph.spectrum import extreme_vectors
 from kinrank.methods.common import InductiveMethod, check_fields, option
 from kinrank.methods.diffusion.gallery import gallery_graph, query_starts, rank_by_scores
 from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients
@@ -73,12 +74,11 @@ class FSR(InductiveMethod):
 
     def _spectrum(self, s: SparseRows) -> tuple[Floats, Floats]:
         """The leading eigenvectors, (n, rank), and h of their eigenvalues."""
-        from scipy.sparse.linalg import eigsh
-
         if len(s) < 3:
             raise InvalidInputError(f"`gallery` must have 3 rows or more for a rank, got {len(s)}.")
         start = np.ones(len(s))  # a fixed start: the same bits in every run
-        values, vectors = eigsh(s.to_scipy().astype(np.float64), k=self.rank, which="LA", v0=start)
+        matrix = s.to_scipy().astype(np.float64)
+        values, vectors = extreme_vectors(matrix, int(self.rank), "LA", start)
         gain = 1 / (1 - self.alpha * np.minimum(values, 1))
         return vectors.astype(np.float32), (gain - self.residual).astype(np.float32)
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
+from kinrank.graph.spectrum import extreme_values
 from kinrank.kernels import lanes as kernels
 from kinrank.kernels.lanes import LANES
 from kinrank.types import Floats, SparseRows
@@ -79,10 +80,8 @@ def least_eigenvalue(s: SparseRows) -> float:
     """
     if len(s) < 64:
         return -1.0
-    from scipy.sparse.linalg import eigsh
-
     matrix, start = s.to_scipy().astype(np.float64), np.ones(len(s))
-    found = eigsh(matrix, k=1, which="SA", v0=start, tol=1e-2, return_eigenvectors=False)
+    found = extreme_values(matrix, "SA", start, tol=1e-2)
     return max(float(found[0]) - 0.05, -1.0)
 
 
