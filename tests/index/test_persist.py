@@ -154,7 +154,7 @@ def test_another_version(path):
     whole = bytearray(path.read_bytes())
     whole[12] = 9
     path.write_bytes(whole)
-    with pytest.raises(FileFormatError, match="must be an index of format 1, got 9"):
+    with pytest.raises(FileFormatError, match="must be an index of format 2 or older, got 9"):
         kinrank.open(path)
 
 
