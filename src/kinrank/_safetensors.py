@@ -75,7 +75,7 @@ def _read_json(file: Path) -> tuple[dict[str, Any], int]:
         except (ValueError, RecursionError) as error:
             raise ValueError("a header that is not JSON") from error
         if not isinstance(entries, dict):
-            raise ValueError("a header that is not a JSON object")
+            raise TypeError("a header that is not a JSON object")
     return entries, _PREFIX + length
 
 

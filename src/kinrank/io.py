@@ -188,4 +188,3 @@ def _pick(file: Path, names: list[str], key: str | None) -> str:
             f"{file} must hold one array or be given a name, got {len(names)}{hint}."
         )
     return names[0]
-

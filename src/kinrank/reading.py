@@ -51,7 +51,7 @@ def read_json(path: str | os.PathLike[str], what: str) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
-def read_words(path: str | os.PathLike[str], what: str = "a text file (UTF-8)") -> str:
+def read_text(path: str | os.PathLike[str], what: str = "text in UTF-8") -> str:
     """The text of a file."""
     with reading(path, what):
         return Path(path).read_text(encoding="utf-8")
@@ -78,8 +78,8 @@ class Npz:
         size, packed = entry.file_size, min(entry.compress_size, self._size)
         if size > max(SMALL, MAX_RATIO * packed):
             raise ValueError(
-                f"`{name}`, whose {packed:,} bytes inflate to {size:,}, more than {MAX_RATIO} times "
-                "as many: save it uncompressed"
+                f"`{name}`, whose {packed:,} bytes inflate to {size:,}, more than {MAX_RATIO} "
+                "times as many: save it uncompressed"
             )
         with self._archive.open(entry) as stream:
             version = np.lib.format.read_magic(stream)

@@ -1,4 +1,4 @@
-"""Whether the arrays of a file are what kernels take them for: these have no checks of their own."""
+"""Whether the arrays of a file are what kernels take them for, which check nothing themselves."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from kinrank.reading import reading
 from kinrank.types import Neighbors, SparseRows
 
 _CHUNK = 1 << 20  # entries that are compared at a time
-_TYPES = {"indptr": np.int64, "indices": np.int32, "names": np.int32, "cell": np.int32}
-_TYPES |= {"norms": np.float64}
+_TYPES = {"indptr": "i8", "indices": "i4", "names": "i4", "cell": "i4", "norms": "f8"}
 _MATRICES = ("vectors", "centres", "neighbors.indices", "neighbors.distances")
 _UNORDERED = ("tilde", "p")  # rows whose entries stand in the order in which they were found
 _LARGEST_EXPONENT = 1100  # of float64, with room
@@ -27,7 +26,7 @@ _LARGEST_EXPONENT = 1100  # of float64, with room
 def check_types(arrays: Arrays) -> None:
     """Raise unless every array of a file has the type and dimensions of its name."""
     for name, array in arrays.items():
-        expected = np.dtype(_TYPES.get(name.rpartition(".")[2], np.float32))
+        expected = np.dtype(_TYPES.get(name.rpartition(".")[2], "f4"))
         right = array.dtype == expected
         if name == "ids":
             right = array.dtype == np.int64 or array.dtype.kind == "U"
