@@ -20,6 +20,7 @@ from kinrank.cli.report import shown_warnings, watched
 from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.io import load_array, split_name
 from kinrank.progress import format_seconds
+from kinrank.reading import read_text
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 _THREADS = click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
@@ -228,7 +229,7 @@ def read_ids(path: str | None) -> Any:
     if path is None:
         return None
     if path.endswith(".txt"):
-        return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        return read_text(path).removesuffix("\n").split("\n")
     return np.asarray(load_array(path))
 
 

@@ -21,7 +21,7 @@ from kinrank.datasets.revisited import FILES, read_gnd
 from kinrank.errors import FileFormatError, InvalidInputError
 from kinrank.io import load_array
 from kinrank.reading import read_text, reading
-from kinrank.validation import check_choice
+from kinrank.validation import as_matrix, check_choice
 
 SETTINGS = "set.json"
 
@@ -56,7 +56,11 @@ def from_files(
         side = "query" if query is None else "gallery"
         raise InvalidInputError(f"`{side}` must be a file of vectors, got none.")
     columns: dict[str, dict[str, Any]] = {
-        side: {"labels": _column(ids), "cams": _column(cams), "features": load_array(vectors)}
+        side: {
+            "labels": _column(ids),
+            "cams": _column(cams),
+            "features": as_matrix(side, load_array(vectors)),
+        }
         for side, ids, cams, vectors in (
             ("query", query_ids, query_cams, query),
             ("gallery", gallery_ids, gallery_cams, gallery),
@@ -135,7 +139,10 @@ def _column(file: str | Path | None) -> npt.NDArray[Any] | None:
     if file is None:
         return None
     if Path(file).suffix != ".txt":
-        return np.asarray(load_array(file))
+        column = np.asarray(load_array(file))
+        if column.ndim != 1:
+            raise FileFormatError(f"{file} must be one-dimensional, got shape {column.shape}.")
+        return column
     words = read_text(file).split()
     if not words:
         raise FileFormatError(f"{file} must have one label per line, got an empty file.")

@@ -43,7 +43,7 @@ def revisited(path: str | Path, images: str | Path | None = None) -> Dataset:
     content = read_gnd(file)
     folder = Path(images) if images is not None else file.parent / "jpg"
     size = len(content["imlist"] or ())
-    named = max(int(max(e[kind], default=-1)) for e in content["gnd"] for kind in _KINDS)
+    named = max(int(max(entry[kind], default=-1)) for entry in as_gnd(content) for kind in _KINDS)
     if size and named >= size:
         raise FileFormatError(f"{file} must name gallery rows from 0 to {size - 1}, got {named}.")
     return Dataset(
