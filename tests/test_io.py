@@ -136,7 +136,18 @@ def test_a_ranking_without_its_ids_is_refused(tmp_path):
     file = tmp_path / "ranking.npz"
     kinrank.Ranking(np.array([[1, 0]]), np.array([[0.0, 1.0]]), np.array([["b", "a"]])).save(file)
     assert kinrank.Ranking.load(file).ids.tolist() == [["b", "a"]]
-    file.write_bytes(file.read_bytes().replace(b"ids.npy", b"idz.npy"))
+    whole = file.read_bytes()
+    second = whole.index(b"PK\x01\x02", whole.index(b"PK\x01\x02") + 4)
+    for place in (
+        30,
+        32,
+    ):  # the lengths of what may follow a name: the next entry becomes part of it
+        content = bytearray(whole)
+        content[second + place : second + place + 2] = b"\xff\x7f"
+        file.write_bytes(content)
+        with pytest.raises(FileFormatError, match="must be a ranking saved by kinrank"):
+            kinrank.Ranking.load(file)
+    file.write_bytes(whole.replace(b"ids.npy", b"idz.npy"))
     with pytest.raises(FileFormatError, match="got: the arrays distances, idz, indices"):
         kinrank.Ranking.load(file)
 

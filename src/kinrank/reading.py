@@ -25,6 +25,7 @@ _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
+_ENTRY = b"PK\x01\x02"  # begins one in the table of contents
 _MEMO = ("PUT", "BINPUT", "LONG_BINPUT")
 
 
@@ -66,6 +67,9 @@ class Npz:
         self.names = [name.removesuffix(".npy") for name in self._archive.namelist()]
         if len(set(self.names)) != len(self.names):
             raise ValueError("an array that is there twice")
+        # A wrong length makes the entries behind it part of a remark, and they would be missing.
+        if any(_ENTRY in entry.extra + entry.comment for entry in self._archive.infolist()):
+            raise ValueError("a table of contents with a wrong length")
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         entry = self._archive.getinfo(f"{name}.npy")
