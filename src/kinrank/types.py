@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import FileFormatError, InvalidInputError
+from kinrank.errors import InvalidInputError
 from kinrank.validation import as_array, check_int
 
 if TYPE_CHECKING:
@@ -82,18 +80,17 @@ class Ranking:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Ranking:
         """Read what ``save`` wrote; nothing in the file is executed."""
-        try:
-            # Opened here: numpy would leave a broken file open.
-            with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                ids = file["ids"] if "ids" in file.files else None
-                return cls(file["indices"], file["distances"], ids)
-        except FileNotFoundError:
-            raise
-        except (KeyError, ValueError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
-            raise FileFormatError(
-                f"{os.fspath(path)} must be a ranking saved by kinrank "
-                f"(npz with `indices` and `distances`), got: {error}"
-            ) from error
+        from kinrank.reading import open_npz
+
+        what = "a ranking saved by kinrank (npz with `indices`, `distances` and perhaps `ids`)"
+        with open_npz(path, what) as file:
+            if not {"indices", "distances"} <= set(file.names) <= {"indices", "distances", "ids"}:
+                raise ValueError(f"the arrays {', '.join(sorted(file.names)) or 'none'}")
+            indices, distances = file["indices"], file["distances"]
+            ids = file["ids"] if "ids" in file.names else None
+            if distances.dtype.kind != "f" or (indices != indices.astype(np.int32)).any():
+                raise ValueError("numbers of other types")
+            return cls(indices, distances, ids)
 
 
 class Searcher(Protocol):

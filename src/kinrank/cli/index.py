@@ -17,9 +17,10 @@ from kinrank._api import make_method
 from kinrank.cli.files import array_file, output_file
 from kinrank.cli.options import MethodCommand, given_params
 from kinrank.cli.report import shown_warnings, watched
-from kinrank.errors import FileFormatError, InvalidInputError, KinrankError
+from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.io import load_array, split_name
 from kinrank.progress import format_seconds
+from kinrank.reading import read_text
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 _THREADS = click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
@@ -228,10 +229,7 @@ def read_ids(path: str | None) -> Any:
     if path is None:
         return None
     if path.endswith(".txt"):
-        try:
-            return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
-        except UnicodeDecodeError as error:
-            raise FileFormatError(f"{path} must be text in UTF-8, got: {error}") from error
+        return read_text(path).removesuffix("\n").split("\n")
     return np.asarray(load_array(path))
 
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.index import persist, storage
 from kinrank.index.calibrate import Calibration, calibrate
+from kinrank.index.contents import check_contents
 from kinrank.index.edit import edited
 from kinrank.index.explain import Explanation, explain
 from kinrank.index.ids import Ids, as_ids, given_ids, joined, named, refuse_duplicates
@@ -49,8 +51,9 @@ class Index:
     An index is not pickled: ``save`` it, and ``kinrank.open`` the file wherever it is needed.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, file: Path | None = None) -> None:
+        """``file`` : whose contents are to be checked before the engine is used."""
+        self._loaded, self._unchecked = engine, file
         self._changing = threading.Lock()
         self._path: str | None = None
         self._lock: WriteLock | None = None
@@ -91,49 +94,61 @@ class Index:
         return cls(from_lists(method, lists, ids, vectors, store, refine, Runner.of(threads)))
 
     @property
+    def _engine(self) -> Engine:
+        """What computes."""
+        if self._unchecked is not None:  # several threads may do it at once, with one result
+            check_contents(self._unchecked, self._loaded.state)
+            self._unchecked = None
+        return self._loaded
+
+    @_engine.setter
+    def _engine(self, engine: Engine) -> None:
+        self._loaded, self._unchecked = engine, None
+
+    @property
     def method(self) -> CAS:
         """The method, with sizes that fit the rows."""
-        return self._engine.state.method
+        return self._loaded.state.method
 
     @property
     def ids(self) -> Ids:
         """(n,) the ids of the gallery rows, in the order that ``Ranking.indices`` count."""
-        return self._engine.state.ids
+        return self._loaded.state.ids
 
     @property
     def recall(self) -> float:
         """Of the neighbour lists, measured when they were found; 1 for the exact search."""
-        return self._engine.state.recall
+        return self._loaded.state.recall
 
     @property
     def width(self) -> int:
         """The number of columns of a vector."""
-        return self._engine.state.frame.width
+        return self._loaded.state.frame.width
 
     def __len__(self) -> int:
-        return self._engine.state.n_gallery
+        return self._loaded.state.n_gallery
 
     def __contains__(self, one: object) -> bool:
         try:
-            return bool(self._engine.state.table.find(as_ids([one]))[0] >= 0)
+            return bool(self._loaded.state.table.find(as_ids([one]))[0] >= 0)
         except InvalidInputError:  # neither text nor an integer
             return False
 
     def __repr__(self) -> str:
-        state = self._engine.state
+        state = self._loaded.state
         context = len(state) - state.n_gallery
         more = f" and {context:,} of context" if context else ""
         return f"<Index of {state.n_gallery:,} rows{more}, {self.width} columns>"
 
     def info(self) -> dict[str, Any]:
         """What the index holds: rows, columns, parameters, bytes of each part."""
-        state = self._engine.state
+        state = self._loaded.state
         return {
             "rows": state.n_gallery,
             "context": len(state) - state.n_gallery,
             "columns": self.width,
             "ids": "text" if state.ids.dtype.kind == "U" else "integers",
-            "search": "exact" if self._engine.search.exact else "approximate",
+            "search": "exact" if self._loaded.search.exact else "approximate",
             "recall": state.recall,
             "parameters": asdict(state.method),
             "recipe": self.recipe,
@@ -285,7 +300,8 @@ class Index:
 
     def _write(self, path: PathLike) -> None:
         about, arrays = persist.to_parts(self._engine.state)
-        storage.write(path, {**about, "recipe": self.recipe, "notes": self.notes}, arrays)
+        notes = persist.packed(self.notes)
+        storage.write(path, {**about, "recipe": self.recipe}, {**arrays, **notes})
 
     def close(self) -> None:
         """Let others write the file; what was not saved is lost."""
@@ -321,15 +337,21 @@ def open_index(
     writable : whether it will be changed; only one may have it open so, until ``close``
     store : of an index that was made over one
     refine : as in ``kinrank.attach``
-    verify : read everything and compare checksums; None does so for files up to 256 MB
+    verify : read everything, compare checksums and look at every number; None does so for files up
+        to 256 MB. The numbers of others are looked at before the first search or change.
     """
     lock = WriteLock(path) if writable and os.path.exists(path) else None  # noqa: PTH110
     try:
         stored = storage.read(path)
-        if verify or (verify is None and stored.size <= _VERIFIED):
+        whole = verify or (verify is None and stored.size <= _VERIFIED)
+        if whole:
             stored.verify()
         state = persist.from_parts(stored)
-        index = Index(Engine(state, search_of(state, store, refine)))
+        if whole:
+            check_contents(stored.path, state)
+        engine = Engine(state, search_of(state, store, refine))
+        index = Index(engine, None if whole else stored.path)
+        index.notes = persist.unpacked(stored)
     except BaseException:
         if lock is not None:
             lock.release()
@@ -337,8 +359,6 @@ def open_index(
     index._path, index._lock = os.path.realpath(path), lock
     recipe = stored.about.get("recipe")
     index.recipe = recipe if isinstance(recipe, str) else None
-    notes = stored.about.get("notes")
-    index.notes = notes if isinstance(notes, dict) else {}
     return index
 
 
