@@ -58,7 +58,8 @@ class Connection(H11Protocol):
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
     def _watch(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
+        cycle: Any = self.cycle  # None before the first request, whatever its type says
+        if cycle is not None and not cycle.response_complete:
             self._stop()  # the service has a deadline of its own for the body
         elif self._deadline is None and not self.transport.is_closing():
             self._deadline = self.loop.call_later(HEAD, self.transport.abort)

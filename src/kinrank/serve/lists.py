@@ -20,9 +20,9 @@ from kinrank.serve.problems import Problem
 
 LIMIT = 1e15  # squares of larger numbers do not fit
 WIDEST = 65_536  # numbers of a vector
-_LONGEST = 4_000_000  # bytes of a list of numbers; a number with its spaces has 61
-_WORDS = 2_000_000  # bytes of all else: ids, labels, names of fields
-_FIELDS = 1000  # of all objects
+_LONGEST = 2_000_000  # bytes of a list of numbers, or of a text
+_WORDS = 2_000_000  # bytes of all that is no list of numbers: ids, labels, names of fields
+_FIELDS = 1000  # objects, their fields, and lists of other things
 _START = re.compile(rb'["\[]')
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _LIST = re.compile(rb'\[[^\[\]{}"]*+\]')
@@ -100,10 +100,13 @@ def take_out(body: bytes, most_lists: int, most_numbers: int) -> tuple[Any, List
             if token and not text:
                 between += b"[%d]" % len(spans)
                 spans.append((begin, at))
-            elif token or not text:
+            elif token:
                 between += body[begin:at]
-            else:
+            elif text:
                 raise _broken("a text has no end, or is too long")
+            else:
+                between += b"["
+                fields += 1
         rest.append(between)
         length += len(between)
         if length > _WORDS or fields > _FIELDS:
@@ -128,4 +131,4 @@ def _broken(reason: str) -> Problem:
 
 
 def _wrong(words: str) -> PydanticCustomError:
-    return PydanticCustomError("numbers", words)  # type: ignore[arg-type]
+    return PydanticCustomError("numbers", words)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -323,25 +324,40 @@ def _numbers(text: str, width: int) -> Any:
     summary="Add rows",
     response_model=ItemsAnswer,
     responses=problems(404, 408, 409, 413, 415, 501, 507),
-    openapi_extra=body_of(ItemsRequest, {"vectors": [[0.1, 0.7, 0.2]], "ids": ["new.jpg"]}),
+    openapi_extra=body_of(
+        ItemsRequest,
+        {"vectors": [[0.1, 0.7, 0.2]], "ids": ["new.jpg"]},
+        **{"image/*": _BINARY},
+    ),
 )
-async def add(request: Request) -> Response:
-    """They are saved when this is answered. Needs a service that was started with --writable."""
-    service = service_of(request)
+async def add(
+    request: Request,
+    id: Annotated[str | None, Query(max_length=1000, description="of the picture")] = None,  # noqa: A002
+    label: Annotated[str | None, Query(max_length=1000, description="of the picture")] = None,
+    update: bool = False,
+) -> Response:
+    """Vectors as JSON, or the bytes of a picture when a model is known.
+
+    They are saved when this is answered. Needs a service that was started with --writable.
+    `id`, `label` and `update` in the address are for pictures; JSON has its own.
+    """
+    service, kind = service_of(request), bodies.media_type(request)
     _check_writable(service)
-    kind = bodies.media_type(request)
-    if kind != bodies.JSON:
-        raise bodies.wrong_media(kind, bodies.JSON)
+    write = request.app.state.workers.write
+    if kind != bodies.JSON and not kind.startswith(bodies.IMAGE):
+        raise bodies.wrong_media(kind, bodies.JSON, "image/*")
     body = await bodies.read_body(request, service.settings)
-    rows = await request.app.state.workers.write(_add, service, body)
-    return answer_json(ItemsAnswer, {"rows": rows})
-
-
-def _add(service: Service, body: bytes) -> int:
-    sent = bodies.parse_json(ItemsRequest, body, service.settings)
+    if kind == bodies.JSON:
+        sent = await work(request, bodies.parse_json, ItemsRequest, body, service.settings)
+        rows, ids, labels, update = sent.vectors, sent.ids, sent.labels, sent.update
+    else:
+        rows = await work(request, described, service, body)
+        ids = None if id is None else [service.typed(id)]
+        labels = None if label is None else [label]
     limit = service.settings.max_batch
-    rows = checked_rows(sent.vectors, "vectors", service.index.width, limit)
-    return service.add(rows, sent.ids, sent.labels, update=sent.update)
+    array = checked_rows(rows, "vectors", service.index.width, limit)
+    count = await write(partial(service.add, array, ids, labels, update=update))
+    return answer_json(ItemsAnswer, {"rows": count})
 
 
 @router.delete(

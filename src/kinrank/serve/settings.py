@@ -59,7 +59,7 @@ class Settings:
 
     @property
     def max_numbers(self) -> int:
-        """Numbers of a request: as many as a body of float32 has, however short they are written."""
+        """Numbers of a request: as many as a body of float32 has, however they are written."""
         return max(1, self.max_body // 4)
 
     @property
