@@ -26,7 +26,7 @@ from kinrank.serve.problems import Problem
 from kinrank.types import Floats
 
 # What pictures come as. Others of Pillow's are drawings, run programs or have no bound.
-_KINDS = frozenset({"AVIF", "BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP"})
+_KINDS = frozenset({"AVIF", "BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP"})
 _BYTES = 200_000_000  # that a picture may take while it is decoded
 _INPUT = 1 << 22  # pixels that a network may get
 
@@ -141,10 +141,10 @@ def check_picture(picture: bytes, *, drafted: bool) -> tuple[int, int]:
 def _bytes_of_pixel(image: Any, *, drafted: bool) -> int:
     """At most, with the copies that turn it upright and into RGB."""
     if drafted and image.format in ("JPEG", "MPO"):
-        return 4  # what a progressive file keeps of itself
-    if image.mode in ("RGB", "L", "1", "CMYK", "YCbCr"):
-        return 12
-    return 44 if image.mode.startswith(("I", "F")) else 20
+        return 8 if image.info.get("progressive") else 1  # these are held whole in any case
+    if image.mode.startswith(("I", "F")):
+        return 44
+    return 12 if image.mode in ("RGB", "L", "1", "CMYK", "YCbCr") and image.format != "WEBP" else 20
 
 
 @contextmanager

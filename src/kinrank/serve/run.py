@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import warnings
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -31,6 +32,8 @@ def serve(service: Service, ready: Callable[[str], None]) -> int:
     uvicorn: Any = require("uvicorn", extra="serve", purpose="The service")
     from kinrank.serve.connections import Connection, open_files
 
+    # Odd pictures are answered or refused; each would have its own line.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     settings = service.settings
     config = uvicorn.Config(
         create_app(service),
