@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 from fastapi import Request
+from starlette.requests import ClientDisconnect
 
 from kinrank.serve.gate import too_large
 from kinrank.serve.lists import LIMIT, take_out
@@ -30,6 +31,8 @@ async def read_body(request: Request, settings: Settings) -> bytes:
     """The whole body; a problem if it is too large or takes too long to come."""
     try:
         return await asyncio.wait_for(_read(request, settings.max_body), settings.timeout)
+    except ClientDisconnect:  # nobody is there to be told, and no line in the log is worth it
+        raise Problem(400, "gone", "The body must arrive whole.") from None
     except TimeoutError:
         raise Problem(
             408, "slow-body", f"The body must arrive within {settings.timeout:g} s.",

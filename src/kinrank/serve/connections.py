@@ -29,7 +29,7 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._since = time.monotonic()
         self._watch()
-        if len(self.connections) > min(_MOST, open_files() // 2):
+        if len(self.connections) > min(_MOST, open_files() // 3):
             _leave_longest(self.connections)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -75,9 +75,9 @@ def open_files() -> int:
     try:
         import resource
     except ImportError:  # there is no such limit on Windows
-        return 4 * _MOST
+        return 8 * _MOST
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 4 * _MOST if soft == resource.RLIM_INFINITY else int(soft)
+    return 8 * _MOST if soft == resource.RLIM_INFINITY else int(soft)
 
 
 def _leave_longest(connections: Any) -> None:

@@ -126,7 +126,7 @@ def check_picture(picture: bytes, *, drafted: bool) -> tuple[int, int]:
         with pil.open(io.BytesIO(picture), formats=sorted(_KINDS & pil.OPEN.keys())) as image:
             width, height = image.size
             most = _BYTES // _bytes_of_pixel(image, drafted=drafted)
-    except pil.DecompressionBombError:
+    except (pil.DecompressionBombError, pil.DecompressionBombWarning):
         raise unreadable("far too many pixels") from None
     except Exception as error:  # decoders raise anything on broken files
         raise unreadable("not a picture of a known kind, or a broken one") from error

@@ -42,7 +42,7 @@ def serve(service: Service, ready: Callable[[str], None]) -> int:
         http=Connection,
         ws="none",
         # As many are taken at once, and must have their handles.
-        backlog=min(_BACKLOG, open_files() // 4),
+        backlog=min(_BACKLOG, open_files() // 8),
         server_header=False,
         timeout_keep_alive=_IDLE,
         h11_max_incomplete_event_size=_HEAD,
