@@ -47,3 +47,19 @@ def hungry(low, high, size, out):
 
 def refuse(low, high, out):
     raise ValueError(f"rows {low} to {high}")
+
+
+def doubled(low, high, values, out):
+    out[low:high] = 2 * values[low:high]
+
+
+def some_rows(low, high):
+    """Two entries for each row."""
+    n = high - low
+    return np.full(n, 2, np.int64), np.zeros(2 * n, np.int32), np.ones(2 * n, np.float32)
+
+
+def short_rows(low, high):
+    """Fewer entries than it says."""
+    n = high - low
+    return np.full(n, 2, np.int64), np.zeros(n, np.int32), np.ones(n, np.float32)

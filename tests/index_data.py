@@ -6,6 +6,23 @@ from engine_data import clustered
 
 ROWS = clustered(460, d=8, clusters=24, seed=1, spread=0.3)
 QUERIES = clustered(24, d=8, clusters=24, seed=1, spread=0.33)
+IDS = [f"r{n}" for n in range(len(ROWS))]
+SQUARED = ((ROWS[:, None].astype(np.float64) - ROWS) ** 2).sum(-1)
+
+
+class Shelf:
+    """The smallest store: arrays, and ids beside them."""
+
+    def __len__(self):
+        return len(ROWS)
+
+    def search(self, queries, k):
+        squared = ((queries[:, None] - ROWS) ** 2).sum(-1)
+        order = np.argsort(squared, axis=1, kind="stable")[:, :k]
+        return np.array(IDS)[order], np.take_along_axis(squared, order, axis=1)
+
+    def fetch(self, ids):
+        return ROWS[[IDS.index(one) for one in ids]]
 
 
 def lists(index):

@@ -31,10 +31,14 @@ class Server:
 
 
 @contextmanager
-def serving(*args):
-    """Start `kinrank serve` with these arguments, and stop it at the end."""
+def serving(*args, **options):
+    """Start `kinrank serve` with these arguments, and stop it at the end.
+
+    options : of the process
+    """
     command = [sys.executable, "-m", "kinrank", "serve", *map(str, args), "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, **pipes, **options)
     try:
         line = process.stdout.readline()
         if not line:

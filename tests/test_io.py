@@ -3,6 +3,7 @@ import os
 import stat
 import struct
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import save_file
 
 import kinrank
-from kinrank import FileFormatError, InvalidInputError, UnknownNameError
+from kinrank import FileFormatError, InvalidInputError, UnknownNameError, reading
 from kinrank.io import load_array, save_npz, split_name, write_text_atomic
 
 A = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -131,6 +132,26 @@ def test_ranking_refuses_other_files(tmp_path):
         kinrank.Ranking.load(tmp_path / "other.npz")
 
 
+def test_a_ranking_without_its_ids_is_refused(tmp_path):
+    file = tmp_path / "ranking.npz"
+    kinrank.Ranking(np.array([[1, 0]]), np.array([[0.0, 1.0]]), np.array([["b", "a"]])).save(file)
+    assert kinrank.Ranking.load(file).ids.tolist() == [["b", "a"]]
+    whole = file.read_bytes()
+    second = whole.index(b"PK\x01\x02", whole.index(b"PK\x01\x02") + 4)
+    for place in (
+        30,
+        32,
+    ):  # the lengths of what may follow a name: the next entry becomes part of it
+        content = bytearray(whole)
+        content[second + place : second + place + 2] = b"\xff\x7f"
+        file.write_bytes(content)
+        with pytest.raises(FileFormatError, match="must be a ranking saved by kinrank"):
+            kinrank.Ranking.load(file)
+    file.write_bytes(whole.replace(b"ids.npy", b"idz.npy"))
+    with pytest.raises(FileFormatError, match="got: the arrays distances, idz, indices"):
+        kinrank.Ranking.load(file)
+
+
 # Reading
 
 
@@ -244,6 +265,42 @@ def test_damaged_npz(tmp_path):
     (tmp_path / "a.npz").write_bytes(content)
     with pytest.raises(FileFormatError, match="CRC"):
         load_array(tmp_path / "a.npz")
+
+
+def test_npz_that_inflates_without_end(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "a.npz", a=np.zeros(4_000_000))
+    assert load_array(tmp_path / "a.npz").shape == (4_000_000,)  # equal labels are no attack
+    monkeypatch.setattr(reading, "SMALL", 1 << 20)
+    with pytest.raises(FileFormatError, match="inflate to 32,000,128, more than 100 times"):
+        load_array(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", a=np.zeros(4_000_000))
+    assert load_array(tmp_path / "b.npz").shape == (4_000_000,)
+
+
+def npy(header):
+    text = header.encode() if isinstance(header, str) else header
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4",  # TokenError
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999, 4), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 4), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (9999999999, 4), }",
+        "(" * 5000,
+        b"\xff\xfe" * 20,
+        "[]",
+    ],
+)
+def test_broken_headers(tmp_path, header):
+    (tmp_path / "a.npy").write_bytes(npy(header) + bytes(48))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("a.npy", npy(header) + bytes(48))
+    for name in ("a.npy", "a.npz"):
+        with pytest.raises(FileFormatError, match="must be a whole file of plain arrays"):
+            load_array(tmp_path / name)
 
 
 def test_text_is_not_an_array(tmp_path):

@@ -146,7 +146,7 @@ def test_sparse_is_refused():
 
 
 def test_ragged_lists_are_refused():
-    with pytest.raises(InvalidInputError, match="`x` must be an array of numbers"):
+    with pytest.raises(InvalidInputError, match="`x` must be an array, got"):
         as_array("x", [[1, 2], [3]])
 
 

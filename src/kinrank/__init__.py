@@ -22,8 +22,10 @@ from kinrank.errors import (
     KinrankWarning,
     LockedError,
     OptionalDependencyError,
+    StoreError,
     UnknownIdError,
     UnknownNameError,
+    UnsupportedError,
 )
 from kinrank.registry import methods
 from kinrank.types import Ranking
@@ -95,8 +97,10 @@ __all__ = [
     "Manifold",
     "OptionalDependencyError",
     "Ranking",
+    "StoreError",
     "UnknownIdError",
     "UnknownNameError",
+    "UnsupportedError",
     "__version__",
     "attach",
     "cluster",

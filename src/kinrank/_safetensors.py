@@ -17,9 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import FileFormatError
+from kinrank.reading import reading
 
 Entry: TypeAlias = dict[str, Any]
 
+_WHOLE = "a whole safetensors file"
 _PREFIX = 8
 _MAX_HEADER = 100_000_000
 _DTYPES = {
@@ -41,7 +43,7 @@ def read_metadata(file: Path) -> dict[str, str]:
     """The words that a file says about itself."""
     metadata = _read_json(file)[0].get("__metadata__", {})
     if not isinstance(metadata, dict):
-        raise _broken(file, "metadata that is not a JSON object")
+        raise FileFormatError(f"{file} must be {_WHOLE}, got metadata that is no JSON object.")
     return {str(name): str(text) for name, text in metadata.items()}
 
 
@@ -64,43 +66,40 @@ def write(
 
 
 def _read_json(file: Path) -> tuple[dict[str, Any], int]:
-    with file.open("rb") as stream:
+    with reading(file, _WHOLE), file.open("rb") as stream:
         length = int.from_bytes(stream.read(_PREFIX), "little")
         if length > min(_MAX_HEADER, file.stat().st_size - _PREFIX):
-            raise _broken(file, f"a header of {length} bytes")
+            raise ValueError(f"a header of {length} bytes")
         try:
             entries = json.loads(stream.read(length))
         except (ValueError, RecursionError) as error:
-            raise _broken(file, "a header that is not JSON") from error
-    if not isinstance(entries, dict):
-        raise _broken(file, "a header that is not a JSON object")
+            raise ValueError("a header that is not JSON") from error
+        if not isinstance(entries, dict):
+            raise TypeError("a header that is not a JSON object")
     return entries, _PREFIX + length
 
 
 def read_entry(file: Path, name: str, entry: Entry, begin: int) -> npt.NDArray[Any]:
     """The array ``name``, mapped from disk; bfloat16 becomes float32 in memory."""
-    try:
-        kind, shape = str(entry["dtype"]), tuple(int(size) for size in entry["shape"])
-        first, end = (int(offset) for offset in entry["data_offsets"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise _broken(file, f"no dtype, shape and data_offsets for {name!r}") from error
-    if kind not in _DTYPES:
-        raise FileFormatError(
-            f"{name!r} in {file} must be of dtype {', '.join(_DTYPES)}, got {kind}."
-        )
-    dtype = np.dtype(_DTYPES[kind])
-    size = math.prod(shape) * dtype.itemsize
-    if min(shape, default=0) < 0 or first < 0 or end - first != size:
-        raise _broken(file, f"offsets {first}, {end} for shape {shape} of {kind}")
-    if begin + end > file.stat().st_size:
-        raise _broken(file, f"too few bytes for {name!r}")
-    if size == 0:  # nothing to map
-        return np.empty(shape, np.float32 if kind == "BF16" else dtype)
-    array = np.memmap(file, dtype, "r", begin + first, shape)
-    if kind == "BF16":
-        return (array.astype(np.uint32) << 16).view(np.float32)
-    return array
-
-
-def _broken(file: Path, got: str) -> FileFormatError:
-    return FileFormatError(f"{file} must be a whole safetensors file, got {got}.")
+    with reading(file, _WHOLE):
+        try:
+            kind, shape = str(entry["dtype"]), tuple(int(size) for size in entry["shape"])
+            first, end = (int(offset) for offset in entry["data_offsets"])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"no dtype, shape and data_offsets for {name!r}") from error
+        if kind not in _DTYPES:
+            raise FileFormatError(
+                f"{name!r} in {file} must be of dtype {', '.join(_DTYPES)}, got {kind}."
+            )
+        dtype = np.dtype(_DTYPES[kind])
+        size = math.prod(shape) * dtype.itemsize
+        if min(shape, default=0) < 0 or first < 0 or end - first != size:
+            raise ValueError(f"offsets {first}, {end} for shape {shape} of {kind}")
+        if begin + end > file.stat().st_size:
+            raise ValueError(f"too few bytes for {name!r}")
+        if size == 0:  # nothing to map
+            return np.empty(shape, np.float32 if kind == "BF16" else dtype)
+        array = np.memmap(file, dtype, "r", begin + first, shape)
+        if kind == "BF16":
+            return (array.astype(np.uint32) << 16).view(np.float32)
+        return array

@@ -73,13 +73,8 @@ class Client:
 
     def search_image(self, picture: bytes | PathLike, k: int = 10) -> Ranking:
         """Rank the index for a picture: its bytes, or its file."""
-        content = picture
-        if not isinstance(content, bytes):
-            with open(content, "rb") as file:  # noqa: PTH123  any path-like
-                content = file.read()
-        kinds = [kind for start, kind in _KINDS.items() if content.startswith(start)]
         path = f"/v1/search?{urlencode({'k': k})}"
-        return _ranking(self._ask("POST", path, content, kinds[0] if kinds else "image/*"))
+        return _ranking(self._ask("POST", path, *_picture(picture)))
 
     def rerank(
         self, query: Any, candidates: Any, ids: Any = None, k: int = 10, method: str = "cas",
@@ -128,6 +123,18 @@ class Client:
         if labels is not None:
             sent["labels"] = [str(one) for one in labels]
         return int(self._ask("POST", "/v1/items", sent)["rows"])
+
+    def add_image(
+        self, picture: bytes | PathLike, one: int | str | None = None, *, label: str | None = None,
+        update: bool = False,
+    ) -> int:  # fmt: skip
+        """Add a picture (its bytes, or its file) as a row; returns how many the index has then.
+
+        one : its id; None continues behind the largest integer
+        """
+        sent = {"id": one, "label": label, "update": str(update).lower()}
+        asked = urlencode({name: value for name, value in sent.items() if value is not None})
+        return int(self._ask("POST", f"/v1/items?{asked}", *_picture(picture))["rows"])
 
     def remove(self, one: int | str) -> int:
         """Remove a row; returns how many the index has then."""
@@ -206,6 +213,16 @@ def _exchange(
     connection.request(method, path, body, dict(headers))
     answer = connection.getresponse()
     return answer.status, answer.read()
+
+
+def _picture(picture: bytes | PathLike) -> tuple[bytes, str]:
+    """The bytes of a picture, and what they are."""
+    content = picture
+    if not isinstance(content, bytes):
+        with open(content, "rb") as file:  # noqa: PTH123  any path-like
+            content = file.read()
+    kinds = [kind for start, kind in _KINDS.items() if content.startswith(start)]
+    return content, kinds[0] if kinds else "image/*"
 
 
 def _npy(array: Any) -> bytes:

@@ -4,7 +4,9 @@ KinrankError
 ├── InvalidInputError (ValueError)     bad data or a bad parameter
 ├── UnknownNameError (ValueError)      a name that is not in a registry
 ├── UnknownIdError (LookupError)       an id that no row of an index has
+├── UnsupportedError (AttributeError)  what a method or an index cannot do
 ├── LockedError (RuntimeError)         somebody else is writing the index
+├── StoreError (RuntimeError)          a store's engine that failed; its own error is the cause
 ├── ClusterError (RuntimeError)        other machines that cannot be reached or failed
 ├── FileFormatError (ValueError)       a file that is not what it should be
 └── OptionalDependencyError (ImportError)
@@ -16,6 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+_SHOWN = 80
+
+
+def shown(value: object) -> str:
+    """A value as messages tell it: on one line, and not without end."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 class KinrankError(Exception):
@@ -37,15 +47,23 @@ class UnknownNameError(KinrankError, ValueError):
         names = sorted(known)
         near = get_close_matches(str(name), names, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"`{kind}` must be one of {', '.join(names)}, got {name!r}.{hint}")
+        super().__init__(f"`{kind}` must be one of {', '.join(names)}, got {shown(name)}.{hint}")
 
 
 class UnknownIdError(KinrankError, LookupError):
     """An id that no row has."""
 
 
+class UnsupportedError(KinrankError, AttributeError):
+    """Something that another method or object can do; the message says which."""
+
+
 class LockedError(KinrankError, RuntimeError):
     """An index that another process or object is writing."""
+
+
+class StoreError(KinrankError, RuntimeError):
+    """An engine or a database that failed; ``__cause__`` is what it raised."""
 
 
 class ClusterError(KinrankError, RuntimeError):

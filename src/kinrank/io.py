@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,13 +16,14 @@ import numpy.typing as npt
 
 from kinrank import _safetensors
 from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError
+from kinrank.reading import open_npz, reading
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
+_TOKEN = 4  # random bytes in the names of temporary files
 _NPY = b"\x93NUMPY"
 _NPZ = (b"PK\x03\x04", b"PK\x05\x06")  # the second begins an archive without files
-# What numpy and zipfile raise on bytes that are not what they should be.
-_BROKEN = (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
+_PLAIN = "a whole file of plain arrays"
 
 
 @contextmanager
@@ -34,7 +35,7 @@ def replacing(path: PathLike) -> Iterator[IO[bytes]]:
         with target.open("wb") as file:
             yield file
         return
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(_TOKEN)}.tmp")
     try:
         # "x" gives the rights that the user's umask asks for, which tempfile's files lack.
         with temporary.open("xb") as file:
@@ -45,6 +46,15 @@ def replacing(path: PathLike) -> Iterator[IO[bytes]]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def remove_leftovers(path: PathLike) -> None:
+    """Remove what writers of ``path`` that were killed left beside it; no other may be writing."""
+    target = Path(path).resolve()
+    own = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{{2 * _TOKEN}}}\.tmp")
+    for file in target.parent.iterdir():
+        if own.fullmatch(file.name):
+            file.unlink(missing_ok=True)
 
 
 def save_npz(path: PathLike, /, **arrays: npt.ArrayLike) -> None:
@@ -147,23 +157,17 @@ def _split_key(path: PathLike, key: str | None) -> tuple[Path, str | None]:
 def _load_npy(file: Path, key: str | None) -> npt.NDArray[Any]:
     if key is not None:
         raise InvalidInputError(f"`key` must be None for {file}, which is one array, got {key!r}.")
-    try:
+    with reading(file, _PLAIN):
         array: npt.NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-    except _BROKEN as error:
-        raise _not_readable(file, error) from error
     return array
 
 
 def _load_npz(file: Path, key: str | None) -> npt.NDArray[Any]:
-    try:
-        # numpy would leave a broken file open if it opened it itself.
-        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            name = _pick(file, archive.files, key)
-            return np.asarray(archive[name])
-    except (InvalidInputError, UnknownNameError):
-        raise
-    except _BROKEN as error:
-        raise _not_readable(file, error) from error
+    with open_npz(file, _PLAIN) as archive:
+        names = archive.names
+    name = _pick(file, names, key)
+    with open_npz(file, _PLAIN) as archive:
+        return archive[name]
 
 
 def _load_safetensors(file: Path, key: str | None) -> npt.NDArray[Any]:
@@ -184,11 +188,3 @@ def _pick(file: Path, names: list[str], key: str | None) -> str:
             f"{file} must hold one array or be given a name, got {len(names)}{hint}."
         )
     return names[0]
-
-
-def _not_readable(file: Path, error: Exception) -> FileFormatError:
-    reason = str(error) or type(error).__name__
-    # numpy has several sentences for a file with pickled objects, and one advises to trust it.
-    if "pickle" in reason or "Python objects" in reason:
-        reason = "pickled Python objects, which could run code when read"
-    return FileFormatError(f"{file} must be a whole file of plain arrays, got: {reason}")

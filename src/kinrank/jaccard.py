@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 _CHOICES = ("spcl", "zhong", "torchreid", "layumi")
+_LEAST = np.finfo(np.float32).eps  # the resolution of distances that end at 1
 _BLOCK = 512  # rows: what one of them touches while it is made is much more than what it keeps
 
 
@@ -57,8 +58,9 @@ def jaccard_graph(
     metric : "cosine", which divides every vector by its norm first, or "euclidean"
     dialect : how features are weighted, see ``KReciprocal``; "spcl" is what unsupervised
         re-identification uses and is meant for unit vectors
-    connected : store distances to the k1 nearest even if they are 1, and join parts of the graph
-        that have no path between them at distance 1; HDBSCAN needs both
+    connected : store distances to the k1 nearest even if they are 1, join parts of the graph that
+        have no path between them at distance 1, and put 1.2e-7 for 0 between different rows;
+        HDBSCAN needs all three
     threads, block_size : how the work is divided; never changes the result
 
     Returns
@@ -115,7 +117,7 @@ def _jaccard_rows(low: int, high: int, *args: Any) -> Any:
 
 
 def _joined(graph: csr_array) -> csr_array:
-    """Symmetric, and with paths at distance 1 between parts that had none."""
+    """Symmetric, above 0 beside the diagonal, and with paths at distance 1 where there was none."""
     from scipy.sparse import coo_array, csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -140,6 +142,8 @@ def _joined(graph: csr_array) -> csr_array:
     kept = np.ones(len(row), np.bool_)
     kept[1:] = (row[1:] != row[:-1]) | (col[1:] != col[:-1])
     row, col, data = row[kept], col[kept], data[kept]
+    # A spanning tree takes a stored 0 for no edge: copies of a row would have no path to it.
+    data[row != col] = np.maximum(data[row != col], _LEAST)
     order = np.lexsort((col, data, row))
     ptr = np.zeros(n + 1, np.int32)
     np.cumsum(np.bincount(row, minlength=n), out=ptr[1:])

@@ -5,7 +5,7 @@ ranking = kinrank.rerank_pool(query, candidates, k=10)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,10 +130,11 @@ def _pools(query: Any, candidates: Any, ids: Any) -> list[Pool]:
         raise InvalidInputError(
             f"`candidates` must be one array per query ({len(vectors)}), got {len(several)}."
         )
-    named = [None] * len(several) if ids is None else list(ids)
-    if len(named) != len(several):
+    named = [None] * len(several) if ids is None else ids
+    if not isinstance(named, (Sequence, np.ndarray)) or len(named) != len(several):
+        got = len(named) if isinstance(named, Sized) else repr(named)
         raise InvalidInputError(
-            f"`ids` must be one list for each of the {len(several)} queries, got {len(named)}."
+            f"`ids` must be one list for each of the {len(several)} queries, got {got}."
         )
     return [
         _pool(vectors[at : at + 1], f"candidates[{at}]", pool, named[at], f"Pool {at}")
@@ -143,9 +144,10 @@ def _pools(query: Any, candidates: Any, ids: Any) -> list[Pool]:
 
 def _several(candidates: Any) -> Sequence[Any] | None:
     """The pools of several queries; None if it is one pool."""
-    if hasattr(candidates, "ndim"):
-        return list(candidates) if candidates.ndim == 3 else None
-    if isinstance(candidates, Sequence) and (len(candidates) == 0 or np.ndim(candidates[0]) == 2):
+    if not isinstance(candidates, Sequence):
+        array = as_array("candidates", candidates)
+        return list(array) if array.ndim == 3 else None
+    if len(candidates) == 0 or as_array("candidates", candidates[0]).ndim == 2:
         return candidates
     return None
 

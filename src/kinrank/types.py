@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import FileFormatError, InvalidInputError
+from kinrank.errors import InvalidInputError
+from kinrank.validation import as_array, check_int
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -37,7 +36,9 @@ class Ranking:
     ids: npt.NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
-        indices, distances = np.asarray(self.indices), np.asarray(self.distances)
+        indices = as_array("indices", self.indices)
+        distances = as_array("distances", self.distances)
+        ids = None if self.ids is None else as_array("ids", self.ids)
         if indices.ndim != 2 or indices.shape != distances.shape:
             raise InvalidInputError(
                 "`indices` and `distances` must be two-dimensional and of one shape, "
@@ -45,12 +46,15 @@ class Ranking:
             )
         if indices.dtype.kind not in "iu":
             raise InvalidInputError(f"`indices` must be integers, got dtype {indices.dtype}.")
-        if self.ids is not None and np.shape(self.ids) != indices.shape:
+        if distances.dtype.kind not in "fiu":
+            raise InvalidInputError(f"`distances` must be numbers, got dtype {distances.dtype}.")
+        if ids is not None and ids.shape != indices.shape:
             raise InvalidInputError(
-                f"`ids` must have the shape of `indices` {indices.shape}, got {np.shape(self.ids)}."
+                f"`ids` must have the shape of `indices` {indices.shape}, got {ids.shape}."
             )
         object.__setattr__(self, "indices", indices.astype(np.int32, copy=False))
         object.__setattr__(self, "distances", distances.astype(np.float32, copy=False))
+        object.__setattr__(self, "ids", ids)
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -62,6 +66,7 @@ class Ranking:
 
     def top(self, k: int) -> Ranking:
         """The first ``k`` results of each query."""
+        k = check_int("k", k, 0)
         ids = None if self.ids is None else self.ids[:, :k]
         return Ranking(self.indices[:, :k], self.distances[:, :k], ids)
 
@@ -75,18 +80,17 @@ class Ranking:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Ranking:
         """Read what ``save`` wrote; nothing in the file is executed."""
-        try:
-            # Opened here: numpy would leave a broken file open.
-            with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                ids = file["ids"] if "ids" in file.files else None
-                return cls(file["indices"], file["distances"], ids)
-        except FileNotFoundError:
-            raise
-        except (KeyError, ValueError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
-            raise FileFormatError(
-                f"{os.fspath(path)} must be a ranking saved by kinrank "
-                f"(npz with `indices` and `distances`), got: {error}"
-            ) from error
+        from kinrank.reading import open_npz
+
+        what = "a ranking saved by kinrank (npz with `indices`, `distances` and perhaps `ids`)"
+        with open_npz(path, what) as file:
+            if not {"indices", "distances"} <= set(file.names) <= {"indices", "distances", "ids"}:
+                raise ValueError(f"the arrays {', '.join(sorted(file.names)) or 'none'}")
+            indices, distances = file["indices"], file["distances"]
+            ids = file["ids"] if "ids" in file.names else None
+            if distances.dtype.kind != "f" or (indices != indices.astype(np.int32)).any():
+                raise ValueError("numbers of other types")
+            return cls(indices, distances, ids)
 
 
 class Searcher(Protocol):
@@ -99,6 +103,8 @@ class Searcher(Protocol):
 @dataclass(frozen=True, eq=False)
 class Neighbors:
     """The nearest rows of every row, the row itself first.
+
+    Lists that users bring may be shorter than K: they end in -1, at infinity.
 
     Attributes
     ----------

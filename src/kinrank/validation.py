@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError, KinrankWarning, UnknownNameError
+from kinrank.errors import InvalidInputError, KinrankWarning, UnknownNameError, shown
 
 Name = TypeVar("Name", bound=str | None)
 
@@ -31,7 +31,7 @@ def check_int(name: str, value: object, low: int, high: int | None = None) -> in
         if number >= low and (high is None or number <= high):
             return number
     bound = f"of at least {low}" if high is None else f"between {low} and {high}"
-    raise InvalidInputError(f"`{name}` must be an integer {bound}, got {value!r}.")
+    raise InvalidInputError(f"`{name}` must be an integer {bound}, got {shown(value)}.")
 
 
 def check_float(
@@ -52,7 +52,7 @@ def check_float(
             return number
     left, right = "(" if low_open else "[", ")" if high_open or math.isinf(high) else "]"
     raise InvalidInputError(
-        f"`{name}` must be a number in {left}{low:g}, {high:g}{right}, got {value!r}."
+        f"`{name}` must be a number in {left}{low:g}, {high:g}{right}, got {shown(value)}."
     )
 
 
@@ -60,7 +60,7 @@ def check_bool(name: str, value: object) -> bool:
     """``value`` as a bool."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    raise InvalidInputError(f"`{name}` must be True or False, got {value!r}.")
+    raise InvalidInputError(f"`{name}` must be True or False, got {shown(value)}.")
 
 
 def check_choice(name: str, value: Name, choices: Collection[Name]) -> Name:
@@ -88,10 +88,9 @@ def reduce_k(name: str, value: int, limit: int, what: str) -> int:
 def as_array(name: str, values: Any) -> npt.NDArray[Any]:
     """``values`` as a plain numpy array, without importing the library they come from."""
     if isinstance(values, np.ma.MaskedArray):
-        if np.ma.is_masked(values):
-            raise InvalidInputError(
-                f"`{name}` must have no masked entries, got {np.ma.count_masked(values)}."
-            )
+        masked = int(np.ma.getmaskarray(values).sum())
+        if masked:
+            raise InvalidInputError(f"`{name}` must have no masked entries, got {masked}.")
         return np.asarray(values.data)
     if isinstance(values, np.ndarray):
         return np.asarray(values) if isinstance(values, np.matrix) else values
@@ -104,9 +103,9 @@ def as_array(name: str, values: Any) -> npt.NDArray[Any]:
             values = values.float() if str(values.dtype) == "torch.bfloat16" else values
         return np.asarray(values)
     except Exception as error:  # whatever the user's object raises
-        raise InvalidInputError(
-            f"`{name}` must be an array of numbers, got {type(values).__name__} ({error})."
-        ) from error
+        ragged = "inhomogeneous" in str(error)
+        got = "rows of different lengths" if ragged else f"{type(values).__name__} ({error})"
+        raise InvalidInputError(f"`{name}` must be an array, got {got}.") from error
 
 
 def as_matrix(name: str, values: Any) -> npt.NDArray[Any]:
@@ -264,7 +263,7 @@ def refuse_too_large(matrices: list[tuple[str, npt.NDArray[Any]]], exponent: int
 
     Their squares would overflow beside rows that are not scaled with them.
     """
-    limit = float(np.ldexp(LARGEST, exponent))
+    limit = LARGEST * 2.0**exponent if exponent < 900 else math.inf  # of a float64 no more
     for name, matrix in matrices:
         for low, top in _largest_values(name, matrix):
             if top > limit:

@@ -28,6 +28,7 @@ from kinrank import (
 from kinrank.cluster import connect
 from kinrank.cluster.failures import explained, is_lost
 from kinrank.cluster.join import join, reach
+from kinrank.cluster.runner import _Place
 from kinrank.parallel import Out
 
 
@@ -171,6 +172,50 @@ def test_errors_of_a_kernel_are_its_own(cluster):
         cluster.runner(block_size=10).fill("numbers", cluster_kernels.refuse, (), 10, Out(np.int64))
 
 
+def test_storage_that_workers_do_not_see(joined):
+    values = np.arange(50_000)
+    with connect(storage="memory://here", retries=0) as cluster:
+        stage = (cluster_kernels.doubled, (values,), len(values), Out(np.int64))
+        with pytest.raises(ClusterError, match="could not read or write in the stage 'numbers'"):
+            cluster.runner(block_size=50_000).fill("numbers", *stage)
+
+
+def test_files_that_are_changed_while_tasks_run(joined, tmp_path):
+    values = np.arange(50_000)
+    with connect(storage=tmp_path, retries=0) as cluster:
+        cluster.storage.keep(values)
+        np.save(next(tmp_path.glob("*/*.npy")), values[:9])
+        stage = (cluster_kernels.doubled, (values,), len(values), Out(np.int64))
+        with pytest.raises(ClusterError, match=r"int64 \(9,\) instead of int64 \(50000,\)"):
+            cluster.runner(block_size=50_000).fill("numbers", *stage)
+
+
+def test_answers_of_a_wrong_size(joined, tmp_path):
+    with connect() as cluster, connect(storage=tmp_path) as shared:
+        for one, said in (
+            (cluster, r"got 50 rows and \[50, 50\] entries"),
+            (shared, "200 bytes in"),
+        ):
+            with pytest.raises(ClusterError, match=said):
+                one.runner(block_size=50).rows("entries", cluster_kernels.short_rows, (), 100, 100)
+        run = cluster.runner(block_size=50)
+        place = _Place(Out(np.int64, 3), 100, cluster.storage)
+        with pytest.raises(ClusterError, match=r"of shape \(50, 3\) for rows 0 to 50, got \(3,\)"):
+            place.take((0, 50), iter([np.zeros(3)]))
+        found = run.rows("entries", cluster_kernels.some_rows, (), 100, 100)
+        assert found.indptr[-1] == len(found.indices) == 200
+
+
+def test_a_cluster_that_is_lost_while_waiting(cluster, monkeypatch):
+    def lost(*_, **__):
+        raise ConnectionError("nobody is there")
+
+    run = cluster.runner(block_size=50)
+    monkeypatch.setattr(cluster.ray, "wait", lost)
+    with pytest.raises(ClusterError, match="lost in the stage 'numbers': nobody is there"):
+        run.fill("numbers", cluster_kernels.doubled, (np.arange(100),), 100, Out(np.int64))
+
+
 def test_kernels_must_be_importable(cluster):
     with pytest.raises(InvalidInputError, match=r"`kernel` must be importable, got .*<lambda>"):
         cluster.runner().fill("numbers", lambda *_: None, (), 10, Out(np.int64))
@@ -184,10 +229,34 @@ def test_a_closed_connection_is_refused(joined):
         cluster.runner()
 
 
-@pytest.mark.parametrize("address", ["nowhere", "http://127.0.0.1:80", "127.0.0.1", "ray://:x"])
+def test_a_connection_that_others_closed_is_refused(cluster, monkeypatch):
+    monkeypatch.setattr(cluster.ray, "is_initialized", lambda: False)
+    with pytest.raises(ClusterError, match="must be open"):
+        cluster.runner()
+    monkeypatch.undo()
+
+
+NOWHERE = [
+    "nowhere",
+    "http://127.0.0.1:80",
+    "127.0.0.1",
+    "ray://:x",
+    "ray://[",
+    "",
+    "ray://h:70000",
+]
+
+
+@pytest.mark.parametrize("address", [*NOWHERE, None, 5, b"local", []], ids=repr)
 def test_addresses_that_are_none(address):
     with pytest.raises(InvalidInputError, match="`cluster` must be 'local', 'auto', 'HOST:PORT'"):
-        reach(address)
+        join(None, address, 1)
+
+
+@pytest.mark.parametrize("host", ["x" * 70, "\ud800", "nobody.invalid"], ids=ascii)
+def test_hosts_that_cannot_be(host):
+    with pytest.raises(ClusterError, match="cannot be reached"):
+        reach(f"ray://{host}:10001")
 
 
 @pytest.mark.parametrize("prefix", ["", "ray://"])

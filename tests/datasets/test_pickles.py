@@ -145,3 +145,10 @@ def test_shared_lists_do_not_multiply(tmp_path: Path) -> None:
     file.write_bytes(pickle.dumps(value))
     loaded = load_plain_pickle(file)
     assert loaded[0] is loaded[1]
+
+
+def test_a_place_that_would_take_all_memory(tmp_path):
+    """One instruction of a pickle can ask for a table of 2^32 places."""
+    (tmp_path / "a.pkl").write_bytes(b"\x80\x02]r\xff\xff\xff\xff.")
+    with pytest.raises(FileFormatError, match="place 4294967295 in a pickle of 9 bytes"):
+        load_plain_pickle(tmp_path / "a.pkl")

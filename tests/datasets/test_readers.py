@@ -56,7 +56,7 @@ def test_revisited_json_has_the_lists_alone_or_the_whole(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "must be JSON"),
+        ("{", "must be a Revisited ground truth"),
         ('{"a": 1}', "must have the key 'gnd'"),
         ("[]", "must be a list with one mapping per query"),
         ('[{"easy": [0]}]', "must have the keys 'easy', 'hard' and 'junk'"),

@@ -110,7 +110,7 @@ def test_zero_vectors():
         ({"k1": 0}, "`k1` must be an integer of at least 1, got 0"),
         ({"k1": 4, "k2": 6}, "`k2` must be at most k1"),
         ({"omega": 1.5}, "`omega` must be a number in \\[0, 1\\], got 1.5"),
-        ({"sigma": 0}, "`sigma` must be a number in \\(0"),
+        ({"sigma": 0}, "`sigma` must be a number in \\[1e-06"),
         ({"mu": float("nan")}, "`mu` must be a number"),
         ({"threads": 0}, "`threads` must be an integer"),
         ({"block_size": -1}, "`block_size` must be an integer"),

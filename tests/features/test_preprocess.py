@@ -93,7 +93,7 @@ def test_a_description_is_read_and_written(tmp_path):
     ("text", "message"),
     [
         ("[1]", "must be a JSON object"),
-        ("{", "must describe a preprocessing"),
+        ("{", "must be a description of a preprocessing"),
         ('{"sise": 3}', "Did you mean 'size'"),
         ('{"size": "big"}', "`size` must be"),
         ('{"preset": "persons"}', "Did you mean 'person'"),

@@ -52,6 +52,22 @@ def test_from_building_to_verifying(folder):
     assert "158" in run("index", "info", path).output
 
 
+def test_ids_that_are_no_text(folder):
+    (folder / "ids.txt").write_bytes(b"\xff\n" * 150)
+    words = ("--gallery", folder / "g.npy", "--ids", folder / "ids.txt", "--out", folder / "x")
+    result = run("index", "build", *words)
+    assert result.exit_code == 2
+    assert "ids.txt must be text in UTF-8" in result.stderr
+
+
+def test_a_line_at_the_end_in_a_pipe(folder):
+    path = folder / "an.index"
+    result = run("index", "build", "--gallery", folder / "g.npy", "--out", path)
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"rows 150, recall 1.0, output {path}: ")
+
+
 def test_integers_context_and_update(folder):
     path = folder / "an.index"
     np.save(folder / "ids.npy", np.arange(150) * 3)

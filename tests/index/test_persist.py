@@ -1,6 +1,9 @@
 """Indexes in files: whole or refused, one writer, many readers."""
 
+import errno
+import gc
 import json
+import os
 import subprocess
 import sys
 import zlib
@@ -12,7 +15,8 @@ import kinrank
 from index_data import QUERIES, ROWS
 from kinrank import CAS
 from kinrank.errors import FileFormatError, InvalidInputError, LockedError
-from kinrank.index import storage
+from kinrank.index import lock, storage
+from kinrank.io import replacing
 
 METHODS = [CAS(k1=10, k2=4), CAS(k1=8, k2=3, variant="paper", metric="cosine")]
 
@@ -154,7 +158,7 @@ def test_another_version(path):
     whole = bytearray(path.read_bytes())
     whole[12] = 9
     path.write_bytes(whole)
-    with pytest.raises(FileFormatError, match="must be an index of format 1, got 9"):
+    with pytest.raises(FileFormatError, match="must be an index of format 2 or older, got 9"):
         kinrank.open(path)
 
 
@@ -164,3 +168,123 @@ def test_what_a_killed_writer_left_is_cleared_away(path):
     with kinrank.open(path, writable=True) as index:
         index.save()
     assert not left.exists()
+
+
+@pytest.mark.parametrize("names", [("a", "a.index"), ("a[12]", "a1"), ("a*", "ab"), ("a", "a.b[c")])
+def test_saving_touches_no_temporary_file_of_another_index(tmp_path, names):
+    one, other = (tmp_path / name for name in names)
+    index = CAS(k1=10, k2=4).fit(ROWS[:60])
+    with replacing(other) as file:
+        index.save(one)
+        file.write(b"whole")
+    assert other.read_bytes() == b"whole"
+    left = one.with_name(f".{one.name}.0123abcd.tmp")
+    left.write_bytes(b"half")
+    index.save(one)
+    assert not left.exists()
+    assert len(kinrank.open(one)) == 60
+
+
+def test_notes_larger_than_a_table_may_be(path, monkeypatch):
+    monkeypatch.setattr(storage, "_MAX_TABLE", 20_000)
+    with kinrank.open(path, writable=True) as index:
+        index.notes["labels"] = {str(n): "label" for n in range(10_000)}
+        index.save()
+        assert kinrank.open(path).notes == index.notes
+        whole = path.read_bytes()
+        index.recipe = "x" * 20_000
+        with pytest.raises(InvalidInputError, match="must have at most 20,000 bytes"):
+            index.save()
+        index.recipe, index.notes = None, {"a": object()}
+        with pytest.raises(InvalidInputError, match="`notes` must be what can be written as JSON"):
+            index.save()
+    assert path.read_bytes() == whole
+    assert sorted(file.name for file in path.parent.iterdir()) == ["an.index"]
+
+
+def test_files_of_the_first_format_are_read(path):
+    before = kinrank.open(path).search(QUERIES)
+    rewritten(path, lambda t: (t["arrays"].pop("notes"), t["about"].update(notes={"a": [1]})))
+    content = bytearray(path.read_bytes())
+    content[12] = 1
+    path.write_bytes(content)
+    index = kinrank.open(path)
+    assert index.notes == {"a": [1]}
+    np.testing.assert_array_equal(index.search(QUERIES).distances, before.distances)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("columns.indptr", 2_000_000_000, "`columns` with a row"),
+        ("hat.indices", 2_000_000_000, "`hat` with numbers from"),
+        ("hat.indices", 0, "`hat` with entries that are not ascending"),
+        ("names", -5, "`names` with numbers from -5"),
+        ("names", 7, "`names` that are not different"),
+        ("neighbors.indices", 2_000_000_000, "`neighbors` with numbers from"),
+        ("neighbors.distances", np.nan, "`neighbors` that are not lists"),
+        ("vectors", np.nan, "`vectors` with values that are not finite"),
+        ("entropies", np.inf, "`entropies` with values that are not finite"),
+    ],
+)
+def test_wrong_numbers_under_right_checksums(path, name, value, message):
+    stored = storage.read(path)
+    stored.arrays[name].reshape(-1)[30:40] = value
+    storage.write(path, stored.about, stored.arrays)
+    with pytest.raises(FileFormatError, match=message) as refused:
+        kinrank.open(path)
+    assert str(path) in str(refused.value)
+    index = kinrank.open(path, verify=False)  # as for a large file: before the first use
+    assert len(index) == index.info()["rows"] == 200
+    for use in (lambda: index.search(QUERIES), lambda: index.neighbors(3)):
+        with pytest.raises(FileFormatError, match=message):
+            use()
+
+
+def test_no_lock_file_stays_behind(path):
+    lock = path.with_name(f"{path.name}.lock")
+    with kinrank.open(path, writable=True) as index:
+        assert lock.exists()
+        index.save()
+        with pytest.raises(LockedError):
+            kinrank.open(path, writable=True)
+        assert lock.exists()
+    assert not lock.exists()
+    kinrank.open(path).save(path.with_name("copy"))
+    index = kinrank.open(path, writable=True)
+    del index
+    gc.collect()
+    script = f"import kinrank; kept = kinrank.open({str(path)!r}, writable=True)"
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert sorted(file.name for file in path.parent.iterdir()) == ["an.index", "copy"]
+
+
+def test_a_lock_that_was_removed_meanwhile_is_taken_again(tmp_path, monkeypatch):
+    """A file that its last holder removed between our opening and locking it locks nobody out."""
+    plain, left = lock._take, [3]
+
+    def take(file):
+        if left[0]:
+            left[0] -= 1
+            (tmp_path / "x.lock").unlink()
+        plain(file)
+
+    monkeypatch.setattr(lock, "_take", take)
+    held = lock.WriteLock(tmp_path / "x")
+    assert left == [0]
+    with pytest.raises(LockedError):
+        lock.WriteLock(tmp_path / "x")
+    held.release()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("error", [errno.EACCES, errno.EROFS])
+def test_a_folder_that_cannot_be_written_to(path, monkeypatch, error):
+    def refused(self, *_):
+        raise OSError(error, os.strerror(error), str(self))
+
+    index = kinrank.open(path)
+    monkeypatch.setattr(lock.Path, "open", refused)
+    for use in (lambda: kinrank.open(path, writable=True), lambda: index.save(path)):
+        with pytest.raises(InvalidInputError, match="must be in a folder that can be written to"):
+            use()

@@ -1,10 +1,13 @@
 """Stages in files: the same bits as in memory, whatever was finished before."""
 
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,7 @@ import pytest
 import kinrank
 import large_data
 from kinrank.large import journal
+from kinrank.large.memory import Memory
 
 TESTS = str(Path(large_data.__file__).parent)
 METHODS = [
@@ -139,9 +143,9 @@ def listed(folder):
     return sum(file.read_bytes().count(b"\n") for file in files if file.exists())
 
 
-def stopped(folder, monkeypatch, after, **options):
+def stopped(folder, monkeypatch, after, n=3000, **options):
     """Leave a run of CAS in a folder."""
-    queries, gallery = large_data.rows()
+    queries, gallery = large_data.rows(n)
     left = [after]
     plain = journal.Call.finished
 
@@ -186,15 +190,93 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_bytes_that_were_lost_in_a_restart_are_made_again(tmp_path, monkeypatch):
+def lost(content):
+    """As if the machine had stopped before the second half was written."""
+    return content[: len(content) // 2] + bytes(len(content) - len(content) // 2)
+
+
+def cut(content):
+    return content[: len(content) // 3]
+
+
+def flipped(content):
+    return bytes([*content[:9], content[9] ^ 4, *content[10:]]) if len(content) > 9 else content
+
+
+def longer(content):
+    return content + b"12 3"
+
+
+def emptied(_):
+    return b""
+
+
+@pytest.mark.parametrize(
+    ("files", "change"),
+    [
+        *(("*/0.bin", change) for change in (lost, longer)),
+        *(("*/1.bin", change) for change in (cut, flipped)),
+        *(("*/2.bin", change) for change in (flipped, emptied)),
+        *(("*/blocks", change) for change in (cut, flipped, longer)),
+        *(("kept-*", change) for change in (cut, flipped)),
+    ],
+)
+def test_parts_that_are_not_what_was_written_are_made_again(tmp_path, monkeypatch, files, change):
+    large_data.searched_in_cells(monkeypatch)
+    queries, gallery = stopped(tmp_path, monkeypatch, 50, 900, search="approximate")
+    assert list(tmp_path.glob(files))
+    for file in tmp_path.glob(files):
+        file.write_bytes(change(file.read_bytes()))
+    found = kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path, search="approximate")
+    assert large_data.digest(found) == approximate_digest()
+
+
+@cache
+def approximate_digest():
+    return large_data.digest(kinrank.rerank(*large_data.rows(900), "cas", 20, search="approximate"))
+
+
+def test_parts_that_changed_places_are_made_again(tmp_path, monkeypatch):
     queries, gallery = stopped(tmp_path, monkeypatch, 150)
-    for file in tmp_path.glob("*/[01].bin"):  # as if the machine had stopped before writing them
-        content = bytearray(file.read_bytes())
-        content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+    files = sorted(tmp_path.glob("*/0.bin"))
+    contents = [file.read_bytes() for file in files]
+    for file, content in zip(files, contents[1:] + contents[:1], strict=True):
         file.write_bytes(content)
-    known = json.loads((tmp_path / "run.json").read_text())
-    (tmp_path / "run.json").write_text(json.dumps({**known, "boot": "another"}))
     found = kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path)
+    assert large_data.digest(found) == large_data.digest(
+        kinrank.rerank(queries, gallery, "cas", 20)
+    )
+
+
+@pytest.mark.parametrize("name", ["run.json", "*/call.json"])
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe", b"[" * 100_000, b"{}"])
+def test_a_broken_journal_is_refused(tmp_path, monkeypatch, name, content):
+    queries, gallery = stopped(tmp_path, monkeypatch, 5)
+    next(iter(tmp_path.glob(name))).write_bytes(content)
+    with pytest.raises(kinrank.KinrankError):
+        kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path)
+
+
+def test_room_on_the_disk_is_taken_before_it_is_needed(tmp_path):
+    with Memory(None) as memory:
+        (tmp_path / "a").touch()
+        memory.writable(tmp_path / "a", (1000, 1000), np.float32)
+    assert (tmp_path / "a").stat().st_blocks * 512 >= 4_000_000
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EOPNOTSUPP])
+def test_a_disk_without_room_or_reservations(tmp_path, monkeypatch, error):
+    def refused(*_):
+        raise OSError(error, os.strerror(error))
+
+    queries, gallery = large_data.rows()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", refused, raising=False)
+        if error == errno.ENOSPC:
+            with pytest.raises(kinrank.InvalidInputError, match="make room and call again"):
+                kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path)
+            patch.undo()
+        found = kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path)
     assert large_data.digest(found) == large_data.digest(
         kinrank.rerank(queries, gallery, "cas", 20)
     )

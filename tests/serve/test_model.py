@@ -1,5 +1,9 @@
 """Uploaded pictures, described by the network that the index was made with."""
 
+import io
+import tempfile
+import time
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -8,9 +12,11 @@ import kinrank
 from cli_helpers import run
 from kinrank.io import load_array
 from kinrank.serve import Settings
+from kinrank.serve.describe import DigitDescriber
 from kinrank.serve.load import open_service
-from picture_files import tiny_network
-from serve_process import serving
+from kinrank.serve.problems import Problem
+from picture_files import png_with_size, tiny_network, two_halves
+from serve_process import ask, serving
 
 MODEL = "efficientnet-lite0"
 
@@ -46,6 +52,89 @@ def test_the_index_knows_its_model(photos):
         assert found.ids[0, 0] == "07.png"
         with pytest.raises(kinrank.KinrankError, match="could not be read"):
             client.search_image(b"no picture")
+
+
+def test_pictures_become_rows(photos, tmp_path):
+    path = tmp_path / "an.index"
+    path.write_bytes((photos / "an.index").read_bytes())
+    file = photos / "files" / "07.png"
+    with serving(path, "--writable") as server, kinrank.Client(server.url) as client:
+        assert client.add_image(file, "new/7.png", label="seven") == 25
+        found = client.search_image(file, k=2)
+        assert set(found.ids[0]) == {"07.png", "new/7.png"}
+        assert ask(server, "GET", "/v1/items?search=seven")[2]["items"][0]["id"] == "new/7.png"
+        other = (photos / "files" / "08.png").read_bytes()
+        assert client.add_image(other, "new/7.png", update=True) == 25
+        assert set(client.search_image(other, k=2).ids[0]) == {"08.png", "new/7.png"}
+        for picture, one, words in (
+            (file, "07.png", "more than once"),
+            (file, None, "must be given, as those of the index are text"),
+            (b"no picture", "x", "could not be read"),
+        ):
+            with pytest.raises(kinrank.KinrankError, match=words):
+                client.add_image(picture, one)
+        status, _, content = ask(server, "POST", "/v1/items", b"a", Content_Type="text/plain")
+        assert (status, "image/*" in content["detail"]) == (415, True)
+    assert "new/7.png" in kinrank.open(path)
+
+
+def saved(image, kind, **options):
+    stream = io.BytesIO()
+    image.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+@pytest.fixture(scope="module", params=["network", "digits"])
+def describer(request, photos):
+    if request.param == "digits":
+        return DigitDescriber()
+    return open_service(str(photos / "an.index"), Settings()).describer
+
+
+def test_pictures_that_would_take_all_memory_are_refused_unread(describer):
+    """By their head: nothing is decoded, so a few bytes stay a few bytes."""
+    large = bytearray(saved(two_halves(), "JPEG", progressive=True))
+    at = large.index(b"\xff\xc2") + 5
+    large[at : at + 4] = (9000).to_bytes(2, "big") * 2
+    blank = Image.new("RGB", (4200, 4200))
+    for picture in (
+        png_with_size(50_000, 50_000), png_with_size(14_000, 12_000), png_with_size(5_000, 4_000),
+        bytes(large), saved(blank, "PNG"), saved(blank, "WEBP"), saved(blank, "GIF"),
+        saved(Image.new("RGBA", (3200, 3200)), "PNG"),
+        saved(Image.new("I;16", (2200, 2200)), "PNG"),
+    ):  # fmt: skip
+        begun = time.perf_counter()
+        with pytest.raises(Problem, match="pixels"):
+            describer.describe(picture)
+        assert time.perf_counter() - begun < 1
+
+
+def test_files_that_are_no_pictures_are_refused(describer):
+    drawing = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n(x) =\n"
+    whole = [saved(two_halves(), kind) for kind in ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")]
+    for picture in (b"", b"\xff", b"words", b"<svg/>", drawing, saved(two_halves(), "PPM"),
+                    *(one[: len(one) // 3] for one in whole)):  # fmt: skip
+        with pytest.raises(Problem, match="could not be read") as raised:
+            describer.describe(picture)
+        assert (raised.value.status, raised.value.kind) == (422, "unreadable-picture")
+        assert tempfile.gettempdir() not in raised.value.detail
+    random = np.random.default_rng(0)
+    for at in range(180):
+        damaged = bytearray(whole[at % len(whole)])
+        for _ in range(random.integers(1, 6)):
+            damaged[random.integers(0, len(damaged))] = random.integers(0, 256)
+        try:
+            assert np.isfinite(describer.describe(bytes(damaged))).all()
+        except Problem as problem:
+            assert problem.status == 422  # noqa: PT017  either is right
+
+
+def test_pictures_of_any_shape_are_described(photos):
+    describer = open_service(str(photos / "an.index"), Settings()).describer
+    shapes = [(1, 60_000), (60_000, 1)]
+    for picture in (*(two_halves(*shape) for shape in shapes), two_halves(7000, 2000)):
+        for kind in ("PNG", "JPEG"):
+            assert describer.describe(saved(picture, kind)).shape[0] == 1
 
 
 def test_pictures_are_described_as_those_of_the_index_were(photos):

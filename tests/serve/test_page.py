@@ -77,6 +77,46 @@ def test_everything_is_shown(tab, demo, artefacts, request):
     assert all(url.startswith((demo.url, "blob:", "data:")) for url in tab.asked)
 
 
+def test_it_starts_with_a_query(tab, demo):
+    tab.goto(f"{demo.url}/#%")  # an address that was cut off
+    tab.wait_for_selector("#right-list .result")
+    settled(tab)
+    assert tab.get_attribute(".tile >> nth=0", "aria-selected") == "true"
+    assert tab.get_attribute(".tile >> nth=0", "data-id") in tab.inner_text("#asked")
+    assert tab.complaints == []
+
+
+def test_dots_of_the_cluster_show_their_pictures(tab, pictures, guarded):
+    """Those that have one; the others stay dots."""
+    tab.goto(f"{pictures.url}/#blue")
+    tab.wait_for_selector("#right-list .result")
+    tab.click("#cluster summary")
+    tab.wait_for_selector("#graph g.query image[href*='/v1/items/blue/image']")
+    expect(tab.locator("#graph image")).to_have_count(1)  # no other row of it has a file
+    assert tab.locator("#graph circle.disc").count() > 5
+    tab.goto(guarded.url)
+    tab.fill("#token", guarded.token)
+    tab.click("#login button")
+    tab.wait_for_selector("#right-list .result")
+    tab.click("#cluster summary")
+    tab.wait_for_selector("#graph circle.disc")
+    assert tab.locator("#graph image").count() == 0
+
+
+def test_distances_without_labels_are_neither_right_nor_wrong(tab, limited, artefacts):
+    tab.goto(limited.url)
+    tab.wait_for_selector("#right-list .result")
+    tab.click("#curves summary")
+    tab.wait_for_selector("#charts:not([hidden])", timeout=60_000)
+    assert tab.locator("#after rect.bar-all").count() == 40
+    assert tab.locator("#after .bar-wrong, #after .bar-right").count() == 0
+    fill = "getComputedStyle(document.querySelector('#after rect')).fill"
+    red, green, blue = map(int, re.findall(r"\d+", tab.evaluate(fill))[:3])
+    assert max(red, green, blue) - min(red, green, blue) < 40  # grey
+    tab.locator("#curves").screenshot(path=artefacts / "no-labels.png")
+    assert tab.complaints == []
+
+
 def test_sliders_change_the_order(tab, demo):
     opened(tab, demo)
     first = order(tab)
@@ -166,8 +206,8 @@ def test_a_picture_is_described_and_searched(tab, demo):
     tab.wait_for_selector(".tile")
     sent = {"name": "one.png", "mimeType": "image/png", "buffer": stream.getvalue()}
     tab.set_input_files("#file", sent)
-    tab.wait_for_selector("#right-list .result")
-    assert "Your picture, one.png" in tab.inner_text("#asked")
+    expect(tab.locator("#asked")).to_contain_text("Your picture, one.png")
+    settled(tab)
     labels = tab.eval_on_selector_all(
         "#right-list .facts", "all => all.map(one => one.innerText.split('· ')[1])"
     )
@@ -208,10 +248,12 @@ def test_without_pictures_ids_and_labels_are_shown(tab, guarded, artefacts):
 
 
 def test_it_says_that_it_is_empty_or_at_work(tab, demo, artefacts):
+    tab.route("**/v1/compare", lambda route: route.abort())
     tab.goto(demo.url)
-    tab.wait_for_selector(".tile")
+    tab.wait_for_selector("#notice:not([hidden])")
     assert "Pick a query" in tab.inner_text("#empty")
     tab.screenshot(path=artefacts / "empty.png")
+    tab.unroute("**/v1/compare")
     opened(tab, demo)
     held = []
     tab.route("**/v1/compare", lambda route: held.append(route))  # noqa: PLW0108  it needs a name

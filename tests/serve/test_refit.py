@@ -12,12 +12,12 @@ from engine_data import clustered
 from index_data import QUERIES, ROWS
 from kinrank import CAS
 from kinrank.index.build import distances_of
+from kinrank.index.refit import Refits
+from kinrank.index.restage import diffused
 from kinrank.index.settings import polynomial_of
 from kinrank.parallel import Runner
 from kinrank.serve import refit
 from kinrank.serve.problems import Problem
-from kinrank.index.refit import Refits
-from kinrank.index.restage import diffused
 from kinrank.serve.routes import stopped_with
 from kinrank.serve.work import until
 from kinrank.stages import diffuse

@@ -182,6 +182,13 @@ def test_pictures_come_from_the_folder_alone(pictures):
         ({"Host": "evil.example"}, "wrong-host"),
         ({"Host": "127.0.0.1.evil.example:80"}, "wrong-host"),
         ({"Host": "[::1"}, "wrong-host"),
+        ({"Host": "[::1].evil.example"}, "wrong-host"),
+        ({"Host": "localhost:18101, evil.example"}, "wrong-host"),
+        ({"Host": "localhost:1a"}, "wrong-host"),
+        ({"Host": "evil@localhost"}, "wrong-host"),
+        ({"Host": "localhost:"}, "wrong-host"),
+        ({"Origin": "http://["}, "cross-site"),
+        ({"Origin": "ftp://127.0.0.1"}, "cross-site"),
         ({"Origin": "http://evil.example"}, "cross-site"),
         ({"Origin": "null"}, "cross-site"),
         ({"Origin": "http://127.0.0.1:1"}, "cross-site"),
@@ -196,6 +203,8 @@ def test_pages_of_other_sites_get_nothing(pictures, headers, kind):
 
 
 def test_our_own_page_may_ask(pictures):
+    for host in ("localhost", "LOCALHOST:80", "127.0.0.1:1", "[::1]", "[::1]:65535"):
+        assert ask(pictures, "GET", "/v1/info", Host=host, Origin=f"http://{host}")[0] == 200
     own = {"Origin": pictures.url, "Sec_Fetch_Site": "same-origin"}
     assert ask(pictures, "GET", "/v1/info", **own)[0] == 200
     status, headers, _ = ask(pictures, "GET", "/", Sec_Fetch_Site="cross-site")

@@ -125,11 +125,17 @@ def test_postgres_refuses(data, postgres):
     pg_table(postgres, "plain", "bigint", data.rows[:5], data.numbers[:5])
     with pytest.raises(kinrank.InvalidInputError, match="must be a psycopg connection"):
         PgVectorStore(3, "plain")
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(kinrank.StoreError, match="The connection to PostgreSQL failed") as error:
         PgVectorStore("host=/nowhere connect_timeout=2", "plain")
-    for table, column in (("none", "id"), ("plain", "key"), ('x"; DROP TABLE plain; --', "id")):
-        with pytest.raises(kinrank.InvalidInputError, match=f"with a column '{column}', got none"):
-            PgVectorStore(postgres, table, column)
+    assert isinstance(error.value.__cause__, psycopg.OperationalError)
+    for table in ("none", "public.plain", 'x"; DROP TABLE plain; --'):
+        with pytest.raises(kinrank.InvalidInputError, match=r"must have a table .*, got none; one"):
+            PgVectorStore(postgres, table)
+    with pytest.raises(kinrank.InvalidInputError, match="a column 'key', got id, embedding"):
+        PgVectorStore(postgres, "plain", "key")
+    for table in (None, (), ("a", "b", "c"), "", "a\0", "\ud800", ("public", 3)):
+        with pytest.raises(kinrank.InvalidInputError, match="`table` must be a name"):
+            PgVectorStore(postgres, table)
     with pytest.raises(kinrank.InvalidInputError, match="must be of type vector, got bigint"):
         PgVectorStore(postgres, "plain", "id", "id")
     with pytest.raises(kinrank.InvalidInputError, match="text or integers to be ids, got vector"):
@@ -138,7 +144,7 @@ def test_postgres_refuses(data, postgres):
         PgVectorStore(postgres, "plain", ef_search=5000)
     with PgVectorStore(postgres, "plain") as store:
         assert len(store) == 5
-    with pytest.raises(psycopg.OperationalError, match="closed"):
+    with pytest.raises(kinrank.StoreError, match="PostgreSQL failed: the connection is closed"):
         len(store)
 
 

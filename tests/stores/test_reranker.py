@@ -110,6 +110,8 @@ def test_what_cannot_be_used_is_named(table, data):
             Reranker(**wrong)
     with pytest.raises(kinrank.UnknownNameError, match="got 'k3'"):
         Reranker(query, k3=1)
+    with pytest.raises(kinrank.UnknownNameError, match="`return_score` must be one of"):
+        Reranker(query, return_score="none")
     search = table.search(query).select(["id", "_distance"]).limit(30)
     with pytest.raises(kinrank.InvalidInputError, match="must have the column 'vector'"):
         search.rerank(Reranker(query, **PARAMS), query_string="").to_arrow()

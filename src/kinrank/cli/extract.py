@@ -70,6 +70,7 @@ def ask_preprocessing(command: Command) -> Command:
 @click.option("--batch", type=int, default=8, show_default=True, help="Pictures at a time.")
 @click.option("--part", type=int, default=256, show_default=True, help="Pictures kept at a time.")
 @click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
+@click.option("--strict", is_flag=True, help="Exit with 1 if a picture cannot be read.")
 @click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 def extract(
     images: str,
@@ -80,6 +81,7 @@ def extract(
     batch: int,
     part: int,
     threads: int | None,
+    strict: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -94,16 +96,15 @@ def extract(
     for net.onnx), or is a preset, or is given by options.
 
     A run that was stopped or killed goes on where it was when it is started again. Pictures that
-    cannot be read are listed at the end and the exit code is then 1; in a data set they get a row
-    of zeros, so that rows stay where they belong.
+    cannot be read are listed at the end; in a data set they get a row of zeros, so that rows stay
+    where they belong. With --strict the exit code is then 1.
     """
     # Here and not above, so that the other commands start without them.
     from kinrank.features import collect, extract_to_file, load_model
 
     begun = time.perf_counter()
-    on_terminal = sys.stderr.isatty()
     wanted = {name: options[name] for name, *_ in PREPROCESSING if options[name] is not None}
-    with shown_warnings() as warned, watched(show=on_terminal) as watch:
+    with shown_warnings() as warned, watched(show=sys.stderr.isatty()) as watch:
         descriptor = _descriptor(options)
         sides = collect(images, boxes=boxes)
         fields = {name: _field(name, text) for name, text in wanted.items()}
@@ -120,12 +121,13 @@ def extract(
         "failures": [{"name": _shown(name), "reason": why} for name, why in found.failures],
         **facts(begun, watch, warned, out),
     }
-    if as_json:
-        click.echo(json.dumps(summary))
-    elif on_terminal:
-        click.echo(_sentence(summary), err=True)
     if found.failures:
         _list_failures(found)
+    if as_json:
+        click.echo(json.dumps(summary))
+    else:
+        click.echo(_sentence(summary), err=True)
+    if strict and found.failures:
         raise click.exceptions.Exit(1)
 
 
@@ -207,7 +209,7 @@ def _field(name: str, text: str) -> Any:
     """What was typed for a field of the preprocessing."""
     if name in ("size", "crop"):
         high, times, wide = text.lower().partition("x")
-        if not high.isdigit() or (times and not wide.isdigit()):
+        if not high.isdecimal() or (times and not wide.isdecimal()):
             raise InvalidInputError(f"`{name}` must be N or HEIGHTxWIDTH, got {text!r}.")
         return (int(high), int(wide)) if times else int(high)
     if name in ("mean", "std"):
@@ -229,8 +231,8 @@ def _sentence(summary: dict[str, Any]) -> str:
     peak = "" if memory is None else f", peak memory {memory / 1e6:,.0f} MB"
     return (
         f"{summary['n_images']:,} pictures{reused} by {summary['model']}: "
-        f"{format_seconds(seconds)}, {computed / seconds:,.0f} a second{peak}\n"
-        f"Written to {summary['output']}"
+        f"{format_seconds(seconds)}, {computed / seconds:,.0f} a second{peak}, "
+        f"written to {summary['output']}"
     )
 
 

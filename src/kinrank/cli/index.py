@@ -20,6 +20,7 @@ from kinrank.cli.report import shown_warnings, watched
 from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.io import load_array, split_name
 from kinrank.progress import format_seconds
+from kinrank.reading import read_text
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 _THREADS = click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
@@ -228,7 +229,7 @@ def read_ids(path: str | None) -> Any:
     if path is None:
         return None
     if path.endswith(".txt"):
-        return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        return read_text(path).removesuffix("\n").split("\n")
     return np.asarray(load_array(path))
 
 
@@ -246,16 +247,16 @@ def typed_ids(some: tuple[str, ...], *, text: bool) -> Any:
 
 @contextmanager
 def working(as_json: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Progress while something is done; call what is yielded to say what it was."""
-    begun, on_terminal = time.perf_counter(), sys.stderr.isatty()
-    with shown_warnings() as warned, watched(show=on_terminal and not as_json) as watch:
+    """Progress while something is done; call what is yielded to say in one line what it was."""
+    begun, show = time.perf_counter(), sys.stderr.isatty() and not as_json
+    with shown_warnings() as warned, watched(show=show) as watch:
 
         def done(summary: dict[str, Any]) -> None:
             seconds = time.perf_counter() - begun
             if as_json:
                 more = {"seconds": seconds, "stages": watch.seconds, "warnings": warned}
                 click.echo(json.dumps({**summary, **more}))
-            elif on_terminal:
+            else:
                 told = ", ".join(f"{name} {value}" for name, value in summary.items())
                 click.echo(f"{told}: {format_seconds(seconds)}", err=True)
 

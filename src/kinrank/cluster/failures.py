@@ -33,11 +33,13 @@ def explained(
         )
     if is_lost(cause, ray):
         return ClusterError(
-            f"Workers were lost {attempts} times in {where}; the last time: {_first_line(cause)} "
+            f"Workers were lost {attempts} times in {where}; the last time: {first_line(cause)} "
             f"If their machines ran out of memory, use block_size={max(1, (high - low) // 2)}."
         )
+    if isinstance(cause, OSError):
+        return ClusterError(f"A worker could not read or write in {where}: {cause}")
     if isinstance(cause, ray.exceptions.RayError):
-        return ClusterError(f"The cluster failed in {where}: {_first_line(cause)}")
+        return ClusterError(f"The cluster failed in {where}: {first_line(cause)}")
     return cause
 
 
@@ -48,6 +50,7 @@ def _cause(error: BaseException, ray: Any) -> BaseException:
     return error
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What an error says, without what follows."""
     lines = str(error).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.errors import ClusterError
 from kinrank.optional import require
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -50,15 +51,40 @@ class _AsWritable:
 
 
 @dataclass(frozen=True)
+class Kind:
+    """What an array is besides its numbers."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    @classmethod
+    def of(cls, array: Array) -> Kind:
+        """That of an array."""
+        return cls(array.shape, array.dtype.str)
+
+
+@dataclass(frozen=True)
 class Mapped:
     """A file on storage that every node sees under the same path; only what is read is fetched."""
 
     path: str
+    kind: Kind
 
     def open(self) -> Array:
         """See Handle."""
-        # Copy on write: kernels see a plain array and nothing can reach the file.
-        return np.asarray(np.load(self.path, mmap_mode="c", allow_pickle=False))
+        try:
+            # Copy on write: kernels see a plain array and nothing can reach the file.
+            array = np.asarray(np.load(self.path, mmap_mode="c", allow_pickle=False))
+        except Exception as error:  # a broken header raises almost anything
+            raise ClusterError(
+                f"The storage must keep what is put there, got for {self.path}: {error}"
+            ) from error
+        if Kind.of(array) != self.kind:  # kernels check nothing
+            raise ClusterError(
+                f"The storage must keep what is put there, got for {self.path}: {array.dtype} "
+                f"{array.shape} instead of {np.dtype(self.kind.dtype)} {self.kind.shape}"
+            )
+        return array
 
 
 @dataclass(frozen=True)
@@ -67,6 +93,7 @@ class Fetched:
 
     url: str
     session: str
+    kind: Kind
 
     def open(self) -> Array:
         """See Handle."""
@@ -75,7 +102,7 @@ class Fetched:
         copy = folder / self.url.rpartition("/")[2]
         if not copy.exists():
             self._fetch(copy)
-        return Mapped(str(copy)).open()
+        return Mapped(str(copy), self.kind).open()
 
     def _fetch(self, copy: Path) -> None:
         import fcntl
@@ -113,7 +140,7 @@ class Written(Mapped):
     def flushed(self) -> Mapped:
         """What others may read from now on."""
         self.memory.flush()
-        return Mapped(self.path)
+        return Mapped(self.path, self.kind)
 
 
 def local_folder(session: str) -> Path:

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from kinrank.cluster.failures import first_line
 from kinrank.errors import ClusterError, InvalidInputError
 
 REACH_SECONDS = 10  # until a machine that does not answer is given up
@@ -20,6 +21,8 @@ ATTEMPTS = 3  # to join a cluster that is too busy
 
 def join(ray: Any, address: str, cpus: int) -> None:
     """Connect this process; see ``session.connect``."""
+    if not isinstance(address, str):
+        _refuse(address)
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == "local":
         with _environment(_own_token()):
@@ -31,8 +34,11 @@ def join(ray: Any, address: str, cpus: int) -> None:
         with _environment({}):
             _patiently(lambda: ray.init(address, **quiet))
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ClusterError(f"The cluster {address!r} cannot be joined: {reason}") from error
+        token = any(name.startswith("RAY_AUTH") for name in os.environ)
+        hint = "" if token else " (If it wants a token, set RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH.)"
+        raise ClusterError(
+            f"The cluster {address!r} cannot be joined: {first_line(error)}{hint}"
+        ) from error
 
 
 def _patiently(begin: Callable[[], Any]) -> None:
@@ -57,19 +63,23 @@ def _loopback() -> dict[str, str]:
 
 def reach(address: str) -> None:
     """See that somebody listens there, before Ray waits for minutes."""
-    parts = urlsplit(address if "://" in address else f"ray://{address}")
     try:
+        parts = urlsplit(address if "://" in address else f"ray://{address}")
         host, port = parts.hostname, parts.port
     except ValueError:
-        host = port = None
+        _refuse(address)
     if parts.scheme != "ray" or host is None or port is None:
-        raise InvalidInputError(
-            f"`cluster` must be 'local', 'auto', 'HOST:PORT' or 'ray://HOST:PORT', got {address!r}."
-        )
+        _refuse(address)
     try:
         socket.create_connection((host, port), REACH_SECONDS).close()
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise ClusterError(f"The cluster {address!r} cannot be reached: {error}") from error
+
+
+def _refuse(address: object) -> NoReturn:
+    raise InvalidInputError(
+        f"`cluster` must be 'local', 'auto', 'HOST:PORT' or 'ray://HOST:PORT', got {address!r}."
+    )
 
 
 @cache

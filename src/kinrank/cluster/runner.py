@@ -14,9 +14,10 @@ import numpy.typing as npt
 from kinrank import progress
 from kinrank.cluster import tasks
 from kinrank.cluster.failures import explained, is_lost
-from kinrank.cluster.handles import Array
+from kinrank.cluster.handles import Array, Kind
 from kinrank.cluster.job import Job
 from kinrank.cluster.storage import Folder
+from kinrank.errors import ClusterError
 from kinrank.parallel import Out, Range, Runner, _joined
 from kinrank.types import Neighbors, SparseRows
 
@@ -50,14 +51,25 @@ class RayRunner(Runner):
         # A name of its own: a worker that was given up may still write when the next stage runs.
         stage = str(storage.new_file()) if isinstance(storage, Folder) else None
         begin = self._beginner(tasks.rows_block, kernel, args, n, lambda _: stage)
-        for (low, _), answer in self._answers(name, begin, n):
+        for (low, high), answer in self._answers(name, begin, n):
+            lengths, *rest = answer.arrays
+            sent = [len(array) for array in rest] if stage is None else []
+            if len(lengths) != high - low or any(count != lengths.sum() for count in sent):
+                raise ClusterError(
+                    f"A worker must send {high - low} rows of the stage {name!r}, and as many "
+                    f"entries as it says, got {len(lengths)} rows and {sent} entries."
+                )
             parts[low] = answer.arrays
         if not isinstance(storage, Folder):
             return _joined([parts.pop(low) for low in sorted(parts)], n, n_columns)
         indptr = np.zeros(n + 1, np.int64)
         np.cumsum(np.concatenate([parts[low][0] for low in sorted(parts)]), out=indptr[1:])
+        counts = {low: int(parts[low][0].sum()) for low in sorted(parts)}
         arrays = [
-            storage.join([tasks.part_file(str(stage), low, at) for low in sorted(parts)], dtype)
+            storage.join(
+                {tasks.part_file(str(stage), low, at): count for low, count in counts.items()},
+                dtype,
+            )
             for at, dtype in enumerate(array.dtype for array in parts[0][1:])
         ]
         return SparseRows(indptr, arrays[0], arrays[1] if len(arrays) > 1 else None, n_columns)
@@ -150,10 +162,10 @@ class RayRunner(Runner):
                 while waiting and len(running) < window:
                     block = waiting.pop()
                     running[begin(block)] = block
-                ready, _ = ray.wait(list(running), num_returns=1)
-                block = running.pop(ready[0])
+                ready = self._wait(list(running), name)
+                block = running.pop(ready)
                 try:
-                    result = ray.get(ready[0])
+                    result = ray.get(ready)
                 except (ray.exceptions.RayError, MemoryError) as error:
                     lost[block] += 1
                     if not is_lost(error, ray) or lost[block] > self.cluster.retries:
@@ -167,6 +179,14 @@ class RayRunner(Runner):
         finally:
             for ref in running:
                 ray.cancel(ref, force=False)
+
+    def _wait(self, running: list[Any], name: str) -> Any:
+        """The first of some tasks that ends."""
+        ray = self.cluster.ray
+        try:
+            return ray.wait(running, num_returns=1)[0][0]
+        except (ray.exceptions.RayError, ConnectionError) as error:
+            raise ClusterError(f"The cluster was lost in the stage {name!r}: {error}") from error
 
 
 class _Place:
@@ -193,8 +213,16 @@ class _Place:
     def take(self, block: Range, arrived: Iterator[Array]) -> None:
         """Put what a task sent into its place."""
         if self._storage is None:
-            self._array[self._out.part(*block)] = next(arrived)
+            own, part = self._array[self._out.part(*block)], next(arrived)
+            if own.shape != part.shape:
+                raise ClusterError(
+                    f"A worker must send an array of shape {own.shape} for rows {block[0]} to "
+                    f"{block[1]}, got {part.shape}."
+                )
+            own[...] = part
 
     def finished(self) -> Array:
         """The array, all blocks being there."""
-        return self._array if self._storage is None else self._storage.finished(self._path)
+        if self._storage is None:
+            return self._array
+        return self._storage.finished(self._path, Kind(self._shape, self._dtype))

@@ -126,7 +126,7 @@ class Cluster:
         """
         from kinrank.cluster.runner import RayRunner
 
-        if not self._open:
+        if not (self._open and self.ray.is_initialized()):
             raise ClusterError("The connection to the cluster must be open, got a closed one.")
         if block_size is not None:
             block_size = check_int("block_size", block_size, 1)
@@ -162,12 +162,15 @@ class Cluster:
         if not self._open:
             return
         self._open = False
-        if isinstance(self.storage, Remote):
-            with suppress(self.ray.exceptions.RayError):  # a node that is lost keeps nothing
-                self._on_every_node(tasks.clear, self.storage.session)
-        self.storage.close()
-        if self._owned:
-            self.ray.shutdown()
+        try:
+            if isinstance(self.storage, Remote) and self.ray.is_initialized():
+                # A node that is lost keeps nothing.
+                with suppress(self.ray.exceptions.RayError, ConnectionError):
+                    self._on_every_node(tasks.clear, self.storage.session)
+            self.storage.close()
+        finally:
+            if self._owned:
+                self.ray.shutdown()
 
     def __enter__(self) -> Cluster:
         return self
@@ -186,7 +189,7 @@ class Cluster:
                 "began: free memory there, or raise RAY_memory_usage_threshold."
             ) from error
         except self.ray.exceptions.RayError as error:
-            reason = str(error).strip().splitlines()[-1]
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
             raise ClusterError(
                 f"Every node must be able to import kinrank {kinrank.__version__}, got: {reason}"
             ) from error

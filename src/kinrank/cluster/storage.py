@@ -11,14 +11,25 @@ import secrets
 import shutil
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.cluster.handles import PURPOSE, Array, Fetched, Handle, Mapped, Shared, Sliced, Written
-from kinrank.errors import InvalidInputError
+from kinrank.cluster.handles import (
+    PURPOSE,
+    Array,
+    Fetched,
+    Handle,
+    Kind,
+    Mapped,
+    Shared,
+    Sliced,
+    Written,
+)
+from kinrank.errors import ClusterError, InvalidInputError
 from kinrank.optional import require
 
 
@@ -123,14 +134,16 @@ class Folder(Storage):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__()
-        parent = Path(path).resolve()
-        if not parent.is_dir():
+        try:
+            if not os.fspath(path):
+                raise ValueError("no name")
+            self.folder = Path(path).resolve(strict=True) / f"kinrank-{self.session}"
+            self.folder.mkdir(mode=0o700)
+        except (OSError, ValueError, TypeError) as error:
             raise InvalidInputError(
-                f"`storage` must be a folder that all machines see, or a URL, got {str(path)!r}, "
-                "which is no folder."
-            )
-        self.folder = parent / f"kinrank-{self.session}"
-        self.folder.mkdir(mode=0o700)
+                f"`storage` must be a folder that all machines see and may write to, or a URL, "
+                f"got {path!r}: {error}"
+            ) from error
         self._count = 0
 
     def new_file(self) -> Path:
@@ -149,9 +162,16 @@ class Folder(Storage):
             file.truncate(offset + size)
         return path, offset
 
-    def join(self, parts: list[Path], dtype: npt.DTypeLike) -> Array:
-        """Files of bare numbers that tasks left, one behind the other, mapped."""
-        size = sum(part.stat().st_size for part in parts) // np.dtype(dtype).itemsize
+    def join(self, parts: dict[Path, int], dtype: npt.DTypeLike) -> Array:
+        """Files of so many bare numbers that tasks left, one behind the other, mapped."""
+        size = sum(parts.values())
+        for part, count in parts.items():
+            there = part.stat().st_size if part.exists() else 0
+            if there != count * np.dtype(dtype).itemsize and count:
+                raise ClusterError(
+                    f"The storage must keep what is put there, got {there} bytes in {part} instead "
+                    f"of {count * np.dtype(dtype).itemsize}"
+                )
         if size == 0:
             return np.empty(0, dtype)
         path, offset = self.begin((size,), dtype)
@@ -161,11 +181,11 @@ class Folder(Storage):
                 with part.open("rb") as file:
                     shutil.copyfileobj(file, whole, 1 << 20)
                 part.unlink()
-        return self.finished(path)
+        return self.finished(path, Kind((size,), np.dtype(dtype).str))
 
-    def finished(self, path: Path) -> Array:
+    def finished(self, path: Path, kind: Kind) -> Array:
         """What tasks wrote to a file, mapped; it need not be stored again."""
-        handle = Mapped(str(path))
+        handle = Mapped(str(path), kind)
         array = handle.open()
         self._remember(array, handle)
         return array
@@ -177,7 +197,7 @@ class Folder(Storage):
         path, _ = self.begin(shape, dtype)
         mapped = np.load(path, mmap_mode="r+", allow_pickle=False)
         array = np.asarray(mapped)
-        self._remember(array, Written(str(path), mapped))
+        self._remember(array, Written(str(path), Kind.of(array), mapped))
         return array
 
     def keep(self, array: Array) -> Handle:
@@ -192,7 +212,7 @@ class Folder(Storage):
         path = self.new_file()
         with path.open("xb") as file:  # nobody knows of it before it is closed
             np.lib.format.write_array(file, array, allow_pickle=False)
-        return Mapped(str(path))
+        return Mapped(str(path), Kind.of(array))
 
     def _drop(self, handle: Handle) -> None:
         if isinstance(handle, Mapped):
@@ -209,6 +229,8 @@ class Remote(Storage):
     def __init__(self, url: str) -> None:
         super().__init__()
         fsspec = require("fsspec", extra="ray", purpose=PURPOSE)
+        if not all(part.strip("/") for part in url.partition("://")[::2]):
+            raise InvalidInputError(f"`storage` must say a place, as scheme://place, got {url!r}.")
         self.url = f"{url.rstrip('/')}/kinrank-{self.session}"
         self._count = 0
         try:
@@ -225,15 +247,17 @@ class Remote(Storage):
         name = f"{self._count}.npy"
         with self._files.open(f"{self._path}/{name}", "wb") as file:
             np.lib.format.write_array(file, array, allow_pickle=False)
-        return Fetched(f"{self.url}/{name}", self.session)
+        return Fetched(f"{self.url}/{name}", self.session, Kind.of(array))
 
     def _drop(self, handle: Handle) -> None:
         assert isinstance(handle, Fetched)
-        self._files.rm(f"{self._path}/{handle.url.rpartition('/')[2]}")
+        with suppress(OSError):  # nobody is there to be told
+            self._files.rm(f"{self._path}/{handle.url.rpartition('/')[2]}")
 
     def close(self) -> None:
         super().close()
-        self._files.rm(self._path, recursive=True)
+        with suppress(OSError):
+            self._files.rm(self._path, recursive=True)
 
 
 def make_storage(where: str | os.PathLike[str] | None, put: Callable[[Any], Any]) -> Storage:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.methods.cas import CAS
@@ -13,7 +14,7 @@ from kinrank.methods.context.kreciprocal import KReciprocal
 from kinrank.neighbors.search import ascending
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ints, Longs, Neighbors, Ranking
-from kinrank.validation import as_matrix, check_choice
+from kinrank.validation import as_matrix, check_choice, check_int, common_exponent
 
 METHODS = ("kreciprocal", "cas")
 
@@ -87,18 +88,31 @@ class BlockDistances:
 
 
 def check_blocks(q_g: Any, q_q: Any, g_g: Any) -> tuple[Floats, Floats, Floats]:
-    """The three blocks as float32, of matching shapes."""
+    """The three blocks as float32, of matching shapes.
+
+    Distances so large or small that squares would not fit are divided by one power of two, which
+    changes no result.
+    """
     named = {"q_g_dist": q_g, "q_q_dist": q_q, "g_g_dist": g_g}
-    blocks = {name: as_matrix(name, block).astype(np.float32) for name, block in named.items()}
+    matrices = [(name, as_matrix(name, block)) for name, block in named.items()]
+    exponent = common_exponent(matrices)
+    blocks = {name: divided(block, exponent) for name, block in matrices}
     n_queries, n_gallery = blocks["q_g_dist"].shape
     wanted = {"q_q_dist": (n_queries, n_queries), "g_g_dist": (n_gallery, n_gallery)}
     for name, shape in wanted.items():
         if blocks[name].shape != shape:
             raise InvalidInputError(f"`{name}` must be {shape}, got shape {blocks[name].shape}.")
     for name, block in blocks.items():
-        if not np.isfinite(block).all() or (block < 0).any():
+        if (block < 0).any():
             raise InvalidInputError(f"`{name}` must be finite and not negative, got other values.")
     return blocks["q_g_dist"], blocks["q_q_dist"], blocks["g_g_dist"]
+
+
+def divided(values: npt.NDArray[Any], exponent: int) -> Floats:
+    """Values over a power of two, as float32."""
+    return (np.ldexp(values.astype(np.float64), -exponent) if exponent else values).astype(
+        np.float32
+    )
 
 
 def rank_blocks(
@@ -107,7 +121,7 @@ def rank_blocks(
 ) -> Floats:  # fmt: skip
     """The new distances between queries and gallery, (n_queries, n_gallery)."""
     check_choice("method", method, METHODS)
-    run = Runner.of()
+    k1, k2, run = check_int("k1", k1, 1), check_int("k2", k2, 1), Runner.of()
     n_queries, n_gallery = blocks[0].shape
     n = n_queries + n_gallery
     if method == "cas":

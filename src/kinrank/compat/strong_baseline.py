@@ -7,13 +7,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.compat.blocks import as_square, check_blocks, rank_blocks
+from kinrank.compat.blocks import as_square, check_blocks, divided, rank_blocks
 from kinrank.errors import InvalidInputError
+from kinrank.index.frame import Frame
 from kinrank.methods.cas import CAS
 from kinrank.methods.context.kreciprocal import KReciprocal
 from kinrank.neighbors.search import dense_search
 from kinrank.types import Floats
-from kinrank.validation import as_matrix, as_vectors, check_bool, check_choice
+from kinrank.validation import as_matrix, check_bool, check_choice, check_int, refuse_too_large
 
 
 def re_ranking(
@@ -42,6 +43,8 @@ def re_ranking(
     array, (nq, ng), float32
     """
     check_choice("method", method, ("kreciprocal", "cas"))
+    probFea, galFea = as_matrix("probFea", probFea), as_matrix("galFea", galFea)  # noqa: N806
+    k1, k2 = check_int("k1", k1, 1), check_int("k2", k2, 1)
     if local_distmat is not None or check_bool("only_local", only_local):
         blocks = _local(probFea, galFea, local_distmat, only_local)
         return rank_blocks(blocks, k1, k2, lambda_value, method, "strong-baseline")
@@ -61,11 +64,12 @@ def _local(
     n_queries, n = len(queries), len(queries) + len(gallery)
     if local is None:
         raise InvalidInputError("`local_distmat` must be given with `only_local`, got None.")
-    matrix = as_matrix("local_distmat", local).astype(np.float32)
+    matrix = as_matrix("local_distmat", local)
     if matrix.shape != (n, n):
         raise InvalidInputError(f"`local_distmat` must be {(n, n)}, got shape {matrix.shape}.")
     if not only_local:
-        vectors = as_vectors(("probFea", queries), ("galFea", gallery))
-        matrix = matrix + dense_search(vectors, vectors)
+        vectors, frame = Frame.of(("probFea", queries), ("galFea", gallery), cosine=False)
+        refuse_too_large([("local_distmat", matrix)], 2 * frame.exponent)
+        matrix = divided(matrix, 2 * frame.exponent) + dense_search(vectors, vectors)
     head, tail = matrix[:n_queries], matrix[n_queries:]
     return check_blocks(head[:, n_queries:], head[:, :n_queries], tail[:, n_queries:])

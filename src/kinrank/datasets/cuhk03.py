@@ -23,11 +23,13 @@ from kinrank.datasets.base import Dataset, Part
 from kinrank.datasets.reid import market1501, named_images
 from kinrank.errors import FileFormatError
 from kinrank.optional import require
+from kinrank.reading import reading
 from kinrank.validation import check_choice, check_int
 
 Boxes = Literal["labelled", "detected"]
 # The files write it with one l.
 FILE_WORD = {"labelled": "labeled", "detected": "detected"}
+_SPLITS = "a list of splits with `query` and `gallery`"
 
 
 def cuhk03(
@@ -69,22 +71,20 @@ def _renamed(data: Dataset, name: str) -> Dataset:
 def _new_split(folder: Path, word: str) -> tuple[Part, Part]:
     listed = folder / f"splits_new_{word}.json"
     if listed.is_file():
-        content = _read_splits(listed)[0]
-        return _listed_part(content["query"], word), _listed_part(content["gallery"], word)
+        with reading(listed, _SPLITS):
+            content = _read_splits(listed)[0]
+            return _listed_part(content["query"], word), _listed_part(content["gallery"], word)
     from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
 
     config = folder / f"cuhk03_new_protocol_config_{word}.mat"
     if not config.is_file():
         raise FileFormatError(f"{folder} must hold {config.name} or {listed.name}, got neither.")
-    try:
+    with reading(config, "a CUHK03 configuration"):
         content = loadmat(config)
         names = [str(cell[0]) for cell in content["filelist"].ravel()]
         labels = content["labels"].ravel().astype(np.int64)
         rows = [content[key].ravel().astype(np.int64) - 1 for key in ("query_idx", "gallery_idx")]
-    except (KeyError, ValueError, IndexError, MatReadError) as error:
-        raise FileFormatError(f"{config} must be a CUHK03 configuration, got: {error}") from error
-    parts = [_part([names[row] for row in side], labels[side], word) for side in rows]
+        parts = [_part([names[row] for row in side], labels[side], word) for side in rows]
     return parts[0], parts[1]
 
 
@@ -94,8 +94,9 @@ def _classic(folder: Path, word: str, split: int) -> Dataset:
         splits = _read_splits(listed)
         if split >= len(splits):
             raise FileFormatError(f"{listed} must have split {split}, got {len(splits)} splits.")
-        query = _listed_part(splits[split]["query"], word)
-        gallery = _listed_part(splits[split]["gallery"], word)
+        with reading(listed, _SPLITS):
+            query = _listed_part(splits[split]["query"], word)
+            gallery = _listed_part(splits[split]["gallery"], word)
     else:
         query = gallery = _test_images(folder, word, _testset(folder, split))
     return Dataset(
@@ -127,19 +128,17 @@ def _testset(folder: Path, split: int) -> set[tuple[int, int]]:
             f"{folder} must hold splits_classic_*.json or cuhk-03.mat, got neither."
         )
     h5py = require("h5py", extra="cuhk03", purpose="Reading cuhk-03.mat")
-    with h5py.File(file, "r") as content:
+    with reading(file, "the file of CUHK03"), h5py.File(file, "r") as content:
         rows = np.asarray(content[content["testsets"][0][split]]).T
-    return {(int(pair), int(person)) for pair, person in rows}
+        return {(int(pair), int(person)) for pair, person in rows}
 
 
 def _read_splits(file: Path) -> list[dict[str, Any]]:
-    try:
+    with reading(file, _SPLITS):
         splits = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(splits, list) or not all("query" in s and "gallery" in s for s in splits):
-            raise ValueError("not a list of splits with `query` and `gallery`")
-    except (ValueError, TypeError) as error:
-        raise FileFormatError(f"{file} must be a list of splits, got: {error}") from error
-    return list(splits)
+            raise ValueError("something else")
+    return splits
 
 
 def _listed_part(entries: list[list[Any]], word: str) -> Part:

@@ -20,7 +20,8 @@ from kinrank.datasets.base import HEADLINES, Dataset, Part
 from kinrank.datasets.revisited import FILES, read_gnd
 from kinrank.errors import FileFormatError, InvalidInputError
 from kinrank.io import load_array
-from kinrank.validation import check_choice
+from kinrank.reading import read_text, reading
+from kinrank.validation import as_matrix, check_choice
 
 SETTINGS = "set.json"
 
@@ -55,7 +56,11 @@ def from_files(
         side = "query" if query is None else "gallery"
         raise InvalidInputError(f"`{side}` must be a file of vectors, got none.")
     columns: dict[str, dict[str, Any]] = {
-        side: {"labels": _column(ids), "cams": _column(cams), "features": load_array(vectors)}
+        side: {
+            "labels": _column(ids),
+            "cams": _column(cams),
+            "features": as_matrix(side, load_array(vectors)),
+        }
         for side, ids, cams, vectors in (
             ("query", query_ids, query_cams, query),
             ("gallery", gallery_ids, gallery_cams, gallery),
@@ -103,12 +108,10 @@ def _with_settings(data: Dataset, folder: Path) -> Dataset:
     file = folder / SETTINGS
     if not file.is_file():
         return data
-    try:
+    with reading(file, "JSON with `name` and `protocol`"):
         settings = json.loads(file.read_text(encoding="utf-8"))
         name, protocol = str(settings["name"]), settings["protocol"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise FileFormatError(f"{file} must give `name` and `protocol`, got: {error}") from error
-    check_choice("protocol", protocol, tuple(HEADLINES))
+        check_choice("protocol", protocol, tuple(HEADLINES))
     return replace(
         data,
         name=name,
@@ -136,10 +139,14 @@ def _column(file: str | Path | None) -> npt.NDArray[Any] | None:
     if file is None:
         return None
     if Path(file).suffix != ".txt":
-        return np.asarray(load_array(file))
-    words = Path(file).read_text(encoding="utf-8").split()
+        column = np.asarray(load_array(file))
+        if column.ndim != 1:
+            raise FileFormatError(f"{file} must be one-dimensional, got shape {column.shape}.")
+        return column
+    words = read_text(file).split()
     if not words:
         raise FileFormatError(f"{file} must have one label per line, got an empty file.")
     if all(word.lstrip("-").isdigit() for word in words):
-        return np.array([int(word) for word in words], np.int64)
+        with reading(file, "labels of text or of 64-bit integers"):
+            return np.array([int(word) for word in words], np.int64)
     return np.array(words)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from kinrank.errors import FileFormatError
+from kinrank.reading import check_pickle, reading
 
 MAX_BYTES = 1 << 30
 PLAIN_KINDS = "biufSU"
@@ -30,15 +31,16 @@ def load_plain_pickle(path: str | os.PathLike[str]) -> Any:
     size = file.stat().st_size
     if size > MAX_BYTES:
         raise FileFormatError(f"{file} must be at most {MAX_BYTES:,} bytes, got {size:,}.")
-    try:
-        return _finish(_PlainUnpickler(io.BytesIO(file.read_bytes())).load())
-    except _RefusedError as error:
-        raise FileFormatError(
-            f"{file} must hold plain data (lists, dicts, numbers, text, arrays), got {error}. "
-            "It was not run."
-        ) from None
-    except Exception as error:  # broken bytes raise almost anything
-        raise FileFormatError(f"{file} must be a pickle file, got: {error}") from error
+    with reading(file, "a pickle file"):
+        stream = io.BytesIO(file.read_bytes())
+        check_pickle(stream)
+        try:
+            return _finish(_PlainUnpickler(stream).load())
+        except _RefusedError as error:
+            raise FileFormatError(
+                f"{file} must hold plain data (lists, dicts, numbers, text, arrays), got {error}. "
+                "It was not run."
+            ) from None
 
 
 class _RefusedError(Exception):

@@ -20,6 +20,7 @@ import numpy as np
 
 from kinrank.datasets.base import Dataset, Part
 from kinrank.errors import FileFormatError
+from kinrank.reading import read_text
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp")
 IDENTITY_CAMERA = re.compile(r"(-?\d+)_c(\d+)")
@@ -68,7 +69,7 @@ def _from_folders(
     sides = []
     for number, folder in enumerate((query, gallery)):
         listed = root / lists[number] if lists else None
-        order = listed.read_text().split() if listed is not None and listed.is_file() else None
+        order = read_text(listed).split() if listed is not None and listed.is_file() else None
         sides.append(_part(root / folder, named_images(root / folder, order)))
     return Dataset(name=name, protocol="reid", query=sides[0], gallery=sides[1], images=root)
 
@@ -90,7 +91,7 @@ def _part(folder: Path, names: list[str]) -> Part:
 def _from_list(root: Path, name: str, images: str) -> Part:
     """Lines of a path and an identity; the third field of the file name is the camera."""
     rows = []
-    for number, line in enumerate((root / name).read_text().splitlines(), start=1):
+    for number, line in enumerate(read_text(root / name).splitlines(), start=1):
         if not line.strip():
             continue
         path, _, identity = line.strip().rpartition(" ")

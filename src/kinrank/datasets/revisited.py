@@ -6,15 +6,15 @@ The official files are ``gnd_roxford5k.pkl`` and ``gnd_rparis6k.pkl``, with the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from kinrank.datasets.base import Dataset, Part
 from kinrank.datasets.pickles import load_plain_pickle
-from kinrank.errors import FileFormatError, InvalidInputError
+from kinrank.errors import FileFormatError
 from kinrank.evaluate.ground_truth import as_gnd
+from kinrank.reading import read_json, reading
 
 FILES = ("gnd_roxford5k.pkl", "gnd_rparis6k.pkl", "gnd.pkl", "gnd.json")
 
@@ -25,12 +25,11 @@ def read_gnd(path: str | Path) -> dict[str, Any]:
     A pkl file is read as plain data only; nothing in it is run.
     """
     file = Path(path)
-    content = _read_json(file) if file.suffix == ".json" else load_plain_pickle(file)
+    what = "a Revisited ground truth"
+    content = read_json(file, what) if file.suffix == ".json" else load_plain_pickle(file)
     whole = content if isinstance(content, dict) else {"gnd": content}
-    try:
+    with reading(file, what):
         as_gnd(whole)
-    except InvalidInputError as error:
-        raise FileFormatError(f"{file} must be a Revisited ground truth: {error}") from error
     return {
         "gnd": whole["gnd"],
         "imlist": _names(file, whole.get("imlist")),
@@ -44,7 +43,7 @@ def revisited(path: str | Path, images: str | Path | None = None) -> Dataset:
     content = read_gnd(file)
     folder = Path(images) if images is not None else file.parent / "jpg"
     size = len(content["imlist"] or ())
-    named = max(int(max(e[kind], default=-1)) for e in content["gnd"] for kind in _KINDS)
+    named = max(int(max(entry[kind], default=-1)) for entry in as_gnd(content) for kind in _KINDS)
     if size and named >= size:
         raise FileFormatError(f"{file} must name gallery rows from 0 to {size - 1}, got {named}.")
     return Dataset(
@@ -67,13 +66,6 @@ def _find(path: Path) -> Path:
         if (path / name).is_file():
             return path / name
     raise FileFormatError(f"{path} must hold one of {', '.join(FILES)}, got none of them.")
-
-
-def _read_json(file: Path) -> Any:
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FileFormatError(f"{file} must be JSON, got: {error}") from error
 
 
 def _names(file: Path, names: Any) -> Sequence[str] | None:

@@ -22,6 +22,7 @@ from kinrank.evaluate.results import Evaluation
 from kinrank.evaluate.spec import MethodSpec
 from kinrank.io import save_npz
 from kinrank.methods.base import Method
+from kinrank.reading import open_npz
 from kinrank.types import Ranking
 
 WARM_ROWS, WARM_QUERIES = 300, 2
@@ -65,13 +66,12 @@ class Measured:
     @classmethod
     def load(cls, path: Path) -> Measured:
         """Read what ``save`` wrote."""
-        # numpy would leave a broken file open if it opened it itself.
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+        with open_npz(path, "a cell of a comparison") as file:
             meta = json.loads(str(file["meta"]))
             names = meta["per_query"]
             meta["per_query"] = {name: file[f"query_{n}"] for n, name in enumerate(names)}
-        meta["headlines"], meta["warnings"] = tuple(meta["headlines"]), tuple(meta["warnings"])
-        return cls(**meta)
+            meta["headlines"], meta["warnings"] = tuple(meta["headlines"]), tuple(meta["warnings"])
+            return cls(**meta)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 from kinrank import progress
 from kinrank.datasets.base import Dataset
 from kinrank.datasets.features import save_features
-from kinrank.errors import InvalidInputError, KinrankError
+from kinrank.errors import FileFormatError, InvalidInputError, KinrankError
 from kinrank.evaluate.bootstrap import DRAWS, Interval, confidence_intervals
 from kinrank.evaluate.cells import Failed, Measured, cell_key, fingerprint, measure
 from kinrank.evaluate.spec import MethodSpec, parse_methods
@@ -167,7 +166,7 @@ def _load(file: Path, spec: MethodSpec, data: Dataset) -> Measured | None:
     """A kept cell; None if its file is broken, which is no reason to stop."""
     try:
         return _named(Measured.load(file), spec, data)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+    except (OSError, FileFormatError):
         return None
 
 

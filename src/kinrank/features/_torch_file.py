@@ -9,6 +9,7 @@ tensors needs, and what stands for them is ours.
 from __future__ import annotations
 
 import io
+import math
 import pickle
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import FileFormatError
+from kinrank.reading import check_pickle, reading
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "LongStorage": "<i8", "IntStorage": "<i4"}
@@ -27,21 +28,16 @@ _DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "LongStorage": "<i8", 
 
 def read_state(path: Path) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a state dictionary, by name."""
-    stream = io.BytesIO(path.read_bytes())
-    try:
-        if _Reader(stream).load() != _MAGIC:
-            raise pickle.UnpicklingError("another beginning")
+    with reading(path, "a dictionary of tensors saved by torch"):
+        stream = io.BytesIO(path.read_bytes())
+        if _load(stream) != _MAGIC:
+            raise ValueError("another beginning")
         for _ in range(2):  # the version, and facts about the machine
-            _Reader(stream).load()
-        tensors = _Reader(stream).load()
-        order = _Reader(stream).load()
+            _load(stream)
+        tensors, order = _load(stream), _load(stream)
         kinds = {tensor.key: tensor.dtype for tensor in tensors.values()}
         storages = {key: _read_storage(stream, kinds[key]) for key in order}
         return {name: tensor.array(storages) for name, tensor in tensors.items()}
-    except Exception as error:  # broken bytes raise almost anything
-        raise FileFormatError(
-            f"{path} must be a dictionary of tensors saved by torch, got: {error}"
-        ) from error
 
 
 @dataclass
@@ -59,7 +55,8 @@ class _Tensor:
         ends = [(size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)]
         if min(self.shape, default=1) < 1 or min(ends, default=0) < 0 or self.offset < 0:
             raise ValueError(f"a tensor of shape {self.shape}")
-        if self.offset + sum(ends) >= len(storage):
+        # Strides of 0 would repeat a number as often as the file says.
+        if max(self.offset + sum(ends), math.prod(self.shape) - 1) >= len(storage):
             raise ValueError("a tensor outside of its storage")
         width = storage.itemsize
         steps = [stride * width for stride in self.strides]
@@ -82,6 +79,11 @@ class _Reader(pickle.Unpickler):
         if kind != "storage" or dtype not in _DTYPES.values():
             raise pickle.UnpicklingError(f"a reference to {pid!r}")
         return str(key), str(dtype)
+
+
+def _load(stream: io.BytesIO) -> Any:
+    check_pickle(stream)
+    return _Reader(stream).load()
 
 
 def _rebuild(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> _Tensor:

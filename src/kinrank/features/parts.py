@@ -8,6 +8,7 @@ earlier one finished, and never takes something for finished that would come out
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ import numpy.typing as npt
 
 from kinrank.errors import KinrankError
 from kinrank.features.worker import Rows
-from kinrank.io import PathLike, load_array, npz_members, save_npz
+from kinrank.io import PathLike, npz_members, save_npz
+from kinrank.reading import open_npz
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,11 @@ class Parts:
         file = self._file(key)
         if not file.is_file():
             return None
-        try:
-            names = ("features", "owners", "failed", "reasons")
-            features, owners, failed, reasons = (load_array(file, name) for name in names)
-        except (KinrankError, OSError):
-            return None
-        failures = dict(zip(failed.tolist(), reasons.tolist(), strict=True))
-        return Rows(features, owners, failures)
+        with suppress(KinrankError, OSError), open_npz(file, "a finished part") as arrays:
+            failed, reasons = arrays["failed"].tolist(), arrays["reasons"].tolist()
+            failures = dict(zip(failed, reasons, strict=True))
+            return Rows(arrays["features"], arrays["owners"], failures)
+        return None
 
     def save(self, key: str, rows: Rows) -> None:
         """Keep a part."""

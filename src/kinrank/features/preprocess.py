@@ -8,13 +8,13 @@ networks trained on ImageNet.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError
+from kinrank.reading import read_json, reading
 from kinrank.validation import check_choice, check_float, check_int
 
 Size = tuple[int, int]
@@ -193,8 +193,9 @@ def from_mapping(values: Mapping[str, Any], base: Preprocessing | None = None) -
 
 def read_description(file: Path) -> dict[str, Any]:
     """The fields in a JSON file; ``preset`` may stand for those that it does not give itself."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+    what = "a description of a preprocessing"
+    with reading(file, what):
+        content = read_json(file, what)
         if not isinstance(content, dict):
             raise FileFormatError(f"{file} must be a JSON object, got {type(content).__name__}.")
         start = content.pop("preset", None)
@@ -202,10 +203,6 @@ def read_description(file: Path) -> dict[str, Any]:
             raise UnknownNameError("preset", start, PRESETS)
         fields = {**PRESETS.get(start, {}), **content}
         from_mapping(fields)
-    except FileFormatError:
-        raise
-    except (ValueError, TypeError, RecursionError) as error:
-        raise FileFormatError(f"{file} must describe a preprocessing, got: {error}") from error
     return fields
 
 

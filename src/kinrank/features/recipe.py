@@ -7,10 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kinrank.errors import FileFormatError, InvalidInputError
+from kinrank.errors import InvalidInputError
 from kinrank.features.descriptors import Descriptor
 from kinrank.features.networks import Network
+from kinrank.features.preprocess import from_mapping
 from kinrank.features.registry import MODELS, load_model
+from kinrank.reading import reading
 
 _PARTS = ("pool", "p", "levels", "scales", "scale_power")
 
@@ -50,14 +52,12 @@ class Recipe:
     @classmethod
     def parse(cls, text: str) -> Recipe:
         """From ``str(recipe)``."""
-        try:
+        with reading("A recipe of features", "whole"):
             recipe = cls(**json.loads(text))
             texts, fields = (recipe.model, recipe.key), (recipe.preprocessing, recipe.descriptor)
             right = all(isinstance(one, str) for one in texts)
             if not right or not all(isinstance(one, dict) for one in fields):
                 raise TypeError("fields of other types")
-        except (ValueError, TypeError, RecursionError) as error:
-            raise FileFormatError(f"A recipe of features must be whole, got: {error}.") from error
         return recipe
 
     def __str__(self) -> str:
@@ -69,11 +69,13 @@ class Recipe:
             raise InvalidInputError(
                 f"The network that made the vectors must be there, got no file {self.model}."
             )
+        with reading("A recipe of features", "whole"):
+            from_mapping(self.preprocessing)
+            scales = tuple(self.descriptor["scales"])
+            descriptor = Descriptor(**{**self.descriptor, "scales": scales})
         network = load_model(self.model, **self.preprocessing)
         if network.key != self.key:
             raise InvalidInputError(
                 f"The network must be the one that made the vectors, got another in {self.model}."
             )
-        return network, Descriptor(
-            **{**self.descriptor, "scales": tuple(self.descriptor["scales"])}
-        )
+        return network, descriptor

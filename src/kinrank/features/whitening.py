@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import FileFormatError, InvalidInputError, KinrankWarning, UnknownNameError
+from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.io import PathLike, load_array, save_npz, save_safetensors
+from kinrank.reading import reading
 from kinrank.validation import as_array, as_matrix, check_int
 
 Wide = npt.NDArray[np.float64]
@@ -79,12 +80,11 @@ class Whitening:
     @classmethod
     def load(cls, path: PathLike) -> Whitening:
         """Read ``mean`` and ``projection`` from an npz or safetensors file; nothing is executed."""
-        try:
-            return cls(load_array(path, "mean"), load_array(path, "projection"))
-        except (InvalidInputError, UnknownNameError) as error:
-            raise FileFormatError(
-                f"{path} must be a whitening saved by kinrank: {error}"
-            ) from error
+        with reading(path, "a whitening saved by kinrank"):
+            arrays = load_array(path, "mean"), load_array(path, "projection")
+            if not all(array.dtype.kind == "f" and np.isfinite(array).all() for array in arrays):
+                raise ValueError("values that are not finite numbers")
+            return cls(*arrays)
 
 
 def pca_whitening(rows: Any, dims: int | None = None) -> Whitening:

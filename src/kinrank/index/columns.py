@@ -10,8 +10,8 @@ import numpy.typing as npt
 from kinrank.graph.matrix import transposed
 from kinrank.index.lists import Change, Mask
 from kinrank.index.parts import origin_of, take
-from kinrank.kernels.divergence import entropies, row_norms
 from kinrank.kernels.change import column_lengths, exchange_rows
+from kinrank.kernels.divergence import entropies, row_norms
 from kinrank.parallel import Out, Runner
 from kinrank.types import Floats, Ints, Longs, SparseRows
 

@@ -7,28 +7,30 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.index import persist, storage
 from kinrank.index.calibrate import Calibration, calibrate
+from kinrank.index.contents import check_contents
 from kinrank.index.edit import edited
+from kinrank.index.engine import Engine
 from kinrank.index.explain import Explanation, explain
-from kinrank.index.ids import Ids, as_ids, joined, refuse_duplicates
+from kinrank.index.ids import Ids, as_ids, given_ids, joined, named, refuse_duplicates
 from kinrank.index.lock import WriteLock
 from kinrank.index.make import Listed, from_lists, from_vectors, search_of
-from kinrank.index.engine import Engine
 from kinrank.index.rows import row_distances
 from kinrank.index.state import State
-from kinrank.index.store_search import Store
+from kinrank.index.store_answers import Store
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking
-from kinrank.validation import as_array, check_int
+from kinrank.validation import as_array, check_bool, check_int
 
 # Files up to this size are read and verified when they are opened; larger ones when asked.
 _VERIFIED = 1 << 28
@@ -45,10 +47,13 @@ class Index:
     ``recipe`` may be set to how the vectors were made (``kinrank.features.Recipe`` as text); it is
     saved with the rest, so that new pictures can be described in the same way. So are ``notes``:
     what can be written as JSON, for those who know more of the rows.
+
+    An index is not pickled: ``save`` it, and ``kinrank.open`` the file wherever it is needed.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, file: Path | None = None) -> None:
+        """``file`` : whose contents are to be checked before the engine is used."""
+        self._loaded, self._unchecked = engine, file
         self._changing = threading.Lock()
         self._path: str | None = None
         self._lock: WriteLock | None = None
@@ -75,8 +80,9 @@ class Index:
         ----------
         method : a CAS
         distances, indices : (n, K) nearest rows of every row, in any order, with or without the
-            row itself; -1 for none. K, the row itself counted, must be ``list_length(method, n)``
-            or more.
+            row itself; -1 for none, so that lists may be of any length, also empty. Where the
+            longest, the row itself counted, is below ``list_length(method, n)``, k1 and other
+            sizes are reduced.
         ids : (n,) the store's ids of the rows; None numbers them
         vectors : (n, d) the rows; queries are then searched among them, exactly
         store : else where queries are searched, and vectors fetched
@@ -88,49 +94,61 @@ class Index:
         return cls(from_lists(method, lists, ids, vectors, store, refine, Runner.of(threads)))
 
     @property
+    def _engine(self) -> Engine:
+        """What computes."""
+        if self._unchecked is not None:  # several threads may do it at once, with one result
+            check_contents(self._unchecked, self._loaded.state)
+            self._unchecked = None
+        return self._loaded
+
+    @_engine.setter
+    def _engine(self, engine: Engine) -> None:
+        self._loaded, self._unchecked = engine, None
+
+    @property
     def method(self) -> CAS:
         """The method, with sizes that fit the rows."""
-        return self._engine.state.method
+        return self._loaded.state.method
 
     @property
     def ids(self) -> Ids:
         """(n,) the ids of the gallery rows, in the order that ``Ranking.indices`` count."""
-        return self._engine.state.ids
+        return self._loaded.state.ids
 
     @property
     def recall(self) -> float:
         """Of the neighbour lists, measured when they were found; 1 for the exact search."""
-        return self._engine.state.recall
+        return self._loaded.state.recall
 
     @property
     def width(self) -> int:
         """The number of columns of a vector."""
-        return self._engine.state.frame.width
+        return self._loaded.state.frame.width
 
     def __len__(self) -> int:
-        return self._engine.state.n_gallery
+        return self._loaded.state.n_gallery
 
     def __contains__(self, one: object) -> bool:
         try:
-            return bool(self._engine.state.table.find(as_ids([one]))[0] >= 0)
+            return bool(self._loaded.state.table.find(as_ids([one]))[0] >= 0)
         except InvalidInputError:  # neither text nor an integer
             return False
 
     def __repr__(self) -> str:
-        state = self._engine.state
+        state = self._loaded.state
         context = len(state) - state.n_gallery
         more = f" and {context:,} of context" if context else ""
         return f"<Index of {state.n_gallery:,} rows{more}, {self.width} columns>"
 
     def info(self) -> dict[str, Any]:
         """What the index holds: rows, columns, parameters, bytes of each part."""
-        state = self._engine.state
+        state = self._loaded.state
         return {
             "rows": state.n_gallery,
             "context": len(state) - state.n_gallery,
             "columns": self.width,
             "ids": "text" if state.ids.dtype.kind == "U" else "integers",
-            "search": "exact" if self._engine.search.exact else "approximate",
+            "search": "exact" if self._loaded.search.exact else "approximate",
             "recall": state.recall,
             "parameters": asdict(state.method),
             "recipe": self.recipe,
@@ -152,13 +170,15 @@ class Index:
         Returns
         -------
         Ranking
-            With ``ids``; ``indices`` are places in ``Index.ids``.
+            With ``ids``; ``indices`` are places in ``Index.ids``. Where an approximate search knows
+            no more rows: -1, infinity, and the id -1 or "".
         """
         engine = self._engine
         state, run = engine.state, Runner.of(threads)
         rows = state.frame.place("queries", queries)
         k = state.n_gallery if k is None else min(check_int("k", k, 1), state.n_gallery)
-        found = engine.base(rows, k, run) if base else engine.answer(rows, k, run)
+        plain = check_bool("base", base)
+        found = engine.base(rows, k, run) if plain else engine.answer(rows, k, run)
         return _with_ids(found, state)
 
     def neighbors(self, one: Any, k: int | None = 10) -> Ranking:
@@ -218,13 +238,13 @@ class Index:
         """Remove rows from the gallery; unknown ids are an error, and then nothing is removed."""
         with self._editing() as state:
             none = np.empty((0, state.frame.width), np.float32)
-            self._change(state, as_ids(ids), none, as_ids([]), threads)
+            self._change(state, as_ids(given_ids(ids)), none, as_ids([]), threads)
 
     def update(self, vectors: Any, ids: Any, *, threads: int | None = None) -> None:
         """Give rows that are there other vectors; they become the last ones."""
         with self._editing() as state:
             rows = state.frame.place("vectors", vectors)
-            own = as_ids(ids, len(rows))
+            own = as_ids(given_ids(ids), len(rows))
             refuse_duplicates(own)
             self._change(state, own, rows, own, threads)
 
@@ -280,7 +300,8 @@ class Index:
 
     def _write(self, path: PathLike) -> None:
         about, arrays = persist.to_parts(self._engine.state)
-        storage.write(path, {**about, "recipe": self.recipe, "notes": self.notes}, arrays)
+        notes = persist.packed(self.notes)
+        storage.write(path, {**about, "recipe": self.recipe}, {**arrays, **notes})
 
     def close(self) -> None:
         """Let others write the file; what was not saved is lost."""
@@ -289,7 +310,7 @@ class Index:
             self._lock = None
 
     def __reduce__(self) -> str:
-        raise InvalidInputError(
+        raise UnsupportedError(
             "An index cannot be pickled or copied: `save` it, and `kinrank.open` the file where it "
             "is needed; processes that open the same file share its memory."
         )
@@ -316,15 +337,21 @@ def open_index(
     writable : whether it will be changed; only one may have it open so, until ``close``
     store : of an index that was made over one
     refine : as in ``kinrank.attach``
-    verify : read everything and compare checksums; None does so for files up to 256 MB
+    verify : read everything, compare checksums and look at every number; None does so for files up
+        to 256 MB. The numbers of others are looked at before the first search or change.
     """
     lock = WriteLock(path) if writable and os.path.exists(path) else None  # noqa: PTH110
     try:
         stored = storage.read(path)
-        if verify or (verify is None and stored.size <= _VERIFIED):
+        whole = verify or (verify is None and stored.size <= _VERIFIED)
+        if whole:
             stored.verify()
         state = persist.from_parts(stored)
-        index = Index(Engine(state, search_of(state, store, refine)))
+        if whole:
+            check_contents(stored.path, state)
+        engine = Engine(state, search_of(state, store, refine))
+        index = Index(engine, None if whole else stored.path)
+        index.notes = persist.unpacked(stored)
     except BaseException:
         if lock is not None:
             lock.release()
@@ -332,8 +359,6 @@ def open_index(
     index._path, index._lock = os.path.realpath(path), lock
     recipe = stored.about.get("recipe")
     index.recipe = recipe if isinstance(recipe, str) else None
-    notes = stored.about.get("notes")
-    index.notes = notes if isinstance(notes, dict) else {}
     return index
 
 
@@ -343,4 +368,4 @@ def _refuse_store(state: State, what: str) -> None:
 
 
 def _with_ids(found: Ranking, state: State) -> Ranking:
-    return Ranking(found.indices, found.distances, state.ids[np.maximum(found.indices, 0)])
+    return Ranking(found.indices, found.distances, named(state.ids, found.indices))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -151,7 +151,9 @@ class ChangedRows(KeptRows):
     def _reciprocal(self, name: str, old: SparseRows, k: int) -> SparseRows:
         lists, moved = self.neighbors.indices, self._moved(k)
         dirty = moved | reached(moved, lists[:, :k])
-        return self._part(name, old, dirty, lambda rows: clusters.reciprocal(lists, k, self.run, rows))
+        return self._part(
+            name, old, dirty, lambda rows: clusters.reciprocal(lists, k, self.run, rows)
+        )
 
     def confident(self) -> SparseRows:
         return self._reciprocal("xi", self.old.xi, self.method.k2)

@@ -154,7 +154,7 @@ class Engine:
 
         def squared(owners: Longs, rows: Ints) -> Floats:
             listed = near.indices[owners] == rows[:, None]
-            out = np.where(listed, near.distances[owners], np.inf).min(axis=1).astype(np.float32)
+            out: Floats = np.where(listed, near.distances[owners], np.float32(np.inf)).min(axis=1)
             missing = np.flatnonzero(~listed.any(axis=1))
             if len(missing) and self._refines:
                 out[missing] = self.squared(queries, owners[missing], rows[missing])
@@ -171,7 +171,7 @@ class Engine:
         self, stages: QueryRows, queries: Floats, near: Nearest, encoding: Overlay, indices: Ints,
         distances: Floats,
     ) -> npt.NDArray[np.bool_]:  # fmt: skip
-        """Fill in the answers; a store is asked for distances that could matter, and ranks again."""
+        """Fill in the answers; which are certain. A store is asked for distances that matter."""
         own = (queries, near.indices, near.distances, near.counts, stages.farthest)
         rows = (encoding.groups, encoding.names, *encoding.rows.csr, self.state.compared)
         out = (indices, distances, stages.space)

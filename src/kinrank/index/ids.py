@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError, UnknownIdError
+from kinrank.errors import InvalidInputError, UnknownIdError, shown
 from kinrank.types import Ints
 from kinrank.validation import as_array
 
@@ -24,7 +24,7 @@ def as_ids(ids: Any, n: int | None = None, first: int = 0) -> Ids:
             )
         return np.arange(first, first + (n or 0), dtype=np.int64)
     if isinstance(ids, (str, bytes)) or not isinstance(ids, (np.ndarray, Iterable)):
-        raise InvalidInputError(f"`ids` must be a list or an array, got {ids!r}.")
+        raise InvalidInputError(f"`ids` must be a list or an array, got {shown(ids)}.")
     values = as_array("ids", ids) if isinstance(ids, np.ndarray) else list(ids)
     array = _as_text_or_integers(values)
     if array.ndim != 1:
@@ -32,6 +32,13 @@ def as_ids(ids: Any, n: int | None = None, first: int = 0) -> Ids:
     if n is not None and len(array) != n:
         raise InvalidInputError(f"`ids` must be one per row ({n}), got {len(array)}.")
     return array
+
+
+def given_ids(ids: Any) -> Any:
+    """``ids``, which rows that are there cannot do without."""
+    if ids is None:
+        raise InvalidInputError("`ids` must be those of rows of the index, got None.")
+    return ids
 
 
 def _as_text_or_integers(values: Any) -> Ids:
@@ -90,6 +97,14 @@ class IdTable:
             self._sorted = self.ids[self._order]
         at = np.minimum(np.searchsorted(self._sorted, wanted), len(self.ids) - 1)
         return np.where(self._sorted[at] == wanted, self._order[at], -1).astype(np.int32)
+
+
+def named(ids: Ids, indices: npt.NDArray[np.integer[Any]]) -> Ids:
+    """The ids of places, of the same shape; "" or -1 where a place is -1."""
+    names = np.full(indices.shape, "" if ids.dtype.kind == "U" else -1, ids.dtype)
+    known = indices >= 0
+    names[known] = ids[indices[known]]
+    return names
 
 
 def joined(old: Ids, new: Ids) -> Ids:

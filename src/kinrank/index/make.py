@@ -10,13 +10,14 @@ import numpy as np
 from kinrank import progress
 from kinrank.errors import InvalidInputError
 from kinrank.index.build import Given, build
+from kinrank.index.engine import Engine
 from kinrank.index.frame import Frame
 from kinrank.index.ids import as_ids, refuse_duplicates
-from kinrank.index.engine import Engine
 from kinrank.index.searchers import CellSearch, ExactSearch, RowSearch
 from kinrank.index.settings import check_online
 from kinrank.index.state import State
-from kinrank.index.store_search import Store, StoreSearch
+from kinrank.index.store_answers import Store
+from kinrank.index.store_search import StoreSearch
 from kinrank.methods.cas import CAS
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.given import given_distances

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, fields
 from typing import Any, get_type_hints
 
 import numpy as np
 
 import kinrank
-from kinrank.errors import FileFormatError, KinrankError
+from kinrank.errors import InvalidInputError
+from kinrank.index.contents import check_frame, check_types
 from kinrank.index.frame import Frame
 from kinrank.index.state import State, arrays_of, fitted_method
 from kinrank.index.storage import Arrays, Stored
 from kinrank.methods.cas import CAS
+from kinrank.reading import reading
 from kinrank.types import Neighbors, SparseRows
 
 _WORDS = ("asked", "method", "frame", "recall")
+_NOTES = "notes"
 
 
 def to_parts(state: State) -> tuple[dict[str, Any], Arrays]:
@@ -37,26 +41,50 @@ def to_parts(state: State) -> tuple[dict[str, Any], Arrays]:
 
 
 def from_parts(stored: Stored) -> State:
-    """The state that a file holds; shapes are checked against each other."""
-    try:
+    """The state that a file holds; types and shapes are checked, see ``check_contents``."""
+    with reading(stored.path, "a whole index of kinrank"):
         words = dict(stored.about["frame"])
         shift = words.pop("shift")
         frame = Frame(**words, shift=None if shift is None else np.array(shift, np.float32))
+        check_frame(frame)
+        arrays = {name: array for name, array in stored.arrays.items() if name != _NOTES}
+        check_types(arrays)
         asked, n = CAS(**stored.about["method"]), int(stored.about["rows"])
         parts = {
-            name: _part(hint, name, stored.arrays, n)
+            name: _part(hint, name, arrays, n)
             for name, hint in get_type_hints(State).items()
             if name not in _WORDS
         }
         method = fitted_method(asked, n, parts["neighbors"].k)
-        recall = float(stored.about["recall"])
-        state = State(asked, method, frame, **parts, recall=recall)
+        state = State(asked, method, frame, **parts, recall=_recall(stored.about["recall"]))
         _check_shapes(state, n)
-    except (KeyError, TypeError, ValueError, KinrankError) as error:
-        raise FileFormatError(
-            f"{stored.path} must be a whole index of kinrank, got: {error}"
-        ) from error
     return state
+
+
+def packed(notes: dict[str, Any]) -> Arrays:
+    """Notes as an array: they may be as large as the rows."""
+    try:
+        text = json.dumps(notes).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInputError(
+            f"`notes` must be what can be written as JSON, got: {error}"
+        ) from error
+    return {_NOTES: np.frombuffer(text, np.uint8)}
+
+
+def unpacked(stored: Stored) -> dict[str, Any]:
+    """The notes of a file."""
+    with reading(stored.path, "an index with notes in JSON"):
+        array = stored.arrays.get(_NOTES)
+        notes = stored.about.get(_NOTES) if array is None else json.loads(array.tobytes())
+    return notes if isinstance(notes, dict) else {}
+
+
+def _recall(value: Any) -> float:
+    recall = float(value)
+    if not 0 <= recall <= 1:
+        raise ValueError(f"a recall of {value!r}")
+    return recall
 
 
 def _given(method: CAS) -> dict[str, Any]:
@@ -76,7 +104,7 @@ def _part(hint: Any, name: str, arrays: Arrays, n: int) -> Any:
         raise ValueError(f"no array `{name}`")
     ptr, ids = arrays[f"{name}.indptr"], arrays[f"{name}.indices"]
     data = arrays.get(f"{name}.data")
-    if len(ptr) < 1 or ptr[0] != 0 or ptr[-1] != len(ids) or ids.dtype != np.int32:
+    if len(ptr) < 1 or ptr[0] != 0 or ptr[-1] != len(ids):
         raise ValueError(f"rows of `{name}` that do not fit each other")
     if data is not None and len(data) != len(ids):
         raise ValueError(f"values of `{name}` that do not fit their rows")
@@ -93,7 +121,7 @@ def _check_shapes(state: State, n: int) -> None:
         all(len(part) == n for part in per_row)
         and known.indices.shape == known.distances.shape
         and known.k >= state.method._list_length()
-        and state.n_gallery <= n
+        and 1 <= state.n_gallery <= n >= 2
         and state.vectors.shape in ((n, width), (0, width))
         and len(state.cell) in (0, n)
         and (len(state.cell) == 0 or state.centres.shape[1:] == (width,))

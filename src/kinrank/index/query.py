@@ -38,8 +38,8 @@ class Overlay:
         if len(rows) == len(self.groups) - 1:
             return rows
         first = self.groups[:-1]
-        found = query.gather_rows(first, self.names[first], *rows.csr, *rows.csr)
-        return SparseRows(*found, rows.n_columns)
+        ptr, ids, data = query.gather_rows(first, self.names[first], *rows.csr, *rows.csr)
+        return SparseRows(ptr, ids, data, rows.n_columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,15 +172,17 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
             own = self._product(f.first(), self.each, stored, cut=True)
             made = query.supported_rows(f.groups, f.names, *own.csr, self.space)
             groups, names, places = made
-            rows = query.gather_rows(places, names, *f.rows.csr, *state.tilde.csr)
-            f = Overlay(groups, names, SparseRows(*rows, self._width))
+            ptr, ids, data = query.gather_rows(places, names, *f.rows.csr, *state.tilde.csr)
+            f = Overlay(groups, names, SparseRows(ptr, ids, data, self._width))
         # With P = F^T F the row of a query would be its column of F, which the rows do not hold;
         # similarities are mutual, so its own row stands for it.
         p = Overlay(f.groups, f.names, self._product(f.rows, f.groups, stored, cut=True))
         self.keep("enhanced", f)
         self.keep("transition", p)
         behind = stored if state.p is None else p.over(state.p)
-        return self.keep("encoding", Overlay(f.groups, f.names, self._product(p.rows, f.groups, behind)))
+        return self.keep(
+            "encoding", Overlay(f.groups, f.names, self._product(p.rows, f.groups, behind))
+        )
 
     @cached_property
     def _width(self) -> int:
@@ -201,9 +203,7 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         known = (near.ids, near.groups, near.names, near.over_ids, min(k, near.ids.shape[1]))
         return self._rows(*reciprocal.reciprocal_rows(0, len(rows), *own, *known, self.space))
 
-    def _product(
-        self, a: SparseRows, groups: Longs, b: Rows, *, cut: bool = False
-    ) -> SparseRows:
+    def _product(self, a: SparseRows, groups: Longs, b: Rows, *, cut: bool = False) -> SparseRows:
         keep = int(self.method.keep or 0) if cut else 0
         own = (*a.csr, groups, b, keep, self.state.names, self.state.places)
         return self._rows(*product_rows(0, len(a), *own, self.space))

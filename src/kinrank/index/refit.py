@@ -16,8 +16,9 @@ from kinrank.errors import InvalidInputError
 from kinrank.graph import clusters
 from kinrank.graph.layout import Layout
 from kinrank.graph.matrix import transposed
-from kinrank.index.make import search_of
 from kinrank.index.engine import Engine
+from kinrank.index.make import search_of
+from kinrank.index.restage import RestagedRows, Sets, completed, only, seen_from
 from kinrank.index.rows import encoding_rows, mixed, row_distances
 from kinrank.index.settings import check_online
 from kinrank.index.state import State, fitted_method
@@ -27,7 +28,6 @@ from kinrank.methods.cas import CAS
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
-from kinrank.index.restage import RestagedRows, Sets, completed, only, seen_from
 from kinrank.stages.diverge import Divergence
 from kinrank.stages.rank import UNREACHABLE
 from kinrank.types import Floats, Ints, Neighbors, SparseRows

@@ -103,9 +103,9 @@ class State:
         """What answers are made from, as kernels take it."""
         method = self.method
         columns = (*self.columns.csr, self.entropies)
+        known = (MEASURES[method.divergence], columns, self.norms)
         mixed = (np.float32(method.omega), method.fusion == "euclidean")
-        rows = (self.names, self.n_gallery, self.vectors)
-        return Compared(MEASURES[method.divergence], columns, self.norms, *mixed, *rows)
+        return Compared(*known, *mixed, self.names, self.n_gallery, self.vectors)
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each part."""

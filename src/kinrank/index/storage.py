@@ -27,17 +27,19 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank import progress
-from kinrank.errors import FileFormatError
-from kinrank.io import PathLike, replacing
+from kinrank.errors import FileFormatError, InvalidInputError
+from kinrank.io import PathLike, remove_leftovers, replacing
+from kinrank.reading import reading
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
-MAGIC, VERSION = b"kinrankindex", 1
+MAGIC, VERSION = b"kinrankindex", 2
+_OLDER = (1,)  # which had the notes in the table, and can be read
 _PREFIX = struct.Struct("<12sIQQQ")
 _ALIGN = 64
 _CHUNK = 1 << 24
 _MAX_TABLE = 100_000_000
-_DTYPES = re.compile(r"<f4|<f8|<i4|<i8|<U[1-9][0-9]{0,8}|\|b1")
+_DTYPES = re.compile(r"<f4|<f8|<i4|<i8|\|u1|<U[1-9][0-9]{0,8}|\|b1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +71,7 @@ class Stored:
 def write(path: PathLike, about: dict[str, Any], arrays: Arrays) -> None:
     """Write an index, whole or not at all; to be called by the one who holds the lock."""
     target = Path(path).resolve()
-    for left in target.parent.glob(f".{target.name}.*.tmp"):  # of a writer that was killed
-        left.unlink(missing_ok=True)
+    remove_leftovers(target)
     total = sum(array.nbytes for array in arrays.values())
     with progress.stage("save", total) as advance, replacing(target) as file:
         file.write(bytes(_PREFIX.size))
@@ -85,6 +86,11 @@ def write(path: PathLike, about: dict[str, Any], arrays: Arrays) -> None:
             entry = {"dtype": dtype, "shape": array.shape, "place": place, "crc32": checksum}
             table["arrays"][name] = entry
         text = json.dumps(table).encode()
+        if len(text) > _MAX_TABLE:  # before the old file is replaced by one that nobody can open
+            raise InvalidInputError(
+                f"What an index says of itself must have at most {_MAX_TABLE:,} bytes, got "
+                f"{len(text):,}: make `recipe` shorter; large things can be in `notes`."
+            )
         place = _aligned(file)
         file.write(text)
         file.seek(0)
@@ -95,19 +101,16 @@ def write(path: PathLike, about: dict[str, Any], arrays: Arrays) -> None:
 def read(path: PathLike) -> Stored:
     """Map an index from disk; sizes are checked, the bytes of arrays are not (see ``verify``)."""
     file = Path(path)
-    with file.open("rb") as stream:
-        size = os.fstat(stream.fileno()).st_size
-        table = _read_table(file, stream, size)
-        # A private map: arrays can be written to like any other, and the file stays as it is.
-        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
-    try:
+    with reading(file, "a whole index of kinrank"):
+        with file.open("rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            table = _read_table(file, stream, size)
+            # A private map: arrays can be written to like any other, and the file stays as it is.
+            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
         entries = table["arrays"]
         arrays = {name: _array(mapped, entry, size) for name, entry in entries.items()}
         checksums = {name: int(entry["crc32"]) for name, entry in entries.items()}
         return Stored(file, dict(table["about"]), arrays, checksums, size)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        reason = f"got a bad table: {error}"
-        raise FileFormatError(f"{file} must be an index of kinrank, {reason}") from error
 
 
 def _read_table(file: Path, stream: IO[bytes], size: int) -> dict[str, Any]:
@@ -118,10 +121,10 @@ def _read_table(file: Path, stream: IO[bytes], size: int) -> dict[str, Any]:
     if len(head) < _PREFIX.size:
         raise _cut_off(file, size)
     _, version, place, length, checksum = _PREFIX.unpack(head)
-    if version != VERSION:
+    if version not in (VERSION, *_OLDER):
         raise FileFormatError(
-            f"{file} must be an index of format {VERSION}, got {version}: another version of "
-            "kinrank wrote it."
+            f"{file} must be an index of format {VERSION} or older, got {version}: a newer "
+            "version of kinrank wrote it."
         )
     if place + length != size or length > _MAX_TABLE:
         raise _cut_off(file, size)

@@ -5,33 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, UnknownIdError
-from kinrank.index.ids import as_ids
 from kinrank.index.searchers import Nearest
 from kinrank.index.state import State
+from kinrank.index.store_answers import Store, store_fetch, store_search
 from kinrank.kernels.scan import pair_distances
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ints, Longs
 
 _TILE = 1 << 24  # numbers of the vectors that are here at a time
-
-
-class Store(Protocol):
-    """A collection of vectors that somebody else keeps, such as a vector database."""
-
-    def __len__(self) -> int:
-        """The number of rows."""
-
-    def search(self, queries: Floats, k: int) -> tuple[Any, Any]:
-        """Ids (n_queries, k) and squared distances, nearest first; infinite where there is none."""
-
-    def fetch(self, ids: Any) -> Floats:
-        """The vectors of some rows, in the order asked for; raises ``UnknownIdError``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,20 +34,10 @@ class StoreSearch:
 
     def search(self, queries: Floats, k: int, run: Runner) -> Nearest:  # noqa: ARG002
         """See RowSearch."""
-        k, table = min(k, len(self.state)), self.state.table
-        ids, squared = self._opened().search(queries, k)
-        values = np.asarray(squared, np.float32)
-        if values.shape[0] != len(queries) or values.shape != np.shape(ids):
-            raise InvalidInputError(
-                f"The store must answer ids and distances for {len(queries)} queries, got shapes "
-                f"{np.shape(ids)} and {values.shape}."
-            )
-        known = np.isfinite(values)
-        rows = np.full(values.shape, -1, np.int32)
-        rows[known] = table.find(as_ids(np.asarray(ids)[known].tolist()))
-        known &= rows >= 0  # rows that came into the store later are not in the graph
-        rows[known] = self.state.places[rows[known]]
-        values = np.where(known, values, np.inf).astype(np.float32)
+        k, state = min(k, len(self.state)), self.state
+        places, values = store_search(self._opened(), queries, k, state.table)
+        known = places >= 0
+        rows = np.where(known, state.places[places], np.int32(-1))
         order = np.lexsort((rows, values), axis=1)
         return Nearest(
             np.take_along_axis(rows, order, axis=1),
@@ -92,7 +68,8 @@ class StoreSearch:
         """The vectors of rows low to high, in pieces that the store has whole."""
         high = min(high, len(rows))
         try:
-            vectors = self._opened().fetch(self.state.ids[self.state.names[rows[low:high]]])
+            names = self.state.names[rows[low:high]]
+            vectors = store_fetch(self._opened(), self.state.ids[names], self.state.frame.width)
         except UnknownIdError:
             if high - low == 1:
                 self._gone[rows[low]] = True
@@ -101,10 +78,6 @@ class StoreSearch:
             yield from self._pieces(rows, low, middle)
             yield from self._pieces(rows, middle, high)
             return
-        if len(vectors) != high - low:
-            raise InvalidInputError(
-                f"The store must fetch a vector for each of {high - low} ids, got {len(vectors)}."
-            )
         yield low, high, self.state.frame.place("vectors", vectors)
 
     @cached_property

@@ -141,39 +141,36 @@ def walk_norms(query, k, sigma2, lists, norms, out):
 
 
 @kernel
-def chance(row, k, lists, sigma2, norms, mark, space):
-    """The chance to step from a row to one that is marked."""
-    at = space.place[row]
-    if at >= 0:
-        total = step_into(
-            at, k, lists.over_ids, lists.over_d, lists.over_farthest[at], sigma2, mark, space.seen
-        )
-        norm = space.total[row]
-    else:
-        total = step_into(
-            row, k, lists.ids, lists.d, lists.farthest[row], sigma2, mark, space.seen
-        )
-        norm = np.float64(norms[row])
-    return total / norm if norm > 0 else 0.0
+def arrival(row, k, lists, sigma2, norms, mark, memo, space):
+    """The chance to be at a marked row after two steps of the walk from a row.
 
-
-@kernel
-def mean_chance(row, k, lists, sigma2, norms, mark, memo, space):
-    """The chance to be at a marked row after two steps; the second of them is kept by ``memo``."""
-    at, total = space.place[row], 0.0
+    Chances of the second step are kept in ``mass``, where ``stepped`` has the stamp ``memo``.
+    """
+    place, seen, stepped = space.place, space.seen, space.stepped
+    over_norms, chances = space.total, space.mass
+    ids, d, far = lists.ids, lists.d, lists.farthest
+    over_ids, over_d, over_far = lists.over_ids, lists.over_d, lists.over_farthest
+    at, total = place[row], 0.0
     for t in range(1, k):
-        m = lists.over_ids[at, t] if at >= 0 else lists.ids[row, t]
+        m = over_ids[at, t] if at >= 0 else ids[row, t]
         if m < 0:
             break
-        if at >= 0:
-            weight = affinity(lists.over_d[at, t], lists.over_farthest[at], sigma2)
-        else:
-            weight = affinity(lists.d[row, t], lists.farthest[row], sigma2)
-        if space.stepped[m] != memo:
-            space.stepped[m] = memo
-            space.mass[m] = chance(m, k, lists, sigma2, norms, mark, space)
-        total += weight * space.mass[m]
-    norm = space.total[row] if at >= 0 else np.float64(norms[row])
+        if stepped[m] != memo:
+            stepped[m] = memo
+            other = place[m]
+            if other >= 0:
+                into = step_into(other, k, over_ids, over_d, over_far[other], sigma2, mark, seen)
+                norm = over_norms[m]
+            else:
+                into = step_into(m, k, ids, d, far[m], sigma2, mark, seen)
+                norm = np.float64(norms[m])
+            chances[m] = into / norm if norm > 0 else 0.0
+        if chances[m] > 0:
+            if at >= 0:
+                total += affinity(over_d[at, t], over_far[at], sigma2) * chances[m]
+            else:
+                total += affinity(d[row, t], far[row], sigma2) * chances[m]
+    norm = over_norms[row] if at >= 0 else np.float64(norms[row])
     return total / norm if norm > 0 else 0.0
 
 
@@ -199,7 +196,7 @@ def query_guides(ptr, members, xi_ptr, xi_members, lists, k, sigma2, norms, guid
         for e in range(xi_ptr[query], xi_ptr[query + 1]):
             c, alone = xi_members[e], tick(space.clock)
             space.seen[c] = alone
-            r += mean_chance(c, k, lists, sigma2, norms, alone, tick(space.clock), space)
+            r += arrival(c, k, lists, sigma2, norms, alone, tick(space.clock), space)
         for e in range(xi_ptr[query], xi_ptr[query + 1]):
             space.seen[xi_members[e]] = inside
         anchor[query] = r / size
@@ -208,7 +205,7 @@ def query_guides(ptr, members, xi_ptr, xi_members, lists, k, sigma2, norms, guid
             if space.seen[j] == inside:
                 guide[e] = r / size
             else:
-                found = mean_chance(j, k, lists, sigma2, norms, inside, memo, space)
+                found = arrival(j, k, lists, sigma2, norms, inside, memo, space)
                 guide[e] = found / size
         leave(query, lists.groups, lists.names, space.place)
 

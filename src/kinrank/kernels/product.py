@@ -78,7 +78,9 @@ def product_rows(low, high, a_ptr, a_ids, a_values, groups, b, keep, names, plac
     at = query = np.int64(0)
     for row in range(low, high):
         query = begins(row, query, groups, b.groups, b.names, space.place)
-        count = product_row(a_ptr[row], a_ptr[row + 1], a_ids, a_values, b, tick(space.clock), space)
+        count = product_row(
+            a_ptr[row], a_ptr[row + 1], a_ids, a_values, b, tick(space.clock), space
+        )
         length = count if keep == 0 else min(keep, count)
         if at + length > ids.shape[0]:
             ids = enlarge(ids, at, at + length)

@@ -56,7 +56,8 @@ def put_query(query, d, ids, values, out_ids, out):
 def list_rows(near, near_d, counts, far, lists, list_d, farthest):
     """The lists of queries, and of those of their nearest rows that would have them in theirs.
 
-    near, near_d, counts : (m, L) nearest rows, squared distances, how many; far : of ``farthest_rows``
+    near, near_d, counts : (m, L) nearest rows, squared distances, how many
+    far : (m,) largest squared distances, of ``farthest_rows``
     Returns the overlay of Lists: groups, names, indices, distances, largest distances.
     """
     m, n, k = counts.shape[0], lists.shape[0], lists.shape[1]
@@ -259,7 +260,13 @@ def partner_rows(lists, k, xi_ptr, xi, rows_xi_ptr, rows_xi):
             names[count], ptr[count + 1] = j, at
             count += 1
         groups[query + 1] = count
-    return groups, names[:count].copy(), out[:count].copy(), ptr[: count + 1].copy(), ids[:at].copy()
+    return (
+        groups,
+        names[:count].copy(),
+        out[:count].copy(),
+        ptr[: count + 1].copy(),
+        ids[:at].copy(),
+    )
 
 
 @kernel

@@ -60,7 +60,11 @@ def answer_rows(low, high, asked, groups, names, ptr, ids, values, compared, out
     answers and whose distances nobody knows: pointers and rows.
     """
     m, at, measure = high - low, np.int64(0), compared.measure
-    left_ptr, left, complete = np.zeros(m + 1, np.int64), np.empty(0, np.int32), np.zeros(m, np.bool_)
+    left_ptr, left, complete = (
+        np.zeros(m + 1, np.int64),
+        np.empty(0, np.int32),
+        np.zeros(m, np.bool_),
+    )
     for query in range(low, high):
         first = groups[query]
         part = slice(ptr[first], ptr[first + 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import shutil
 import tempfile
@@ -15,6 +16,7 @@ import numpy as np
 
 import kinrank
 from kinrank import progress
+from kinrank.errors import InvalidInputError
 from kinrank.io import PathLike
 from kinrank.large.journal import Journal
 from kinrank.large.memory import Memory
@@ -25,6 +27,7 @@ from kinrank.methods.base import Method
 from kinrank.parallel import Runner
 from kinrank.validation import as_matrix
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PIECE = 1 << 24  # bytes of the vectors that are read at a time
 
 
@@ -47,6 +50,14 @@ def disk_run(
         with Memory(limit) as memory:
             yield DiskRunner(**vars(run), journal=journal, memory=memory)
         journal.clear()
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        then = "" if work is None else " What is finished is kept: make room and call again."
+        raise InvalidInputError(
+            f"`work` must be on a disk with room for all stages, got {folder}: "
+            f"{error.strerror}.{then}"
+        ) from error
     finally:
         if work is None:
             shutil.rmtree(folder, ignore_errors=True)

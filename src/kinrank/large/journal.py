@@ -7,8 +7,8 @@
         blocks           a line for each finished block: rows, entries, check sum
 
 A block is written first and then listed, so what is listed was written. Killing the process loses
-nothing that is listed: the system has it. After a restart of the machine it may not have reached
-the disk, so check sums are compared then.
+nothing that is listed. A run that goes on compares the check sums of what it finds: after a restart
+of the machine bytes may be missing, and a folder can be touched by others.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ import numpy as np
 from kinrank.errors import FileFormatError, InvalidInputError
 from kinrank.io import write_text_atomic
 from kinrank.parallel import Array, Range, Runner
+from kinrank.reading import read_json
 
 FORMAT = 1
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_PIECE = 1 << 24  # bytes that are read at a time
 _OWN = ("run.json", "[0-9][0-9][0-9]-*", "kept-*", "scratch-*")
 
 
@@ -49,7 +50,7 @@ class Journal:
     def __init__(self, folder: Path, key: str) -> None:
         self.folder = folder
         self._number = self._kept = self._scratch = 0
-        self.trusted = self._open(key)
+        self._open(key)
 
     def call(self, name: str, facts: dict[str, Any]) -> Call:
         """The next call of the run; a folder that was begun before is gone on with."""
@@ -75,8 +76,8 @@ class Journal:
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
 
-    def _open(self, key: str) -> bool:
-        """Whether all that is listed can be trusted; refuses a folder of another run."""
+    def _open(self, key: str) -> None:
+        """Begin a run, or find the one to go on with; refuses a folder of another run."""
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "run.json"
         if not file.exists():
@@ -85,8 +86,8 @@ class Journal:
                     f"`work` must be an empty or new folder, or one of a run that was stopped, "
                     f"got {self.folder} with other files in it."
                 )
-            write_text_atomic(file, json.dumps({"format": FORMAT, "key": key, "boot": _boot()}))
-            return True
+            write_text_atomic(file, json.dumps({"format": FORMAT, "key": key}))
+            return
         known = _read(file)
         if known.get("format") != FORMAT or known.get("key") != key:
             raise InvalidInputError(
@@ -95,7 +96,6 @@ class Journal:
             )
         for left in self.folder.glob("scratch-*"):
             left.unlink()
-        return known.get("boot") == _boot() != ""
 
 
 class Call:
@@ -112,7 +112,8 @@ class Call:
                 f"`work` must be a folder of this version's runs, got {folder.parent}, where "
                 f"{folder.name} was made by something else. Remove it and begin again."
             )
-        self.blocks = list(self._listed())
+        self._clean = True  # nothing else is in the list
+        self.blocks = list(self._listed(int(facts["rows"])))
         self._list: IO[bytes] | None = None
 
     def file(self, number: int) -> Path:
@@ -157,20 +158,28 @@ class Call:
             self._list = None
 
     def _rewrite(self, blocks: list[Block]) -> None:
-        if len(blocks) == len(self.blocks):
+        if len(blocks) == len(self.blocks) and self._clean:
             return
-        self.blocks = []
+        self.blocks, self._clean = [], True
         (self.folder / "blocks").unlink()
         for block in blocks:
             self.finished(block)
 
-    def _listed(self) -> Iterator[Block]:
+    def _listed(self, n: int) -> Iterator[Block]:
+        """The blocks in the list; lines that are no blocks of ``n`` rows are left out."""
         try:
-            text = (self.folder / "blocks").read_text()
+            *lines, rest = (self.folder / "blocks").read_bytes().split(b"\n")
         except FileNotFoundError:
             return
-        for line in text.split("\n")[:-1]:  # what ends without a newline was not finished
-            yield Block(*map(int, line.split()))
+        self._clean = not rest  # what ends without a newline was not finished
+        for line in lines:
+            try:
+                block = Block(*map(int, line.split()))
+                if not 0 <= block.low < block.high <= n or block.end < 0:
+                    raise ValueError
+                yield block
+            except (TypeError, ValueError):
+                self._clean = False
 
 
 def check_sum(parts: list[Array]) -> int:
@@ -178,6 +187,15 @@ def check_sum(parts: list[Array]) -> int:
     total = 0
     for part in parts:
         total = zlib.crc32(np.ascontiguousarray(part).data, total)
+    return total
+
+
+def file_sum(path: Path) -> int:
+    """The same over a file."""
+    total = 0
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            total = zlib.crc32(piece, total)
     return total
 
 
@@ -204,16 +222,8 @@ def _remove(folder: Path) -> None:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    try:
-        known: dict[str, Any] = json.loads(file.read_text())
-        return known
-    except (ValueError, OSError) as error:
-        raise FileFormatError(f"{file} must be a file of a stopped run, got: {error}") from error
-
-
-def _boot() -> str:
-    """What tells this start of the machine from others; empty where it is not known."""
-    try:
-        return _BOOT.read_text().strip()
-    except OSError:
-        return ""
+    what = "a file of a stopped run"
+    known = read_json(file, what)
+    if not isinstance(known, dict):
+        raise FileFormatError(f"{file} must be {what}, got {type(known).__name__}.")
+    return known

@@ -6,19 +6,22 @@ they come back from the file (mostly still in the system's cache) when they are 
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import threading
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.errors import FileFormatError
 from kinrank.parallel import Array
 
 _PAUSE = 0.02  # seconds between two looks at the memory
+_PIECE = 1 << 24  # bytes that are written at a time
 _TRIGGER = 0.88  # share of the budget at which pages are dropped
 
 
@@ -82,8 +85,11 @@ class Memory:
         if size == 0:
             return np.empty(shape, dtype)
         with file.open("r+b") as stream:
-            if access == mmap.ACCESS_WRITE and os.fstat(stream.fileno()).st_size != size:
+            if access == mmap.ACCESS_WRITE:
                 stream.truncate(size)
+                _reserve(stream, size)
+            elif os.fstat(stream.fileno()).st_size < size:
+                raise FileFormatError(f"{file} must have {size:,} bytes: it was cut off.")
             mapped = mmap.mmap(stream.fileno(), size, access=access)
         with self._lock:
             self._maps.append(weakref.ref(mapped))
@@ -104,3 +110,20 @@ class Memory:
                 pause = 5 * _PAUSE if still > 0.8 * _TRIGGER * self.budget else _PAUSE
             else:
                 pause = _PAUSE
+
+
+def _reserve(stream: IO[bytes], size: int) -> None:
+    """Take the room on the disk now: if it ran out later, a write to the map would be a crash."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(stream.fileno(), 0, size)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                raise
+    for low in range(0, size, _PIECE):  # bytes that were there are written again
+        stream.seek(low)
+        piece = stream.read(min(_PIECE, size - low))
+        stream.seek(low)
+        stream.write(piece)
+    stream.flush()

@@ -14,12 +14,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from kinrank.errors import FileFormatError, InvalidInputError
+from kinrank.errors import InvalidInputError
 from kinrank.io import load_safetensors, save_safetensors
 from kinrank.learned.network import from_arrays, to_arrays
 from kinrank.learned.weights import Arrays
+from kinrank.reading import reading
 
 _STATE = "kinrank.training"
+_WHOLE = "a checkpoint of `kinrank train`"
 
 
 @dataclass
@@ -69,27 +71,24 @@ class Checkpoint:
         if not self.path.exists():
             return None
         arrays, metadata = load_safetensors(self.path)
-        try:
+        with reading(self.path, _WHOLE):
             words = json.loads(metadata[_STATE])
             identity = words["identity"]
-        except (KeyError, ValueError, TypeError) as error:
-            raise FileFormatError(
-                f"{self.path} must be a checkpoint of `kinrank train`, got another file."
-            ) from error
         if identity != self.identity:
             raise InvalidInputError(
                 f"The checkpoint {self.path} must be of the same recipe and data, got that of "
                 "another training. Start afresh with --fresh (fresh=True), or name another file."
             )
-        from_arrays(network, _below("network", arrays), self.path)
-        _restore(optimizer, _below("adam", arrays))
-        return Progress(
-            epoch=int(words["epoch"]),
-            history=[(loss, score) for loss, score in words["history"]],
-            best=_below("best", arrays),
-            best_epoch=int(words["best_epoch"]),
-            best_score=words["best_score"],
-        )
+        with reading(self.path, _WHOLE):
+            from_arrays(network, _below("network", arrays), self.path)
+            _restore(optimizer, _below("adam", arrays))
+            return Progress(
+                epoch=int(words["epoch"]),
+                history=[(loss, score) for loss, score in words["history"]],
+                best=_below("best", arrays),
+                best_epoch=int(words["best_epoch"]),
+                best_score=words["best_score"],
+            )
 
     def remove(self) -> None:
         """Delete the file once the weights are written."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import kinrank
 from kinrank.errors import FileFormatError, InvalidInputError
 from kinrank.io import PathLike, load_safetensors, save_safetensors
+from kinrank.reading import reading
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
@@ -80,13 +81,8 @@ def check_dimension(card: Card, dimension: int) -> None:
 
 def recipe_of(path: PathLike, card: Card, cls: type[R], device: str) -> R:
     """The recipe that weights were trained by, for another device."""
-    try:
+    with reading(path, "weights with a model card that this version of kinrank can use"):
         return cls(**{**card.parameters, "device": device})
-    except (TypeError, ValueError) as error:
-        raise FileFormatError(
-            f"{path} must be weights that this version of kinrank can use, got a model card with "
-            f"other parameters: {error}"
-        ) from error
 
 
 def how_to_train(method: str) -> str:
@@ -116,10 +112,10 @@ def checked_arrays(path: PathLike, arrays: Arrays, expected: Mapping[str, Any]) 
 
 
 def _parse(path: PathLike, words: Mapping[str, str]) -> Card:
-    try:
-        values = json.loads(words[CARD])
-        return Card(**{**values, "dimension": int(values["dimension"])})
-    except (KeyError, TypeError, ValueError) as error:
+    if CARD not in words:
         raise FileFormatError(
             f"{path} must be weights that `kinrank train` wrote, got a file without a model card."
-        ) from error
+        )
+    with reading(path, "weights that `kinrank train` wrote, with a whole model card"):
+        values = json.loads(words[CARD])
+        return Card(**{**values, "dimension": int(values["dimension"])})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
+from kinrank.errors import UnsupportedError
 from kinrank.parallel import Runner
+from kinrank.registry import method_class, methods
 from kinrank.types import Ranking
 from kinrank.where import Where, runner_for
 
@@ -45,6 +47,21 @@ class Method:
         with runner_for(self, queries, gallery, k, threads, block_size, where) as run:
             return self.ranked(queries, gallery, k, run)
 
+    if not TYPE_CHECKING:  # or every name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "fit":
+                raise UnsupportedError(
+                    f"{type(self).__name__} ranks queries and gallery together and cannot be "
+                    f"fitted to a gallery alone: use `rerank`. `fit` is for {_with_fit()}."
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
         """As ``rerank``, with a given runner."""
         raise NotImplementedError
+
+
+def _with_fit() -> str:
+    """The names of the methods that can be fitted."""
+    return ", ".join(name for name in methods() if hasattr(method_class(name), "fit"))

@@ -231,7 +231,8 @@ class CAS(Method):
         ----------
         distances : (n, n) distances between all rows, or (n, K) of the rows in ``indices``
         indices : (n, K) nearest rows of every row, in any order, with or without the row itself;
-            entries of -1 are passed over. None when ``distances`` is the full matrix.
+            -1 for none, so that lists may be of any length, also empty. None when ``distances``
+            is the full matrix.
         n_queries : how many of the rows are queries
         squared : whether the distances are squared already (as faiss gives them)
         farthest : with ``indices``: the largest distance from each row to any other, (n,) or one
@@ -325,7 +326,9 @@ class CAS(Method):
         own = SparseRows(np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int32), None, n)
         root = np.sqrt(diffuse.solve(graph, own, alpha, "identity", self.tol, run).values)
         scale = root[np.repeat(queries, ball.lengths)] * root[ball.indices]
-        return ball.with_data(np.clip(1 - f.values / scale, 0, 1).astype(np.float32))
+        # A tiny mu leaves the series unfinished, and F_ii perhaps at 0.
+        near = np.divide(f.values, scale, out=np.zeros_like(scale), where=scale > 0)
+        return ball.with_data(np.clip(1 - near, 0, 1).astype(np.float32))
 
 
 def _results(k: int | None, n_gallery: int) -> int:

@@ -121,6 +121,8 @@ def check_regularizer(regularizer: Any, n: int) -> str | SparseRows:
     e = regularizer.tocsr().astype(np.float64)
     if not np.isfinite(e.data).all() or (e.data < 0).any():
         raise InvalidInputError("`regularizer` must be finite and non-negative, got other entries.")
+    if not (e.data > 0).any():
+        raise InvalidInputError("`regularizer` must have an entry above 0, got none.")
     if abs(e - e.T).max() > 1e-6 * max(abs(e).max(), 1e-300):
         raise InvalidInputError("`regularizer` must be symmetric, got a matrix that is not.")
     if _least_eigenvalue(e) < -1e-6 * max(abs(e).max(), 1e-300):

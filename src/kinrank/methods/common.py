@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.methods.base import Method
 from kinrank.neighbors.find import find_neighbors, find_neighbors_and_more
 from kinrank.parallel import Runner
@@ -30,6 +30,8 @@ from kinrank.validation import (
 M = TypeVar("M", bound=Method)
 
 METRICS = ("euclidean", "cosine")
+# What only the index of CAS has, whose fitted form others resemble.
+_OF_AN_INDEX = ("save", "add", "remove", "update", "neighbors", "vectors", "explain", "calibrate")
 # Rows beside k that a list of a query holds, so that the first k can be told from it alone.
 SPARE_ROWS = 64
 
@@ -178,6 +180,16 @@ class FittedMethod:
 
     def __len__(self) -> int:
         return len(self.gallery)
+
+    if not TYPE_CHECKING:  # or every name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _OF_AN_INDEX:
+                raise UnsupportedError(
+                    f"A fitted {type(self.method).__name__} can only `search`, got `{name}`: "
+                    "files, changes and explanations are for the index that `CAS.fit` makes."
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def search(
         self,

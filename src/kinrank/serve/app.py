@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
@@ -60,7 +61,8 @@ def _complete(schema: dict[str, Any], service: Service) -> dict[str, Any]:
     wanted: list[tuple[type[Sent], Literal["validation"]]] = [
         (model, "validation") for model in _SENT
     ]
-    known.update(models_json_schema(wanted, ref_template=template)[1]["$defs"])
+    made = models_json_schema(wanted, ref_template=template)[1]["$defs"]
+    known.update(json.loads(json.dumps(made)))  # parts that models share become their own
     for model in (SearchRequest, ItemsRequest, Asked):
         fields = known[model.__name__]["properties"]
         for name in ("vector", "vectors"):

@@ -10,15 +10,19 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 from fastapi import Request
+from starlette.requests import ClientDisconnect
 
 from kinrank.serve.gate import too_large
-from kinrank.serve.models import LIMIT, Sent
+from kinrank.serve.lists import LIMIT, take_out
+from kinrank.serve.models import Sent
 from kinrank.serve.problems import Problem
 from kinrank.serve.settings import Settings
 
 JSON = "application/json"
 NPY = ("application/x-npy", "application/octet-stream")
 IMAGE = "image/"
+_BLOCK = 1 << 20  # numbers that are looked at together
+_LISTS = 8  # of a body beside its vectors
 
 Body = TypeVar("Body", bound=Sent)
 
@@ -27,6 +31,8 @@ async def read_body(request: Request, settings: Settings) -> bytes:
     """The whole body; a problem if it is too large or takes too long to come."""
     try:
         return await asyncio.wait_for(_read(request, settings.max_body), settings.timeout)
+    except ClientDisconnect:  # nobody is there to be told, and no line in the log is worth it
+        raise Problem(400, "gone", "The body must arrive whole.") from None
     except TimeoutError:
         raise Problem(
             408, "slow-body", f"The body must arrive within {settings.timeout:g} s.",
@@ -56,12 +62,14 @@ def wrong_media(got: str, *wanted: str) -> Problem:
     )
 
 
-def parse_json(model: type[Body], body: bytes) -> Body:
-    """The body as ``model``."""
-    return model.model_validate_json(body)
+def parse_json(model: type[Body], body: bytes, settings: Settings) -> Body:
+    """The body as ``model``, with vectors as arrays."""
+    lists = max(settings.max_batch, settings.max_pool) + _LISTS
+    content, context = take_out(body, lists, settings.max_numbers)
+    return model.model_validate(content, context=context)
 
 
-def parse_npy(body: bytes) -> npt.NDArray[Any]:
+def parse_npy(body: bytes, settings: Settings) -> npt.NDArray[Any]:
     """A two-dimensional array of numbers; a single vector becomes a row."""
     stream = io.BytesIO(body)
     try:
@@ -71,40 +79,41 @@ def parse_npy(body: bytes) -> npt.NDArray[Any]:
             (2, 0): np.lib.format.read_array_header_2_0,
         }[version]
         shape, fortran, dtype = reader(stream)
-    except (ValueError, KeyError, EOFError, SyntaxError) as error:
-        raise Problem(422, "invalid-input", f"The body must be an npy file: {error}.") from error
+    except Exception as error:  # numpy raises anything on broken headers
+        reason = str(error).partition("\n")[0][:200] or type(error).__name__
+        raise Problem(422, "invalid-input", f"The body must be an npy file: {reason}.") from error
     if dtype.kind not in "fiu" or dtype.hasobject:
         raise Problem(422, "invalid-input", f"The array must hold real numbers, got {dtype}.")
-    if len(shape) not in (1, 2) or 0 in shape:
+    if len(shape) not in (1, 2) or min(shape) < 1:
         raise Problem(
             422, "invalid-input", f"The array must have one or two dimensions, got shape {shape}."
         )
     # The header is believed only if the bytes are there.
     if len(body) - stream.tell() != math.prod(shape) * dtype.itemsize:
         raise Problem(422, "invalid-input", "The array must be as long as its header says.")
+    if math.prod(shape) > settings.max_numbers:
+        raise Problem(
+            422, "too-many", f"The array must have at most {settings.max_numbers:,} numbers."
+        )
     flat = np.frombuffer(body, dtype, offset=stream.tell())
     return np.atleast_2d(flat.reshape(shape, order="F" if fortran else "C"))
 
 
-def checked_rows(rows: Any, name: str, width: int | None, limit: int) -> npt.NDArray[Any]:
-    """Vectors as an array, of one width and no more than ``limit``."""
+def checked_rows(
+    rows: npt.NDArray[Any], name: str, width: int | None, limit: int
+) -> npt.NDArray[Any]:
+    """Vectors of one width and no more than ``limit``, without what cannot be squared."""
     if len(rows) > limit:
         raise Problem(422, "too-many", f"`{name}` must be at most {limit:,}, got {len(rows):,}.")
-    wanted = len(rows[0]) if width is None else width
-    if not isinstance(rows, np.ndarray):
-        for row in rows:
-            if len(row) != wanted:
-                raise _wrong_width(name, wanted, len(row))
-    array = np.asarray(rows)
-    if array.shape[1] != wanted:
-        raise _wrong_width(name, wanted, array.shape[1])
-    with np.errstate(invalid="ignore"):
-        if not bool((np.abs(array.astype(np.float64)) <= LIMIT).all()):
+    if width is not None and rows.shape[1] != width:
+        raise Problem(
+            422, "invalid-input", f"`{name}` must have {width} columns, got {rows.shape[1]}."
+        )
+    step = max(1, _BLOCK // rows.shape[1])
+    for begin in range(0, len(rows), step):
+        block = rows[begin : begin + step].astype(np.float64)
+        if not bool((np.abs(block) <= LIMIT).all()):
             raise Problem(
                 422, "invalid-input", f"`{name}` must be numbers up to {LIMIT:g}, and no NaN."
             )
-    return array
-
-
-def _wrong_width(name: str, wanted: int, got: int) -> Problem:
-    return Problem(422, "invalid-input", f"`{name}` must have {wanted} columns, got {got}.")
+    return rows

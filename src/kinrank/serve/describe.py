@@ -1,7 +1,12 @@
-"""From an uploaded picture to the vector that is searched for."""
+"""From an uploaded picture to the vector that is searched for.
+
+A picture of a few bytes can become gigabytes when it is decoded, and some kinds of files are
+programs. So the kind and the size are looked at first, and nothing is decoded twice.
+"""
 
 from __future__ import annotations
 
+import io
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -12,12 +17,18 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from kinrank.errors import InvalidInputError
-from kinrank.features import Descriptor, Recipe, extract, load_model
+from kinrank.features import Descriptor, Recipe, load_model
 from kinrank.features.images import UnreadableError, read_image
 from kinrank.features.networks import Network
+from kinrank.features.worker import Item, Worker
 from kinrank.optional import require
 from kinrank.serve.problems import Problem
 from kinrank.types import Floats
+
+# What pictures come as. Others of Pillow's are drawings, run programs or have no bound.
+_KINDS = frozenset({"AVIF", "BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP"})
+_BYTES = 200_000_000  # that a picture may take while it is decoded
+_INPUT = 1 << 22  # pixels that a network may get
 
 
 class Describer(Protocol):
@@ -39,15 +50,11 @@ class NetworkDescriber:
 
     def __init__(self, name: str, network: Network, descriptor: Descriptor, width: int) -> None:
         self.name = name
-        self._network, self._descriptor = network, descriptor
-        self._lock = threading.Lock()  # extraction has threads of its own
-        blank = require("PIL.Image", extra="images", purpose="Describing pictures").new(
-            "RGB", (64, 64), (128, 128, 128)
-        )
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "blank.png"
-            blank.save(file)
-            got = self._extract(file).shape[1]
+        self._worker = Worker(network, descriptor)
+        self._lock = threading.Lock()  # one picture at a time is decoded, and each may be large
+        blank, stream = _pillow().new("RGB", (64, 64), (128, 128, 128)), io.BytesIO()
+        blank.save(stream, "PNG")
+        got = self.describe(stream.getvalue()).shape[1]
         if got != width:
             raise InvalidInputError(
                 f"`model` must make vectors like those of the index ({width} columns), "
@@ -67,14 +74,20 @@ class NetworkDescriber:
 
     def describe(self, picture: bytes) -> Floats:
         """See Describer."""
-        with as_file(picture) as (file, _), self._lock:
-            return self._extract(file)
-
-    def _extract(self, file: Path) -> Floats:
-        found = extract([file], self._network, self._descriptor, batch=1, threads=1)
-        if found.failures:
-            raise unreadable(found.failures[0][1])
-        return found.features
+        scales = self._worker.descriptor.scales
+        size = check_picture(picture, drafted=max(scales) <= 1)
+        try:
+            for scale in scales:
+                wide, high = self._worker.network.preprocessing.geometry(*size, scale)[0]
+                if wide * high > _INPUT:
+                    raise unreadable(f"the network would get {wide} x {high} pixels")
+        except InvalidInputError as error:
+            raise unreadable(str(error).rstrip(".")) from error
+        with as_file(picture) as file, self._lock:
+            rows = self._worker([Item(file)])
+        if rows.failures:
+            raise unreadable(rows.failures[0])
+        return rows.features
 
 
 class DigitDescriber:
@@ -85,9 +98,13 @@ class DigitDescriber:
 
     def describe(self, picture: bytes) -> Floats:
         """See Describer."""
-        filters = require("PIL.Image", extra="images", purpose="Reading pictures").Resampling
-        with as_file(picture) as (_, image):
-            small = image.convert("L").resize((self.side, self.side), filters.BOX)
+        check_picture(picture, drafted=False)
+        with as_file(picture) as file:
+            try:
+                image = read_image(file)
+            except UnreadableError as error:
+                raise unreadable(str(error)) from error
+        small = image.convert("L").resize((self.side, self.side), _pillow().Resampling.BOX)
         grey = np.asarray(small, np.float32)
         edge = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
         # Ink is what differs from the paper, which is at the edge: dark on light, or light on dark.
@@ -98,17 +115,49 @@ class DigitDescriber:
         return unit
 
 
+def check_picture(picture: bytes, *, drafted: bool) -> tuple[int, int]:
+    """Width and height by the head of the file; a problem if it is none or too large.
+
+    drafted : whether large JPEG files are decoded at a fraction of their size
+    """
+    pil = _pillow()
+    pil.init()
+    try:
+        with pil.open(io.BytesIO(picture), formats=sorted(_KINDS & pil.OPEN.keys())) as image:
+            width, height = image.size
+            most = _BYTES // _bytes_of_pixel(image, drafted=drafted)
+    except (pil.DecompressionBombError, pil.DecompressionBombWarning):
+        raise unreadable("far too many pixels") from None
+    except Exception as error:  # decoders raise anything on broken files
+        raise unreadable("not a picture of a known kind, or a broken one") from error
+    if width * height > most:
+        raise unreadable(
+            f"{width} x {height} pixels, where at most {most:,} of this kind are taken; "
+            "send a smaller one"
+        )
+    return width, height
+
+
+def _bytes_of_pixel(image: Any, *, drafted: bool) -> int:
+    """At most, with the copies that turn it upright and into RGB."""
+    if drafted and image.format in ("JPEG", "MPO"):
+        return 8 if image.info.get("progressive") else 1  # these are held whole in any case
+    if image.mode.startswith(("I", "F")):
+        return 44
+    return 12 if image.mode in ("RGB", "L", "1", "CMYK", "YCbCr") and image.format != "WEBP" else 20
+
+
 @contextmanager
-def as_file(picture: bytes) -> Iterator[tuple[Path, Any]]:
-    """The picture as a file, and as an image of Pillow; a problem if it is none."""
+def as_file(picture: bytes) -> Iterator[Path]:
+    """The picture as a file that is gone afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "picture"
         file.write_bytes(picture)
-        try:
-            image = read_image(file)
-        except UnreadableError as error:
-            raise unreadable(str(error)) from error
-        yield file, image
+        yield file
+
+
+def _pillow() -> Any:
+    return require("PIL.Image", extra="images", purpose="Describing pictures")
 
 
 def unreadable(reason: str) -> Problem:

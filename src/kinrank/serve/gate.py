@@ -8,9 +8,9 @@ Pages of other sites can make a browser send requests here. Those are told by th
 from __future__ import annotations
 
 import hmac
+import re
 import time
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,7 +19,8 @@ from kinrank.serve.metrics import Metrics
 from kinrank.serve.problems import Problem
 from kinrank.serve.settings import Settings
 
-_OURS = frozenset({"localhost", "127.0.0.1", "::1"})
+_OURS = ("localhost", "127.0.0.1", "[::1]")
+_PORT = re.compile(r":[0-9]{1,5}")
 _OPEN = ("/health", "/static/")  # for everybody, as is the page itself: they tell nothing
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -69,7 +70,7 @@ class Gate:
     def _refusal(self, scope: Scope) -> Problem | None:
         headers = Headers(scope=scope)
         path: str = scope["path"]
-        if self._settings.token is None and _host(headers.get("host", "")) not in _OURS:
+        if self._settings.token is None and not self._ours(headers.get("host", "").lower()):
             return Problem(
                 403, "wrong-host", "`Host` must be that of this machine, such as localhost."
             )
@@ -80,10 +81,21 @@ class Gate:
                 401, "unauthorized", "`Authorization` must be `Bearer` and the service's token.",
                 {"WWW-Authenticate": "Bearer"},
             )  # fmt: skip
-        length = headers.get("content-length", "0")
-        if length.isdigit() and int(length) > self._settings.max_body:
-            return too_large(self._settings.max_body)
+        limit = self._settings.max_body
+        length = headers.get("content-length", "0").lstrip("0")
+        # What is longer than the limit is larger, and a word is counted while it is read.
+        if length.isdecimal() and (len(length) > len(str(limit)) or int(length) > limit):
+            return too_large(limit)
         return None
+
+    def _ours(self, host: str) -> bool:
+        """Whether a `Host` is this machine's, with or without a port."""
+        mine = self._settings.host
+        names = (*_OURS, f"[{mine}]" if ":" in mine else mine)
+        return any(
+            host == name or (host.startswith(name) and _PORT.fullmatch(host, len(name)))
+            for name in names
+        )
 
     def _known(self, headers: Headers) -> bool:
         token = self._settings.token
@@ -104,17 +116,10 @@ def too_large(limit: int) -> Problem:
 def _foreign(scope: Scope, headers: Headers) -> bool:
     origin = headers.get("origin")
     if origin is not None:
-        return urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
+        host = headers.get("host", "")
+        return origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower())
     # A link from elsewhere may lead to the page, but not to anything else.
     return headers.get("sec-fetch-site") == "cross-site" and scope["path"] != "/"
-
-
-def _host(value: str) -> str:
-    """The name in a `Host` header, without its port."""
-    try:
-        return (urlsplit(f"//{value}").hostname or "").lower()
-    except ValueError:
-        return ""
 
 
 def _method(scope: Scope) -> str:

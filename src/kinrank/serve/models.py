@@ -10,15 +10,30 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    PlainValidator,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-LIMIT = 1e15  # squares of larger numbers do not fit
+from kinrank.serve.lists import LIMIT, WIDEST
+
+_NUMBER = {"type": "number", "minimum": -LIMIT, "maximum": LIMIT}
+_VECTOR = {"type": "array", "items": _NUMBER, "minItems": 1, "maxItems": WIDEST}
+_VECTORS = {"type": "array", "items": _VECTOR, "minItems": 1}
+# A vector is an array, and so are several of one length; see ``lists``, which reads them.
+Vector: TypeAlias = Annotated[
+    Any, PlainValidator(lambda value, info: info.context.row(value)), WithJsonSchema(_VECTOR)
+]
+Vectors: TypeAlias = Annotated[
+    Any, PlainValidator(lambda value, info: info.context.rows(value)), WithJsonSchema(_VECTORS)
+]
+_SENT = BeforeValidator(lambda value, info: info.context.values(value))
 Number: TypeAlias = Annotated[float, Field(ge=-LIMIT, le=LIMIT, allow_inf_nan=False)]
-Vector: TypeAlias = Annotated[list[Number], Field(min_length=1, max_length=65536)]
 Id: TypeAlias = int | str
+Ids: TypeAlias = Annotated[list[Id], Field(fail_fast=True), _SENT]
+Words: TypeAlias = Annotated[list[str], Field(fail_fast=True), _SENT]
 # Sizes and steps of a method are work: they have a limit.
 Parameter: TypeAlias = bool | Annotated[int, Field(ge=0, le=5000)] | Number | str | None
 # For JSON 10.0 is an integer too.
@@ -60,23 +75,21 @@ class SearchRequest(EitherOr):
     either = ("vector", "vectors")
 
     vector: Vector = Field(default=[], description="one query")
-    vectors: Annotated[list[Vector], Field(min_length=1)] = Field(
-        default=[], description="several queries"
-    )
+    vectors: Vectors = Field(default=[], description="several queries")
     k: K = Field(10, description="results per query")
     base: bool = Field(False, description="by the plain distance, to compare with")
 
-    def rows(self) -> list[list[float]]:
-        """The vectors, however many."""
-        return self.vectors or [self.vector]
+    def rows(self) -> Any:
+        """The vectors, however many, (n, d)."""
+        return self.vectors if len(self.vectors) else self.vector[None]
 
 
 class RerankRequest(Sent):
     """A query and what a search found for it."""
 
     query: Vector
-    candidates: Annotated[list[Vector], Field(min_length=1)]
-    ids: list[Id] | None = Field(None, description="names of the candidates, one each")
+    candidates: Vectors
+    ids: Ids | None = Field(None, description="names of the candidates, one each")
     k: K = 10
     method: str = Field("cas", description="a name of kinrank.methods()")
     params: dict[str, Parameter] = Field(default={}, description="parameters of the method")
@@ -85,11 +98,11 @@ class RerankRequest(Sent):
 class ItemsRequest(Sent):
     """Rows to add."""
 
-    vectors: Annotated[list[Vector], Field(min_length=1)]
-    ids: list[Id] | None = Field(
+    vectors: Vectors
+    ids: Ids | None = Field(
         None, description="new ids of the rows, of the kind that the index has; text must be given"
     )
-    labels: list[str] | None = Field(None, description="labels of the rows; saved with the index")
+    labels: Words | None = Field(None, description="labels of the rows; saved with the index")
     update: bool = Field(False, description="the ids are there: give them other vectors")
 
 

@@ -174,7 +174,7 @@ async def compare(request: Request) -> Response:
     if kind != bodies.JSON:
         raise bodies.wrong_media(kind, bodies.JSON)
     body = await bodies.read_body(request, service.settings)
-    sent = await work(request, bodies.parse_json, CompareRequest, body)
+    sent = await work(request, bodies.parse_json, CompareRequest, body, service.settings)
     async with stopped_with(request) as stop:
         return await work(request, _compare, service, sent, stop, slow=sent.whole)
 
@@ -187,8 +187,9 @@ def _compare(service: Service, sent: CompareRequest, stop: threading.Event) -> R
 def _compared(service: Service, sent: CompareRequest) -> Response:
     view = service.view
     key, vector = sent.query.id, sent.query.vector
-    rows = bodies.checked_rows([vector], "vector", service.index.width, 1) if vector else None
-    query = explore.query_of(service, view, None if vector else key, rows)
+    outside = "vector" in sent.query.model_fields_set
+    rows = bodies.checked_rows(vector[None], "vector", service.index.width, 1) if outside else None
+    query = explore.query_of(service, view, None if outside else key, rows)
     sides = [
         explore.ranked(service, view, query, one.method, one.params, whole=sent.whole)
         for one in (sent.left, sent.right)

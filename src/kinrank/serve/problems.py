@@ -23,7 +23,7 @@ from kinrank.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 _LOGGER = logging.getLogger(__name__)
-_SHOWN = 10  # wrong fields that are listed
+_SHOWN, _LENGTH = 10, 200  # wrong fields that are listed, and letters of each
 _STATUS: tuple[tuple[type[KinrankError], int, str], ...] = (
     (UnknownIdError, 404, "unknown-id"),
     (LockedError, 409, "locked"),
@@ -101,7 +101,7 @@ def _of_library(_: Request, error: Exception) -> Response:
 def _of_fields(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError | ValidationError)
     wrong = [
-        {"field": ".".join(map(str, one["loc"])) or "body", "detail": str(one["msg"])}
+        {"field": ".".join(map(str, one["loc"]))[:_LENGTH] or "body", "detail": str(one["msg"])}
         for one in list(error.errors())[:_SHOWN]
     ]
     first = f"{wrong[0]['field']}: {wrong[0]['detail']}" if wrong else "The request is not valid"

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -51,6 +52,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
         422: "Something given cannot be used",
         501: "An extra is not installed",
         503: "Too busy, or it took too long",
+        507: "The index could not be saved; nothing was changed",
     }
     common = (400, 401, 403, 422, 503)
     chosen = sorted({*statuses, *common})
@@ -184,10 +186,10 @@ async def search(request: Request, k: Results = 10, base: bool = False) -> Respo
 def _search(service: Service, kind: str, body: bytes, k: int, base: bool) -> Response:
     rows: Any
     if kind == bodies.JSON:
-        sent = bodies.parse_json(SearchRequest, body)
+        sent = bodies.parse_json(SearchRequest, body, service.settings)
         rows, k, base = sent.rows(), sent.k, sent.base
     elif kind in bodies.NPY:
-        rows = bodies.parse_npy(body)
+        rows = bodies.parse_npy(body, service.settings)
     else:
         rows = described(service, body)
     check_k(k, service.settings)
@@ -247,11 +249,11 @@ def _rerank(service: Service, kind: str, body: bytes, k: int) -> Response:
     query: Any
     candidates: Any
     if kind == bodies.JSON:
-        sent = bodies.parse_json(RerankRequest, body)
-        query, candidates = [sent.query], sent.candidates
+        sent = bodies.parse_json(RerankRequest, body, service.settings)
+        query, candidates = sent.query[None], sent.candidates
         options = {"k": sent.k, "method": sent.method, "params": sent.params, "ids": sent.ids}
     else:
-        rows = bodies.parse_npy(body)
+        rows = bodies.parse_npy(body, service.settings)
         query, candidates = rows[:1], rows[1:]
         if len(candidates) == 0:
             raise Problem(422, "invalid-input", "The array must have a query and candidates.")
@@ -308,7 +310,7 @@ def _explain(service: Service, query: str | None, vector: str | None, item: str)
 
 def _numbers(text: str, width: int) -> Any:
     try:
-        rows = [[float(word) for word in text.split(",")]]
+        rows = np.array([[float(word) for word in text.split(",")]])
     except ValueError:
         raise Problem(
             422, "invalid-input", "`vector` must be numbers with commas, got other words."
@@ -321,26 +323,41 @@ def _numbers(text: str, width: int) -> Any:
     tags=["items"],
     summary="Add rows",
     response_model=ItemsAnswer,
-    responses=problems(404, 408, 409, 413, 415),
-    openapi_extra=body_of(ItemsRequest, {"vectors": [[0.1, 0.7, 0.2]], "ids": ["new.jpg"]}),
+    responses=problems(404, 408, 409, 413, 415, 501, 507),
+    openapi_extra=body_of(
+        ItemsRequest,
+        {"vectors": [[0.1, 0.7, 0.2]], "ids": ["new.jpg"]},
+        **{"image/*": _BINARY},
+    ),
 )
-async def add(request: Request) -> Response:
-    """They are saved when this is answered. Needs a service that was started with --writable."""
-    service = service_of(request)
+async def add(
+    request: Request,
+    id: Annotated[str | None, Query(max_length=1000, description="of the picture")] = None,  # noqa: A002
+    label: Annotated[str | None, Query(max_length=1000, description="of the picture")] = None,
+    update: bool = False,
+) -> Response:
+    """Vectors as JSON, or the bytes of a picture when a model is known.
+
+    They are saved when this is answered. Needs a service that was started with --writable.
+    `id`, `label` and `update` in the address are for pictures; JSON has its own.
+    """
+    service, kind = service_of(request), bodies.media_type(request)
     _check_writable(service)
-    kind = bodies.media_type(request)
-    if kind != bodies.JSON:
-        raise bodies.wrong_media(kind, bodies.JSON)
+    write = request.app.state.workers.write
+    if kind != bodies.JSON and not kind.startswith(bodies.IMAGE):
+        raise bodies.wrong_media(kind, bodies.JSON, "image/*")
     body = await bodies.read_body(request, service.settings)
-    rows = await request.app.state.workers.write(_add, service, body)
-    return answer_json(ItemsAnswer, {"rows": rows})
-
-
-def _add(service: Service, body: bytes) -> int:
-    sent = bodies.parse_json(ItemsRequest, body)
+    if kind == bodies.JSON:
+        sent = await work(request, bodies.parse_json, ItemsRequest, body, service.settings)
+        rows, ids, labels, update = sent.vectors, sent.ids, sent.labels, sent.update
+    else:
+        rows = await work(request, described, service, body)
+        ids = None if id is None else [service.typed(id)]
+        labels = None if label is None else [label]
     limit = service.settings.max_batch
-    rows = checked_rows(sent.vectors, "vectors", service.index.width, limit)
-    return service.add(rows, sent.ids, sent.labels, update=sent.update)
+    array = checked_rows(rows, "vectors", service.index.width, limit)
+    count = await write(partial(service.add, array, ids, labels, update=update))
+    return answer_json(ItemsAnswer, {"rows": count})
 
 
 @router.delete(
@@ -348,7 +365,7 @@ def _add(service: Service, body: bytes) -> int:
     tags=["items"],
     summary="Remove a row",
     response_model=ItemsAnswer,
-    responses=problems(404, 409),
+    responses=problems(404, 409, 507),
 )
 async def remove(request: Request, id: ItemId) -> Response:  # noqa: A002
     """It is gone when this is answered. Needs a service that was started with --writable."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import warnings
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -13,7 +14,7 @@ from kinrank.serve.app import create_app
 from kinrank.serve.service import Service
 from kinrank.serve.settings import Settings
 
-_BACKLOG = 1024
+_BACKLOG = 1024  # connections that wait to be taken
 _HEAD = 1 << 20  # bytes before the body: vectors may stand in addresses
 _IDLE = 15  # seconds that a connection may be silent between requests
 
@@ -29,12 +30,19 @@ def serve(service: Service, ready: Callable[[str], None]) -> int:
         How many requests were answered.
     """
     uvicorn: Any = require("uvicorn", extra="serve", purpose="The service")
+    from kinrank.serve.connections import Connection, open_files
+
+    # Odd pictures are answered or refused; each would have its own line.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     settings = service.settings
     config = uvicorn.Config(
         create_app(service),
         log_level="warning",
         access_log=False,
-        http="h11",
+        http=Connection,
+        ws="none",
+        # As many are taken at once, and must have their handles.
+        backlog=min(_BACKLOG, open_files() // 8),
         server_header=False,
         timeout_keep_alive=_IDLE,
         h11_max_incomplete_event_size=_HEAD,

@@ -16,6 +16,7 @@ from kinrank._api import make_method
 from kinrank.errors import InvalidInputError, UnknownIdError, UnknownNameError
 from kinrank.index import Index
 from kinrank.index.explain import Explanation, explain
+from kinrank.index.refit import Refits
 from kinrank.index.rows import row_distances
 from kinrank.index.state import State
 from kinrank.methods.base import Method
@@ -26,7 +27,7 @@ from kinrank.serve.describe import Describer
 from kinrank.serve.labels import Labels
 from kinrank.serve.metrics import Metrics
 from kinrank.serve.pictures import Pictures
-from kinrank.index.refit import Refits
+from kinrank.serve.problems import Problem
 from kinrank.serve.settings import Settings
 from kinrank.types import Floats, Ranking
 
@@ -106,7 +107,8 @@ class Service:
         self._view: View | None = None
         self._refits: Refits | None = None
         self.drawn: Curves | None = None  # of ``curves``, when they were asked for
-        self._viewing = threading.Lock()
+        # Apart, since the page asks for the one on the loop while threads make the other.
+        self._viewing, self._refitting = threading.Lock(), threading.Lock()
 
     @property
     def view(self) -> View:
@@ -122,7 +124,7 @@ class Service:
 
     def refits(self, state: State) -> Refits:
         """The rows under other parameters; what was made for rows as they were before is gone."""
-        with self._viewing:
+        with self._refitting:
             if self._refits is None or self._refits.state is not state:
                 self._refits = Refits(state)
             return self._refits
@@ -173,27 +175,44 @@ class Service:
             raise InvalidInputError(
                 f"`labels` must be one for each vector ({len(vectors)}), got {len(labels)}."
             )
+        draft, known = self._draft(), self.labels
         if update:
-            self.index.update(vectors, ids if ids is not None else [], threads=1)
+            draft.update(vectors, ids if ids is not None else [], threads=1)
         else:
-            self.index.add(vectors, ids, threads=1)
+            draft.add(vectors, ids, threads=1)
         # New rows are the last ones, and so are those that changed.
-        own = self.index.ids[len(self.index) - len(vectors) :].tolist()
-        known = self.labels
-        return self._saved((known.after_update if update else known.after_adding)(own, labels))
+        own = draft.ids[len(draft) - len(vectors) :].tolist()
+        after = known.after_update if update else known.after_adding
+        return self._saved(draft, after(own, labels))
 
     def remove(self, text: str) -> int:
         """Remove a row, and save; returns how many there are."""
-        one = self.typed(text)
-        self.index.remove([one], threads=1)
-        return self._saved(self.labels.after_removing(one))
+        one, draft = self.typed(text), self._draft()
+        draft.remove([one], threads=1)
+        return self._saved(draft, self.labels.after_removing(one))
 
-    def _saved(self, labels: Labels) -> int:
+    def _draft(self) -> Index:
+        """The index to change: whatever fails, the one that is served stays as it is."""
+        index, draft = self.index, Index(self.index._engine)
+        draft._path, draft._lock, draft.recipe = index._path, index._lock, index.recipe
+        draft.notes = dict(index.notes)
+        return draft
+
+    def _saved(self, draft: Index, labels: Labels) -> int:
+        """Save a draft, and serve it from then on, so that memory, file and answer agree."""
+        if draft._path is not None:  # one that was made in memory stays there
+            labels.keep(draft)
+            try:
+                draft.save()
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise Problem(
+                    507, "not-saved", f"The index could not be saved ({reason}), so nothing was "
+                    "changed. Send it again when that is put right.",
+                ) from error  # fmt: skip
         with self._viewing:
+            self.index._engine, self.index.notes = draft._engine, draft.notes
             self.labels, self._view = labels, None
-        if self.index._path is not None:  # one that was made in memory stays there
-            labels.keep(self.index)
-            self.index.save()
         return len(self.index)
 
     def gauges(self) -> dict[str, tuple[str, float]]:

@@ -58,6 +58,11 @@ class Settings:
             )
 
     @property
+    def max_numbers(self) -> int:
+        """Numbers of a request: as many as a body of float32 has, however they are written."""
+        return max(1, self.max_body // 4)
+
+    @property
     def loopback(self) -> bool:
         """Whether only this machine can reach the service."""
         if self.host == "localhost":

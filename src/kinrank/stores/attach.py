@@ -12,12 +12,13 @@ from kinrank.errors import InvalidInputError
 from kinrank.index.core import Index
 from kinrank.index.ids import Ids, IdTable, as_ids, refuse_duplicates
 from kinrank.index.settings import check_online, list_length
+from kinrank.index.store_answers import store_fetch, store_search
 from kinrank.methods.cas import CAS
 from kinrank.pool import pool_method
 from kinrank.registry import method_class
-from kinrank.stores.protocol import Store
+from kinrank.stores.protocol import METRICS, Store
 from kinrank.types import Floats, Ints
-from kinrank.validation import as_vectors, check_int
+from kinrank.validation import as_vectors, check_choice, check_int
 
 _ROWS = 1024  # fetched and searched at a time
 _SPARE = 4  # asked for beside those wanted: the row itself, rows that came meanwhile
@@ -64,6 +65,8 @@ def attach(
             "`store` must be a store of kinrank.stores, or have its metric, width, ids, search "
             f"and fetch, got {type(store).__name__}."
         )
+    check_choice("store.metric", store.metric, METRICS)
+    check_int("store.width", store.width, 1)
     fitted = _method(store, method, params)
     rows = _ROWS if block_size is None else check_int("block_size", block_size, 1)
     ids = as_ids(store.ids())
@@ -126,10 +129,7 @@ def _lists(store: Store, method: CAS, ids: Ids, block: int) -> Lists:
         for low in range(0, n, block):
             part = slice(low, min(low + block, n))
             vectors = _vectors(store, method, ids[part])
-            found, values = store.search(vectors, min(n, wanted + _SPARE))
-            known = np.isfinite(values)
-            rows = np.full(known.shape, -1, np.int32)
-            rows[known] = table.find(as_ids(np.asarray(found)[known]))
+            rows, values = store_search(store, vectors, min(n, wanted + _SPARE), table)
             others = (rows >= 0) & (rows != np.arange(low, part.stop)[:, None])
             _refuse_short(ids[part], others.sum(axis=1), wanted)
             first = np.argsort(~others, axis=1, kind="stable")[:, :wanted]
@@ -163,7 +163,7 @@ def _farthest(vectors: Floats, some: Floats) -> Floats:
 
 def _vectors(store: Store, method: CAS, ids: Ids) -> Floats:
     """The vectors of some rows, as queries to the store."""
-    vectors = store.fetch(ids)
+    vectors = store_fetch(store, ids, store.width)
     cosine = method.metric == "cosine"
     if store.metric != method.metric:
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))

@@ -6,15 +6,20 @@ import os
 import warnings
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from kinrank.errors import FileFormatError, InvalidInputError, KinrankWarning, UnknownIdError
-from kinrank.index.ids import Ids, IdTable, as_ids, refuse_duplicates
+from kinrank.index.ids import Ids, IdTable, as_ids, named, refuse_duplicates
 from kinrank.optional import require
-from kinrank.stores.protocol import Metric, checked_queries, squared_distances
+from kinrank.stores.protocol import (
+    MOST,
+    Metric,
+    checked_queries,
+    engine_errors,
+    squared_distances,
+)
 from kinrank.types import Floats, Ints, Longs
 from kinrank.validation import as_matrix, check_int
 
@@ -37,12 +42,23 @@ class FaissStore:
         self._faiss = _faiss()
         if not isinstance(index, self._faiss.Index):
             raise InvalidInputError(f"`index` must be a faiss index, got {type(index).__name__}.")
-        outer = self._faiss.downcast_index(index)
-        self._index, self._labels, own = self._unwrapped(outer)
+        self._index = self._faiss.downcast_index(index)
+        inner = self._index
+        while isinstance(inner, self._faiss.IndexPreTransform):
+            inner = self._faiss.downcast_index(inner.index)
+        if inner is not self._index and self._gives_labels(inner):
+            raise InvalidInputError(
+                "`index` must have its IDMap outermost (as in 'IDMap,PCA64,Flat'), got one inside."
+            )
         self.index = index  # as it was given: its settings may be changed
         self.metric: Metric = self._metric()
+        own = np.array(self._own_labels())
+        if (own == -1).any():
+            raise InvalidInputError("Labels must not be -1, by which faiss means none, got it.")
+        plain = bool((own == np.arange(len(own))).all())
+        self._labels = None if plain else IdTable(own)
         if ids is not None:
-            if (own != np.arange(len(own))).any():
+            if not plain:
                 raise InvalidInputError("`ids` must be left out: the index has labels of its own.")
             own = as_ids(ids, len(own))
         refuse_duplicates(own)
@@ -90,36 +106,40 @@ class FaissStore:
 
     def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
         """See Store."""
-        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1)
-        values, labels = self._index.search(rows, k)
-        places, known = self._places(labels)
-        values = np.where(known, -values if self.metric == "inner" else values, np.inf)
+        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1, MOST)
+        self._refuse_renumbered()
+        with engine_errors("The search of the faiss index", RuntimeError, AssertionError):
+            values, labels = self._index.search(rows, k)
+        places = self._places(labels)
+        values = -values if self.metric == "inner" else values
+        values = np.where((places >= 0) & ~np.isnan(values), values, np.inf)
         squared = squared_distances(self.metric, rows, values.astype(np.float32))
         order = np.argsort(squared, axis=1, kind="stable")  # rows that came later go to the end
+        squared = np.take_along_axis(squared, order, axis=1)
         places = np.take_along_axis(places, order, axis=1)
-        return self._table.ids[places], np.take_along_axis(squared, order, axis=1)
+        return named(self._table.ids, np.where(np.isinf(squared), -1, places)), squared
 
     def fetch(self, ids: Any) -> Floats:
         """See Store."""
         places = self._table.places(ids)
+        self._refuse_renumbered()
         if self._vectors is not None:
             return np.asarray(self._vectors[places], np.float32)
         return self._reconstructed(places)
 
     def _reconstructed(self, places: Ints) -> Floats:
         """Vectors as the index remembers them."""
-        labels = places.astype(np.int64) if self._labels is None else self._labels[places]
-        kind, inverted = type(self._index).__name__, self._inverted(self._index)
+        index, labels = self._stored(places)
+        kind, inverted = type(index).__name__, self._inverted(index)
         with self._lock:
             if inverted is not None and inverted.direct_map.no():
                 inverted.set_direct_map_type(self._faiss.DirectMap.Hashtable)
         try:
-            vectors: Floats = self._index.reconstruct_batch(labels)
+            vectors: Floats = index.reconstruct_batch(labels)
         except RuntimeError as error:
-            gone = ~np.isin(labels, self._unwrapped(self._index)[2])
+            gone = ~np.isin(self._label_of(places), self._own_labels())
             if gone.any():
-                first = self._table.ids[places[gone][0]].item()
-                raise UnknownIdError(f"There is no row with the id {first!r} any more.") from error
+                self._refuse_gone(places[gone], error)
             raise InvalidInputError(
                 f"The vectors of this faiss index ({kind}) cannot be read back: give them as "
                 "`vectors`."
@@ -146,35 +166,70 @@ class FaissStore:
             )
         return known[self._index.metric_type]
 
-    def _unwrapped(self, index: Any) -> tuple[Any, Longs | None, Ids]:
-        """The index that searches, its labels (None: 0 to n - 1), and the ids of its rows."""
-        if isinstance(index, (self._faiss.IndexIDMap, self._faiss.IndexIDMap2)):
-            own = self._faiss.vector_to_array(index.id_map)
-            return self._faiss.downcast_index(index.index), None, own
-        inverted = self._inverted(index)
-        numbers = np.arange(index.ntotal, dtype=np.int64)
+    def _own_labels(self) -> Longs:
+        """The labels of the rows that the index has now, in the order of its rows if it has one."""
+        if self._map is not None and self._index.ntotal:
+            names = self._map.id_map
+            labels: Longs = self._faiss.rev_swig_ptr(names.data(), names.size())
+            return labels
+        inverted = self._inverted(self._index)
+        numbers = np.arange(self._index.ntotal, dtype=np.int64)
         if inverted is None:
-            return index, None, numbers
+            return numbers
         lists = inverted.invlists
         parts = [
             self._faiss.rev_swig_ptr(lists.get_ids(cell), lists.list_size(cell)).copy()
             for cell in range(lists.nlist)
             if lists.list_size(cell)
         ]
-        labels = np.sort(np.concatenate(parts)) if parts else numbers
-        return (index, None, numbers) if (labels == numbers).all() else (index, labels, labels)
+        return np.sort(np.concatenate(parts)) if parts else numbers
+
+    @property
+    def _map(self) -> Any:
+        """The index itself if it gives labels to the rows of another, else None."""
+        return self._index if self._gives_labels(self._index) else None
+
+    def _gives_labels(self, index: Any) -> bool:
+        return isinstance(index, (self._faiss.IndexIDMap, self._faiss.IndexIDMap2))
+
+    def _label_of(self, places: Ints) -> Longs:
+        return places.astype(np.int64) if self._labels is None else self._labels.ids[places]
+
+    def _stored(self, places: Ints) -> tuple[Any, Longs]:
+        """The index that remembers vectors, and the numbers that it knows rows by."""
+        labels = self._label_of(places)
+        if self._map is None:
+            return self._index, labels
+        now = self._own_labels()
+        at = places.astype(np.int64)
+        if len(at) and (at.max() >= len(now) or (now[at] != labels).any()):  # rows were removed
+            at = IdTable(now).find(labels).astype(np.int64)
+            if (at < 0).any():
+                self._refuse_gone(places[at < 0], None)
+        return self._faiss.downcast_index(self._map.index), at
+
+    def _refuse_gone(self, places: Ints, error: Exception | None) -> NoReturn:
+        first = self._table.ids[places[0]].item()
+        raise UnknownIdError(f"There is no row with the id {first!r} any more.") from error
+
+    def _refuse_renumbered(self) -> None:
+        """Rows of a plain index are known by their numbers, which removing others changes."""
+        plain = self._map is None and self._inverted(self._index) is None
+        if plain and self._index.ntotal < len(self):
+            raise InvalidInputError(
+                f"The faiss index must have its {len(self)} rows, got {self._index.ntotal}: "
+                "removing rows gives others new numbers, so make a new store."
+            )
 
     def _inverted(self, index: Any) -> Any:
         """The IVF index inside, or None."""
         return self._faiss.try_extract_index_ivf(index)
 
-    def _places(self, labels: Longs) -> tuple[Longs, npt.NDArray[np.bool_]]:
-        """Rows of the table, and whether they are in it; rows may have been added since."""
-        last = len(self) - 1
+    def _places(self, labels: Longs) -> Ints:
+        """Rows of the table; -1 for none and for rows that were added since."""
         if self._labels is None:
-            return np.clip(labels, 0, last), (labels >= 0) & (labels <= last)
-        places = np.minimum(np.searchsorted(self._labels, labels), last)
-        return places, self._labels[places] == labels
+            return np.where(labels < len(self), labels, -1).astype(np.int32)
+        return self._labels.find(labels.ravel()).reshape(labels.shape)
 
 
 def _faiss() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from kinrank.index.ids import Ids, as_ids, refuse_duplicates
 from kinrank.optional import require
 from kinrank.stores.protocol import (
     METRICS,
+    MOST,
     Metric,
     as_rows,
     checked_queries,
+    engine_errors,
     in_order,
     squared_distances,
 )
@@ -52,6 +55,7 @@ class LanceStore:
             raise InvalidInputError(f"`table` must be a LanceDB table, got {type(table).__name__}.")
         self._table = table
         self._id, self._vector = id_column, vector_column
+        self._range = (0, 0)
         self._text = self._check_ids()
         self.width = self._width()
         self._exact, self._refine = check_bool("exact", exact), check_int("refine", refine, 1)
@@ -67,24 +71,22 @@ class LanceStore:
             )
 
     def __len__(self) -> int:
-        return int(self._table.count_rows())
+        with _errors():
+            return int(self._table.count_rows())
 
     def ids(self) -> Ids:
         """See Store."""
-        found = self._table.search().select([self._id]).limit(len(self)).to_arrow()
+        with _errors():
+            found = self._table.search().select([self._id]).limit(len(self)).to_arrow()
         own = as_ids(found[self._id].to_pylist())
         refuse_duplicates(own)
         return own
 
     def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
         """See Store."""
-        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1)
-        query = self._table.search([row.tolist() for row in rows], self._vector)
-        query = query.distance_type(_TYPES[self.metric]).select([self._id, "_distance"]).limit(k)
-        if self._refined:
-            found = query.refine_factor(self._refine).to_arrow()
-        else:
-            found = query.bypass_vector_index().to_arrow()
+        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1, MOST)
+        with _errors():
+            found = self._nearest(rows, k)
         owners = np.zeros(len(found), np.int64)  # a single query is answered without its number
         if "query_index" in found.column_names:
             owners = found["query_index"].to_numpy()
@@ -96,6 +98,13 @@ class LanceStore:
             values = values - 1  # LanceDB answers 1 - xy
         return ids, squared_distances(self.metric, rows, values)
 
+    def _nearest(self, rows: Floats, k: int) -> Any:
+        query = self._table.search([row.tolist() for row in rows], self._vector)
+        query = query.distance_type(_TYPES[self.metric]).select([self._id, "_distance"]).limit(k)
+        if self._refined:
+            return query.refine_factor(self._refine).to_arrow()
+        return query.bypass_vector_index().to_arrow()
+
     def fetch(self, ids: Any) -> Floats:
         """See Store."""
         wanted = as_ids(ids)
@@ -106,8 +115,9 @@ class LanceStore:
         different = np.unique(wanted)
         for low in range(0, len(different), _FETCH):
             part = different[low : low + _FETCH]
-            query = self._table.search().where(self._among(part)).limit(len(part))
-            found = query.select([self._id, self._vector]).to_arrow()
+            with _errors():
+                query = self._table.search().where(self._among(part)).limit(len(part))
+                found = query.select([self._id, self._vector]).to_arrow()
             known += found[self._id].to_pylist()
             parts.append(column_vectors(found[self._vector]))
         return in_order(wanted, known, np.concatenate(parts))
@@ -115,6 +125,10 @@ class LanceStore:
     def _among(self, ids: Ids) -> str:
         """A filter in LanceDB's SQL, which takes no parameters."""
         if self._text != (ids.dtype.kind == "U"):
+            return "false"
+        if not self._text:
+            ids = ids[(ids >= self._range[0]) & (ids <= self._range[1])]
+        if len(ids) == 0:
             return "false"
         texts = [str(name).replace("'", "''") for name in ids]
         words = [f"'{text}'" for text in texts] if self._text else texts
@@ -127,6 +141,10 @@ class LanceStore:
         if arrow.is_string(kind) or arrow.is_large_string(kind):
             return True
         if arrow.is_integer(kind):
+            # LanceDB refuses to compare with others; it takes the least one of 64 bits for a float.
+            limits = np.iinfo(kind.to_pandas_dtype())
+            least, largest = -np.iinfo(np.int64).max, np.iinfo(np.int64).max
+            self._range = max(int(limits.min), int(least)), min(int(limits.max), int(largest))
             return False
         raise InvalidInputError(
             f"Column {self._id!r} must hold text or integers to be ids, got {kind}."
@@ -142,6 +160,8 @@ class LanceStore:
         return int(kind.list_size)
 
     def _field(self, name: str) -> Any:
+        if "`" in str(name):
+            raise InvalidInputError(f"Columns must have no backtick in their names, got {name!r}.")
         if name not in self._table.schema.names:
             raise InvalidInputError(
                 f"Columns of the table must include {name!r}, got {self._table.schema.names}."
@@ -155,6 +175,10 @@ class LanceStore:
                 kind = str(self._table.index_stats(index.name).distance_type).lower()
                 return next((metric for metric, name in _TYPES.items() if name == kind), None)
         return None
+
+
+def _errors() -> AbstractContextManager[None]:
+    return engine_errors("The LanceDB table", RuntimeError, ValueError, OSError)
 
 
 def column_vectors(column: Any) -> Floats:

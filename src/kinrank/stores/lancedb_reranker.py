@@ -16,7 +16,7 @@ from kinrank.methods.base import Method
 from kinrank.optional import require
 from kinrank.pool import pool_method, rerank_pool
 from kinrank.stores.lancedb import column_vectors
-from kinrank.validation import as_array, check_int
+from kinrank.validation import as_array, check_choice, check_int
 
 
 class Reordering:
@@ -49,6 +49,7 @@ class Reordering:
         return_score: str = "relevance",
         **params: Any,
     ) -> None:
+        check_choice("return_score", return_score, ("relevance", "all"))
         super().__init__(return_score)  # type: ignore[call-arg]  # LanceDB's class comes next
         if (query is None) == (embed is None):
             raise InvalidInputError("Either `query` or `embed` must be given, got both or neither.")

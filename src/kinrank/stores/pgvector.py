@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from threading import Lock
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from kinrank.errors import InvalidInputError, UnknownIdError
+from kinrank.errors import InvalidInputError, StoreError, UnknownIdError
 from kinrank.index.ids import Ids, as_ids, refuse_duplicates
 from kinrank.optional import require
 from kinrank.stores.protocol import (
     METRICS,
+    MOST,
     Metric,
     as_rows,
     checked_queries,
+    engine_errors,
     in_order,
     squared_distances,
 )
@@ -29,9 +32,12 @@ _INTEGERS = ("smallint", "integer", "bigint")
 _MAX_EF = 1000  # pgvector's limit of hnsw.ef_search
 _FETCH = 16384  # ids in one statement
 
+_VECTOR = re.compile(r'(?:(?:\w+|"(?:[^"]|"")+")\.)?vector(?:\((\d+)\))?')
+_COLUMN = "embedding"  # the vectors, if several columns might be
+
 _COLUMNS = """
     SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute
-    WHERE attrelid = to_regclass(%s) AND attname = ANY(%s) AND NOT attisdropped
+    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
 # One search for each query, so that the planner can use an index.
 _SEARCH = """
@@ -54,7 +60,8 @@ class PgVectorStore:
     ----------
     connection : a psycopg connection for this store alone, or the text that opens one
     table : its name, or ``("schema", "table")``
-    id_column, vector_column : their names; ids are integers, text or UUIDs (as text), each once
+    id_column : its name; ids are integers, text or UUIDs (as text), each once
+    vector_column : its name; None is the only one of type vector, or "embedding" of several
     metric : "euclidean", "cosine" or "inner": the operator ``<->``, ``<=>`` or ``<#>``. An index
         of another operator class is not used; the whole table is then searched, exactly.
     exact : search the whole table even if it has a vector index
@@ -70,7 +77,7 @@ class PgVectorStore:
         connection: Any,
         table: str | tuple[str, str],
         id_column: str = "id",
-        vector_column: str = "embedding",
+        vector_column: str | None = None,
         metric: Metric = "euclidean",
         *,
         exact: bool = False,
@@ -84,7 +91,8 @@ class PgVectorStore:
         self._psycopg = require("psycopg", extra="pgvector", purpose="A PostgreSQL store")
         self._owned = isinstance(connection, str)
         if self._owned:
-            connection = self._psycopg.connect(connection)
+            with engine_errors("The connection to PostgreSQL", self._psycopg.Error):
+                connection = self._psycopg.connect(connection)
         elif not isinstance(connection, self._psycopg.Connection):
             raise InvalidInputError(
                 "`connection` must be a psycopg connection or the text that opens one, "
@@ -124,7 +132,7 @@ class PgVectorStore:
 
     def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
         """See Store."""
-        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1)
+        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1, MOST)
         values = {"queries": [str(row.tolist()) for row in rows], "k": k}
         found = self._rows(_SEARCH, values, self._settings(k))
         owners = np.array([number for number, _, _ in found], np.int64) - 1
@@ -144,31 +152,49 @@ class PgVectorStore:
         for low in range(0, len(different), _FETCH):
             try:
                 found += self._rows(_FETCHED, (different[low : low + _FETCH].tolist(),))
-            except self._psycopg.errors.InvalidTextRepresentation as error:
-                raise UnknownIdError(f"There is no row with such an id: {error}") from error
+            except StoreError as error:
+                if not isinstance(error.__cause__, self._psycopg.DataError):
+                    raise
+                # Ids that the column's type cannot hold.
+                raise UnknownIdError(
+                    f"There is no row with such an id: {error.__cause__}"
+                ) from error
         if any(vector is None for _, vector in found):
             raise InvalidInputError("Rows must all have a vector, got some without.")
+        if any(len(vector) != 4 + 4 * self.width for _, vector in found):
+            raise InvalidInputError(
+                f"Rows must have vectors of one length ({self.width}), got others too."
+            )
         layout = np.dtype([("header", "V4"), ("vector", ">f4", (self.width,))])
         vectors = np.frombuffer(b"".join(vector for _, vector in found), layout)["vector"]
         return in_order(wanted, [name for name, _ in found], vectors.astype(np.float32))
 
-    def _describe(self, table: str | tuple[str, str], id_column: str, vector_column: str) -> None:
+    def _describe(
+        self, table: str | tuple[str, str], id_column: str, vector_column: str | None
+    ) -> None:
         """Read what the columns are, and keep the names that statements are made with."""
         sql = self._psycopg.sql
-        name = sql.Identifier(*([table] if isinstance(table, str) else table))
-        self._names = {
-            "table": name,
-            "id": sql.Identifier(id_column),
-            "vector": sql.Identifier(vector_column),
-            "operator": sql.SQL(_OPERATORS[self.metric]),
-        }
-        text = name.as_string(self._connection)
-        found = dict(self._rows(_COLUMNS, (text, [id_column, vector_column])))
-        for column in (id_column, vector_column):
+        parts: Any = (table,) if isinstance(table, str) else table
+        if not isinstance(parts, tuple) or len(parts) not in (1, 2):
+            raise InvalidInputError(f"`table` must be a name or (schema, table), got {table!r}.")
+        text = sql.Identifier(*(_name("table", part) for part in parts)).as_string(self._connection)
+        self._names = {"table": sql.SQL(_escaped(text))}
+        found = dict(self._rows(_COLUMNS, (text,)))
+        if not found:
+            raise InvalidInputError(
+                f"The database must have a table {text}, got none; one of a schema that is not "
+                "searched is (schema, table)."
+            )
+        vector_column = self._vector_column(text, found, vector_column)
+        for column in (_name("id_column", id_column), vector_column):
             if column not in found:
                 raise InvalidInputError(
-                    f"The database must have a table {text} with a column {column!r}, got none."
+                    f"The table {text} must have a column {column!r}, got {', '.join(found)}."
                 )
+        for name, column in (("id", id_column), ("vector", vector_column)):
+            quoted = sql.Identifier(column).as_string(self._connection)
+            self._names[name] = sql.SQL(_escaped(quoted))
+        self._names["operator"] = sql.SQL(_OPERATORS[self.metric])
         kind = re.sub(r"\(\d+\)", "", found[id_column])
         if kind not in (*_TEXTS, *_INTEGERS):
             raise InvalidInputError(
@@ -179,9 +205,21 @@ class PgVectorStore:
         self._names["shown"] = sql.SQL("text" if self._text else "bigint")
         self.width = self._width(vector_column, found[vector_column])
 
+    def _vector_column(self, table: str, kinds: dict[str, str], wanted: str | None) -> str:
+        """The column that was named, or the one that it must be."""
+        if wanted is not None:
+            return _name("vector_column", wanted)
+        able = [column for column, kind in kinds.items() if _VECTOR.fullmatch(kind)]
+        if len(able) == 1 or _COLUMN in able:
+            return able[0] if len(able) == 1 else _COLUMN
+        raise InvalidInputError(
+            f"`vector_column` must be given for the table {table}, which has "
+            f"{', '.join(map(repr, able)) or 'no columns'} of type vector."
+        )
+
     def _width(self, column: str, kind: str) -> int:
         """The length of the vectors, which the type may leave open."""
-        match = re.fullmatch(r'(?:[\w"]+\.)?vector(?:\((\d+)\))?', kind)
+        match = _VECTOR.fullmatch(kind)
         if match is None:
             raise InvalidInputError(f"Column {column!r} must be of type vector, got {kind}.")
         if match[1]:
@@ -207,8 +245,28 @@ class PgVectorStore:
     ) -> list[Any]:
         """All rows of a statement in a transaction of its own."""
         statement = self._psycopg.sql.SQL(text).format(**self._names)
-        with self._lock, self._connection.transaction(), self._connection.cursor() as cursor:
+        # Not the connection's own kind of cursor, which may give dicts.
+        kind = partial(self._psycopg.Cursor, row_factory=self._psycopg.rows.tuple_row)
+        with (
+            engine_errors("PostgreSQL", self._psycopg.Error),
+            self._lock,
+            self._connection.transaction(),
+            kind(self._connection) as cursor,
+        ):
             for name, value in (settings or {}).items():
                 cursor.execute("SELECT set_config(%s, %s, true)", (name, value))
-            rows: list[Any] = cursor.execute(statement, values, binary=True).fetchall()
+            rows: list[Any] = cursor.execute(statement, values or (), binary=True).fetchall()
         return rows
+
+
+def _name(what: str, text: object) -> str:
+    """A name as PostgreSQL may have it."""
+    whole = isinstance(text, str) and text.encode(errors="ignore").decode() == text
+    if isinstance(text, str) and whole and text and "\0" not in text:
+        return text
+    raise InvalidInputError(f"`{what}` must be a name of PostgreSQL, got {text!r}.")
+
+
+def _escaped(text: str) -> str:
+    """Text in a statement with parameters, where % begins one."""
+    return text.replace("%", "%%")

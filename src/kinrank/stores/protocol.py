@@ -6,17 +6,20 @@ between the vectors themselves ("euclidean"), or to rows brought to unit norm ("
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, KinrankError, StoreError, UnknownIdError
 from kinrank.index.ids import Ids, IdTable, as_ids
 from kinrank.types import Floats
 from kinrank.validation import as_vectors
 
 Metric: TypeAlias = Literal["euclidean", "cosine", "inner"]
 METRICS: tuple[Metric, ...] = ("euclidean", "cosine", "inner")
+MOST = (1 << 31) - 1  # rows, and so results
 
 
 @runtime_checkable
@@ -40,11 +43,25 @@ class Store(Protocol):
     def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
         """The nearest rows of each query, (n_queries, k): ids and squared Euclidean distances.
 
-        Ascending; infinite where fewer were found, and the id there means nothing.
+        Ascending; infinite where fewer were found, with the id -1 or "".
         """
 
     def fetch(self, ids: Any) -> Floats:
         """The vectors of some rows, (len(ids), width), in the order asked for."""
+
+
+@contextmanager
+def engine_errors(engine: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Say in our words that an engine failed."""
+    try:
+        yield
+    except KinrankError:
+        raise
+    except UnicodeEncodeError as error:  # half a character, which no engine can hold
+        raise UnknownIdError(f"There is no row with such an id: {error}") from error
+    except kinds as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise StoreError(f"{engine} failed: {lines[0]}") from error
 
 
 def checked_queries(queries: Any, width: int, metric: Metric) -> Floats:
@@ -78,14 +95,21 @@ def squared_distances(metric: Metric, queries: Floats, values: Floats) -> Floats
 
 
 def as_rows(owners: Any, ids: Any, values: Any, n_queries: int, k: int) -> tuple[Ids, Floats]:
-    """A flat answer as (n_queries, k) arrays: ``owners`` ascends and says whose each entry is."""
-    owners = np.asarray(owners, np.int64)
+    """A flat answer as (n_queries, k) arrays: ``owners`` ascends and says whose each entry is.
+
+    Entries without a distance, as engines have them for rows without a vector, are left out.
+    """
+    measured = np.isfinite(values)
+    owners, ids, values = (
+        np.asarray(owners, np.int64)[measured],
+        as_ids(ids)[measured],
+        values[measured],
+    )
     counts = np.bincount(owners, minlength=n_queries)
     columns = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
-    flat = as_ids(ids)
-    found = np.full((n_queries, k), "" if flat.dtype.kind == "U" else -1, flat.dtype)
+    found = np.full((n_queries, k), "" if ids.dtype.kind == "U" else -1, ids.dtype)
     distances = np.full((n_queries, k), np.inf, np.float32)
-    found[owners, columns] = flat
+    found[owners, columns] = ids
     distances[owners, columns] = values
     return found, distances
 

@@ -43,7 +43,9 @@ class STML(JointMethod):
     sigma: float = option(0.1, "width of the pairwise similarity")
 
     def __post_init__(self) -> None:
-        check_fields(self, sizes=("k1",), positive={"sigma": (0, 1e6)}, choices={"metric": METRICS})
+        check_fields(
+            self, sizes=("k1",), floats={"sigma": (1e-6, 1e6)}, choices={"metric": METRICS}
+        )
 
     def _limits(self, n: int) -> dict[str, int]:
         return {"k1": n}

@@ -52,7 +52,8 @@ class Manifold(JointMethod):
         check_fields(
             self,
             sizes=("k1",),
-            positive={"sigma": (0, 1e6), "tol": (0, 0.1)},
+            floats={"sigma": (1e-6, 1e6)},
+            positive={"tol": (0, 0.1)},
             choices={"metric": METRICS},
         )
         check_float("alpha", self.alpha, 0, 1, high_open=True)

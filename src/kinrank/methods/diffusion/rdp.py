@@ -64,8 +64,7 @@ class RDP(JointMethod):
         check_fields(
             self,
             sizes=("k1", "steps"),
-            floats={"tol": (0, 0.1)},
-            positive={"sigma": (0, 1e6), "mu": (0, 1e6)},
+            floats={"tol": (0, 0.1), "sigma": (1e-6, 1e6), "mu": (1e-6, 1e6)},
             choices={"metric": METRICS},
         )
 

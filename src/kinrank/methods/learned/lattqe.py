@@ -64,7 +64,7 @@ class LAttQE(TrainedMethod):
                 check_int(size, getattr(self, size), 1)
         check_fields(
             self,
-            positive={"temperature": (0, 100)},
+            floats={"temperature": (1e-6, 100)},
             choices={"order": ORDERS},
             flags=("dba",),
         )

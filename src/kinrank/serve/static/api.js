@@ -47,20 +47,23 @@ export const describe = async (file) =>
     method: "POST", body: file, headers: { "Content-Type": file.type || "image/*" },
   })).json();
 
+// Where the picture of a row is to be had: its address, or a copy where that needs the token.
+export function pictureUrl(id, size = 160) {
+  const path = `/v1/items/${encodeURIComponent(id)}/image?size=${size}`;
+  if (!token) return Promise.resolve(path);
+  if (!pictures.has(path)) {
+    pictures.set(path, ask(path).then((answer) => answer.blob()).then(URL.createObjectURL));
+  }
+  return pictures.get(path);
+}
+
 export function picture(id, words, size = 160) {
   const image = document.createElement("img");
   image.alt = words;
   image.loading = "lazy";
-  const path = `/v1/items/${encodeURIComponent(id)}/image?size=${size}`;
-  image.addEventListener("error", () => image.replaceWith(missing(words)));
-  if (!token) {
-    image.src = path;
-  } else {
-    if (!pictures.has(path)) {
-      pictures.set(path, ask(path).then((answer) => answer.blob()).then(URL.createObjectURL));
-    }
-    pictures.get(path).then((url) => { image.src = url; }, () => image.replaceWith(missing(words)));
-  }
+  const none = () => image.replaceWith(missing(words));
+  image.addEventListener("error", none);
+  pictureUrl(id, size).then((url) => { image.src = url; }, none);
   return image;
 }
 

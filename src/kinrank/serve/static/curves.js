@@ -28,7 +28,7 @@ function scatter(queries, pick) {
     `Above the line: gained (${gained} queries). Below: lost (${lost}). Choose a point to see it.`;
 }
 
-function histogram(id, counts, words, cut) {
+function histogram(id, counts, words, cut, labelled) {
   const bins = counts.right.length;
   const share = (values) => {
     const total = values.reduce((a, b) => a + b, 0) || 1;
@@ -36,9 +36,9 @@ function histogram(id, counts, words, cut) {
   };
   const parts = { right: share(counts.right), wrong: share(counts.wrong) };
   const top = Math.max(...parts.right, ...parts.wrong, 1e-9);
-  const bars = ["wrong", "right"].flatMap((kind) => parts[kind].map((value, at) =>
-    shape("rect", { class: `bar-${kind}`, x: (200 * at) / bins + (kind === "right" ? 2.4 : 0.2),
-      y: 50 - (46 * value) / top, width: 2.2, height: (46 * value) / top })));
+  const bars = (labelled ? ["wrong", "right"] : ["wrong"]).flatMap((kind) => parts[kind].map((value, at) =>
+    shape("rect", { class: labelled ? `bar-${kind}` : "bar-all", x: (200 * at) / bins + (kind === "right" ? 2.4 : 0.2),
+      y: 50 - (46 * value) / top, width: labelled ? 2.2 : 4.4, height: (46 * value) / top })));
   byId(id).replaceChildren(
     ...bars, shape("path", { class: "axis", d: "M0 50H200" }),
     shape("text", { x: 0, y: 60 }, "0"), shape("text", { x: 200, y: 60, "text-anchor": "end" }, "1"),
@@ -58,8 +58,8 @@ export function showCurves(answer, pick) {
     const at = Number(byId("threshold").value);
     const cut = rates.thresholds[at];
     byId("threshold-value").textContent = cut.toFixed(2);
-    histogram("before", answer.histograms.before, "plain distance", null);
-    histogram("after", answer.histograms.after, "after re-ranking", cut);
+    histogram("before", answer.histograms.before, "plain distance", null, answer.labelled);
+    histogram("after", answer.histograms.after, "after re-ranking", cut, answer.labelled);
     const words = [`Expected false-match rate ${(100 * rates.false_match_rate[at]).toPrecision(3)} %,`,
       `${rates.false_matches[at].toFixed(1)} wrong rows for each query.`];
     if (rates.recall) {

@@ -1,9 +1,10 @@
 // The local cluster around the query: heavier rows nearer to the middle.
 
-import { picture } from "./api.js";
+import { picture, pictureUrl } from "./api.js";
 import { byId, called, make, shape } from "./draw.js";
 
 const SIZE = 95;
+const FACE = 64; // pixels of a picture in a dot
 
 function layout(members) {
   const others = members.filter((one) => one.id !== null || one.name === "context");
@@ -18,8 +19,18 @@ function layout(members) {
   return { places, top };
 }
 
-function node(one, [x, y], top, images, pick) {
-  const size = (weight) => 1 + 5 * Math.sqrt(Math.max(weight, 0) / top);
+// The picture of a row inside its dot; the dot alone where there is none.
+function face(id, x, y, radius) {
+  const image = shape("image", { class: "face", x: x - radius, y: y - radius, width: 2 * radius,
+    height: 2 * radius, preserveAspectRatio: "xMidYMid slice" });
+  image.addEventListener("error", () => image.remove());
+  pictureUrl(id, FACE).then((url) => image.setAttribute("href", url), () => image.remove());
+  return image;
+}
+
+function node(one, [x, y], top, shown, pick) {
+  const least = shown ? 3 : 1; // so that there is something to see in it
+  const size = (weight) => least + 5 * Math.sqrt(Math.max(weight, 0) / top);
   const asked = one.id === null && one.name !== "context";
   const known = one.right === null ? "" : one.right ? "right" : "wrong";
   const change = one.similarity > 0 ? 100 * (one.smoothed / one.similarity - 1) : 0;
@@ -30,15 +41,17 @@ function node(one, [x, y], top, images, pick) {
     class: `${asked ? "query" : known} ${one.confident ? "confident" : ""}`, tabindex: 0,
     role: "img", "aria-label": words, "data-id": one.id ?? "",
   });
+  const radius = asked ? 7 : size(one.smoothed);
+  const row = asked ? shown?.query : one.id; // of which there may be a picture
+  group.append(shape("circle", { class: "disc", cx: x, cy: y, r: radius }));
+  if (shown && row) group.append(face(row, x, y, radius - 0.8));
   group.append(
-    shape("circle", { class: "disc", cx: x, cy: y, r: asked ? 5 : size(one.smoothed) }),
-    shape("circle", { class: "ring", cx: x, cy: y, r: asked ? 7 : size(one.similarity) }),
-  );
-  if (asked) group.append(shape("text", { x, y: y + 12 }, "query"));
+    shape("circle", { class: "ring", cx: x, cy: y, r: asked ? 9 : size(one.similarity) }));
+  if (asked) group.append(shape("text", { x, y: y + 15 }, "query"));
   const show = () => {
     const panel = byId("node");
     panel.replaceChildren(make("p", {}, make("b", {}, called(one)), words.slice(called(one).length)));
-    if (images && one.id !== null) panel.prepend(picture(one.id, called(one)));
+    if (shown && row) panel.prepend(picture(row, called(one)));
   };
   group.addEventListener("mouseenter", show);
   group.addEventListener("focus", show);
@@ -48,7 +61,8 @@ function node(one, [x, y], top, images, pick) {
   return group;
 }
 
-export function showGraph(cluster, images, pick) {
+// shown : null without pictures; its query is the row that was asked, if it is one
+export function showGraph(cluster, shown, pick) {
   const { members, edges } = cluster;
   const { places, top } = layout(members);
   for (const one of members) if (!places.has(one)) places.set(one, [0, 0]);
@@ -60,7 +74,7 @@ export function showGraph(cluster, images, pick) {
       "stroke-opacity": 0.1 + 0.35 * share });
   });
   const nodes = [...members].sort((a, b) => b.smoothed - a.smoothed)
-    .map((one) => node(one, places.get(one), top, images, pick));
+    .map((one) => node(one, places.get(one), top, shown, pick));
   byId("graph").replaceChildren(...lines, ...nodes);
   byId("node").textContent = `${members.length} rows, ${edges.length} edges. ` +
     "Point at a row, or reach it with Tab.";

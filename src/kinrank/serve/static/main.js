@@ -158,6 +158,7 @@ async function drop(file) {
       if (state.preview) URL.revokeObjectURL(state.preview);
       state.preview = URL.createObjectURL(file);
       state.query = { vector, name: file.name };
+      history.replaceState(null, "", location.pathname);
       for (const one of byId("grid").children) one.setAttribute("aria-selected", "false");
       compare();
     } finally {
@@ -234,7 +235,8 @@ async function ask(whole, signal) {
   if (!state.again) byId("lists").classList.remove("loading");
   showQuery(answer.query);
   showLists(answer, { left: named(left), right: named(right) }, state.info.images, pick);
-  if (answer.cluster) showGraph(answer.cluster, state.info.images, pick);
+  const shown = state.info.images ? { query: answer.query?.id } : null;
+  if (answer.cluster) showGraph(answer.cluster, shown, pick);
   const part = [[left, answer.left], [right, answer.right]].filter(([, side]) => !side.whole);
   byId("scope").textContent = part.length ? `${named(part[0][0])} ranks ${part[0][1].scope}; ` +
     "the others follow by plain distance." : "";
@@ -318,6 +320,14 @@ function listen() {
   });
 }
 
+function linked() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch { // an address that was cut off
+    return "";
+  }
+}
+
 async function begin() {
   await trying(async () => {
     state.info = await get("/v1/info");
@@ -334,8 +344,9 @@ async function begin() {
     makeSettings();
     byId("main").hidden = false;
     await list(false);
-    const wanted = decodeURIComponent(location.hash.slice(1));
-    if (wanted) pick(wanted);
+    const first = byId("grid").querySelector(".tile")?.dataset.id;
+    const wanted = linked() || first; // there is something to see at once
+    if (wanted !== undefined) pick(wanted);
   });
   if (!state.info) byId("about").textContent = "";
 }
