@@ -1,8 +1,8 @@
 """Attack the library with seeds, in processes that may die, and count what became of it.
 
-    python tests/fuzz/campaign.py --minutes 30
-    python tests/fuzz/campaign.py --only 12345            # the calls of one seed, shown
-    python tests/fuzz/campaign.py --only 12345 --what damaged
+python tests/fuzz/campaign.py --minutes 30
+python tests/fuzz/campaign.py --only 12345            # the calls of one seed, shown
+python tests/fuzz/campaign.py --only 12345 --what damaged
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,11 +55,10 @@ class Report:
         """A few lines to read."""
         failed = sum(one["count"] for one in self.failures.values())
         flags = f" --what {what}" if what != "calls" else ""
-        lines = [
-            f"{what}{variant}: {self.seeds:,} seeds, {self.calls:,} calls: {self.valid:,} valid, "
-            f"{self.refused:,} refused, {failed:,} failures of {len(self.failures)} classes; "
-            f"{self.compiled} kernels compiled"
-        ]
+        counts = f"{self.calls:,} calls: {self.valid:,} valid, {self.refused:,} refused"
+        classes = f"{failed:,} failures of {len(self.failures)} classes"
+        lines = [f"{what}{variant}: {self.seeds:,} seeds, {counts}, {classes}"]
+        lines += [f"  {self.compiled:,} kernels were compiled"] if self.compiled else []
         for kind, one in sorted(self.failures.items(), key=lambda item: -item[1]["count"]):
             lines += [
                 f"  {one['count']:6,} x {kind}",
@@ -105,7 +103,7 @@ def runner_of(what):
     if what == "damaged":
         from fuzz.files import run
     else:
-        from fuzz import calls, index_calls, store_calls  # noqa: F401 - they add to the calls
+        from fuzz import index_calls, other_calls, store_calls  # noqa: F401 - they add calls
         from fuzz.calls import run
     return run
 
@@ -134,12 +132,14 @@ def run_batch(what, first, count, env, report, lock):
                 done = subprocess.run(
                     [*command, folder], env=env, cwd=folder, stderr=stderr, check=False
                 )
-            counts = _COUNTS.unpack((base / "counts").read_bytes()) if (base / "counts").exists() \
-                else (first, 0, 0, 0, 0)  # fmt: skip
+            counts = (first, 0, 0, 0, 0)
+            if (base / "counts").exists():
+                counts = _COUNTS.unpack((base / "counts").read_bytes())
             with lock:
                 report.add(counts)
-                for line in (base / "failures").read_text().splitlines():
-                    report.fail(*json.loads(line))
+                if (base / "failures").exists():
+                    for line in (base / "failures").read_text().splitlines():
+                        report.fail(*json.loads(line))
                 if counts[0] < 0:
                     made = base / "compiled"
                     report.compiled += sum(json.loads(made.read_text()).values())
@@ -151,11 +151,12 @@ def run_batch(what, first, count, env, report, lock):
 
 def died(code, seed, stderr):
     """The failure of a process that ended before its time."""
-    frames = [line.strip() for line in stderr.splitlines() if "/kinrank/" in line]
-    where = frames[0].partition("/kinrank/")[2] if frames else "unknown"
-    hang = "Timeout" in stderr
-    name = "hang" if hang else signal.Signals(-code).name if code < 0 else f"exit {code}"
-    return f"{name} at {where}", seed, stderr[-300:].replace("\n", " | ")
+    frames = [line.strip().partition("/kinrank/")[2] for line in stderr.splitlines()]
+    frames = [frame.replace('", line ', ":") for frame in frames if frame]
+    name = signal.Signals(-code).name if code < 0 else f"exit {code}"
+    name = "hang" if "Timeout" in stderr else name
+    detail = " < ".join(frames[:6]) or stderr[-300:].replace("\n", " | ")
+    return f"{name} at {frames[0] if frames else 'an unknown place'}", seed, detail
 
 
 def attack(what, seed, count, until, workers, env):
@@ -185,7 +186,11 @@ def environment(boundscheck=False, nojit=False):
     env |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     if boundscheck:  # kernels are compiled again, into a cache of their own
         cache = Path(tempfile.gettempdir()) / "kinrank-fuzz-boundscheck"
-        env |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(cache), "KINRANK_FUZZ_LIMIT": "600"}
+        env |= {
+            "NUMBA_BOUNDSCHECK": "1",
+            "NUMBA_CACHE_DIR": str(cache),
+            "KINRANK_FUZZ_LIMIT": "600",
+        }
     if nojit:
         env |= {"NUMBA_DISABLE_JIT": "1", "KINRANK_FUZZ_SMALL": "1", "KINRANK_FUZZ_LIMIT": "600"}
     return env
@@ -234,7 +239,9 @@ def campaign(chosen):
 
         with tempfile.TemporaryDirectory(prefix="kinrank-fuzz-") as folder:
             done = check_kills(Path(folder), chosen.kills, chosen.seed, begun + seconds)
-        print(f"kills: {done[0]:,} of a writer, the file changed in {done[1]:,} and was whole in all")
+        print(
+            f"kills: {done[0]:,} of a writer, the file changed in {done[1]:,} and was whole in all"
+        )
     print(f"{time.monotonic() - begun:.0f} seconds")
     return 1 if failed else 0
 

@@ -16,31 +16,38 @@ _WORDS = (
     b"1" + b"0" * 30, b"1e999", b"-1e999", b"NaN", b"null", b"true", b'"a"', b"[]", b"{}", b"0.5",
     b"[" * 3000, b'"\\ud800"', b"'", b"\xff\xfe", b"1" * 5000,
 )  # fmt: skip
-_TYPES = (b"<f8", b"<i8", b"|O", b"|b1", b">f4", b"<U9", b"<U9999999", b"<c8", b"<m8", b"|V4", b"xx")
+_TYPES = (
+    b"<f8",
+    b"<i8",
+    b"|O",
+    b"|b1",
+    b">f4",
+    b"<U9",
+    b"<U9999999",
+    b"<c8",
+    b"<m8",
+    b"|V4",
+    b"xx",
+)
 
 
 def damaged(draw, raw, other):
     """Bytes after an accident: cut off, flipped, overwritten, mixed with another file."""
-    kind = draw.size(0, 9)
     size = len(raw)
     at, end = sorted((draw.size(0, size), draw.size(0, size)))
     short = min(end, at + draw.size(1, 64))
-    if kind <= 1:
-        return raw[:at]
-    if kind <= 4:
-        return _flipped(draw, raw)
-    if kind == 5:
-        fill = draw.pick((b"\0", b"\xff", draw.rng.bytes(1)))
-        return raw[:at] + fill * (short - at) + raw[short:]
-    if kind == 6:
-        begin = draw.size(0, len(other))
-        part = other[begin : begin + short - at]
-        return raw[:at] + part + raw[at + len(part) :]
-    if kind == 7:
-        return draw.pick((raw[:at] + raw[short:], raw[:short] + raw[at:], raw + raw[at:short]))
-    if kind == 8:
-        return draw.pick((b"", raw[at:], raw[:at] + other[at:], raw + raw, b"\0" * size, raw[::-1]))
-    return _edited_text(draw, raw)
+    fill = draw.pick((b"\0", b"\xff", draw.rng.bytes(1))) * (short - at)
+    begin = draw.size(0, len(other))
+    part = other[begin : begin + short - at]
+    accidents = (
+        lambda: raw[:at], lambda: raw[:at], lambda: _flipped(draw, raw),
+        lambda: _flipped(draw, raw), lambda: _flipped(draw, raw), lambda: raw[:at] + fill + raw[short:],
+        lambda: raw[:at] + part + raw[at + len(part) :], lambda: raw[:at] + raw[short:],
+        lambda: raw[:short] + raw[at:], lambda: raw + raw[at:short], lambda: raw[:at] + other[at:],
+        lambda: _edited_text(draw, raw), lambda: _edited_text(draw, raw),
+        lambda: draw.pick((b"", raw[at:], raw + raw, b"\0" * size, raw[::-1])),
+    )  # fmt: skip
+    return draw.pick(accidents)()
 
 
 def _flipped(draw, raw):

@@ -1,18 +1,16 @@
 """Files that were damaged, or made to deceive: read as they were, or refused."""
 
-import io
 import json
 import pickle
 import shutil
-import zipfile
 from functools import cache
 
 import numpy as np
-from fuzz import damage, values
-from fuzz.outcome import check_finite, check_ranking, require
-from fuzz.values import Draw
 
 import kinrank
+from fuzz import damage
+from fuzz.outcome import check_finite, check_ranking, require
+from fuzz.values import Draw
 from kinrank import CAS, datasets, features
 from kinrank.features import Whitening
 from kinrank.io import load_array, save_npz, save_safetensors
@@ -55,7 +53,7 @@ def good(folder):
     (base / "gnd 1.pkl").write_bytes(pickle.dumps({"gnd": lists}))
     arrays = [{name: np.array(rows) for name, rows in entry.items()} for entry in lists]
     (base / "gnd 2.pkl").write_bytes(pickle.dumps({"gnd": arrays}, protocol=2))
-    return {file.name: file.read_bytes() for file in base.iterdir()}
+    return {file.name: file.read_bytes() for file in base.iterdir() if file.suffix != ".lock"}
 
 
 def broken(draw, stem):
@@ -95,8 +93,11 @@ def damaged_index(draw, outcomes):
         outcomes.attempt("add", index.add, ROWS[:1, : index.width], names, threads=1)
         outcomes.attempt("remove", index.remove, [one], threads=1)
         outcomes.attempt("save", index.save)
-        outcomes.attempt("search", index.search, queries, 5, threads=1,
-                         check=lambda found: check_ranking(found, len(index), ids=index.ids))  # fmt: skip
+
+        def check_new(ranking):
+            check_ranking(ranking, len(index), len(queries), ids=index.ids)
+
+        outcomes.attempt("search", index.search, queries, 5, threads=1, check=check_new)
     index.close()
 
 

@@ -1,13 +1,13 @@
 """An index through its life: fitted, asked, changed, saved and opened, in any order."""
 
 import numpy as np
+
+import kinrank
 from fuzz import values
 from fuzz.calls import length, neighbor_lists, scenario
 from fuzz.options import options
 from fuzz.outcome import Failure, check_ranking, require
 from fuzz.values import Draw
-
-import kinrank
 from kinrank import CAS, Index
 
 
@@ -155,17 +155,22 @@ def update(draw, outcomes, index):
     outcomes.attempt("Index.update", index.update, rows, names, refuse=draw.refuse)
 
 
+NOTES = (
+    {"a": 1}, {"a": np.nan}, {1: "b"}, {"a": object()}, {"a": np.int64(1)}, {"a": ["\ud800"]}, None,
+    7, {"a": b"b"}, {"a": {(1, 2): 3}},
+)  # fmt: skip
+
+
 def save_and_open(draw, outcomes, index):
     """The same ids and answers from the file."""
     path = draw.folder / draw.pick(("a.index", "b [1].index", "*.index", "é"))
     if draw.chance(0.1):
-        index.notes = draw.pick(({"a": 1}, {"a": np.nan}, {1: "b"}, {"a": object()}, {"a": np.int64(1)},
-                                 {"a": ["\ud800"]}, None, 7, {"a": b"b"}))  # fmt: skip
+        index.notes = draw.pick(NOTES)
     if draw.chance(0.05):
         index.recipe = draw.pick(("text", None, 7, object()))
     outcomes.attempt("Index.save", index.save, path)
     if not path.exists():
-        return None
+        return
     writable = draw.chance(0.5)
     other = outcomes.attempt("open", kinrank.open, path, writable=writable)
     if other is None:
@@ -176,7 +181,7 @@ def save_and_open(draw, outcomes, index):
     require(one.indices.tobytes() == two.indices.tobytes(), "other answers from the file")
     other.close()
     path.unlink()
-    return None
+    return
 
 
 STEPS = (

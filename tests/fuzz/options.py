@@ -5,6 +5,7 @@ from functools import cache
 from typing import Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
+
 from fuzz.values import ODD_NUMBERS
 
 NUMBERS = (0.0, 1e-300, 1e-30, 1e-12, 1e-6, 1e-3, 0.1, 0.3, 0.5, 0.9, 0.99, 1.0, 1.5, 2.0, 3.0,

@@ -1,4 +1,4 @@
-"""What a call may end in: a valid result or a refusal of the library's own. All else is a failure."""
+"""What a call may end in: a valid result, or a refusal of the library's own. All else fails."""
 
 import traceback
 import warnings

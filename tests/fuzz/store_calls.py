@@ -1,12 +1,12 @@
 """Stores that are attached: faiss in memory, and ones that answer what no store should."""
 
 import numpy as np
+
+import kinrank
 from fuzz import values
 from fuzz.calls import length, scenario
 from fuzz.options import options
 from fuzz.outcome import check_ranking
-
-import kinrank
 from kinrank import CAS
 
 
@@ -55,9 +55,7 @@ def attached(draw, outcomes, store, d):
             continue
 
         def check(ranking, k=k, queries=queries):
-            check_ranking(
-                ranking, len(index), length(queries), min(int(k), len(index)), index.ids
-            )
+            check_ranking(ranking, len(index), length(queries), min(int(k), len(index)), index.ids)
 
         outcomes.attempt(
             "Index.search (store)", index.search, queries, k, base=draw.chance(0.2), check=check,

@@ -12,7 +12,7 @@ SCALES = (1e300, 3e38, 1e38, 1e20, 1e19, 1e9, 1e-9, 1e-19, 1e-20, 1e-30, 1e-40, 
 POISON = (np.nan, np.inf, -np.inf, 3.4e38, -3.4e38, 1e38, 1e-38, 1e-45, -0.0)
 DTYPES = (
     "float16", "float64", "float64", "longdouble", ">f4", ">f8", "int8", "int16", "int32", "int64",
-    "uint8", "uint16", "uint32", "uint64", "bool", "complex64", "object", "U8", "S8", "datetime64[s]",
+    "uint8", "uint16", "uint32", "uint64", "bool", "complex64", "object", "U8", "S8", "<M8[s]",
 )  # fmt: skip
 ODD_NUMBERS = (
     0, -1, None, True, False, 2.5, 3.0, "3", "", np.int64(3), np.uint8(3), np.float32(3), np.nan,
@@ -59,34 +59,29 @@ class Draw:
         return self.pick((1, 2, 3, 4, 6, 8, 8, 8, 16, 65))
 
 
-def plain_rows(draw, n, d):
-    """Finite rows of some pattern, float64."""
-    rng, shape = draw.rng, (n, d)
-    pattern = draw.pick(PATTERNS)
-    if pattern == "clusters":
-        centres = rng.normal(size=(1 + n // 8, d))
-        return centres[rng.integers(0, len(centres), n)] + 0.3 * rng.normal(size=shape)
-    if pattern == "duplicates":
-        return rng.normal(size=(1 + n // 4, d))[rng.integers(0, 1 + n // 4, n)]
-    if pattern == "equal":
-        return np.tile(rng.normal(size=(1, d)), (n, 1))
-    if pattern == "integers":
-        return rng.integers(-2, 3, shape).astype(float)
-    if pattern == "line":
-        return np.arange(n)[:, None] * np.ones(d)
-    if pattern == "far":
-        return 1e4 + rng.normal(size=shape)
-    if pattern == "sparse":
-        return rng.normal(size=shape) * (rng.random(shape) < 0.2)
-    if pattern == "positive":
-        return rng.random(shape) + 0.01
-    return np.zeros(shape) if pattern == "zeros" else rng.normal(size=shape)
+def _clusters(rng, n, d):
+    centres = rng.normal(size=(1 + n // 8, d))
+    return centres[rng.integers(0, len(centres), n)] + 0.3 * rng.normal(size=(n, d))
 
 
 PATTERNS = (
-    "clusters", "clusters", "clusters", "normal", "normal", "duplicates", "equal", "integers",
-    "line", "far", "sparse", "positive", "zeros",
+    _clusters, _clusters, _clusters,
+    lambda rng, n, d: rng.normal(size=(n, d)),
+    lambda rng, n, d: rng.normal(size=(n, d)),
+    lambda rng, n, d: rng.normal(size=(1 + n // 4, d))[rng.integers(0, 1 + n // 4, n)],
+    lambda rng, n, d: np.tile(rng.normal(size=(1, d)), (n, 1)),
+    lambda rng, n, d: rng.integers(-2, 3, (n, d)).astype(float),
+    lambda rng, n, d: np.arange(n)[:, None] * np.ones(d),
+    lambda rng, n, d: 1e4 + rng.normal(size=(n, d)),
+    lambda rng, n, d: rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.2),
+    lambda rng, n, d: rng.random((n, d)) + 0.01,
+    lambda rng, n, d: np.zeros((n, d)),
 )  # fmt: skip
+
+
+def plain_rows(draw, n, d):
+    """Finite rows of some pattern, float64."""
+    return draw.pick(PATTERNS)(draw.rng, n, d)
 
 
 def vectors(draw, n, d, odd=0.12):
@@ -103,9 +98,9 @@ def vectors(draw, n, d, odd=0.12):
             values[draw.size(0, n - 1), draw.size(0, d - 1)] = draw.pick(POISON)
         if draw.chance(odd / 2):
             values = shaped(draw, values)
-        if isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.size:
-            if not np.isfinite(values.astype(np.float64)).all():
-                draw.refuse = "NaN or infinity"
+        floats = isinstance(values, np.ndarray) and values.dtype.kind == "f"
+        if floats and not np.isfinite(values.astype(np.float64)).all():
+            draw.refuse = "NaN or infinity"
         if draw.chance(odd) and isinstance(values, np.ndarray):
             values = wrapped(draw, values)
     return values
@@ -137,61 +132,55 @@ class Sub(np.ndarray):
 
 
 def wrapped(draw, values):
-    """The same values in another layout or container."""
-    kind = draw.pick(WRAPPINGS)
-    if kind == "fortran":
-        return np.asfortranarray(values)
-    if kind == "reversed":
-        return values[::-1]
-    if kind == "strided" and values.ndim == 2:
-        return np.repeat(np.repeat(values, 2, axis=0), 3, axis=1)[::2, ::-3]
-    if kind == "read-only":
-        values.flags.writeable = False
-        return values
-    if kind == "mapped" and values.dtype != object and values.size:
-        path = draw.file(".npy")
-        np.save(path, values)
-        return np.load(path, mmap_mode="r")
-    if kind == "unaligned" and values.dtype != object:
-        raw = np.frombuffer(b"\0" + values.tobytes(), np.uint8)[1:]
-        return raw.view(values.dtype).reshape(values.shape)
-    if kind == "list":
-        return values.tolist()
-    if kind == "rows":
-        return list(values) if values.ndim else values
-    if kind == "tuple":
-        return tuple(map(tuple, values)) if values.ndim == 2 else values
-    if kind == "matrix":
-        return np.matrix(values) if values.ndim == 2 else values
-    if kind == "masked":
-        return np.ma.masked_array(values)
-    if kind == "mask" and values.size and values.ndim == 2:
-        masked = np.ma.masked_array(values)
-        masked[draw.size(0, len(values) - 1), 0] = np.ma.masked
-        draw.refuse = "a masked value"
-        return masked
-    if kind == "only array":
-        return OnlyArray(values)
-    if kind == "subclass":
-        return values.view(Sub)
-    if kind == "tensor":
-        return _tensor(draw, values)
-    if kind == "memoryview" and values.dtype.kind in "fiub" and values.dtype.isnative:
-        return memoryview(values) if values.dtype != np.longdouble else values
-    if kind == "sparse" and values.ndim == 2 and values.dtype.kind in "fiu" and values.size:
-        from scipy.sparse import csr_array
+    """The same values in another layout or container, where they can be brought into it."""
+    flat, plain = values.ndim == 2, values.dtype.kind in "fiub" and values.dtype.isnative
+    kinds = [
+        lambda: np.asfortranarray(values), lambda: values[::-1] if values.ndim else values,
+        values.tolist, lambda: OnlyArray(values), lambda: values.view(Sub),
+        lambda: np.ma.masked_array(values), lambda: _tensor(draw, values), lambda: _locked(values),
+    ]  # fmt: skip
+    if flat:
+        kinds += [
+            lambda: np.repeat(np.repeat(values, 2, axis=0), 3, axis=1)[::2, ::-3],
+            lambda: list(values), lambda: tuple(map(tuple, values)), lambda: np.matrix(values),
+            lambda: (row for row in values),
+        ]  # fmt: skip
+    if values.size and values.dtype != object:
+        kinds += [lambda: _mapped(draw, values), lambda: _unaligned(values)]
+    if flat and values.size:
+        kinds += [lambda: _masked(draw, values)]
+    if flat and plain and values.size and values.dtype != np.longdouble:
+        kinds += [lambda: memoryview(values), lambda: _sparse(values)]
+    return draw.pick(kinds)()
 
-        return csr_array(values.astype(np.float32))
-    if kind == "generator":
-        return (row for row in values) if values.ndim else values
+
+def _locked(values):
+    values.flags.writeable = False
     return values
 
 
-WRAPPINGS = (
-    "fortran", "reversed", "strided", "read-only", "mapped", "unaligned", "list", "rows", "tuple",
-    "matrix", "masked", "mask", "only array", "subclass", "tensor", "memoryview", "sparse",
-    "generator",
-)  # fmt: skip
+def _mapped(draw, values):
+    path = draw.file(".npy")
+    np.save(path, values)
+    return np.load(path, mmap_mode="r")
+
+
+def _unaligned(values):
+    raw = np.frombuffer(b"\0" + values.tobytes(), np.uint8)[1:]
+    return raw.view(values.dtype).reshape(values.shape)
+
+
+def _masked(draw, values):
+    masked = np.ma.masked_array(values)
+    masked[draw.size(0, len(values) - 1), 0] = np.ma.masked
+    draw.refuse = "a masked value"
+    return masked
+
+
+def _sparse(values):
+    from scipy.sparse import csr_array
+
+    return csr_array(values.astype(np.float32))
 
 
 def _tensor(draw, values):
