@@ -41,9 +41,10 @@ def damaged(draw, raw, other):
     part = other[begin : begin + short - at]
     accidents = (
         lambda: raw[:at], lambda: raw[:at], lambda: _flipped(draw, raw),
-        lambda: _flipped(draw, raw), lambda: _flipped(draw, raw), lambda: raw[:at] + fill + raw[short:],
-        lambda: raw[:at] + part + raw[at + len(part) :], lambda: raw[:at] + raw[short:],
-        lambda: raw[:short] + raw[at:], lambda: raw + raw[at:short], lambda: raw[:at] + other[at:],
+        lambda: _flipped(draw, raw), lambda: _flipped(draw, raw),
+        lambda: raw[:at] + fill + raw[short:], lambda: raw[:at] + part + raw[at + len(part) :],
+        lambda: raw[:at] + raw[short:], lambda: raw[:short] + raw[at:],
+        lambda: raw + raw[at:short], lambda: raw[:at] + other[at:],
         lambda: _edited_text(draw, raw), lambda: _edited_text(draw, raw),
         lambda: draw.pick((b"", raw[at:], raw + raw, b"\0" * size, raw[::-1])),
     )  # fmt: skip
