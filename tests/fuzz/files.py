@@ -14,6 +14,7 @@ from fuzz.values import Draw
 from kinrank import CAS, datasets, features
 from kinrank.features import Whitening
 from kinrank.io import load_array, save_npz, save_safetensors
+from kinrank.large import journal
 
 ROWS = np.random.default_rng(5).normal(size=(40, 6)).astype(np.float32)
 QUERIES = ROWS[:3] + 0.1
@@ -144,7 +145,55 @@ def damaged_gnd(draw, outcomes):
     shutil.rmtree(folder)
 
 
+class Stop(Exception):  # noqa: N818 - how a run ends here before its time
+    """Thrown in the middle of a run."""
+
+
+@cache
+def stopped(folder):
+    """A work folder of a run that was stopped, and what the whole run gives."""
+    work = folder / "stopped"
+    whole = kinrank.rerank(QUERIES, ROWS, k=9, k1=6, k2=3, threads=1)
+    plain, left = journal.Call.finished, [30]
+
+    def finished(call, block):
+        left[0] -= 1
+        if left[0] < 0:
+            raise Stop
+        plain(call, block)
+
+    journal.Call.finished = finished
+    try:
+        kinrank.rerank(QUERIES, ROWS, k=9, k1=6, k2=3, threads=1, block_size=9, work=work)
+    except Stop:
+        return work, whole
+    finally:
+        journal.Call.finished = plain
+    raise AssertionError("the run ended before it was stopped")
+
+
+def damaged_work(draw, outcomes):
+    """A run that goes on over damaged parts gives what it would have given, or says so."""
+    work, whole = stopped(draw.folder)
+    copy = draw.folder / "work"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(work, copy)
+    files = sorted(file for file in copy.rglob("*") if file.is_file())
+    file, other = draw.pick(files), draw.pick(files)
+    raw = file.read_bytes()
+    file.write_bytes(damage.damaged(draw, raw, other.read_bytes()) if raw else b"text")
+
+    def check(ranking):
+        require(ranking.indices.tobytes() == whole.indices.tobytes(), "another ranking")
+        require(ranking.distances.tobytes() == whole.distances.tobytes(), "other distances")
+
+    outcomes.attempt(
+        "rerank(work=)", kinrank.rerank, QUERIES, ROWS, k=9, k1=6, k2=3, threads=1, block_size=9,
+        work=copy, check=check,
+    )  # fmt: skip
+
+
 KINDS = (
     *[damaged_index] * 6, *[damaged_ranking] * 3, *[damaged_array] * 4, damaged_whitening,
-    damaged_gnd,
+    damaged_gnd, damaged_work,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Stores that are attached: faiss in memory, and ones that answer what no store should."""
+"""Stores that are attached: faiss, LanceDB, and ones that answer what no store should."""
 
 import numpy as np
 
@@ -63,6 +63,30 @@ def attached(draw, outcomes, store, d):
         )  # fmt: skip
         one = index.ids[draw.size(0, len(index) - 1)].item()
         outcomes.attempt("Index.explain (store)", index.explain, queries, one)
+
+
+@scenario(1)
+def lance_stores(draw, outcomes):
+    if values.SMALL or draw.chance(0.8):  # a table takes as long as a hundred calls
+        return
+    from kinrank.stores import LanceStore
+    from store_makers import lance_table
+
+    n, d = draw.size(2, 60), draw.pick((2, 8))
+    rows = values.plain_rows(draw, n, d).astype(np.float32)
+    if draw.chance(0.3):
+        rows[draw.size(0, n - 1)] = draw.pick((0, np.nan, np.inf, 1e38, 1e-30))
+    odd = draw.pick(("'", '"', "\\", "' OR 1=1 --", "é", "", "\n", "%", "\0", ")"))
+    names = np.array([f"{odd}{i}" for i in range(n)])
+    if draw.chance(0.4):
+        names = draw.rng.permutation(n) - n // 2
+    if draw.chance(0.1):
+        names[0] = names[-1]
+    table = lance_table(draw.folder / "lance", f"t{draw.size(0, 10**9)}", rows, names)
+    metric = draw.pick((None, "euclidean", "cosine", "inner", "other"))
+    store = outcomes.attempt("LanceStore", LanceStore, table, metric=metric)
+    if store is not None:
+        attached(draw, outcomes, store, d)
 
 
 class Liar:
