@@ -29,7 +29,10 @@ def scenario(times):
 def run(seed, outcomes, folder):
     """Make the calls that ``seed`` names."""
     draw = Draw(seed, folder)
-    draw.pick(SCENARIOS)(draw, outcomes)
+    try:
+        draw.pick(SCENARIOS)(draw, outcomes)
+    finally:
+        draw.clear()
 
 
 def pair(draw):
@@ -42,7 +45,7 @@ def pair(draw):
 
 def length(array):
     """The number of rows of what was accepted as such."""
-    return len(array) if hasattr(array, "__len__") else np.shape(array)[0]
+    return array.shape[0] if hasattr(array, "shape") else len(np.asarray(array))
 
 
 def width_of(array):
@@ -70,7 +73,7 @@ def where(draw):
         {"vectors": "float16"}, {"vectors": "float64"}, {"vectors": None}, {"search": "quantized"},
         {"search": "approximate"}, {"search": 3}, {"memory_budget": "4GB"}, {"memory_budget": 1},
         {"memory_budget": "many"}, {"memory_budget": -1}, {"memory_budget": np.nan},
-        {"work": draw.folder / "work"}, {"memory_budget": 2**62, "vectors": "float16"},
+        {"work": draw.file("work")}, {"memory_budget": 2**62, "vectors": "float16"},
         {"block_size": 1}, {"block_size": 0}, {"block_size": "a"}, {"cluster": 3}, {"storage": "a"},
         {"params": "auto"}, {"params": "other"},
     ))  # fmt: skip
@@ -146,8 +149,8 @@ def rerank_pool(draw, outcomes):
     pools = [values.vectors(draw, draw.size(1, 30), d) for _ in range(n_queries)]
     named = [values.ids(draw, draw.size(1, 30)) if draw.chance(0.5) else None for _ in pools]
     if draw.chance(0.7):  # names that fit their pools
-        sizes = [len(pool) if hasattr(pool, "__len__") else 1 for pool in pools]
-        named = [values.ids(draw, size or 1, odd=0.02) for size in sizes]
+        sizes = [getattr(pool, "shape", None) or (1,) for pool in pools]
+        named = [values.ids(draw, size[0] or 1, odd=0.02) for size in sizes]
     several = n_queries > 1 or draw.chance(0.3)
     candidates, names = (pools, named) if several else (pools[0], named[0])
     if draw.chance(0.1):

@@ -113,7 +113,7 @@ def _crafted_zip(draw, raw):
     elif kind == 4:
         del members[name]
     elif kind == 5:
-        other = draw.pick(("a", "", "../a.npy", "ids", "ids.npy", "a" * 300, "é.npy", "/a.npy"))
+        other = draw.pick(("a", ".npy", "../a.npy", "ids", "ids.npy", "a" * 300, "é.npy", "/a.npy"))
         members[other] = members.pop(name)
     elif kind == 6:
         members[name] = draw.pick((b"", members[name][:50], b"text", b"\x80\x04N.", raw))

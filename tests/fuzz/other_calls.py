@@ -128,7 +128,7 @@ def whitening_calls(draw, outcomes):
     draw.refuse = None
     other = values.vectors(draw, draw.size(1, 9), d)
     outcomes.attempt("Whitening.apply", made.apply, other, check=check_finite, refuse=draw.refuse)
-    path = draw.file(draw.pick((".npz", ".safetensors", "")))
+    path = draw.file(draw.pick(("a.npz", "a.safetensors", "a")))
     outcomes.attempt("Whitening.save", made.save, path)
     outcomes.attempt("Whitening.load", features.Whitening.load, path)
 
@@ -146,7 +146,7 @@ def ranking_calls(draw, outcomes):
     made = outcomes.attempt("Ranking", kinrank.Ranking, indices, near, names)
     if made is None:
         return
-    path = draw.file(draw.pick((".npz", "", ".ranking")))
+    path = draw.file(draw.pick(("a.npz", "a", "a.ranking")))
     outcomes.attempt("Ranking.top", made.top, values.count(draw, k))
     if outcomes.attempt("Ranking.save", made.save, path) is None and not path.exists():
         return

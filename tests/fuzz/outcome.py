@@ -18,7 +18,7 @@ class Failure(Exception):  # noqa: N818 - it is what is looked for
 
     def __init__(self, kind, detail):
         super().__init__(f"{kind}: {detail}")
-        self.kind, self.detail = kind, detail
+        self.kind, self.detail = kind, str(detail).replace("\n", " ")
 
 
 class Outcomes:

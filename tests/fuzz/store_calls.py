@@ -75,14 +75,14 @@ def lance_stores(draw, outcomes):
     n, d = draw.size(2, 60), draw.pick((2, 8))
     rows = values.plain_rows(draw, n, d).astype(np.float32)
     if draw.chance(0.3):
-        rows[draw.size(0, n - 1)] = draw.pick((0, np.nan, np.inf, 1e38, 1e-30))
+        rows[draw.size(0, n - 1)] = draw.pick((0, 1e20, 1e38, 1e-30))
     odd = draw.pick(("'", '"', "\\", "' OR 1=1 --", "é", "", "\n", "%", "\0", ")"))
     names = np.array([f"{odd}{i}" for i in range(n)])
     if draw.chance(0.4):
         names = draw.rng.permutation(n) - n // 2
     if draw.chance(0.1):
         names[0] = names[-1]
-    table = lance_table(draw.folder / "lance", f"t{draw.size(0, 10**9)}", rows, names)
+    table = lance_table(draw.file("lance"), "rows", rows, names)
     metric = draw.pick((None, "euclidean", "cosine", "inner", "other"))
     store = outcomes.attempt("LanceStore", LanceStore, table, metric=metric)
     if store is not None:

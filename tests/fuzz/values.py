@@ -1,6 +1,7 @@
 """Odd arrays, numbers and names: what one seed draws, and whether it must be refused."""
 
 import os
+import shutil
 import warnings
 from pathlib import Path
 
@@ -26,9 +27,9 @@ class Draw:
 
     def __init__(self, seed, folder, kind=0):
         self.rng = np.random.default_rng([kind, seed] if kind else seed)
-        self.folder = Path(folder)
+        self.folder = Path(folder)  # for all seeds of a process
         self.refuse = None  # why what was drawn must not be accepted
-        self._files = 0
+        self._own = self.folder / f"seed {seed}"
 
     def chance(self, p):
         return self.rng.random() < p
@@ -39,12 +40,15 @@ class Draw:
     def size(self, low, high):
         return int(self.rng.integers(low, high + 1))
 
-    def file(self, ending=""):
-        """The path of a file that is not there."""
-        self._files += 1
-        path = self.folder / f"drawn-{self._files}{ending}"
-        path.unlink(missing_ok=True)
-        return path
+    def file(self, name):
+        """A path in a folder of this seed's own."""
+        self._own.mkdir(exist_ok=True)
+        return self._own / name
+
+    def clear(self):
+        """Remove what was written."""
+        if self._own.exists():
+            shutil.rmtree(self._own)
 
     def rows_count(self):
         """How many rows: mostly few, sometimes next to none, rarely hundreds."""
@@ -160,7 +164,7 @@ def _locked(values):
 
 
 def _mapped(draw, values):
-    path = draw.file(".npy")
+    path = draw.file(f"{draw.size(0, 10**9)}.npy")
     np.save(path, values)
     return np.load(path, mmap_mode="r")
 
