@@ -51,10 +51,10 @@ class Report:
         first = self.failures.setdefault(kind, {"seed": seed, "detail": detail, "count": 0})
         first["count"] += 1
 
-    def text(self, what, variant=""):
-        """A few lines to read."""
+    def text(self, what, flags=""):
+        """A few lines to read; flags : those that seeds are repeated with."""
         failed = sum(one["count"] for one in self.failures.values())
-        flags = f" --what {what}" if what != "calls" else ""
+        variant, flags = flags, flags + (f" --what {what}" if what != "calls" else "")
         counts = f"{self.calls:,} calls: {self.valid:,} valid, {self.refused:,} refused"
         classes = f"{failed:,} failures of {len(self.failures)} classes"
         lines = [f"{what}{variant}: {self.seeds:,} seeds, {counts}, {classes}"]
@@ -196,8 +196,8 @@ def environment(boundscheck=False, nojit=False):
     return env
 
 
-def only(what, seed):
-    """Show the calls of one seed."""
+def show(what, seed):
+    """Print the calls of one seed."""
     from fuzz.outcome import Outcomes
 
     with tempfile.TemporaryDirectory(prefix="kinrank-fuzz-") as folder:
@@ -217,22 +217,23 @@ def main(arguments=None):
     parser.add_argument("--only", type=int, help="show the calls of this seed")
     parser.add_argument("--what", choices=("calls", "damaged"), default="calls")
     chosen = parser.parse_args(arguments)
+    env = environment(chosen.boundscheck, chosen.nojit)
     if chosen.only is not None:
-        only(chosen.what, chosen.only)
-        return 0
-    return campaign(chosen)
+        command = [sys.executable, __file__, "--show", chosen.what, str(chosen.only)]
+        return subprocess.run(command, env=env, check=False).returncode
+    return campaign(chosen, env)
 
 
-def campaign(chosen):
-    """Damaged files, kills, then calls for the rest of the time; 1 if anything failed."""
-    begun, env = time.monotonic(), environment(chosen.boundscheck, chosen.nojit)
-    variant = " (bounds check)" * chosen.boundscheck + " (no jit)" * chosen.nojit
+def campaign(chosen, env):
+    """Damaged files, calls for most of the time, then kills; 1 if anything failed."""
+    begun = time.monotonic()
+    flags = " --boundscheck" * chosen.boundscheck + " --nojit" * chosen.nojit
     failed, seconds = 0, 60 * chosen.minutes
     for what, most, share in (("damaged", chosen.damaged, 0.15), ("calls", chosen.calls, 0.9)):
         if most:
             until = begun + seconds * share
             report = attack(what, chosen.seed, most, until, chosen.workers, env)
-            print(report.text(what, variant), flush=True)
+            print(report.text(what, flags), flush=True)
             failed += len(report.failures)
     if chosen.kills:
         from fuzz.kills import check_kills
@@ -250,5 +251,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(TESTS), str(TESTS.parent / "src")]
     if sys.argv[1:2] == ["--worker"]:
         worker(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])
+    elif sys.argv[1:2] == ["--show"]:
+        show(sys.argv[2], int(sys.argv[3]))
     else:
         sys.exit(main())

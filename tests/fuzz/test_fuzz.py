@@ -23,4 +23,4 @@ def test_every_call_ends_in_a_result_or_a_refusal(what, count):
 def test_kernels_that_check_every_index(variant):
     """With numba's bounds check, and as plain Python, which raises on what lies outside."""
     report = attack("calls", 0, 200, time.monotonic() + 1200, 2, environment(**{variant: True}))
-    assert not report.failures, "\n" + report.text("calls", variant)
+    assert not report.failures, "\n" + report.text("calls", f" --{variant}")
