@@ -239,6 +239,7 @@ def campaign(chosen, env):
         from fuzz.kills import check_kills
 
         with tempfile.TemporaryDirectory(prefix="kinrank-fuzz-") as folder:
+            os.environ.update(env)  # the writer is one of this tree
             done = check_kills(Path(folder), chosen.kills, chosen.seed, begun + seconds)
         print(
             f"kills: {done[0]:,} of a writer, the file changed in {done[1]:,} and was whole in all"
