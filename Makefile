@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH  ?= torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format bench clean chromium
+.PHONY: help demo test test-all fuzz lint format bench clean chromium
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ test: $(VENV)/dev.stamp chromium ## Run the tests
 
 test-all: $(VENV)/dev.stamp chromium ## Run the tests and the long checks
 	$(BIN)/python -m pytest -m ""
+
+fuzz: $(VENV)/dev.stamp ## Attack every call and file for MINUTES (30), print the counts
+	$(BIN)/python tests/fuzz/campaign.py --minutes $(or $(MINUTES),30) $(FUZZ)
 
 lint: $(VENV)/dev.stamp ## Check style, format and types
 	$(BIN)/ruff check .

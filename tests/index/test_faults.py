@@ -4,90 +4,24 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
 import kinrank
 from cli_helpers import run
-from index_data import QUERIES, ROWS
-from kinrank import CAS, LockedError
-
-METHOD = CAS(k1=10, k2=4)
-# Adds and removes rows for ever, and says what was committed after each save.
-WRITER = """
-import sys, numpy as np, kinrank
-path, rows = sys.argv[1], np.load(sys.argv[2])
-warm = kinrank.CAS(k1=10, k2=4).fit(rows[:130])
-warm.add(rows[:1])
-warm.remove([3])
-print("ready", flush=True)
-while True:
-    with kinrank.open(path, writable=True) as index:
-        n = int(index.ids.max()) + 1
-        index.add(rows[[n % len(rows)]], ids=[n])
-        index.save()
-        print("added", n, flush=True)
-        if len(index) > 130:
-            gone = int(index.ids.min())
-            index.remove([gone])
-            index.save()
-            print("removed", gone, flush=True)
-"""
-
-
-def committed(text, before):
-    """The ids that must be there, and those of which nothing was said."""
-    ids = set(before)
-    for line in text.splitlines():
-        word, _, number = line.partition(" ")
-        if word == "added":
-            ids.add(int(number))
-        elif word == "removed":
-            ids.discard(int(number))
-    return ids
-
-
-def killed(path, rows, delay):
-    """What a writer said before it was killed."""
-    writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, path, rows], stdout=subprocess.PIPE, text=True
-    )
-    first = writer.stdout.readline()
-    time.sleep(delay)
-    writer.send_signal(signal.SIGKILL)
-    rest = writer.communicate()[0]
-    return first + rest
-
-
-def check_kills(tmp_path, count, seed):
-    path, rows = tmp_path / "an.index", tmp_path / "rows.npy"
-    np.save(rows, ROWS)
-    METHOD.fit(ROWS[:120]).save(path)
-    rng = np.random.default_rng(seed)
-    changed = 0
-    for _ in range(count):
-        before = set(kinrank.open(path, verify=True).ids.tolist())
-        known = committed(killed(path, rows, rng.uniform(0.0, 0.5)), before)
-        index = kinrank.open(path, verify=True)
-        found = set(index.ids.tolist())
-        # The last save may have been finished without a word of it.
-        assert len(found ^ known) <= 1
-        assert known - found <= {min(known)}
-        assert index.search(QUERIES[:2], k=5).ids.shape == (2, 5)
-        changed += found != before
-        kinrank.open(path, writable=True).close()
-    return changed
+from fuzz.kills import METHOD, check_kills
+from index_data import ROWS
+from kinrank import LockedError
 
 
 def test_a_few_kills(tmp_path):
-    check_kills(tmp_path, 3, seed=0)
+    assert check_kills(tmp_path, 6, seed=0)[0] == 6
 
 
 @pytest.mark.long
 def test_sixty_kills(tmp_path):
-    assert check_kills(tmp_path, 60, seed=1) > 20
+    assert check_kills(tmp_path, 60, seed=1)[1] > 20
 
 
 def test_killed_in_the_middle_of_a_save(tmp_path):

@@ -1,0 +1,31 @@
+"""A small part of the campaign, always the same; `make fuzz` runs the rest."""
+
+import time
+
+import pytest
+
+from fuzz.campaign import attack, environment
+
+CALLS, DAMAGED = 4000, 1200
+
+
+@pytest.mark.parametrize(("what", "count"), [("calls", CALLS), ("damaged", DAMAGED)])
+def test_every_call_ends_in_a_result_or_a_refusal(what, count):
+    report = attack(what, 0, count, time.monotonic() + 600, 2, environment())
+    assert not report.failures, "\n" + report.text(what)
+    assert report.calls >= count
+    assert report.valid > report.calls // 4
+    assert report.refused > report.calls // 10
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "nojit",
+        pytest.param("boundscheck", marks=pytest.mark.long),  # compiles every kernel once more
+    ],
+)
+def test_kernels_that_check_every_index(variant):
+    """As plain Python, which raises on what lies outside, and with numba's bounds check."""
+    report = attack("calls", 0, 200, time.monotonic() + 1200, 2, environment(**{variant: True}))
+    assert not report.failures, "\n" + report.text("calls", f" --{variant}")
