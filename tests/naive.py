@@ -78,13 +78,18 @@ def graph(D2, rank, k, sigma, kappa, xi, symmetric=True):
             W[i, j] = affinity(D2[i, j], sigma) * (kappa if xi[i, j] else 1)
     if symmetric:
         W = (W + W.T) / 2
-    d = W.sum(axis=1)
-    root = np.where(d > 0, 1 / np.sqrt(np.where(d > 0, d, 1)), 0)
-    S = root[:, None] * W * root[None, :]
+    S = normalized(W)
     if not symmetric:
         S = (S + S.T) / 2
         S = S / max(1.0, np.abs(np.linalg.eigvalsh(S)).max())
     return W, S
+
+
+def normalized(W):
+    """D^-1/2 W D^-1/2."""
+    d = W.sum(axis=1)
+    root = np.where(d > 0, 1 / np.sqrt(np.where(d > 0, d, 1)), 0)
+    return root[:, None] * W * root[None, :]
 
 
 def bsd_closed_form(S, E, alpha):
@@ -191,18 +196,26 @@ def cut(P, keep):
 
 def cut_margin(F, keep, scheme):
     """How far apart, relatively, the last entry of P that is kept and the first that is not are."""
-    P = np.sort(F.T @ F if scheme == "transpose" else F @ F, axis=1)[:, ::-1]
+    return margin(F.T @ F if scheme == "transpose" else F @ F, keep)
+
+
+def margin(P, keep):
+    P = np.sort(P, axis=1)[:, ::-1]
     if keep >= P.shape[1]:
         return 1.0
     last, next_ = P[:, keep - 1], P[:, keep]
     return np.where(next_ > 0, (last - next_) / np.where(last > 0, last, 1), 1).min()
 
 
+def transition(F, keep, scheme):
+    """P."""
+    return cut(F.T @ F if scheme == "transpose" else F @ F, keep)
+
+
 def propagate(F, keep, scheme):
-    if scheme == "transpose":
-        return l1(cut(F.T @ F, keep) @ F)
-    P = cut(F @ F, keep)
-    return l1(P @ P)
+    """F'."""
+    P = transition(F, keep, scheme)
+    return l1(P @ (F if scheme == "transpose" else P))
 
 
 def js(p, q):
@@ -232,6 +245,8 @@ def divergence(F, measure, rows):
     """d' of the first rows to all."""
     if measure == "js":
         return js_matrix(F, rows)
+    if rows == 0:
+        return np.empty((0, len(F)))
     if measure == "jaccard":
         low = np.stack([np.minimum(row, F).sum(axis=1) for row in F[:rows]])
         high = np.stack([np.maximum(row, F).sum(axis=1) for row in F[:rows]])
@@ -274,6 +289,42 @@ def diffusion_distance(S, alpha):
     return np.clip(1 - F / root[:, None] / root[None, :], 0, 1)
 
 
+def clusters(rank, o):
+    """C."""
+    extra = 0 if o.self_counts else 1
+    if o.clusters == "knn":
+        return N(rank, o.k1 + extra)
+    if o.clusters == "reciprocal":
+        return R(rank, o.k1 + extra)
+    return R_star(rank, o.k1 + extra, max(o.k1 // 2 + extra, 1))
+
+
+def similarity(D2, W, S, o, E=None):
+    """F*, everywhere."""
+    n, alpha = len(D2), 1 / (1 + o.mu)
+    if E is None:
+        E = np.eye(n) + (S if o.regularizer == "graph" else 0)
+    if o.similarity == "original":
+        return affinity(D2, o.sigma)
+    if o.similarity == "smoothed":
+        return ssm(S, alpha)
+    if o.solver == "iterate":
+        start = {"graph": W, "regularizer": E, "zero": np.zeros((n, n))}[o.start]
+        return bsd_iterate(S, E, alpha, o.steps, start)
+    return bsd_lyapunov(S, E, alpha)
+
+
+def smoothed(F, C, xi, D2, rank, o):
+    """F smoothed."""
+    if o.smoothing is None:
+        return F
+    if o.smoothing == "aqe":
+        return aqe(F, rank, o.k2)
+    if o.guide == "similarity":
+        return nss_by_similarity(F, C, xi, o.beta)
+    return nss_by_walk(F, C, xi, D2, rank, o.walk_k, o.sigma, o.beta)
+
+
 def cas(D2, n_queries, o, E=None, rank=None):
     """d* between queries and gallery, and the intermediate matrices.
 
@@ -283,35 +334,12 @@ def cas(D2, n_queries, o, E=None, rank=None):
     rank : (n, K) lists of neighbours if they are given, -1 behind the end of a shorter one
     """
     n, alpha = len(D2), 1 / (1 + o.mu)
-    extra = 0 if o.self_counts else 1
     rank = ranks(D2) if rank is None else rank
-    xi = R(rank, o.k2)
-    if o.clusters == "knn":
-        C = N(rank, o.k1 + extra)
-    elif o.clusters == "reciprocal":
-        C = R(rank, o.k1 + extra)
-    else:
-        C = R_star(rank, o.k1 + extra, max(o.k1 // 2 + extra, 1))
+    xi, C = R(rank, o.k2), clusters(rank, o)
     W, S = graph(D2, rank, o.graph_k, o.sigma, o.kappa, xi, o.symmetric)
-    if E is None:
-        E = np.eye(n) + (S if o.regularizer == "graph" else 0)
-    if o.similarity == "original":
-        F_star = affinity(D2, o.sigma)
-    elif o.similarity == "smoothed":
-        F_star = ssm(S, alpha)
-    elif o.solver == "iterate":
-        start = {"graph": W, "regularizer": E, "zero": np.zeros((n, n))}[o.start]
-        F_star = bsd_iterate(S, E, alpha, o.steps, start)
-    else:
-        F_star = bsd_lyapunov(S, E, alpha)
+    F_star = similarity(D2, W, S, o, E)
     F = l1(np.where(C, F_star, 0.0), C)
-    F_hat = F
-    if o.smoothing == "aqe":
-        F_hat = aqe(F, rank, o.k2)
-    elif o.smoothing == "nss" and o.guide == "similarity":
-        F_hat = nss_by_similarity(F, C, xi, o.beta)
-    elif o.smoothing == "nss":
-        F_hat = nss_by_walk(F, C, xi, D2, rank, o.walk_k, o.sigma, o.beta)
+    F_hat = smoothed(F, C, xi, D2, rank, o)
     F_tilde = enhance(F_hat, xi, rank, o.enhance_k, o.kappa) if o.enhancement else F_hat
     F_prime = propagate(F_tilde, o.keep, o.propagation)
     d_prime = divergence(F_prime, o.divergence, n if o.geodesic else n_queries)
@@ -328,3 +356,96 @@ def cas(D2, n_queries, o, E=None, rank=None):
         "F_tilde": F_tilde, "F_prime": F_prime, "d_prime": d_prime, "d": d,
     }  # fmt: skip
     return d_star[:, n_queries:], stages
+
+
+def online(X, x, o, K, places=None, over_store=False):
+    """d* from a query that is not a row to the rows of an index, and the matrices on the way.
+
+    X : (n, d) rows, gallery first, then context; x : (d,) the query, which gets the number n
+    K : the length of the index's lists, the row itself counted; o : as in ``cas``
+    places : (n,) where the index keeps each row, by which ties among the query's nearest go
+    over_store : whether the index knows no distances but those of its lists
+
+    The query notices every row. Of the rows, these notice it, and no others:
+      lists     those of its K - 1 nearest that are no farther from it than from the last they list
+      W, S      an edge to each row that lists it or that it lists; nobody else loses one
+      F         its own row; F_jq = F_qj where the smoothing is guided by F
+      enhanced  its own row, and the rows that would average it: q in N(j, enhance_k) or in xi[j]
+      P, F'     these, and the rows to which P gives the query more than an even share
+    ``margin`` tells how near, relatively, a decision was: who is nearer, who is kept in P, who has
+    such a share.
+    """
+    n, q = len(X), len(X)
+    D = _by_rows(np.asarray(X, np.float64))
+    far, D2, rank = D.max(axis=1), over_farthest(D), ranks(D)
+    if over_store:
+        D2 = np.where(N(rank, K), D2, 1.0)
+    _, known = cas(D2, 0, o, rank=rank)
+    d = ((np.asarray(x, np.float64) - X) ** 2).sum(axis=1)
+    near = np.lexsort((np.arange(n) if places is None else places, d))
+    far_q = max(far[near[:5]].mean(), d[near[: K - 1][-1]])
+
+    def grown(A, row=0.0, column=0.0):
+        """A with a row and a column for the query."""
+        out = np.zeros((n + 1, n + 1), A.dtype)
+        out[:n, :n], out[q, :n], out[:n, q] = A, row, column
+        return out
+
+    scaled = np.minimum(d / far_q, 1) if far_q > 0 else np.zeros(n)
+    theirs = np.minimum(d / np.where(far > 0, far, 1), 1)
+    D2 = grown(D2, scaled, theirs)
+    rank = np.empty((n + 1, n + 1), np.int64)
+    rank[q] = np.concatenate([[q], near])
+    for j in range(n):
+        at = n
+        if j in near[: K - 1] and d[j] <= D[j, known["rank"][j, K - 1]]:
+            at = 1 + np.searchsorted(D[j, known["rank"][j, 1:]], d[j])  # before rows as far
+        rank[j] = np.insert(known["rank"][j], at, q)
+
+    xi, C = R(rank, o.k2), clusters(rank, o)
+    W = grown(known["W"])
+    for j in near[: K - 1]:
+        w = affinity(scaled[j], o.sigma) * (j in rank[q, : o.graph_k + 1])
+        w = w + affinity(theirs[j], o.sigma) * (q in rank[j, : o.graph_k + 1])
+        W[q, j] = W[j, q] = w / 2 * (o.kappa if xi[q, j] else 1)
+    S = normalized(W)
+    F_star = similarity(D2, W, S, o)
+    F, F_hat, F_tilde = (grown(known[name]) for name in ("F", "F_hat", "F_tilde"))
+    F[q] = l1(np.where(C, F_star, 0.0), C)[q]
+    mirrored = F.copy()
+    mirrored[:n, q] = F[q, :n]
+    F_hat[q] = smoothed(mirrored if o.guide == "similarity" else F, C, xi, D2, rank, o)[q]
+    made = [q]
+    if o.enhancement:
+        made += [j for j in near[: K - 1] if q in rank[j, : o.enhance_k] or xi[q, j]]
+        xi[:n, :n] = known["xi"]
+        F_tilde[made] = enhance(F_hat, xi, rank, o.enhance_k, o.kappa)[made]
+    else:
+        F_tilde[q] = F_hat[q]
+    # With P = F^T F the row of the query would be its column of F, which no row has: its row stands
+    # for it.
+    P = grown(transition(known["F_tilde"], o.keep, o.propagation))
+    P[q] = cut((F_tilde[q] @ F_tilde)[None], o.keep)[0]
+    gaps = np.abs(np.concatenate([(D - d[:, None]).ravel(), np.diff(d[near])])) / max(
+        d.max(), 1e-300
+    )
+    closest = 0.0 if ((gaps > 0) & (gaps < 3e-7)).any() else 1.0  # float32 cannot tell
+    closest = min(closest, margin(F_tilde[made] @ F_tilde, o.keep))
+    if o.enhancement:
+        share = 1 / (P[q] > 0).sum()
+        closest = min(closest, np.abs(P[q][P[q] > 0] / share - 1).min())
+        made += [j for j in range(n) if P[q, j] > share and j not in made]
+    closest = min(closest, margin(F_tilde[made] @ F_tilde, o.keep))
+    closest = min(closest, cut_margin(known["F_tilde"], o.keep, o.propagation))
+    P[made] = cut(F_tilde[made] @ F_tilde, o.keep)
+    F_prime = grown(known["F_prime"])
+    F_prime[made] = l1(P[made] @ (F_tilde if o.propagation == "transpose" else P))
+    order = np.concatenate([[q], np.arange(n)])
+    d_prime = divergence(F_prime[order], o.divergence, 1)[0, 1:]
+    plain = np.sqrt(scaled) if o.fusion == "euclidean" else scaled
+    d_star = (1 - o.omega) * d_prime + o.omega * plain
+    stages = {
+        "xi": xi[q], "C": C[q], "F": F[q], "F_hat": F_hat[q], "F_tilde": F_tilde, "P": P,
+        "F_prime": F_prime, "made": made, "margin": closest,
+    }  # fmt: skip
+    return d_star, stages

@@ -32,35 +32,41 @@ def listen(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
-@contextmanager
-def stage(name: str, total: int) -> Iterator[Advance]:
+class stage:  # noqa: N801
     """Announce a stage of ``total`` steps; call the yielded function with the steps done since.
 
     A stage inside a stage moves the outer one's bar and is not announced itself.
     """
-    listener = _listener.get()
-    if listener is None:
-        yield _silent
-        return
-    outer = _current.get()
-    shown = outer or name
-    done = 0
 
-    def advance(steps: int) -> None:
-        nonlocal done
-        done += steps
-        if done < total:
-            listener(shown, done, total)
+    __slots__ = ("_done", "_listener", "_name", "_outer", "_token", "_total")
 
-    token = _current.set(shown)
-    try:
-        if outer is None:
-            listener(shown, 0, total)
-        yield advance
-        if outer is None:
-            listener(shown, total, total)
-    finally:
-        _current.reset(token)
+    def __init__(self, name: str, total: int) -> None:
+        self._name, self._total, self._done = name, total, 0
+
+    def __enter__(self) -> Advance:
+        self._listener = _listener.get()
+        if self._listener is None:
+            return _silent
+        self._outer = _current.get()
+        self._name = self._outer or self._name
+        self._token = _current.set(self._name)
+        if self._outer is None:
+            self._listener(self._name, 0, self._total)
+        return self._advance
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if self._listener is None:
+            return
+        try:
+            if self._outer is None and kind is None:
+                self._listener(self._name, self._total, self._total)
+        finally:
+            _current.reset(self._token)
+
+    def _advance(self, steps: int) -> None:
+        self._done += steps
+        if self._done < self._total and self._listener is not None:
+            self._listener(self._name, self._done, self._total)
 
 
 class Facts(dict[str, Any]):

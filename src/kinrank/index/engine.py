@@ -16,7 +16,7 @@ from kinrank.index.state import State
 from kinrank.index.store_search import StoreSearch
 from kinrank.kernels.overlay import Space, new_space
 from kinrank.kernels.query import farthest_rows
-from kinrank.kernels.ranking import Asked, answer_rows
+from kinrank.kernels.ranking import answer_rows
 from kinrank.kernels.scan import pair_distances
 from kinrank.parallel import Runner, thread_count
 from kinrank.types import Floats, Ints, Longs, Ranking
@@ -135,18 +135,18 @@ class Engine:
         near = self.near(queries, length, run)
 
         def some(low: int, high: int) -> npt.NDArray[np.bool_]:
-            part = np.arange(low, high)
+            part = slice(low, high)
+            own, listed = queries[part], near.some(part)
             with self.workspace() as space:
-                stages = self.stages(queries[part], near.some(part), space)
+                stages = self.stages(own, listed, space)
                 encoding = stages.encode()
-                own = (encoding, indices[low:high], distances[low:high])
-                return self._ranked(stages, queries[part], near.some(part), *own)
+                return self._ranked(stages, own, listed, encoding, indices[part], distances[part])
 
+        if len(queries) == 1:
+            return some(0, 1)
         # A few at a time: what is made for a query is larger than its answer.
-        parts = run.cut(min(_TOGETHER, -(-len(queries) // run.threads))).map(
-            "answers", some, len(queries)
-        )
-        return np.concatenate(parts)
+        few = run.cut(min(_TOGETHER, -(-len(queries) // run.threads)))
+        return np.concatenate(few.map("answers", some, len(queries)))
 
     def stages(self, queries: Floats, near: Nearest, space: Space) -> QueryRows:
         """The stages of queries, to be computed; near : at least as long as the lists of rows."""
@@ -160,7 +160,7 @@ class Engine:
                 out[missing] = self.squared(queries, owners[missing], rows[missing])
             return out
 
-        return QueryRows(self.state, *own, squared, space)
+        return QueryRows(self.state, *own, squared, tuple(space))
 
     @property
     def _refines(self) -> bool:
@@ -173,14 +173,14 @@ class Engine:
     ) -> npt.NDArray[np.bool_]:  # fmt: skip
         """Fill in the answers; which are certain. A store is asked for distances that matter."""
         own = (queries, near.indices, near.distances, near.counts, stages.farthest)
-        rows = (encoding.groups, encoding.names, *encoding.rows.csr, self.state.compared)
+        rows = (encoding.groups, encoding.names, *encoding.rows.csr, tuple(self.state.compared))
         out = (indices, distances, stages.space)
         fetched = (np.zeros(len(queries) + 1, np.int64), _NO_ROWS, _NO_DISTANCES)
-        complete, ptr, left = answer_rows(0, len(queries), Asked(*own, *fetched), *rows, *out)
+        complete, ptr, left = answer_rows(0, len(queries), (*own, *fetched), *rows, *out)
         if len(left) and self._refines:
             owners = np.repeat(np.arange(len(queries)), np.diff(ptr))
             known = self.squared(queries, owners, left)
-            asked = Asked(*own, ptr, left, known)
+            asked = (*own, ptr, left, known)
             complete = answer_rows(0, len(queries), asked, *rows, *out)[0]
         certain: npt.NDArray[np.bool_] = complete
         return certain

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from kinrank.index.state import State
 from kinrank.kernels import diffuse, guide, lists, query, reciprocal
-from kinrank.kernels.overlay import Lists, Rows, Space
+from kinrank.kernels.overlay import Lists
 from kinrank.kernels.product import product_rows
 from kinrank.stages.pipeline import Pipeline, half_length
 from kinrank.types import Floats, Ints, Longs, SparseRows
+
+KernelRows: TypeAlias = tuple[Any, ...]  # of ``kernels.overlay.Rows``
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +30,9 @@ class Overlay:
     names: Ints
     rows: SparseRows
 
-    def over(self, stored: SparseRows) -> Rows:
+    def over(self, stored: SparseRows) -> KernelRows:
         """Stored rows behind these, as kernels take them."""
-        return Rows(*stored.csr, self.groups, self.names, *self.rows.csr)
+        return (*stored.csr, self.groups, self.names, *self.rows.csr)
 
     def first(self) -> SparseRows:
         """The queries' own rows."""
@@ -38,6 +40,8 @@ class Overlay:
         if len(rows) == len(self.groups) - 1:
             return rows
         first = self.groups[:-1]
+        if len(first) == 1:
+            return SparseRows(rows.indptr[:2], rows.indices, rows.values, rows.n_columns)
         ptr, ids, data = query.gather_rows(first, self.names[first], *rows.csr, *rows.csr)
         return SparseRows(ptr, ids, data, rows.n_columns)
 
@@ -46,7 +50,7 @@ class Overlay:
 class TiedGraph:
     """S and W with queries tied in, S as kernels take it; starts : the values of W beside it."""
 
-    s: Rows
+    s: KernelRows
     starts: tuple[Floats, Floats]
 
 
@@ -60,7 +64,7 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
 
     def __init__(
         self, state: State, near: Ints, near_d: Floats, counts: Longs, farthest: Floats,
-        squared: Any, space: Space,
+        squared: Any, space: tuple[Any, ...],
     ) -> None:  # fmt: skip
         self.state, self.method, self.space = state, state.method, space
         self.n, self.farthest, self.squared = len(counts), farthest, squared
@@ -97,9 +101,9 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
     def graph(self, xi: Overlay) -> TiedGraph:
         method, state, sets = self.method, self.state, xi.rows
         sizes = (int(method.graph_k or 1) + 1, self._sigma2, float(method.kappa))
-        edges = query.edge_rows(self.lists, sets.indptr, sets.indices, *sizes)
-        *own, w = query.graph_rows(*edges, *state.w.csr, state.degree, self.space)
-        return TiedGraph(Rows(*state.s.csr, *own), (state.w.values, w))
+        known = (tuple(self.lists), sets.indptr, sets.indices, *sizes)
+        *own, w = query.graph_rows(*known, *state.w.csr, state.degree, self.space)
+        return TiedGraph((*state.s.csr, *own), (state.w.values, w))
 
     def affinity(self, members: Overlay) -> Overlay:
         rows = members.rows
@@ -114,13 +118,16 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
 
     def diffuse(self, graph: TiedGraph, members: Overlay) -> Overlay:
         rows, walk = members.rows, self.state.walk
+        coefficients = tuple(walk)
         own, places = (self.own, self.each, graph.s), (rows.indptr, rows.indices)
         total = np.zeros(rows.nnz, np.float32)
         if len(walk.series):
-            diffuse.polynomial_rows(0, self.n, *own, walk, *places, total, self.space)
+            diffuse.polynomial_rows(0, self.n, *own, coefficients, *places, total, self.space)
         if len(walk.powers):
             part = np.empty_like(total)
-            diffuse.walk_rows(0, self.n, *own, graph.starts, walk, *places, part, self.space)
+            diffuse.walk_rows(
+                0, self.n, *own, graph.starts, coefficients, *places, part, self.space
+            )
             total += part
         return self._alone(rows.with_data(total))
 
@@ -137,7 +144,7 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
     def smooth_by_similarity(self, f: Overlay, xi: Overlay) -> Overlay:
         stored, rows, sets = self.state.f, f.rows, xi.rows
         assert stored is not None
-        mirrored = Rows(*stored.csr, *query.mirrored_rows(*rows.csr, *stored.csr))
+        mirrored = (*stored.csr, *query.mirrored_rows(*rows.csr, *stored.csr))
         self._new_guide(rows)
         own = (rows.indptr, rows.indices, self.each, mirrored, sets.indptr, sets.indices)
         out = (self.guide, self.anchor, self.space)
@@ -148,7 +155,7 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         rows, sets = f.rows, xi.rows
         self._new_guide(rows)
         walk_k = min(int(self.method.walk_k or 1), self.lists.ids.shape[1])
-        own = (rows.indptr, rows.indices, sets.indptr, sets.indices, self.lists, walk_k)
+        own = (rows.indptr, rows.indices, sets.indptr, sets.indices, tuple(self.lists), walk_k)
         out = (self.guide, self.anchor, self.space)
         guide.query_guides(*own, self._sigma2, self.state.walk_norm, *out)
         return self._smoothed(rows)
@@ -156,7 +163,7 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
     def enhance(self, f: Overlay, xi: Overlay) -> Overlay:
         k, sets, known = int(self.method.enhance_k or 1), xi.rows, self.state.xi
         groups, names, near, ptr, members = query.partner_rows(
-            self.lists, k, sets.indptr, sets.indices, known.indptr, known.indices
+            tuple(self.lists), k, sets.indptr, sets.indices, known.indptr, known.indices
         )
         begins = ptr + k * np.arange(len(ptr))
         ids, weights = np.empty(begins[-1], np.int32), np.empty(begins[-1], np.float32)
@@ -170,9 +177,8 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         state, stored = self.state, f.over(self.state.tilde)
         if self.method.enhancement:
             own = self._product(f.first(), self.each, stored, cut=True)
-            made = query.supported_rows(f.groups, f.names, *own.csr, self.space)
-            groups, names, places = made
-            ptr, ids, data = query.gather_rows(places, names, *f.rows.csr, *state.tilde.csr)
+            made = (f.groups, f.names, *f.rows.csr, *state.tilde.csr, *own.csr)
+            groups, names, ptr, ids, data = query.supported_rows(*made, self.space)
             f = Overlay(groups, names, SparseRows(ptr, ids, data, self._width))
         # With P = F^T F the row of a query would be its column of F, which the rows do not hold;
         # similarities are mutual, so its own row stands for it.
@@ -203,7 +209,9 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         known = (near.ids, near.groups, near.names, near.over_ids, min(k, near.ids.shape[1]))
         return self._rows(*reciprocal.reciprocal_rows(0, len(rows), *own, *known, self.space))
 
-    def _product(self, a: SparseRows, groups: Longs, b: Rows, *, cut: bool = False) -> SparseRows:
+    def _product(
+        self, a: SparseRows, groups: Longs, b: KernelRows, *, cut: bool = False
+    ) -> SparseRows:
         keep = int(self.method.keep or 0) if cut else 0
         own = (*a.csr, groups, b, keep, self.state.names, self.state.places)
         return self._rows(*product_rows(0, len(a), *own, self.space))
@@ -220,5 +228,5 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
 
 def _pointers(lengths: Longs) -> Longs:
     out = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=out[1:])
+    lengths.cumsum(out=out[1:])
     return out

@@ -19,7 +19,6 @@ from kinrank.index.build import Given, KeptRows
 from kinrank.index.columns import Columns
 from kinrank.index.parts import take
 from kinrank.index.state import State
-from kinrank.kernels.diffuse import Walk
 from kinrank.kernels.divergence import entropies
 from kinrank.kernels.overlay import new_space, plain_rows
 from kinrank.kernels.walk_lanes import LANES, walk_groups
@@ -95,7 +94,7 @@ class RestagedRows(KeptRows):
         out = np.empty(members.nnz, np.float32)
         # Both share a symmetric pattern, so the transposed values are in the same places.
         start = transposed(graph.w, self.run).values
-        walk = Walk(
+        walk = (
             polynomial.powers, polynomial.binomial, polynomial.series, polynomial.decay,
             graph.floor(polynomial.tol),
         )  # fmt: skip
@@ -104,7 +103,7 @@ class RestagedRows(KeptRows):
         own = (*args, members.indptr, members.indices, out)
         self.run.map(
             "diffusion",
-            lambda low, high: walk_groups(low, high, *own, new_space(self.n)),
+            lambda low, high: walk_groups(low, high, *own, tuple(new_space(self.n))),
             -(-len(rows) // LANES),
         )
         return members.with_data(out)

@@ -21,7 +21,7 @@ def encoding_rows(engine: Engine, rows: Ints, space: Space) -> SparseRows:
         return take(transposed(state.columns), rows)
     stored = plain_rows(*state.p.csr)
     own = (*take(state.p, rows).csr, NO_GROUPS, stored, 0, state.names, state.places)
-    lengths, ids, data = product_rows(0, len(rows), *own, space)
+    lengths, ids, data = product_rows(0, len(rows), *own, tuple(space))
     return SparseRows(np.concatenate([[0], np.cumsum(lengths)]), ids, data, len(state) + 1)
 
 

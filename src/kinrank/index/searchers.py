@@ -29,7 +29,7 @@ class Nearest:
     distances: Floats
     counts: Longs
 
-    def some(self, queries: Longs) -> Nearest:
+    def some(self, queries: slice) -> Nearest:
         """Those of some queries."""
         return Nearest(self.indices[queries], self.distances[queries], self.counts[queries])
 

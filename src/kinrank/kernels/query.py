@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel
-from kinrank.kernels.overlay import tick
+from kinrank.kernels.overlay import Lists, Space, tick
 from kinrank.kernels.rows import enlarge
 
 TELLERS = 5  # nearest rows that tell the largest distance of a query
@@ -110,19 +110,6 @@ def edges_of(query, lists, xi, k, sigma2, kappa, ids, weights):
 
 
 @kernel
-def edge_rows(lists, xi_ptr, xi, k, sigma2, kappa):
-    """The edges of queries: pointers, rows, weights; xi : with the query itself."""
-    m, room = lists.groups.shape[0] - 1, lists.over_ids.shape[1]
-    ptr = np.zeros(m + 1, np.int64)
-    ids, weights = np.empty(m * room, np.int32), np.empty(m * room, np.float32)
-    for query in range(m):
-        at, members = ptr[query], xi[xi_ptr[query] : xi_ptr[query + 1]]
-        size = edges_of(query, lists, members, k, sigma2, kappa, ids[at:], weights[at:])
-        ptr[query + 1] = at + size
-    return ptr, ids, weights
-
-
-@kernel
 def tie_row(row, extra, w_ptr, w_ids, w_values, degree, stamp, at, ids, s, w, space):
     """A row of the graph with a query in it; extra : the weight of its edge, 0 for none."""
     n, own = degree.shape[0], degree[row]
@@ -142,36 +129,40 @@ def tie_row(row, extra, w_ptr, w_ids, w_values, degree, stamp, at, ids, s, w, sp
 
 
 @kernel
-def graph_rows(edge_ptr, edge_ids, edges, w_ptr, w_ids, w_values, degree, space):
-    """The rows of S and W that become others when a query is tied into the graph by its edges.
+def graph_rows(lists, xi_ptr, xi, k, sigma2, kappa, w_ptr, w_ids, w_values, degree, space):
+    """The rows of S and W that become others when queries are tied into the graph by their edges.
 
-    These are its own, those it has an edge to, and those that share an edge with these, whose
-    degrees grow. degree : row sums of W, float64
+    These are their own, those they have an edge to, and those that share an edge with these, whose
+    degrees grow. xi : of the queries; degree : row sums of W
     Returns groups and names of an overlay; pointers, indices, values of S, values of W.
     """
-    m, n = edge_ptr.shape[0] - 1, degree.shape[0]
+    lists, space = Lists(*lists), Space(*space)
+    m, n = lists.groups.shape[0] - 1, degree.shape[0]
+    edge_ids = np.empty(lists.over_ids.shape[1], np.int32)
+    edges = np.empty(edge_ids.shape[0], np.float32)
     groups, ptr = np.zeros(m + 1, np.int64), np.zeros(65, np.int64)
     names, ids = np.empty(64, np.int32), np.empty(512, np.int32)
     s, w = np.empty(512, np.float32), np.empty(512, np.float32)
     count = at = np.int64(0)
     for query in range(m):
         stamp, listed, total, size = tick(space.clock), tick(space.clock), 0.0, np.int64(0)
-        begin, end = edge_ptr[query], edge_ptr[query + 1]
-        for e in range(begin, end):
+        own = xi[xi_ptr[query] : xi_ptr[query + 1]]
+        end = edges_of(query, lists, own, k, sigma2, kappa, edge_ids, edges)
+        for e in range(end):
             j = edge_ids[e]
             space.seen[j], space.stepped[j] = stamp, listed
             space.total[j] = degree[j] + edges[e]
             total += edges[e]
             space.touched[size] = j
             size += 1
-        for e in range(begin, end):
+        for e in range(end):
             for o in range(w_ptr[edge_ids[e]], w_ptr[edge_ids[e] + 1]):
                 if space.stepped[w_ids[o]] != listed:
                     space.stepped[w_ids[o]] = listed
                     space.touched[size] = w_ids[o]
                     size += 1
         space.total[n] = total
-        needed = at + end - begin
+        needed = at + end
         for t in range(size):
             needed += w_ptr[space.touched[t] + 1] - w_ptr[space.touched[t]] + 1
         if needed > ids.shape[0]:
@@ -179,7 +170,7 @@ def graph_rows(edge_ptr, edge_ids, edges, w_ptr, w_ids, w_values, degree, space)
         if count + size + 1 > names.shape[0]:
             names = enlarge(names, count, count + size + 1)
             ptr = enlarge(ptr, count + 1, count + size + 2)
-        for e in range(begin, end):
+        for e in range(end):
             j = edge_ids[e]
             ids[at], w[at], s[at] = j, edges[e], edges[e] / np.sqrt(total * space.total[j])
             at += 1
@@ -187,7 +178,7 @@ def graph_rows(edge_ptr, edge_ids, edges, w_ptr, w_ids, w_values, degree, space)
         count += 1
         for t in range(size):
             row = space.touched[t]
-            extra = edges[begin + t] if t < end - begin else np.float32(0)
+            extra = edges[t] if t < end else np.float32(0)
             at = tie_row(row, extra, w_ptr, w_ids, w_values, degree, stamp, at, ids, s, w, space)
             names[count], ptr[count + 1] = row, at
             count += 1
@@ -230,6 +221,7 @@ def partner_rows(lists, k, xi_ptr, xi, rows_xi_ptr, rows_xi):
     A partner has the query in N(j, k) or in xi[j]; xi[j] is that which is stored, and the query.
     Returns groups and names; (rows, k) lists; pointers and members of neighbour sets.
     """
+    lists = Lists(*lists)
     m, n = lists.groups.shape[0] - 1, rows_xi_ptr.shape[0] - 1
     groups = np.zeros(m + 1, np.int64)
     names = np.empty(lists.names.shape[0], np.int32)
@@ -270,35 +262,6 @@ def partner_rows(lists, k, xi_ptr, xi, rows_xi_ptr, rows_xi):
 
 
 @kernel
-def supported_rows(groups, names, p_ptr, p_ids, p, space):
-    """Partners, and the other rows to which P gives a query more than an even share.
-
-    A partner leads these to the query in turn, so that their rows of P and F' become others too;
-    the rest hardly matter and cost as much.
-    groups, names : queries and partners; p_ptr, p_ids, p : P of the queries
-    Returns groups and names; and where the enhanced row of each is: in the overlay, or -1.
-    """
-    m, n, count = groups.shape[0] - 1, space.seen.shape[0] - 1, 0
-    out_groups = np.zeros(m + 1, np.int64)
-    out_names = np.empty(names.shape[0] + p_ids.shape[0], np.int32)
-    places = np.full(out_names.shape[0], -1)
-    for query in range(m):
-        stamp = tick(space.clock)
-        space.seen[n] = stamp
-        for row in range(groups[query], groups[query + 1]):
-            out_names[count], places[count] = names[row], row
-            space.seen[names[row]] = stamp
-            count += 1
-        even = 1 / max(p_ptr[query + 1] - p_ptr[query], 1)
-        for e in range(p_ptr[query], p_ptr[query + 1]):
-            if p[e] > even and space.seen[p_ids[e]] != stamp:
-                out_names[count] = p_ids[e]
-                count += 1
-        out_groups[query + 1] = count
-    return out_groups, out_names[:count].copy(), places[:count].copy()
-
-
-@kernel
 def gather_rows(places, names, ptr, ids, values, rows_ptr, rows_ids, rows_values):
     """Sparse rows one after another: those at ``places``, or of ``rows`` by name where that is -1.
 
@@ -319,3 +282,41 @@ def gather_rows(places, names, ptr, ids, values, rows_ptr, rows_ids, rows_values
                 e = rows_ptr[name] + t
                 out_ids[to + t], out[to + t] = rows_ids[e], rows_values[e]
     return out_ptr, out_ids, out
+
+
+@kernel
+def supported_rows(
+    groups, names, ptr, ids, values, rows_ptr, rows_ids, rows_values, p_ptr, p_ids, p, space
+):  # fmt: skip
+    """Partners, and the other rows to which P gives a query more than an even share.
+
+    A partner leads these to the query in turn, so that their rows of P and F' become others too;
+    the rest hardly matter and cost as much.
+    groups to values : enhanced rows of queries and partners; rows_* : of all rows
+    p_ptr, p_ids, p : P of the queries
+    Returns groups and names; pointers, indices, data of the enhanced rows.
+    """
+    space = Space(*space)
+    m, n, count = groups.shape[0] - 1, space.seen.shape[0] - 1, 0
+    out_groups = np.zeros(m + 1, np.int64)
+    out_names = np.empty(names.shape[0] + p_ids.shape[0], np.int32)
+    places = np.full(out_names.shape[0], -1)
+    for query in range(m):
+        stamp = tick(space.clock)
+        space.seen[n] = stamp
+        for row in range(groups[query], groups[query + 1]):
+            out_names[count], places[count] = names[row], row
+            space.seen[names[row]] = stamp
+            count += 1
+        size = 0
+        for e in range(p_ptr[query], p_ptr[query + 1]):
+            size += p[e] > 0
+        even = 1 / max(size, 1)
+        for e in range(p_ptr[query], p_ptr[query + 1]):
+            if p[e] > even and space.seen[p_ids[e]] != stamp:
+                out_names[count] = p_ids[e]
+                count += 1
+        out_groups[query + 1] = count
+    out_names = out_names[:count].copy()
+    made = gather_rows(places, out_names, ptr, ids, values, rows_ptr, rows_ids, rows_values)
+    return out_groups, out_names, made[0], made[1], made[2]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kinrank.kernels.divergence import COSINE, JACCARD, add_columns, entropies, finish
 from kinrank.kernels.jit import kernel
-from kinrank.kernels.overlay import tick
+from kinrank.kernels.overlay import Space, tick
 from kinrank.kernels.rows import enlarge
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 from kinrank.types import Floats, Ints, Longs
@@ -59,6 +59,7 @@ def answer_rows(low, high, asked, groups, names, ptr, ids, values, compared, out
     Returns whether no other row can be among the first k; and, by queries, the rows that could be
     answers and whose distances nobody knows: pointers and rows.
     """
+    asked, compared, space = Asked(*asked), Compared(*compared), Space(*space)
     m, at, measure = high - low, np.int64(0), compared.measure
     left_ptr, left, complete = (
         np.zeros(m + 1, np.int64),
@@ -67,18 +68,21 @@ def answer_rows(low, high, asked, groups, names, ptr, ids, values, compared, out
     )
     for query in range(low, high):
         first = groups[query]
-        part = slice(ptr[first], ptr[first + 1])
-        count, shared = compare(ids[part], values[part], compared, space)
+        own, own_values = ids[ptr[first] : ptr[first + 1]], values[ptr[first] : ptr[first + 1]]
+        count, shared = compare(own, own_values, compared, space)
+        own_f = entropies(own_values)
+        for e in range(own.shape[0]):
+            space.slot[own[e]] = e
         for t in range(first + 1, groups[query + 1]):
-            other = slice(ptr[t], ptr[t + 1])
-            d = divergence_of(
-                measure, ids[part], values[part], ids[other], values[other], space.slot
-            )
+            part = slice(ptr[t], ptr[t + 1])
+            d = divergence_of(measure, own_values, own_f, ids[part], values[part], space.slot)
             if space.seen[names[t]] != shared:
                 space.seen[names[t]] = shared
                 space.touched[count] = names[t]
                 count += 1
             space.total[names[t]] = d
+        for e in range(own.shape[0]):
+            space.slot[own[e]] = -1
         complete[query - low], unknown = rank(
             query, asked, count, shared, compared, space, out_ids[query], out[query]
         )
@@ -92,25 +96,29 @@ def answer_rows(low, high, asked, groups, names, ptr, ids, values, compared, out
 
 
 @kernel
-def divergence_of(measure, u_ids, u, v_ids, v, slot):
-    """d' of two rows; slot : -1 throughout. In float64, so that like rows are like far."""
+def divergence_of(measure, u, u_f, v_ids, v, slot):
+    """d' of two rows, as ``compare`` has it; u_f : x log2 x of u, slot : where u has a column."""
     u_norm = v_norm = total = 0.0
-    for e in range(u_ids.shape[0]):
-        slot[u_ids[e]] = e
-        u_norm += np.float64(u[e]) * u[e]
-    for e in range(v_ids.shape[0]):
-        b = np.float64(v[e])
-        v_norm += b * b
-        if slot[v_ids[e]] >= 0 and b > 0:
-            a = np.float64(u[slot[v_ids[e]]])
-            if measure >= COSINE:
-                total += a * b
-            elif measure == JACCARD:
-                total += min(a, b)
-            elif a > 0:
-                total += a * np.log2(a / (a + b)) + b * np.log2(b / (a + b))
-    for e in range(u_ids.shape[0]):
-        slot[u_ids[e]] = -1
+    both, v_f = np.zeros(v.shape[0], np.float32), entropies(v)
+    for e in range(v.shape[0]):
+        at = slot[v_ids[e]]
+        if at < 0:
+            continue
+        both[e] = u[at] + v[e]
+        if measure >= COSINE:
+            total += np.float64(u[at]) * v[e]
+        elif measure == JACCARD:
+            total += min(u[at], v[e])
+        else:
+            total += u_f[at] + v_f[e]
+    if measure < JACCARD:
+        for value in entropies(both):
+            total -= value
+    if measure >= COSINE:
+        for value in u:
+            u_norm += np.float64(value) * value
+        for value in v:
+            v_norm += np.float64(value) * value
     return finish(measure, total, u_norm, v_norm)
 
 

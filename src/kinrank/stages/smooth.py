@@ -67,5 +67,8 @@ def _close(f: SparseRows, guide: Floats, anchor: Floats, beta: float, run: Runne
 def _guide_by_similarity(
     low: int, high: int, ptr: Longs, members: Ints, f: Floats, *xi_and_outs: Any
 ) -> None:
-    own, space = (ptr, members, NO_GROUPS, plain_rows(ptr, members, f)), new_space(len(ptr) - 1)
+    own, space = (
+        (ptr, members, NO_GROUPS, plain_rows(ptr, members, f)),
+        tuple(new_space(len(ptr) - 1)),
+    )
     kernels.guide_by_similarity(low, high, *own, *xi_and_outs, space)
