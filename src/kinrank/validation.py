@@ -17,6 +17,8 @@ Name = TypeVar("Name", bound=str | None)
 
 # Outside this range squares would lose digits or overflow in float32.
 SAFE_EXPONENT = 20
+MOST_ROWS = (1 << 31) - 1  # row numbers are int32
+_MOST = {"steps": 1000, "epochs": 100_000}  # of what is no number of rows
 # The largest value beside rows that are not scaled with it: a million of its squares fit float32.
 LARGEST = 2.0**50
 _CHECK_ROWS = 256  # at a time, so that copies of them stay in the cache
@@ -32,6 +34,11 @@ def check_int(name: str, value: object, low: int, high: int | None = None) -> in
             return number
     bound = f"of at least {low}" if high is None else f"between {low} and {high}"
     raise InvalidInputError(f"`{name}` must be an integer {bound}, got {shown(value)}.")
+
+
+def check_size(name: str, value: object) -> int:
+    """``value`` as a number of rows, or of steps if that is its name."""
+    return check_int(name, value, 1, _MOST.get(name, MOST_ROWS))
 
 
 def check_float(

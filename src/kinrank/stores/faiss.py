@@ -14,14 +14,13 @@ from kinrank.errors import FileFormatError, InvalidInputError, KinrankWarning, U
 from kinrank.index.ids import Ids, IdTable, as_ids, named, refuse_duplicates
 from kinrank.optional import require
 from kinrank.stores.protocol import (
-    MOST,
     Metric,
     checked_queries,
     engine_errors,
     squared_distances,
 )
 from kinrank.types import Floats, Ints, Longs
-from kinrank.validation import as_matrix, check_int
+from kinrank.validation import as_matrix, check_size
 
 
 class FaissStore:
@@ -106,7 +105,7 @@ class FaissStore:
 
     def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
         """See Store."""
-        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1, MOST)
+        rows, k = checked_queries(queries, self.width, self.metric), check_size("k", k)
         self._refuse_renumbered()
         with engine_errors("The search of the faiss index", RuntimeError, AssertionError):
             values, labels = self._index.search(rows, k)

@@ -12,7 +12,6 @@ from kinrank.index.ids import Ids, as_ids, refuse_duplicates
 from kinrank.optional import require
 from kinrank.stores.protocol import (
     METRICS,
-    MOST,
     Metric,
     as_rows,
     checked_queries,
@@ -21,7 +20,7 @@ from kinrank.stores.protocol import (
     squared_distances,
 )
 from kinrank.types import Floats
-from kinrank.validation import check_bool, check_choice, check_int
+from kinrank.validation import check_bool, check_choice, check_int, check_size
 
 _TYPES: dict[Metric, str] = {"euclidean": "l2", "cosine": "cosine", "inner": "dot"}
 _FETCH = 4096  # ids in one filter
@@ -84,7 +83,7 @@ class LanceStore:
 
     def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
         """See Store."""
-        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1, MOST)
+        rows, k = checked_queries(queries, self.width, self.metric), check_size("k", k)
         with _errors():
             found = self._nearest(rows, k)
         owners = np.zeros(len(found), np.int64)  # a single query is answered without its number

@@ -19,7 +19,6 @@ from kinrank.validation import as_vectors
 
 Metric: TypeAlias = Literal["euclidean", "cosine", "inner"]
 METRICS: tuple[Metric, ...] = ("euclidean", "cosine", "inner")
-MOST = (1 << 31) - 1  # rows, and so results
 
 
 @runtime_checkable
