@@ -92,7 +92,8 @@ def test_what_is_no_array_of_numbers(door, bad, message):
     "options",
     [
         *({name: None} for name in ("k1", "k2", "geodesic_k", "sigma", "mu", "omega", "tol")),
-        {"sigma": 1e-30}, {"mu": 1e-30}, {"kappa": 1e-30}, {"k1": [3]}, {"k1": np.arange(500)},
+        {"sigma": 1e-30}, {"sigma": 10**400}, {"mu": 1e-30}, {"kappa": 1e-30}, {"k1": [3]},
+        {"k1": np.arange(500)},
     ],
     ids=str,
 )  # fmt: skip

@@ -52,7 +52,10 @@ def check_float(
 ) -> float:
     """``value`` as a finite float within [low, high], or without an end that is open."""
     if isinstance(value, Real) and not isinstance(value, bool):
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # of an integer or a fraction
+            number = math.inf
         above = number > low if low_open else number >= low
         below = number < high if high_open else number <= high
         if math.isfinite(number) and above and below:
