@@ -224,6 +224,7 @@ def test_files_of_the_first_format_are_read(path):
         ("neighbors.indices", 2_000_000_000, "`neighbors` with numbers from"),
         ("neighbors.distances", np.nan, "`neighbors` that are not lists"),
         ("vectors", np.nan, "`vectors` with values that are not finite"),
+        ("vectors", 1e30, "`vectors` with values that are not finite, or too large"),
         ("entropies", np.inf, "`entropies` with values that are not finite"),
     ],
 )
