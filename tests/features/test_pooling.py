@@ -86,6 +86,7 @@ BAD = {
     "booleans": (np.ones((1, 2, 2), bool), "hold real numbers, got dtype bool"),
     "complex": (np.ones((1, 2, 2)) * 1j, "hold real numbers, got dtype complex128"),
     "dates": (np.ones((1, 2, 2), "M8[D]"), "hold real numbers, got dtype datetime"),
+    "none": (None, "hold real numbers, got dtype object"),
     "text": ("text", "hold real numbers, got dtype <U"),
     "ragged": ([[[1.0]], [[1.0, 2.0]]], "be an array, got rows of different lengths"),
 }
@@ -118,7 +119,7 @@ def test_unit_rows_of_integers_are_floats():
     np.testing.assert_allclose(found, [[0.6, 0.8]])
 
 
-@pytest.mark.parametrize("bad", [None, [], [[]], 3.0, [1.0, 2.0]])
+@pytest.mark.parametrize("bad", [[], [[]], 3.0, [1.0, 2.0]])
 def test_scales_are_arrays(bad):
     with pytest.raises(InvalidInputError, match=r"must be an array \(\.\.\., d\) for each scale"):
         multiscale(bad)
@@ -201,11 +202,12 @@ def test_regions_are_whitened_one_by_one():
 
 
 def test_scales_are_averaged():
-    one, two = unit(np.array([[3.0, 4.0]])), unit(np.array([[1.0, 0.0]]))
+    one, two = both = unit(np.array([[[3.0, 4.0]], [[1.0, 0.0]]]))
     np.testing.assert_allclose(multiscale([one, two]), unit(one + two))
     cubes = ((one**3 + two**3) / 2) ** (1 / 3)
     np.testing.assert_allclose(multiscale([one, two], 3), unit(cubes))
     np.testing.assert_allclose(multiscale([one]), one)
+    np.testing.assert_array_equal(multiscale(memoryview(both)), multiscale([one, two]))
     with pytest.raises(InvalidInputError, match="must not be negative"):
         multiscale([-one, two], 3)
 

@@ -87,11 +87,9 @@ def multiscale(descriptors: Sequence[Any], p: float = 1.0) -> Array:
     descriptors : an array (..., d) for each scale, unit rows
     p : 1 is the mean; other powers are for rows without negative values, such as GeM's own p
     """
-    try:
-        scales = [as_array("descriptors", scale) for scale in descriptors]
-    except TypeError:
-        scales = []  # not a list of anything
-    rows = finite_floats("descriptors", scales)
+    if isinstance(descriptors, (list, tuple)):
+        descriptors = [as_array("descriptors", scale) for scale in descriptors]
+    rows = finite_floats("descriptors", descriptors)
     if rows.ndim < 2 or rows.size == 0:
         raise InvalidInputError(
             f"`descriptors` must be an array (..., d) for each scale, got shape {rows.shape}."

@@ -51,12 +51,14 @@ def check_frame(frame: Frame) -> None:
 
 def check_contents(path: Path, state: State) -> None:
     """Raise unless all numbers lie where they must; reads every array once."""
-    n = len(state)
+    n, smoothing = len(state), state.method.smoothing
     with reading(path, "an index whose parts fit each other"):
         for field in fields(state):
             part = getattr(state, field.name)
             if isinstance(part, SparseRows):
                 _check_rows(field.name, part, n)
+                if field.name not in _UNORDERED and (field.name, smoothing) != ("hat", "aqe"):
+                    _check_order(field.name, part)
             elif isinstance(part, np.ndarray) and part.dtype.kind == "f":
                 _check_finite(field.name, part)
         _check_neighbors(state.neighbors, n)
@@ -74,14 +76,17 @@ def _check_ids(state: State) -> None:
 
 
 def _check_rows(name: str, rows: SparseRows, n: int) -> None:
-    ptr, ids = rows.indptr, rows.indices
     lengths = rows.lengths
     if lengths.min() < 0 or lengths.max() > n:
         raise ValueError(f"`{name}` with a row of {lengths.min()} or {lengths.max()} entries")
-    _check_range(name, ids, 0, n)
+    _check_range(name, rows.indices, 0, n)
     if rows.data is not None:
         _check_finite(name, rows.data)
-    for low in range(0, 0 if name in _UNORDERED else len(ids) - 1, _CHUNK):
+
+
+def _check_order(name: str, rows: SparseRows) -> None:
+    ptr, ids = rows.indptr, rows.indices
+    for low in range(0, len(ids) - 1, _CHUNK):
         some = ids[low : low + _CHUNK + 1]
         falls = np.flatnonzero(some[1:] <= some[:-1]) + (low + 1)
         if (ptr[np.searchsorted(ptr, falls)] != falls).any():  # elsewhere than between two rows

@@ -14,13 +14,14 @@ from kinrank.errors import FileFormatError, InvalidInputError, KinrankWarning, U
 from kinrank.index.ids import Ids, IdTable, as_ids, named, refuse_duplicates
 from kinrank.optional import require
 from kinrank.stores.protocol import (
+    MOST,
     Metric,
     checked_queries,
     engine_errors,
     squared_distances,
 )
 from kinrank.types import Floats, Ints, Longs
-from kinrank.validation import as_matrix, check_size
+from kinrank.validation import as_matrix, check_int
 
 
 class FaissStore:
@@ -105,7 +106,7 @@ class FaissStore:
 
     def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
         """See Store."""
-        rows, k = checked_queries(queries, self.width, self.metric), check_size("k", k)
+        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1, MOST)
         self._refuse_renumbered()
         with engine_errors("The search of the faiss index", RuntimeError, AssertionError):
             values, labels = self._index.search(rows, k)
@@ -123,7 +124,8 @@ class FaissStore:
         places = self._table.places(ids)
         self._refuse_renumbered()
         if self._vectors is not None:
-            return np.asarray(self._vectors[places], np.float32)
+            with np.errstate(over="ignore"):  # infinity is refused where it is used
+                return np.asarray(self._vectors[places], np.float32)
         return self._reconstructed(places)
 
     def _reconstructed(self, places: Ints) -> Floats:

@@ -12,6 +12,7 @@ from kinrank.index.ids import Ids, as_ids, refuse_duplicates
 from kinrank.optional import require
 from kinrank.stores.protocol import (
     METRICS,
+    MOST,
     Metric,
     as_rows,
     checked_queries,
@@ -20,7 +21,7 @@ from kinrank.stores.protocol import (
     squared_distances,
 )
 from kinrank.types import Floats
-from kinrank.validation import check_bool, check_choice, check_int, check_size
+from kinrank.validation import check_bool, check_choice, check_int
 
 _TYPES: dict[Metric, str] = {"euclidean": "l2", "cosine": "cosine", "inner": "dot"}
 _FETCH = 4096  # ids in one filter
@@ -83,7 +84,7 @@ class LanceStore:
 
     def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
         """See Store."""
-        rows, k = checked_queries(queries, self.width, self.metric), check_size("k", k)
+        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1, MOST)
         with _errors():
             found = self._nearest(rows, k)
         owners = np.zeros(len(found), np.int64)  # a single query is answered without its number

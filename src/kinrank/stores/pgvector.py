@@ -15,6 +15,7 @@ from kinrank.index.ids import Ids, as_ids, refuse_duplicates
 from kinrank.optional import require
 from kinrank.stores.protocol import (
     METRICS,
+    MOST,
     Metric,
     as_rows,
     checked_queries,
@@ -23,7 +24,7 @@ from kinrank.stores.protocol import (
     squared_distances,
 )
 from kinrank.types import Floats
-from kinrank.validation import check_bool, check_choice, check_int, check_size
+from kinrank.validation import check_bool, check_choice, check_int
 
 _OPERATORS: dict[Metric, str] = {"euclidean": "<->", "cosine": "<=>", "inner": "<#>"}
 _TEXTS = ("text", "character varying", "uuid")
@@ -131,7 +132,7 @@ class PgVectorStore:
 
     def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
         """See Store."""
-        rows, k = checked_queries(queries, self.width, self.metric), check_size("k", k)
+        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1, MOST)
         values = {"queries": [str(row.tolist()) for row in rows], "k": k}
         found = self._rows(_SEARCH, values, self._settings(k))
         owners = np.array([number for number, _, _ in found], np.int64) - 1
