@@ -84,8 +84,8 @@ def walk_of(method: CAS) -> Walk | None:
     )
 
 
-def options_of(method: CAS) -> Options:
-    """The parameters of the stages for the kernels."""
+def options_of(method: CAS, n: int) -> Options:
+    """The parameters of the stages for the kernels, for ``n`` rows and a query."""
     smoothing = NONE
     if method.smoothing is not None:
         guided = BY_WALK if method.guide == "walk" else BY_SIMILARITY
@@ -101,6 +101,6 @@ def options_of(method: CAS) -> Options:
         beta=float(method.beta or 0),
         enhance_k=int(method.enhance_k or 1) if method.enhancement else 0,
         kappa=float(method.kappa),
-        keep=int(method.keep or 0),
+        keep=min(int(method.keep or 0), n + 1),
         squared=method.propagation == "square",
     )

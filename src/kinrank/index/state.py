@@ -104,7 +104,7 @@ class State:
     @cached_property
     def options(self) -> Options:
         """The method as kernels take it."""
-        return options_of(self.method)
+        return options_of(self.method, len(self))
 
     @cached_property
     def compared(self) -> Compared:
