@@ -3,6 +3,7 @@ import os
 import stat
 import struct
 import sys
+import warnings
 import zipfile
 
 import numpy as np
@@ -124,6 +125,20 @@ def test_ranking_saves_and_loads(tmp_path):
     np.testing.assert_array_equal(again.distances, ranking.distances)
     assert again.indices.dtype == np.int32
     assert again.distances.dtype == np.float32
+
+
+def test_shapes_and_numbers_that_fit_no_type(tmp_path):
+    shape, large = f"({2**40}, {2**40})", np.full((1, 2), 1e300)
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", 118) + head.encode())
+    save_npz(tmp_path / "a.npz", indices=np.array([[0, 1]]), distances=large)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")  # programs see them, where tests would stop at them
+        with pytest.raises(FileFormatError, match="must be a whole file of plain arrays"):
+            load_array(tmp_path / "a.npy")
+        with pytest.raises(FileFormatError, match="must be a ranking saved by kinrank"):
+            kinrank.Ranking.load(tmp_path / "a.npz")
+    assert not caught
 
 
 def test_ranking_refuses_other_files(tmp_path):

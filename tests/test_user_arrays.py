@@ -10,7 +10,7 @@ import pytest
 
 import kinrank
 from engine_data import clustered
-from kinrank import CAS, Index, InvalidInputError, Ranking, UnsupportedError
+from kinrank import CAS, Index, InvalidInputError, Ranking, UnknownIdError, UnsupportedError
 from kinrank.methods.context.kreciprocal import KReciprocal
 from kinrank.methods.diffusion.fsr import FSR
 from kinrank.methods.query_expansion.aqe import AQE
@@ -92,7 +92,8 @@ def test_what_is_no_array_of_numbers(door, bad, message):
     "options",
     [
         *({name: None} for name in ("k1", "k2", "geodesic_k", "sigma", "mu", "omega", "tol")),
-        {"sigma": 1e-30}, {"mu": 1e-30}, {"kappa": 1e-30}, {"k1": [3]}, {"k1": np.arange(500)},
+        {"sigma": 1e-30}, {"sigma": 10**400}, {"mu": 1e-30}, {"kappa": 1e-30}, {"k1": [3]},
+        {"k1": np.arange(500)},
     ],
     ids=str,
 )  # fmt: skip
@@ -112,6 +113,12 @@ def test_ids_that_cannot_be():
     with pytest.raises(InvalidInputError, match="none of 64 bits follows 9223372036854775807"):
         index.add(Q)
     index.add(Q, ids=range(100, 106))
+    with pytest.raises(UnknownIdError, match="no row with the id 999"):
+        index.vectors(number for number in (1, 999))
+    with pytest.raises(InvalidInputError, match="`k` must be an integer"):
+        kinrank.rerank(Q, G, k="", memory_budget="4GB")
+    one = kinrank.rerank_pool(Q[:1], memoryview(G), METHOD)
+    np.testing.assert_array_equal(one.indices, kinrank.rerank_pool(Q[:1], G, METHOD).indices)
     assert len(index) == 90
     for call in (index.remove, lambda ids: index.update(Q, ids)):
         with pytest.raises(InvalidInputError, match="`ids` must be those of rows of the index"):

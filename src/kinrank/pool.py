@@ -144,7 +144,7 @@ def _pools(query: Any, candidates: Any, ids: Any) -> list[Pool]:
 
 def _several(candidates: Any) -> Sequence[Any] | None:
     """The pools of several queries; None if it is one pool."""
-    if not isinstance(candidates, Sequence):
+    if isinstance(candidates, memoryview) or not isinstance(candidates, Sequence):
         array = as_array("candidates", candidates)
         return list(array) if array.ndim == 3 else None
     if len(candidates) == 0 or as_array("candidates", candidates[0]).ndim == 2:

@@ -37,7 +37,8 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     not be read stays an OSError: these know the name of the file.
     """
     try:
-        yield
+        with np.errstate(over="raise", invalid="raise"):  # sizes and numbers that fit no type
+            yield
     except (FileFormatError, OptionalDependencyError):
         raise
     except Exception as error:

@@ -17,6 +17,8 @@ Name = TypeVar("Name", bound=str | None)
 
 # Outside this range squares would lose digits or overflow in float32.
 SAFE_EXPONENT = 20
+MOST_ROWS = (1 << 31) - 1  # row numbers are int32
+_MOST = {"steps": 1000, "epochs": 100_000}  # of what is no number of rows
 # The largest value beside rows that are not scaled with it: a million of its squares fit float32.
 LARGEST = 2.0**50
 _CHECK_ROWS = 256  # at a time, so that copies of them stay in the cache
@@ -34,6 +36,11 @@ def check_int(name: str, value: object, low: int, high: int | None = None) -> in
     raise InvalidInputError(f"`{name}` must be an integer {bound}, got {shown(value)}.")
 
 
+def check_size(name: str, value: object) -> int:
+    """``value`` as a number of rows, or of steps if that is its name."""
+    return check_int(name, value, 1, _MOST.get(name, MOST_ROWS))
+
+
 def check_float(
     name: str,
     value: object,
@@ -45,7 +52,10 @@ def check_float(
 ) -> float:
     """``value`` as a finite float within [low, high], or without an end that is open."""
     if isinstance(value, Real) and not isinstance(value, bool):
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # of an integer or a fraction
+            number = math.inf
         above = number > low if low_open else number >= low
         below = number < high if high_open else number <= high
         if math.isfinite(number) and above and below:

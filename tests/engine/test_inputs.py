@@ -107,7 +107,7 @@ def test_zero_vectors():
     [
         ({"k": 0}, "`k` must be an integer of at least 1, got 0"),
         ({"k": 2.5}, "`k` must be an integer"),
-        ({"k1": 0}, "`k1` must be an integer of at least 1, got 0"),
+        ({"k1": 0}, "`k1` must be an integer between 1 and 2147483647, got 0"),
         ({"k1": 4, "k2": 6}, "`k2` must be at most k1"),
         ({"omega": 1.5}, "`omega` must be a number in \\[0, 1\\], got 1.5"),
         ({"sigma": 0}, "`sigma` must be a number in \\[1e-06"),
@@ -141,21 +141,25 @@ def test_unknown_names(options, message):
         kinrank.rerank(Q, G, **{**SMALL, **options})
 
 
-@pytest.mark.parametrize("kind", ["asymmetric", "negative", "indefinite", "wrong size"])
+@pytest.mark.parametrize(
+    "kind", ["asymmetric", "negative", "indefinite", "wrong size", "none", "huge", "tiny"]
+)
 def test_bad_regularizers(kind):
     from scipy.sparse import csr_array
 
-    e = np.eye(len(X))
+    e = np.eye(len(X)) * {"none": 0, "huge": 1e300, "tiny": 1e-300}.get(kind, 1)
     if kind == "asymmetric":
         e[0, 1] = 1
     elif kind == "negative":
         e[0, 1] = e[1, 0] = -0.1
     elif kind == "indefinite":
         e[0, 1] = e[1, 0] = 3
-    else:
+    elif kind == "wrong size":
         e = e[:5, :5]
-    with pytest.raises(InvalidInputError, match="`regularizer` must be"):
+    with pytest.raises(InvalidInputError, match=r"`regularizer` must (be|have)"):
         kinrank.rerank(Q, G, regularizer=csr_array(e), **SMALL)
+    with pytest.raises(InvalidInputError, match="`regularizer` must hold real numbers, got dtype"):
+        kinrank.rerank(Q, G, regularizer=csr_array(np.eye(len(X)) * 1j), **SMALL)
 
 
 @pytest.mark.parametrize("n_gallery", [1, 2, 3, 5])
@@ -176,6 +180,24 @@ def test_sizes_beyond_the_data_are_reduced_and_said():
         KinrankWarning, match="`k` is 100, but there are only 72 gallery rows: 72 is"
     ):
         assert kinrank.rerank(Q, G, k=100, **SMALL).k == 72
+
+
+@pytest.mark.filterwarnings("ignore::kinrank.KinrankWarning")
+@pytest.mark.parametrize("sizes", [{"k1": 2**31 - 1, "k2": 3}, {**SMALL, "keep": 2**31 - 1}])
+def test_sizes_as_large_as_can_be(sizes):
+    """In graph and index, also after rows came."""
+    usual = CAS(**sizes).replace(**({"k1": 79} if sizes["k1"] > 80 else {"keep": 80}))
+    np.testing.assert_array_equal(CAS(**sizes).rerank(Q, G).distances, usual.rerank(Q, G).distances)
+    index = CAS(**sizes).fit(G)
+    index.add(Q)
+    assert np.isfinite(index.search(Q + 0.1).distances).all()
+
+
+@pytest.mark.parametrize("start", ["graph", "regularizer", "zero"])
+def test_a_thousand_steps_have_converged(start):
+    many = kinrank.rerank(Q, G, solver="iterate", start=start, steps=1000, **SMALL)
+    few = kinrank.rerank(Q, G, solver="iterate", start=start, steps=300, **SMALL)
+    np.testing.assert_allclose(many.distances, few.distances, atol=1e-6)
 
 
 @pytest.mark.parametrize("geodesic", [False, True])

@@ -53,3 +53,26 @@ def test_errors() -> None:
         confidence_intervals(np.zeros(3))
     with pytest.raises(InvalidInputError, match="`level`"):
         confidence_intervals(np.zeros((3, 1)), level=1)
+    with pytest.raises(InvalidInputError, match=r"`draws` must be .* between 1 and 1000000"):
+        confidence_intervals(np.zeros((3, 1)), draws=10**12)
+    with pytest.raises(InvalidInputError, match="`seed` must be"):
+        confidence_intervals(np.zeros((3, 1)), seed=-1)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([[np.inf], [1.0]], "must hold values of at most 1e.150"),
+        ([[1e308], [1e308]], "must hold values of at most 1e.150"),
+        ("text", "must hold real numbers, got dtype <U4"),
+        ((value for value in [1.0]), "must hold real numbers, got dtype object"),
+        ([[1j]], "must hold real numbers, got dtype complex"),
+        ([[1.0], [1.0, 2.0]], "must be an array, got rows of different lengths"),
+        (np.ma.array([[1.0]], mask=True), "must have no masked entries"),
+    ],
+)
+def test_values_that_cannot_be(values, message) -> None:
+    with pytest.raises(InvalidInputError, match=f"`columns` {message}"):
+        confidence_intervals(values)
+    with pytest.raises(InvalidInputError, match=f"`before` {message}"):
+        paired_difference([0.5], values)

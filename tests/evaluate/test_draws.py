@@ -43,3 +43,6 @@ def test_errors() -> None:
         evaluate.single_shot(ranking, [0], IDS, None, None)
     with pytest.raises(InvalidInputError, match="across cameras"):
         evaluate.single_shot(ranking, [0], IDS, [1], [1] * 5)
+    for change in ({"repeats": 10**9}, {"ranks": ("a",)}, {"ranks": (2**80,)}, {"seed": "a"}):
+        with pytest.raises(InvalidInputError, match=f"`{next(iter(change))}` must be an integer"):
+            evaluate.single_shot(ranking, [0], IDS, [0], [1] * 5, **change)

@@ -76,7 +76,7 @@ def test_the_description_beside_the_file(tiny):
     assert load_model(tiny, "imagenet").preprocessing.layer is None
     assert load_model(tiny, size=64).preprocessing.size == 64
     tiny.with_suffix(".json").write_text("{}}")
-    with pytest.raises(FileFormatError, match=r"tiny\.json must describe"):
+    with pytest.raises(FileFormatError, match=r"tiny\.json must be a description"):
         load_model(tiny)
 
 

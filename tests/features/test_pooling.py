@@ -71,7 +71,7 @@ def test_many_maps_at_once_and_float32_stays():
     assert regional(x, 2).shape[:2] == (2, 3)
 
 
-@pytest.mark.parametrize("bad", [np.zeros((3, 4)), np.zeros((0, 2, 2)), np.zeros((1, 2, 2), bool)])
+@pytest.mark.parametrize("bad", [np.zeros((3, 4)), np.zeros((0, 2, 2)), 7.0])
 def test_what_is_not_a_map_is_refused(bad):
     with pytest.raises(
         InvalidInputError, match=r"`maps` must be \(\.\.\., channels, height, width"
@@ -79,9 +79,58 @@ def test_what_is_not_a_map_is_refused(bad):
         mac(bad)
 
 
-def test_p_must_be_positive():
+BAD = {
+    "NaN": (np.full((1, 2, 2), np.nan), "be finite"),
+    "infinity": (np.full((1, 2, 2), np.inf, np.float32), "be finite"),
+    "masked": (np.ma.array(np.ones((1, 2, 2)), mask=True), "have no masked entries, got 4"),
+    "booleans": (np.ones((1, 2, 2), bool), "hold real numbers, got dtype bool"),
+    "complex": (np.ones((1, 2, 2)) * 1j, "hold real numbers, got dtype complex128"),
+    "dates": (np.ones((1, 2, 2), "M8[D]"), "hold real numbers, got dtype datetime"),
+    "none": (None, "hold real numbers, got dtype object"),
+    "text": ("text", "hold real numbers, got dtype <U"),
+    "ragged": ([[[1.0]], [[1.0, 2.0]]], "be an array, got rows of different lengths"),
+}
+
+
+@pytest.mark.parametrize(("bad", "message"), BAD.values(), ids=BAD)
+@pytest.mark.parametrize("call", [mac, spoc, gem, rmac, regional, unit, multiscale])
+def test_what_holds_no_finite_numbers_is_refused(call, bad, message):
+    with pytest.raises(InvalidInputError, match=f"must {message}"):
+        call(bad)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_values_of_any_size_give_unit_rows(dtype):
+    for size in (np.finfo(dtype).max / 2, np.finfo(dtype).tiny):
+        maps = np.full((4, 2, 2), size, dtype)
+        for row in (unit(maps[:, 0, 0]), unit(gem(maps)), rmac(maps), multiscale([maps[:, 0, 0]])):
+            np.testing.assert_allclose(row, 0.5, rtol=1e-3)
+    np.testing.assert_allclose(multiscale([unit(maps[:, 0, 0])] * 2, 3), 0.5, rtol=1e-3)
+
+
+def test_sums_that_do_not_fit_are_refused():
+    with pytest.raises(InvalidInputError, match=r"at most 1\.1e\+15 in size, .*, got 1e\+38"):
+        spoc(np.full((1, 2, 2), 1e38, np.float32))
+
+
+def test_unit_rows_of_integers_are_floats():
+    found = unit([[3, 4]])
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, [[0.6, 0.8]])
+
+
+@pytest.mark.parametrize("bad", [[], [[]], 3.0, [1.0, 2.0]])
+def test_scales_are_arrays(bad):
+    with pytest.raises(InvalidInputError, match=r"must be an array \(\.\.\., d\) for each scale"):
+        multiscale(bad)
+
+
+@pytest.mark.parametrize("p", [0, -1.0, 1e-300, 1e300, np.nan, None, "a", np.ones(2)])
+def test_p_must_be_positive(p):
     with pytest.raises(InvalidInputError, match="`p` must be"):
-        gem(np.ones((1, 2, 2)), 0)
+        gem(np.ones((1, 2, 2)), p)
+    with pytest.raises(InvalidInputError, match="`p` must be"):
+        multiscale(np.ones((1, 2)), p)
 
 
 # Regions
@@ -120,6 +169,12 @@ def test_overlap_is_as_near_to_forty_per_cent_as_can_be():
         assert abs(step - 6) == min(abs(other - 6) for other in others)
 
 
+def test_regions_have_an_end():
+    for sides in ((10**9, 3), (3, 10**9), (3, 3, 101)):
+        with pytest.raises(InvalidInputError, match="must be an integer between 1 and"):
+            rmac_regions(*sides)
+
+
 def test_levels_smaller_than_a_position_are_left_out():
     assert rmac_regions(1, 1, 5).tolist() == [[0, 0, 1, 1]]
     assert len(rmac_regions(2, 2, 9)) == 1 + 4 + 9  # side 2 // 2, then 4 // 4, then nothing
@@ -147,11 +202,12 @@ def test_regions_are_whitened_one_by_one():
 
 
 def test_scales_are_averaged():
-    one, two = unit(np.array([[3.0, 4.0]])), unit(np.array([[1.0, 0.0]]))
+    one, two = both = unit(np.array([[[3.0, 4.0]], [[1.0, 0.0]]]))
     np.testing.assert_allclose(multiscale([one, two]), unit(one + two))
     cubes = ((one**3 + two**3) / 2) ** (1 / 3)
     np.testing.assert_allclose(multiscale([one, two], 3), unit(cubes))
     np.testing.assert_allclose(multiscale([one]), one)
+    np.testing.assert_array_equal(multiscale(memoryview(both)), multiscale([one, two]))
     with pytest.raises(InvalidInputError, match="must not be negative"):
         multiscale([-one, two], 3)
 

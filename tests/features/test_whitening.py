@@ -114,6 +114,49 @@ def test_rows_must_be_finite_and_fit():
         pca_whitening(ROWS).apply(ROWS[:, :7])
 
 
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (ROWS * np.nan, "must be finite"),
+        (ROWS * 1e300, "must fit float32, got a value of"),
+        (ROWS.astype(np.longdouble) ** 4000, "must be finite"),
+        (ROWS * 1j, "must hold real numbers, got dtype complex128"),
+        (np.ma.array(ROWS, mask=ROWS > 3), "must have no masked entries"),
+    ],
+)
+def test_rows_that_cannot_be(bad, message):
+    with np.errstate(over="ignore"), pytest.raises(InvalidInputError, match=f"`rows` {message}"):
+        pca_whitening(ROWS).apply(bad)
+    with np.errstate(over="ignore"), pytest.raises(InvalidInputError, match=f"`rows` {message}"):
+        pca_whitening(bad)
+
+
+def test_sizes_that_do_not_fit():
+    with pytest.raises(InvalidInputError, match=r"about as large as those .* got values up to 3"):
+        pca_whitening(ROWS * 1e-30).apply(np.full((1, 8), 3e38), normalize=False)
+    for make in (pca_whitening, lambda rows: learned_whitening(rows, labels=LABELS)):
+        with pytest.raises(InvalidInputError, match="`rows` must differ by more"):
+            make(ROWS * 1e-42)
+        assert np.isfinite(make(ROWS * 1e-30).apply(ROWS * 1e-30)).all()
+        assert np.isfinite(make(ROWS * 1e30).apply(ROWS * 1e30)).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300, 1j, "a", None])
+def test_a_whitening_is_of_finite_numbers(bad, tmp_path):
+    with pytest.raises(InvalidInputError, match="`projection` must"):
+        Whitening(np.zeros(2), [[bad, 1.0]])
+    if bad is not None:
+        np.savez(tmp_path / "bad.npz", mean=np.zeros(2), projection=[[bad, 1.0]])
+        with pytest.raises(FileFormatError, match="a whitening saved by kinrank, got: `projection"):
+            Whitening.load(tmp_path / "bad.npz")
+
+
+def test_labels_of_two_kinds():
+    labels = np.array([None, 1] * 200, object)
+    with pytest.raises(InvalidInputError, match="`labels` must be of one kind"):
+        learned_whitening(ROWS, labels=labels)
+
+
 def test_saved_and_loaded(tmp_path):
     whitening = learned_whitening(ROWS, labels=LABELS)
     parts = {"mean": whitening.mean, "projection": whitening.projection}

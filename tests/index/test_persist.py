@@ -28,7 +28,7 @@ def path(tmp_path):
     return file
 
 
-@pytest.mark.parametrize("method", METHODS, ids=range(2))
+@pytest.mark.parametrize("method", [*METHODS, CAS(k1=10, k2=4, smoothing="aqe")], ids=range(3))
 def test_what_is_opened_answers_as_what_was_saved(method, tmp_path):
     index = method.fit(ROWS + 3.0, ids=[f"r{n}" for n in range(len(ROWS))], context=QUERIES + 3.0)
     index.save(tmp_path / "an.index")
@@ -202,6 +202,14 @@ def test_notes_larger_than_a_table_may_be(path, monkeypatch):
     assert sorted(file.name for file in path.parent.iterdir()) == ["an.index"]
 
 
+def test_a_recipe_that_is_no_json_leaves_the_file(path):
+    with kinrank.open(path, writable=True) as index:
+        index.recipe = object()
+        with pytest.raises(InvalidInputError, match="`recipe` must be what JSON can hold"):
+            index.save()
+    assert kinrank.open(path).recipe is None
+
+
 def test_files_of_the_first_format_are_read(path):
     before = kinrank.open(path).search(QUERIES)
     rewritten(path, lambda t: (t["arrays"].pop("notes"), t["about"].update(notes={"a": [1]})))
@@ -224,6 +232,7 @@ def test_files_of_the_first_format_are_read(path):
         ("neighbors.indices", 2_000_000_000, "`neighbors` with numbers from"),
         ("neighbors.distances", np.nan, "`neighbors` that are not lists"),
         ("vectors", np.nan, "`vectors` with values that are not finite"),
+        ("vectors", 1e30, "`vectors` with values that are not finite, or too large"),
         ("entropies", np.inf, "`entropies` with values that are not finite"),
     ],
 )

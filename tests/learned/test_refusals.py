@@ -74,7 +74,7 @@ def test_lattqe_cannot_look_farther_than_it_was_trained_to():
 @pytest.mark.parametrize(
     ("name", "change", "text"),
     [
-        ("csa", {"epochs": 0}, "`epochs` must be an integer of at least 1"),
+        ("csa", {"epochs": 0}, "`epochs` must be an integer between 1 and 100000"),
         ("csa", {"heads": 5}, "`heads` must divide the width 12, got 5"),
         ("ssr", {"rate": 0.0}, "`rate` must be a number in"),
         ("ssr", {"holdout": 1.0}, "`holdout` must be a number in"),

@@ -3,6 +3,7 @@
 import inspect
 import tracemalloc
 import warnings
+from contextlib import suppress
 from dataclasses import fields, replace
 
 import numpy as np
@@ -170,6 +171,25 @@ def test_parameters_are_checked_documented_and_frozen(name):
                 replace(make(name), **{field.name: -7 if field.type == "int" else np.nan})
     with pytest.raises(kinrank.UnknownNameError, match="parameter of"):
         kinrank.rerank([[1.0]], [[1.0]], name, nonsense=1)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.filterwarnings("ignore::kinrank.KinrankWarning")
+def test_sizes_have_a_top_and_the_top_is_cut_to_the_rows(sets, name):
+    tops = {"steps": 1000, "epochs": 100_000}
+    for field in fields(method_class(name)):
+        if not str(field.type).startswith("int") or field.name == "seed":
+            continue
+        top = tops.get(field.name, 2**31 - 1)
+        for huge in (top + 1, 10**30):
+            with pytest.raises(
+                kinrank.InvalidInputError, match=f"`{field.name}` must be .* between 1 and {top}"
+            ):
+                make(name, **{field.name: huge})
+        if field.name not in tops:
+            with suppress(kinrank.InvalidInputError):  # k2 above k1, or above that of the training
+                largest = make(name, **{field.name: top})
+                check_ranking(largest.rerank(*sets, 10), NQ, 10, NG)
 
 
 @pytest.mark.parametrize("name", METHODS)

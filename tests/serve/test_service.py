@@ -8,12 +8,14 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from fastapi import FastAPI
 
 import kinrank
 from cli_helpers import run
 from index_data import QUERIES, ROWS
 from kinrank.client import ServiceError
 from kinrank.serve import Settings
+from kinrank.serve.problems import install
 from serve_process import ask, npy, serving
 
 NPY = "application/x-npy"
@@ -398,3 +400,11 @@ def test_a_client_without_a_service():
         kinrank.Client("http://127.0.0.1:9").health()
     with pytest.raises(kinrank.InvalidInputError, match="must be like http"):
         kinrank.Client("127.0.0.1:9")
+
+
+def test_a_store_that_failed_is_not_the_clients_fault():
+    app = FastAPI()
+    install(app)
+    answer = app.exception_handlers[kinrank.KinrankError](None, kinrank.StoreError("No answer."))
+    headers, content = dict(answer.headers), json.loads(answer.body)
+    assert problem((answer.status_code, headers, content), 503, "store-failed") == "No answer."

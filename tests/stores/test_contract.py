@@ -86,3 +86,5 @@ def test_bad_queries_are_refused(made, data):
         made.store.search(data.queries * np.nan, 3)
     with pytest.raises(kinrank.InvalidInputError, match="`k` must be an integer between 1 and"):
         made.store.search(data.queries, 0)
+    with pytest.raises(kinrank.InvalidInputError, match="between 1 and 16777216, got 2147483647"):
+        made.store.search(data.queries, 2**31 - 1)

@@ -11,6 +11,8 @@ import numpy as np
 from kinrank.datasets.base import Dataset, Part
 from kinrank.validation import check_int
 
+_MOST = 1_000_000  # classes, and images of each
+
 
 def toy(n_classes: int = 6, per_class: int = 60, n_queries: int = 30, seed: int = 0) -> Dataset:
     """Arcs in eight dimensions, one per class, with noise.
@@ -21,11 +23,11 @@ def toy(n_classes: int = 6, per_class: int = 60, n_queries: int = 30, seed: int 
     n_queries : how many of the images are taken out as queries
     seed : of the random numbers
     """
-    check_int("n_classes", n_classes, 2)
-    check_int("per_class", per_class, 2)
+    check_int("n_classes", n_classes, 2, _MOST)
+    check_int("per_class", per_class, 2, _MOST)
     total = n_classes * per_class
     check_int("n_queries", n_queries, 1, total - n_classes)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(check_int("seed", seed, 0))
     angles = random.uniform(0, 0.9 * np.pi, total)
     labels = np.repeat(np.arange(n_classes), per_class)
     points = random.normal(scale=0.04, size=(total, 8))

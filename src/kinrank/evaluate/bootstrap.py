@@ -7,16 +7,19 @@ taken again. The middle 95% of these means is the interval.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.evaluate.metrics import Values
-from kinrank.validation import check_float, check_int
+from kinrank.validation import as_array, check_float, check_int
 
 DRAWS = 10_000
 CHUNK = 250
+MOST_DRAWS = 1_000_000
+_LARGEST = 1e150  # sums and differences fit float64
 
 
 @dataclass(frozen=True)
@@ -51,14 +54,14 @@ def confidence_intervals(
     seed : of the draws; the same seed gives the same intervals
     """
     check_float("level", level, 0, 1, low_open=True, high_open=True)
-    check_int("draws", draws, 1)
-    counted = np.asarray(columns, np.float64)
+    check_int("draws", draws, 1, MOST_DRAWS)
+    counted = _numbers("columns", columns)
     if counted.ndim != 2:
         raise InvalidInputError(f"`columns` must be two-dimensional, got shape {counted.shape}.")
     counted = counted[~np.isnan(counted).any(axis=1)]
     if not len(counted):
         return [Interval(np.nan, np.nan, np.nan)] * counted.shape[1]
-    means = _drawn_means(counted, draws, np.random.default_rng(seed))
+    means = _drawn_means(counted, draws, np.random.default_rng(check_int("seed", seed, 0)))
     tails = [(1 - level) / 2, (1 + level) / 2]
     low, high = np.quantile(means, tails, axis=0)
     return [
@@ -71,13 +74,26 @@ def paired_difference(
     after: Values, before: Values, *, level: float = 0.95, draws: int = DRAWS, seed: int = 0
 ) -> Interval:
     """How much larger the mean of ``after`` is, over the same queries."""
-    if np.shape(after) != np.shape(before):
+    now, then = _numbers("after", after), _numbers("before", before)
+    if now.ndim != 1 or now.shape != then.shape:
         raise InvalidInputError(
-            "`after` and `before` must be of the same queries, "
-            f"got shapes {np.shape(after)} and {np.shape(before)}."
+            "`after` and `before` must be of the same queries, one value for each, "
+            f"got shapes {now.shape} and {then.shape}."
         )
-    differences = (np.asarray(after) - np.asarray(before))[:, None]
+    differences = (now - then)[:, None]
     return confidence_intervals(differences, level=level, draws=draws, seed=seed)[0]
+
+
+def _numbers(name: str, values: Any) -> Values:
+    """Values whose sums fit, or NaN."""
+    array = as_array(name, values)
+    if array.dtype.kind not in "fiub":
+        raise InvalidInputError(f"`{name}` must hold real numbers, got dtype {array.dtype}.")
+    with np.errstate(over="ignore"):  # of a long double
+        wide: Values = array.astype(np.float64)
+    if (np.abs(wide) > _LARGEST).any():
+        raise InvalidInputError(f"`{name}` must hold values of at most {_LARGEST:g}, got others.")
+    return wide
 
 
 def _drawn_means(columns: Values, draws: int, random: np.random.Generator) -> Values:

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
+from kinrank.evaluate.bootstrap import MOST_DRAWS
 from kinrank.evaluate.ground_truth import encode
 from kinrank.evaluate.hits import as_indices, check_ranking
 from kinrank.evaluate.metrics import Values
-from kinrank.evaluate.protocols import REID_RANKS, RankingLike
+from kinrank.evaluate.protocols import REID_RANKS, RankingLike, as_depths
 from kinrank.evaluate.results import ReidEvaluation
 from kinrank.types import Ints
 from kinrank.validation import check_int
@@ -57,9 +58,10 @@ def single_shot(
     sizes = (len(queries), len(gallery))
     cameras = encode("cams", query_cams, gallery_cams, sizes=sizes)
     check_ranking(indices, *sizes, "the identities")
-    check_int("repeats", repeats, 1)
+    check_int("repeats", repeats, 1, MOST_DRAWS)
+    ranks = as_depths("ranks", ranks)
     values = {name: np.zeros(len(queries)) for name in ("mAP", *(f"R{rank}" for rank in ranks))}
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(check_int("seed", seed, 0))
     has_match = np.zeros(len(queries), bool)
     for camera in np.unique(cameras[0]):
         rows = np.flatnonzero(cameras[0] == camera)

@@ -26,7 +26,7 @@ from kinrank.evaluate.results import (
     RevisitedEvaluation,
 )
 from kinrank.types import Ints, Longs, Ranking
-from kinrank.validation import check_int
+from kinrank.validation import check_size
 
 RankingLike = Ranking | npt.NDArray[Any]
 
@@ -77,8 +77,8 @@ def reid(
     hits = label_hits(indices, queries, gallery, *cameras)
     _require_match(hits, "`query_ids` and `gallery_ids`", bool(len(cameras)))
     values = {"mAP": metrics.average_precision(hits)}
-    for rank in ranks:
-        values[f"R{check_int('ranks', rank, 1)}"] = metrics.found_within(hits, rank)
+    for rank in as_depths("ranks", ranks):
+        values[f"R{rank}"] = metrics.found_within(hits, rank)
     values["mINP"] = metrics.inverse_negative_penalty(hits)
     return ReidEvaluation(values, _no_match(hits), _missing(hits))
 
@@ -123,8 +123,7 @@ def revisited(
     for letter, right, junk in levels(entries):
         hits = listed_hits(indices, right, junk, size)
         values = {"mAP": metrics.trapezoidal_ap(hits)}
-        for depth in depths:
-            check_int("depths", depth, 1)
+        for depth in as_depths("depths", depths):
             values[f"mP@{depth}"] = metrics.precision_until_last(hits, depth)
         results[letter] = LevelEvaluation(values, _no_match(hits), _missing(hits))
     # Metrics outside, levels inside: the columns of the paper's tables.
@@ -168,7 +167,7 @@ def retrieval(
     """
     indices = as_indices(ranking)
     queries, gallery = encode("labels", query_labels, gallery_labels)
-    depths = [k] if not isinstance(k, Sequence) else list(k)
+    depths = as_depths("k", k)
     check_ranking(indices, len(queries), len(gallery), "the labels")
     own = rows_of_queries(query_rows, len(queries), len(gallery))
     hits = label_hits(indices, queries, gallery, own_rows=own)
@@ -183,8 +182,17 @@ def retrieval(
     }
     for name, metric in by_depth.items():
         for depth in depths:
-            values[f"{name}@{check_int('k', depth, 1)}"] = metric(hits, depth)
+            values[f"{name}@{depth}"] = metric(hits, depth)
     return RetrievalEvaluation(values, _no_match(hits), _missing(hits))
+
+
+def as_depths(name: str, depths: Any) -> list[int]:
+    """How many rows to look at, one number or several."""
+    try:
+        several = list(depths)
+    except TypeError:
+        several = [depths]
+    return [check_size(name, depth) for depth in several]
 
 
 def _cameras(queries: Any, gallery: Any, n_queries: int, n_gallery: int) -> tuple[Ints, ...]:
@@ -204,7 +212,7 @@ def _gallery_size(indices: Ints, entries: list[dict[str, Ints]], given: int | No
     named = max((int(rows.max(initial=-1)) for e in entries for rows in e.values()), default=-1)
     listed = int(indices.max(initial=-1)) + 1
     if given is not None:
-        size = check_int("n_gallery", given, 1)
+        size = check_size("n_gallery", given)
     elif indices.size and listed == indices.shape[1] and indices.min() >= 0:
         size = listed  # A whole ranking: it tells how large its gallery is.
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.features import pooling
+from kinrank.features.regions import MOST_LEVELS
 from kinrank.features.whitening import Whitening, unit
 from kinrank.validation import check_choice, check_float, check_int
 
@@ -50,10 +50,9 @@ class Descriptor:
     def __post_init__(self) -> None:
         if self.pool is not None:
             check_choice("pool", self.pool, POOLS)
-        if self.p != math.inf:
-            check_float("p", self.p, 0, low_open=True)
-        check_int("levels", self.levels, 1, 100)
-        check_float("scale_power", self.scale_power, 0, low_open=True)
+        pooling.check_power("p", self.p, infinite=True)
+        check_int("levels", self.levels, 1, MOST_LEVELS)
+        pooling.check_power("scale_power", self.scale_power)
         object.__setattr__(self, "scales", tuple(self.scales))
         if not 1 <= len(self.scales) <= MAX_SCALES:
             raise InvalidInputError(

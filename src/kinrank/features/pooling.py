@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.features.regions import OVERLAP, rmac_regions
-from kinrank.features.whitening import Whitening, unit
-from kinrank.validation import as_array, check_float
+from kinrank.features.whitening import Whitening, finite_floats, unit
+from kinrank.validation import LARGEST, as_array, check_float
 
 Array = npt.NDArray[Any]
 
@@ -28,7 +29,14 @@ def mac(maps: Any) -> Array:
 
 def spoc(maps: Any) -> Array:
     """The mean of each channel (Babenko and Lempitsky, ICCV 2015, without the centre prior)."""
-    return np.asarray(positions_first(maps).mean(axis=(0, 1)))
+    values = positions_first(maps)
+    largest = float(np.abs(values).max())
+    if largest > LARGEST:
+        raise InvalidInputError(
+            f"`maps` must hold values of at most {LARGEST:.2g} in size, so that sums of them fit, "
+            f"got {largest:.2g}."
+        )
+    return np.asarray(values.mean(axis=(0, 1)))
 
 
 def gem(maps: Any, p: float = 3.0) -> Array:
@@ -37,11 +45,11 @@ def gem(maps: Any, p: float = 3.0) -> Array:
     p = 1 is SPoC of what is not negative, and the larger p the nearer to MAC; ``math.inf`` is MAC.
     Radenović, Tolias, Chum: Fine-Tuning CNN Image Retrieval with No Human Annotation, TPAMI 2019.
     """
+    p = check_power("p", p, infinite=True)
     values = np.maximum(positions_first(maps), 0)
     peak = values.max(axis=(0, 1))
     if p == math.inf:
         return np.asarray(peak)
-    p = check_float("p", p, 0, low_open=True)
     # Over the largest, so that no power overflows or vanishes.
     values /= np.where(peak > 0, peak, 1)
     mean = _power(values, p).mean(axis=(0, 1))
@@ -79,10 +87,19 @@ def multiscale(descriptors: Sequence[Any], p: float = 1.0) -> Array:
     descriptors : an array (..., d) for each scale, unit rows
     p : 1 is the mean; other powers are for rows without negative values, such as GeM's own p
     """
-    rows = np.stack([np.asarray(scale) for scale in descriptors])
+    if isinstance(descriptors, (list, tuple)):
+        descriptors = [as_array("descriptors", scale) for scale in descriptors]
+    rows = finite_floats("descriptors", descriptors)
+    if rows.ndim < 2 or rows.size == 0:
+        raise InvalidInputError(
+            f"`descriptors` must be an array (..., d) for each scale, got shape {rows.shape}."
+        )
+    peak = float(np.abs(rows).max())
+    if peak > 2:  # never of unit rows; the length of the answer is 1 in any case
+        rows = np.ldexp(rows, -math.frexp(peak)[1])
+    p = check_power("p", p)
     if p == 1.0:
         return unit(rows.mean(axis=0))
-    p = check_float("p", p, 0, low_open=True)
     if (rows < 0).any():
         raise InvalidInputError(f"`descriptors` must not be negative for p={p:g}, got some.")
     return unit(_power(rows, p).mean(axis=0) ** (1 / p))
@@ -90,14 +107,20 @@ def multiscale(descriptors: Sequence[Any], p: float = 1.0) -> Array:
 
 def positions_first(maps: Any) -> Array:
     """The maps as (height, width, ..., channels), a copy: pooling is then over whole rows."""
-    array = as_array("maps", maps)
-    if array.dtype.kind not in "fiu" or array.ndim < 3 or 0 in array.shape:
+    array = finite_floats("maps", maps)
+    if array.ndim < 3 or 0 in array.shape:
         raise InvalidInputError(
-            "`maps` must be (..., channels, height, width) of real numbers, "
-            f"got shape {array.shape} of {array.dtype}."
+            f"`maps` must be (..., channels, height, width), got shape {array.shape}."
         )
-    dtype = array.dtype if array.dtype in (np.float32, np.float64) else np.float32
+    dtype = np.float64 if array.dtype == np.float64 else np.float32
     return np.array(np.moveaxis(array, (-2, -1), (0, 1)), dtype, order="C")
+
+
+def check_power(name: str, p: object, *, infinite: bool = False) -> float:
+    """``p`` as the power of a generalised mean; may be infinite if that is said."""
+    if infinite and isinstance(p, Real) and p == math.inf:
+        return math.inf
+    return check_float(name, p, 1e-6, 1e6)
 
 
 def _power(values: Array, p: float) -> Array:

@@ -14,6 +14,8 @@ import numpy.typing as npt
 from kinrank.validation import check_float, check_int
 
 OVERLAP = 0.4
+MOST_LEVELS = 100
+_LONGEST = 1 << 16  # side of a map
 
 
 def rmac_regions(
@@ -37,8 +39,9 @@ def rmac_regions(
     >>> rmac_regions(4, 4, levels=2).tolist()
     [[0, 0, 4, 4], [0, 0, 2, 2], [0, 2, 2, 2], [2, 0, 2, 2], [2, 2, 2, 2]]
     """
-    height, width = check_int("height", height, 1), check_int("width", width, 1)
-    check_int("levels", levels, 1)
+    height = check_int("height", height, 1, _LONGEST)
+    width = check_int("width", width, 1, _LONGEST)
+    check_int("levels", levels, 1, MOST_LEVELS)
     check_float("overlap", overlap, 0, 1, high_open=True)
     short, long = min(height, width), max(height, width)
     more = _along_longer_side(short, long, overlap) - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +24,33 @@ _RIDGES = (0.0, 1e-10, 1e-8, 1e-6, 1e-4)  # of the mean variance, tried until a 
 
 def unit(rows: Any) -> npt.NDArray[Any]:
     """``rows`` (..., d) divided by their Euclidean norms; zero rows stay zero."""
-    array = np.asarray(rows)
+    array = finite_floats("rows", rows)
+    if array.ndim == 0:
+        raise InvalidInputError("`rows` must be (..., d), got one number.")
+    if array.dtype == np.float64:  # over a power of two, so that squares fit
+        peaks = np.max(np.abs(array), axis=-1, keepdims=True, initial=0)
+        array = np.ldexp(array, -np.frexp(peaks)[1])
     norms = np.sqrt(np.einsum("...i,...i->...", array, array, dtype=np.float64))[..., None]
     return np.asarray(array / np.where(norms > 0, norms, 1), array.dtype)
+
+
+def finite_floats(name: str, values: Any, dtype: Any = None) -> npt.NDArray[Any]:
+    """Finite ``values`` of any shape as ``dtype``, which they have to fit.
+
+    Without one float16 and float64 stay what they are, and all else becomes float32.
+    """
+    array = as_array(name, values)
+    if array.dtype.kind not in "fiu":
+        raise InvalidInputError(f"`{name}` must hold real numbers, got dtype {array.dtype}.")
+    dtype = dtype or (array.dtype if array.dtype in (np.float16, np.float64) else np.float32)
+    largest = max(float(np.max(array, initial=0)), -float(np.min(array, initial=0)))
+    if not math.isfinite(largest):
+        raise InvalidInputError(f"`{name}` must be finite, got NaN or infinity.")
+    if largest > float(np.finfo(dtype).max):
+        raise InvalidInputError(
+            f"`{name}` must fit {np.dtype(dtype).name}, got a value of {largest:.2g} in size."
+        )
+    return array.astype(dtype, copy=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +67,15 @@ class Whitening:
     projection: npt.NDArray[np.float32]
 
     def __post_init__(self) -> None:
-        mean, projection = np.asarray(self.mean), np.asarray(self.projection)
+        mean = finite_floats("mean", self.mean, np.float32)
+        projection = finite_floats("projection", self.projection, np.float32)
         if mean.ndim != 1 or projection.ndim != 2 or projection.shape[1] != len(mean):
             raise InvalidInputError(
                 "`mean` and `projection` must be of shapes (d,) and (k, d), "
                 f"got {mean.shape} and {projection.shape}."
             )
-        object.__setattr__(self, "mean", mean.astype(np.float32, copy=False))
-        object.__setattr__(self, "projection", projection.astype(np.float32, copy=False))
+        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "projection", projection)
 
     @property
     def dims(self) -> int:
@@ -58,15 +84,20 @@ class Whitening:
 
     def apply(self, rows: Any, dims: int | None = None, *, normalize: bool = True) -> Any:
         """Whiten ``rows`` (..., d); keep the first ``dims`` dimensions, or all."""
-        array = as_array("rows", rows)
+        array = finite_floats("rows", rows, np.float32)
         if array.ndim < 1 or array.shape[-1] != len(self.mean):
             raise InvalidInputError(
                 f"`rows` must have {len(self.mean)} columns for this whitening, "
                 f"got shape {array.shape}."
             )
         kept = self.dims if dims is None else check_int("dims", dims, 1, self.dims)
-        moved = np.asarray(array, np.float32) - self.mean
-        projected = moved @ self.projection[:kept].T
+        with np.errstate(over="ignore", invalid="ignore"):
+            projected = (array - self.mean) @ self.projection[:kept].T
+        if not np.isfinite(projected).all():
+            raise InvalidInputError(
+                "`rows` must be about as large as those that the whitening was made from, got "
+                f"values up to {np.abs(array).max():.2g}: the result does not fit float32."
+            )
         return unit(projected) if normalize else projected
 
     def save(self, path: PathLike) -> None:
@@ -81,10 +112,7 @@ class Whitening:
     def load(cls, path: PathLike) -> Whitening:
         """Read ``mean`` and ``projection`` from an npz or safetensors file; nothing is executed."""
         with reading(path, "a whitening saved by kinrank"):
-            arrays = load_array(path, "mean"), load_array(path, "projection")
-            if not all(array.dtype.kind == "f" and np.isfinite(array).all() for array in arrays):
-                raise ValueError("values that are not finite numbers")
-            return cls(*arrays)
+            return cls(load_array(path, "mean"), load_array(path, "projection"))
 
 
 def pca_whitening(rows: Any, dims: int | None = None) -> Whitening:
@@ -136,6 +164,11 @@ def learned_whitening(
 
 
 def _whitening(mean: Wide, projection: Wide) -> Whitening:
+    if np.abs(projection).max() > float(np.finfo(np.float32).max):
+        raise InvalidInputError(
+            "`rows` must differ by more, got differences so small that the projection does not fit "
+            "float32: multiply them by a number."
+        )
     return Whitening(mean.astype(np.float32), projection.astype(np.float32))
 
 
@@ -161,7 +194,10 @@ def _from_labels(matrix: Wide, labels: npt.NDArray[Any]) -> tuple[Wide, Wide]:
         raise InvalidInputError(
             f"`labels` must be one for each of the {len(matrix)} rows, got shape {labels.shape}."
         )
-    _, member, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    try:
+        _, member, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    except TypeError as error:
+        raise InvalidInputError(f"`labels` must be of one kind, got: {error}.") from error
     n_pairs = int((counts * (counts - 1)).sum())
     if n_pairs == 0:
         raise InvalidInputError("`labels` must have one that occurs twice, got all different.")
@@ -206,7 +242,7 @@ def _eigen(matrix: Wide) -> tuple[Wide, Wide]:
 
 
 def _finite(rows: Any) -> Wide:
-    matrix = np.asarray(as_matrix("rows", rows), np.float64)
-    if not np.isfinite(matrix).all():
-        raise InvalidInputError("`rows` must be finite, got NaN or infinity.")
-    return matrix
+    """Rows as float64, so that their squares fit."""
+    matrix = as_matrix("rows", rows)
+    finite_floats("rows", matrix, np.float32)
+    return finite_floats("rows", matrix, np.float64)

@@ -15,11 +15,14 @@ from kinrank.index.state import State
 from kinrank.index.storage import Arrays
 from kinrank.reading import reading
 from kinrank.types import Neighbors, SparseRows
+from kinrank.validation import LARGEST
 
 _CHUNK = 1 << 20  # entries that are compared at a time
 _TYPES = {"indptr": "i8", "indices": "i4", "names": "i4", "cell": "i4", "norms": "f8"}
 _MATRICES = ("vectors", "centres", "neighbors.indices", "neighbors.distances")
 _UNORDERED = ("tilde", "p")  # rows whose entries stand in the order in which they were found
+_VECTORS = ("vectors", "centres", "shift")
+_LARGEST = 4 * LARGEST  # rows at its ends that were moved
 _LARGEST_EXPONENT = 1100  # of float64, with room
 
 
@@ -40,18 +43,22 @@ def check_frame(frame: Frame) -> None:
     shift = frame.shift
     if not whole or frame.width < 1 or abs(frame.exponent) > _LARGEST_EXPONENT:
         raise ValueError(f"a frame of {frame.width!r}, {frame.cosine!r}, {frame.exponent!r}")
-    if shift is not None and (shift.shape != (frame.width,) or not np.isfinite(shift).all()):
+    if shift is not None and shift.shape != (frame.width,):
         raise ValueError("a shift that does not fit the columns")
+    if shift is not None:
+        _check_finite("shift", shift)
 
 
 def check_contents(path: Path, state: State) -> None:
     """Raise unless all numbers lie where they must; reads every array once."""
-    n = len(state)
+    n, smoothing = len(state), state.method.smoothing
     with reading(path, "an index whose parts fit each other"):
         for field in fields(state):
             part = getattr(state, field.name)
             if isinstance(part, SparseRows):
                 _check_rows(field.name, part, n)
+                if field.name not in _UNORDERED and (field.name, smoothing) != ("hat", "aqe"):
+                    _check_order(field.name, part)
             elif isinstance(part, np.ndarray) and part.dtype.kind == "f":
                 _check_finite(field.name, part)
         _check_neighbors(state.neighbors, n)
@@ -69,14 +76,17 @@ def _check_ids(state: State) -> None:
 
 
 def _check_rows(name: str, rows: SparseRows, n: int) -> None:
-    ptr, ids = rows.indptr, rows.indices
     lengths = rows.lengths
     if lengths.min() < 0 or lengths.max() > n:
         raise ValueError(f"`{name}` with a row of {lengths.min()} or {lengths.max()} entries")
-    _check_range(name, ids, 0, n)
+    _check_range(name, rows.indices, 0, n)
     if rows.data is not None:
         _check_finite(name, rows.data)
-    for low in range(0, 0 if name in _UNORDERED else len(ids) - 1, _CHUNK):
+
+
+def _check_order(name: str, rows: SparseRows) -> None:
+    ptr, ids = rows.indptr, rows.indices
+    for low in range(0, len(ids) - 1, _CHUNK):
         some = ids[low : low + _CHUNK + 1]
         falls = np.flatnonzero(some[1:] <= some[:-1]) + (low + 1)
         if (ptr[np.searchsorted(ptr, falls)] != falls).any():  # elsewhere than between two rows
@@ -109,6 +119,7 @@ def _check_range(name: str, values: npt.NDArray[Any], low: int, high: int) -> No
 
 
 def _check_finite(name: str, values: npt.NDArray[Any]) -> None:
-    # Both are NaN if one of the values is.
-    if values.size and not (np.isfinite(values.min()) and np.isfinite(values.max())):
-        raise ValueError(f"`{name}` with values that are not finite")
+    # Both are NaN if one of the values is. Squares of vectors have to fit.
+    limit = _LARGEST if name in _VECTORS else float(np.finfo(np.float64).max)
+    if values.size and not -limit <= float(values.min()) <= float(values.max()) <= limit:
+        raise ValueError(f"`{name}` with values that are not finite, or too large")

@@ -81,9 +81,10 @@ class IdTable:
 
     def places(self, wanted: Any) -> Ints:
         """The place of each id; raises on one that is unknown."""
-        found = self.find(as_ids(wanted))
+        wanted = as_ids(wanted)
+        found = self.find(wanted)
         if (found < 0).any():
-            missing = as_ids(wanted)[found < 0]
+            missing = wanted[found < 0]
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise UnknownIdError(f"There is no row with the id {missing[0].item()!r}{more}.")
         return found

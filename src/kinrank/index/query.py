@@ -212,7 +212,7 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
     def _product(
         self, a: SparseRows, groups: Longs, b: KernelRows, *, cut: bool = False
     ) -> SparseRows:
-        keep = int(self.method.keep or 0) if cut else 0
+        keep = min(int(self.method.keep or 0), self._width) if cut else 0
         own = (*a.csr, groups, b, keep, self.state.names, self.state.places)
         return self._rows(*product_rows(0, len(a), *own, self.space))
 

@@ -85,7 +85,10 @@ def write(path: PathLike, about: dict[str, Any], arrays: Arrays) -> None:
             dtype = array.dtype.newbyteorder("<").str
             entry = {"dtype": dtype, "shape": array.shape, "place": place, "crc32": checksum}
             table["arrays"][name] = entry
-        text = json.dumps(table).encode()
+        try:
+            text = json.dumps(table).encode()
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"`recipe` must be what JSON can hold, got: {error}") from error
         if len(text) > _MAX_TABLE:  # before the old file is replaced by one that nobody can open
             raise InvalidInputError(
                 f"What an index says of itself must have at most {_MAX_TABLE:,} bytes, got "

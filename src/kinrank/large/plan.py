@@ -27,6 +27,7 @@ from kinrank.neighbors.search import exact_search
 from kinrank.parallel import MAX_BLOCK, Array, Out, Runner
 from kinrank.progress import format_seconds
 from kinrank.types import Floats, Ints, SparseRows
+from kinrank.validation import check_int
 
 _ROWS, _QUERIES = 4096, 64  # of the sample
 _SEEDS, _LIST = 16, 26  # rows whose nearest are in the sample, and the nearest of these
@@ -195,7 +196,7 @@ class _Sample:
         some = _some(queries, _QUERIES), _regions(gallery, run)
         found = cls(len(some[0]) + len(some[1]), len(some[0]))
         recorder = _Recorder(run.threads, run.block_size, vectors=run.vectors, sample=found)
-        kept = None if k is None else min(k, len(some[1]))
+        kept = None if k is None else min(check_int("k", k, 1), len(some[1]))
         with warnings.catch_warnings(), progress.gather():
             warnings.simplefilter("ignore", KinrankWarning)
             watch = progress.Stopwatch(then=found.note)

@@ -8,7 +8,14 @@ import numpy as np
 
 from kinrank.errors import InvalidInputError
 from kinrank.types import SparseRows
-from kinrank.validation import check_bool, check_choice, check_float, check_int
+from kinrank.validation import (
+    LARGEST,
+    MOST_ROWS,
+    check_bool,
+    check_choice,
+    check_float,
+    check_size,
+)
 
 # What the paper's text says and what the authors' code computes, where they differ.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -77,7 +84,7 @@ def check_options(given: dict[str, Any]) -> dict[str, Any]:
         values[name] = check_float(name, values[name], low, high, low_open=not closed)
     for name in _SIZES:
         if values[name] is not None or name not in _DERIVED:
-            values[name] = check_int(name, values[name], 1)
+            values[name] = check_size(name, values[name])
     extra = 0 if values["self_counts"] else 1
     if values["k2"] > values["k1"] + extra:
         raise InvalidInputError(
@@ -103,7 +110,10 @@ def derive_sizes(values: dict[str, Any]) -> dict[str, int]:
         "keep": max(k1, round(1.375 * k1 - 2.5)),
         "graph_k": max(k2 - 1, 1),
     }
-    return {name: own[name] if values[name] is None else values[name] for name in own}
+    return {
+        name: min(size, MOST_ROWS) if values[name] is None else values[name]
+        for name, size in own.items()
+    }
 
 
 def check_regularizer(regularizer: Any, n: int) -> str | SparseRows:
@@ -118,14 +128,22 @@ def check_regularizer(regularizer: Any, n: int) -> str | SparseRows:
             f"`regularizer` must be 'identity', 'graph' or a sparse matrix of shape ({n}, {n}), "
             f"one row per query and gallery row, got {type(regularizer).__name__} {shape or ''}."
         )
+    if regularizer.dtype.kind not in "fiub":
+        raise InvalidInputError(
+            f"`regularizer` must hold real numbers, got dtype {regularizer.dtype}."
+        )
     e = regularizer.tocsr().astype(np.float64)
     if not np.isfinite(e.data).all() or (e.data < 0).any():
         raise InvalidInputError("`regularizer` must be finite and non-negative, got other entries.")
-    if not (e.data > 0).any():
-        raise InvalidInputError("`regularizer` must have an entry above 0, got none.")
-    if abs(e - e.T).max() > 1e-6 * max(abs(e).max(), 1e-300):
+    largest = float(np.max(e.data, initial=0))
+    if not 1 / LARGEST <= largest <= LARGEST:  # in float32 there is room for products then
+        raise InvalidInputError(
+            f"`regularizer` must have a largest entry between {1 / LARGEST:.2g} and {LARGEST:.2g}, "
+            f"got {largest:.2g}."
+        )
+    if abs(e - e.T).max() > 1e-6 * largest:
         raise InvalidInputError("`regularizer` must be symmetric, got a matrix that is not.")
-    if _least_eigenvalue(e) < -1e-6 * max(abs(e).max(), 1e-300):
+    if _least_eigenvalue(e) < -1e-6 * largest:
         raise InvalidInputError(
             "`regularizer` must be positive semi-definite, got a negative eigenvalue."
         )

@@ -24,6 +24,7 @@ from kinrank.validation import (
     check_choice,
     check_float,
     check_int,
+    check_size,
     reduce_k,
 )
 
@@ -52,7 +53,7 @@ def check_fields(
 ) -> None:
     """Check the fields of a method: integers from 1, floats in [low, high] or (low, high]."""
     for name in sizes:
-        check_int(name, getattr(method, name), 1)
+        check_size(name, getattr(method, name))
     for name, (low, high) in (floats or {}).items():
         check_float(name, getattr(method, name), low, high)
     for name, (low, high) in (positive or {}).items():

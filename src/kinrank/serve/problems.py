@@ -18,6 +18,7 @@ from kinrank.errors import (
     KinrankError,
     LockedError,
     OptionalDependencyError,
+    StoreError,
     UnknownIdError,
 )
 
@@ -28,6 +29,7 @@ _STATUS: tuple[tuple[type[KinrankError], int, str], ...] = (
     (UnknownIdError, 404, "unknown-id"),
     (LockedError, 409, "locked"),
     (OptionalDependencyError, 501, "not-installed"),
+    (StoreError, 503, "store-failed"),
     (FileFormatError, 422, "invalid-input"),
     (KinrankError, 422, "invalid-input"),
 )

@@ -21,7 +21,7 @@ def product(
     """
     layout = layout or Layout.identity(b.n_columns)
     own = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values)
-    args = (*own, b.n_columns, keep, layout.names, layout.places)
+    args = (*own, b.n_columns, min(keep, b.n_columns), layout.names, layout.places)
     return run.rows(name, _product_rows, args, len(a), b.n_columns)
 
 

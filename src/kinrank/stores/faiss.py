@@ -124,7 +124,8 @@ class FaissStore:
         places = self._table.places(ids)
         self._refuse_renumbered()
         if self._vectors is not None:
-            return np.asarray(self._vectors[places], np.float32)
+            with np.errstate(over="ignore"):  # infinity is refused where it is used
+                return np.asarray(self._vectors[places], np.float32)
         return self._reconstructed(places)
 
     def _reconstructed(self, places: Ints) -> Floats:

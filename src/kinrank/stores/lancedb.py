@@ -58,7 +58,7 @@ class LanceStore:
         self._range = (0, 0)
         self._text = self._check_ids()
         self.width = self._width()
-        self._exact, self._refine = check_bool("exact", exact), check_int("refine", refine, 1)
+        self._exact, self._refine = check_bool("exact", exact), check_int("refine", refine, 1, 1000)
         indexed = self._indexed()
         if metric is None:
             metric = indexed or "euclidean"

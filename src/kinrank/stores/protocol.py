@@ -19,7 +19,7 @@ from kinrank.validation import as_vectors
 
 Metric: TypeAlias = Literal["euclidean", "cosine", "inner"]
 METRICS: tuple[Metric, ...] = ("euclidean", "cosine", "inner")
-MOST = (1 << 31) - 1  # rows, and so results
+MOST = 1 << 24  # results of a query: engines ask for memory for all of them at once
 
 
 @runtime_checkable

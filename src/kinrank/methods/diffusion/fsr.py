@@ -19,7 +19,7 @@ from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gra
 from kinrank.parallel import Runner
 from kinrank.stored import Stored
 from kinrank.types import Floats, Ranking, SparseRows
-from kinrank.validation import check_bool, check_float, check_int
+from kinrank.validation import check_bool, check_float, check_size
 
 _STEPS, _TOL = 1000, 1e-6  # of the converged solution that full rank stands for
 
@@ -60,7 +60,7 @@ class FSR(InductiveMethod):
         check_bool("residual", self.residual)
         check_float("alpha", self.alpha, 0, 1, high_open=True)
         if self.rank != "full":
-            check_int("rank", self.rank, 1)
+            check_size("rank", self.rank)
 
     def _limits(self, n: int) -> dict[str, int]:
         limits = {"k1": n, "kq": n}

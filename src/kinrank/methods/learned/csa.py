@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from kinrank.methods.common import option
 from kinrank.methods.learned.trained import ListMethod
-from kinrank.validation import check_int
+from kinrank.validation import check_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class CSA(ListMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.m is not None:
-            check_int("m", self.m, 1)
+            check_size("m", self.m)
 
     def _limits(self, n: int) -> dict[str, int]:
         return {"m": n}

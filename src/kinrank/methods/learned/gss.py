@@ -20,7 +20,7 @@ from kinrank.optional import require
 from kinrank.parallel import Runner
 from kinrank.stored import Stored
 from kinrank.types import Ranking
-from kinrank.validation import check_int
+from kinrank.validation import check_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class GSS(GSSRecipe, InductiveMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_int("kq", self.kq, 1)
+        check_size("kq", self.kq)
 
     def fingerprint(self) -> str | None:
         """What tells results with these weights from those with others."""

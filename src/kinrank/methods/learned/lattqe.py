@@ -19,7 +19,7 @@ from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
 from kinrank.stored import Stored
 from kinrank.types import Floats, Ints, Ranking
-from kinrank.validation import check_int
+from kinrank.validation import check_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class LAttQE(TrainedMethod):
         super().__post_init__()
         for size in ("kqe", "kdba"):
             if getattr(self, size) is not None:
-                check_int(size, getattr(self, size), 1)
+                check_size(size, getattr(self, size))
         check_fields(
             self,
             floats={"temperature": (1e-6, 100)},

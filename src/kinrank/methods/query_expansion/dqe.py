@@ -17,7 +17,7 @@ from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Out, Runner
 from kinrank.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints
-from kinrank.validation import check_int
+from kinrank.validation import check_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +46,8 @@ class DQE(Expansion):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_int("neg", self.neg, 1)
-        check_int("dbneg", self.dbneg, 1)
+        check_size("neg", self.neg)
+        check_size("dbneg", self.dbneg)
 
     def _limits(self, n: int) -> dict[str, int]:
         limits = {"kqe": n, "neg": n}

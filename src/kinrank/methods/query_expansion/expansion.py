@@ -14,7 +14,7 @@ from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Out, Runner
 from kinrank.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Ranking
-from kinrank.validation import check_bool, check_choice, check_int
+from kinrank.validation import check_bool, check_choice, check_size
 
 ORDERS = ("original", "augmented")
 
@@ -38,8 +38,8 @@ class Expansion(InductiveMethod):
     )
 
     def __post_init__(self) -> None:
-        check_int("kqe", self.kqe, 1)
-        check_int("kdba", self.kdba, 1)
+        check_size("kqe", self.kqe)
+        check_size("kdba", self.kdba)
         check_bool("dba", self.dba)
         check_choice("order", self.order, ORDERS)
 
