@@ -128,30 +128,43 @@ def test_ties_and_duplicates(rows, sizes, geodesic, n_queries):
 
 def test_stages_equal_the_twin_on_digits():
     """Every matrix on the way, not only the end."""
-    from kinrank.graph import clusters
+    from kinrank.graph.layout import Layout
     from kinrank.neighbors.exact import exact_neighbors
     from kinrank.parallel import Runner
-    from kinrank.stages import propagate, smooth
     from kinrank.stages.distance import VectorDistances
+    from kinrank.stages.pipeline import AllRows
+
+    class Kept(AllRows):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.kept = {}
+
+        def keep(self, name, rows):
+            return self.kept.setdefault(name, rows)
+
+        def clusters(self):
+            return self.keep("C", super().clusters())
+
+        def graph(self, xi):
+            graph = super().graph(xi)
+            self.kept.update(W=graph.w, S=graph.s)
+            return graph
 
     queries, gallery, _, _ = digits()
     rows = np.concatenate([queries[:20], gallery[:300]])
     method, run = CAS(), Runner(2)
     _, stages = naive.cas(naive.squared_distances(rows), 20, method)
     neighbors = exact_neighbors(rows, method._list_length(), run)
-    source = VectorDistances.of(neighbors, neighbors, rows)
     assert (neighbors.indices == stages["rank"][:, : neighbors.k]).mean() > 0.999  # but for ties
-    xi = clusters.reciprocal(neighbors.indices, method.k2, run)
-    pattern = method._clusters(source, run)
-    graph = method._graph(source, xi, run)
-    f = smooth.unit_rows(method._diffuse(source, graph, pattern, "identity", run))
-    f_hat = method._smooth(f, xi, source, run)
-    f_tilde = method._enhance(f_hat, xi, source, run)
-    f_prime = propagate.propagate(f_tilde, method.keep, method.propagation, run)
-    for found, name in [
-        (xi, "xi"), (pattern, "C"), (graph.w, "W"), (graph.s, "S"), (f, "F"), (f_hat, "F_hat"),
-        (f_tilde, "F_tilde"), (f_prime, "F_prime"),
-    ]:  # fmt: skip
-        np.testing.assert_allclose(
-            found.to_scipy().toarray(), stages[name], atol=1e-5, err_msg=name
-        )
+    source = VectorDistances.of(neighbors, neighbors, rows)
+    pipeline = Kept(method, source, Layout.identity(len(rows)), run)
+    encoding = pipeline.encode()
+    found = {**pipeline.kept, "F_prime": encoding}
+    names = {"f": "F", "smoothed": "F_hat", "enhanced": "F_tilde"}
+    assert len(found) == 10
+    for name, matrix in found.items():
+        if name not in ("half", "transition"):
+            expected = stages[names.get(name, name)]
+            np.testing.assert_allclose(
+                matrix.to_scipy().toarray(), expected, atol=1e-5, err_msg=name
+            )

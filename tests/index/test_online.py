@@ -210,28 +210,26 @@ def test_neighbors_of_a_row():
 
 def test_rows_that_p_leads_a_query_to_are_made_with_it():
     """A row that averages the query leads those near it to the query, whose rows change too."""
-    from kinrank.index.encode import encode
-    from kinrank.index.online import block_of
     from kinrank.parallel import Runner
 
     engine = CAS(k1=10, k2=4).fit(ROWS)._engine
-    held = 0
-    for query in QUERIES[:8]:
+    n, stored, held = len(engine.state), engine.state.tilde, 0
+    for query in QUERIES[:8].astype(np.float32):
+        near = engine.near(query[None], engine.state.neighbors.k - 1, Runner.of(1))
         with engine.workspace() as space:
-            block = block_of(engine, query[None].astype(np.float32), Runner.of(1))
-            found = encode(engine.state, block, space)
-        n, first = len(engine.state), slice(0, found.p.indptr[1])
-        own, share = found.p.indices[first], found.p.values[first]
-        assert set(own[share > 1.001 / len(own)]) <= set(found.names)
-        assert len(set(found.names)) == len(found.names)
-        for row, name in enumerate(found.names):
-            tilde, prime = (
+            stages = engine.stages(query[None], near, space)
+            encoding = stages.encode()
+        tilde, p = stages.kept["enhanced"].rows, stages.kept["transition"].rows
+        own, share = p.indices[: p.indptr[1]], p.values[: p.indptr[1]]
+        assert set(own[share > 1.001 / len(own)]) <= set(encoding.names)
+        assert len(set(encoding.names)) == len(encoding.names)
+        for row, name in enumerate(encoding.names):
+            averaged, prime = (
                 part.indices[part.indptr[row] : part.indptr[row + 1]]
-                for part in (found.tilde, found.prime)
+                for part in (tilde, encoding.rows)
             )
-            if n not in tilde:  # neither the query nor a partner: the row that is stored
-                kept = engine.state.tilde
-                stored = kept.indices[kept.indptr[name] : kept.indptr[name + 1]]
-                np.testing.assert_array_equal(tilde, stored)
+            if n not in averaged:  # neither the query nor a partner: the row that is stored
+                expected = stored.indices[stored.indptr[name] : stored.indptr[name + 1]]
+                np.testing.assert_array_equal(averaged, expected)
                 held += n in prime
     assert held > 5

@@ -41,7 +41,10 @@ class Overlay:
             return rows
         first = self.groups[:-1]
         if len(first) == 1:
-            return SparseRows(rows.indptr[:2], rows.indices, rows.values, rows.n_columns)
+            end = rows.indptr[1]
+            return SparseRows(
+                rows.indptr[:2], rows.indices[:end], rows.values[:end], rows.n_columns
+            )
         ptr, ids, data = query.gather_rows(first, self.names[first], *rows.csr, *rows.csr)
         return SparseRows(ptr, ids, data, rows.n_columns)
 
