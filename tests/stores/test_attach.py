@@ -139,7 +139,7 @@ def test_rows_that_left_count_as_near_as_the_last_one_listed(data):
     index = kinrank.attach(store, **PARAMS)
     store.fetched.clear()
     index.search(data.queries, 5)
-    gone = np.concatenate(store.fetched)[::3]
+    gone = np.concatenate(store.fetched)[:-1]
     assert len(gone) > 3
     store.index.remove_ids(gone)
     with pytest.raises(kinrank.UnknownIdError, match=f"no row with the id {gone[0]} any more"):

@@ -81,7 +81,7 @@ REFUSED = {
 }
 FETCHES = {
     "nothing": (lambda rows: None, "`store.fetch` must"),
-    "too few": (lambda rows: np.tile(rows, (2, 1))[: 2 * len(rows) - 1], "a vector for each of"),
+    "too many": (lambda rows: np.tile(rows, (3, 1))[: 3 * len(rows) - 1], "a vector for each of"),
     "narrow": (lambda rows: rows[:, :2], "vectors with 24 columns, got 2"),
     "flat": (lambda rows: rows.ravel(), "`store.fetch` must be two-dimensional"),
     "text": (lambda rows: rows.astype(str), "`store.fetch` must hold real numbers"),

@@ -102,10 +102,11 @@ class IdTable:
 
 def named(ids: Ids, indices: npt.NDArray[np.integer[Any]]) -> Ids:
     """The ids of places, of the same shape; "" or -1 where a place is -1."""
-    names: Ids = ids[indices]
     missing = indices < 0
-    if missing.any():
-        names[missing] = "" if ids.dtype.kind == "U" else -1
+    if not missing.any():
+        return ids[indices]
+    names = np.full(indices.shape, "" if ids.dtype.kind == "U" else -1, ids.dtype)
+    names[~missing] = ids[indices[~missing]]
     return names
 
 

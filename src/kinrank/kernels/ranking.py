@@ -182,7 +182,7 @@ def rank(query, asked, count, shared, compared, space, out_ids, out):
             continue
         if vectors.shape[0] > 0:
             value += omega * scaled(squared_distance(x, vectors[row]), far, root)
-        elif stepped[row] == fetched:
+        elif stepped[row] == fetched and space.mass[row] < np.inf:
             value += omega * scaled(np.float32(space.mass[row]), far, root)
         else:  # offered last: a bound rules nobody out
             touched[unknown] = row
