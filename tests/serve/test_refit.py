@@ -11,16 +11,15 @@ import pytest
 from engine_data import clustered
 from index_data import QUERIES, ROWS
 from kinrank import CAS
-from kinrank.index.build import distances_of
+from kinrank.index import refit
 from kinrank.index.refit import Refits
-from kinrank.index.restage import diffused
-from kinrank.index.settings import polynomial_of
+from kinrank.index.restage import RestagedRows, Sets
 from kinrank.parallel import Runner
-from kinrank.serve import refit
 from kinrank.serve.problems import Problem
 from kinrank.serve.routes import stopped_with
 from kinrank.serve.work import until
 from kinrank.stages import diffuse
+from kinrank.stages.pipeline import AllRows, polynomial_of
 from serve_process import ask, serving
 
 SETTINGS = [
@@ -106,11 +105,12 @@ def test_a_row_needs_no_more_than_its_own_columns(index, params):
 def test_rows_side_by_side_diffuse_as_rows_alone(mu):
     rows = clustered(500, d=6, clusters=12, seed=4, spread=0.8)  # balls of most of the rows
     state = CAS(k1=12, k2=4, mu=mu).fit(rows)._engine.state
-    method, distances = state.method, distances_of(state.neighbors, state.vectors)
-    graph, pattern = method._graph(distances, state.xi, RUN), state.hat.with_data(None)
+    method, known = state.method, state.neighbors
+    rows = RestagedRows(state, state.asked, method, known, Sets.of(method, known, RUN), RUN)
+    graph, pattern = AllRows.graph(rows, state.xi), state.hat.with_data(None)
     expected = diffuse.apply(graph, pattern, polynomial_of(method.replace(tol=1e-12)), RUN)
     exact = polynomial_of(method)
-    found = diffused(method, distances, graph, pattern, RUN)
+    found = rows.diffuse(graph, pattern)
     alone = diffuse.apply(graph, pattern, exact, RUN)
     np.testing.assert_allclose(found.values, expected.values, atol=3e-6)
     lost = [np.abs(one.values - expected.values).max() for one in (found, alone)]

@@ -102,11 +102,11 @@ class IdTable:
 
 def named(ids: Ids, indices: npt.NDArray[np.integer[Any]]) -> Ids:
     """The ids of places, of the same shape; "" or -1 where a place is -1."""
-    missing = indices < 0
-    if not missing.any():
-        return ids[indices]
-    names = np.full(indices.shape, "" if ids.dtype.kind == "U" else -1, ids.dtype)
-    names[~missing] = ids[indices[~missing]]
+    known = indices >= 0
+    names: Ids = ids[indices] if known.all() else np.empty(indices.shape, ids.dtype)
+    if not known.all():
+        names[:] = "" if ids.dtype.kind == "U" else -1
+        names[known] = ids[indices[known]]
     return names
 
 
