@@ -70,12 +70,11 @@ def answer_rows(low, high, asked, groups, names, ptr, ids, values, compared, out
         first = groups[query]
         own, own_values = ids[ptr[first] : ptr[first + 1]], values[ptr[first] : ptr[first + 1]]
         count, shared = compare(own, own_values, compared, space)
-        own_f = entropies(own_values)
         for e in range(own.shape[0]):
             space.slot[own[e]] = e
         for t in range(first + 1, groups[query + 1]):
             part = slice(ptr[t], ptr[t + 1])
-            d = divergence_of(measure, own_values, own_f, ids[part], values[part], space.slot)
+            d = divergence_of(measure, own_values, ids[part], values[part], space.slot)
             if space.seen[names[t]] != shared:
                 space.seen[names[t]] = shared
                 space.touched[count] = names[t]
@@ -96,29 +95,24 @@ def answer_rows(low, high, asked, groups, names, ptr, ids, values, compared, out
 
 
 @kernel
-def divergence_of(measure, u, u_f, v_ids, v, slot):
-    """d' of two rows, as ``compare`` has it; u_f : x log2 x of u, slot : where u has a column."""
+def divergence_of(measure, u, v_ids, v, slot):
+    """d' of two rows; slot : where u has a column. In float64, so that like rows are like far."""
     u_norm = v_norm = total = 0.0
-    both, v_f = np.zeros(v.shape[0], np.float32), entropies(v)
     for e in range(v.shape[0]):
         at = slot[v_ids[e]]
-        if at < 0:
+        if at < 0 or v[e] <= 0 or u[at] <= 0:
             continue
-        both[e] = u[at] + v[e]
+        a, b = np.float64(u[at]), np.float64(v[e])
         if measure >= COSINE:
-            total += np.float64(u[at]) * v[e]
+            total += a * b
         elif measure == JACCARD:
-            total += min(u[at], v[e])
+            total += min(a, b)
         else:
-            total += u_f[at] + v_f[e]
-    if measure < JACCARD:
-        for value in entropies(both):
-            total -= value
-    if measure >= COSINE:
-        for value in u:
-            u_norm += np.float64(value) * value
-        for value in v:
-            v_norm += np.float64(value) * value
+            total += a * np.log2(a / (a + b)) + b * np.log2(b / (a + b))
+    for value in u if measure >= COSINE else u[:0]:
+        u_norm += np.float64(value) * value
+    for value in v if measure >= COSINE else v[:0]:
+        v_norm += np.float64(value) * value
     return finish(measure, total, u_norm, v_norm)
 
 
