@@ -64,6 +64,8 @@ def broken(draw, stem):
     other = files[draw.pick(sorted(files))]
     craft = draw.chance(0.5)
     raw = damage.crafted(draw, files[name]) if craft else damage.damaged(draw, files[name], other)
+    if raw in files.values():  # the accident made another whole file
+        raw = raw[: len(raw) // 2]
     path = draw.folder / f"damaged {name.partition(' ')[2]}"
     path.write_bytes(raw)
     return name, path, craft

@@ -203,7 +203,8 @@ def _tensor(draw, values):
             draw.refuse = "NaN or infinity"
     if kind == "gradient" and tensor.is_floating_point():
         return tensor.requires_grad_()
-    return tensor.to_sparse() if kind == "sparse" and tensor.ndim == 2 else tensor
+    sparse = kind == "sparse" and tensor.ndim == 2 and values.dtype.kind != "u"
+    return tensor.to_sparse() if sparse else tensor
 
 
 def count(draw, high, odd=0.1):

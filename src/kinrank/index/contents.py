@@ -82,6 +82,8 @@ def _check_rows(name: str, rows: SparseRows, n: int) -> None:
     _check_range(name, rows.indices, 0, n)
     if rows.data is not None:
         _check_finite(name, rows.data)
+        if name == "w" and rows.nnz and rows.data.min() < 0:
+            raise ValueError("`w` with weights below 0")
 
 
 def _check_order(name: str, rows: SparseRows) -> None:
