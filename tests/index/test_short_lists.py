@@ -110,3 +110,13 @@ def test_a_change_searches_short_lists_again(lengths):
         ]
         assert np.mean(shared) > 9
     assert np.isfinite(index.search(QUERIES, k=None).distances).all()
+
+
+def test_a_row_that_is_in_no_list_is_removed():
+    """No other row has to be made again."""
+    lists, far = np.array([[1], [0], [-1]]), np.array([[1.0], [1.0], [np.inf]])
+    method = CAS(k1=1, k2=1, keep=None)
+    index = Index.from_neighbors(method, far, lists, vectors=ROWS[:3], farthest=9.0, squared=True)
+    index.remove([2])
+    assert index.ids.tolist() == [0, 1]
+    assert index.search(ROWS[:1], k=2).ids.tolist() == [[0, 1]]

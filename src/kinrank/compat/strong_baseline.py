@@ -51,7 +51,8 @@ def re_ranking(
     """
     check_choice("method", method, ("kreciprocal", "cas"))
     probFea, galFea = as_matrix("probFea", probFea), as_matrix("galFea", galFea)  # noqa: N806
-    check_finite("probFea", probFea), check_finite("galFea", galFea)
+    check_finite("probFea", probFea)
+    check_finite("galFea", galFea)
     k1, k2 = check_int("k1", k1, 1), check_int("k2", k2, 1)
     if local_distmat is not None or check_bool("only_local", only_local):
         blocks = _local(probFea, galFea, local_distmat, only_local)
