@@ -85,9 +85,10 @@ def test_retrieval(change, message) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ranking", "row", "n"), [([[2**31 - 1]], 0, None), ([[0]], 2**30, None), ([[0]], 0, 10**9)]
+    ("ranking", "row", "n"), [([[2**31 - 1]], 0, None), ([[1]], 2**30, None), ([[0]], 0, 10**9)]
 )
 def test_galleries_beyond_memory(ranking, row, n):
+    gnd = [{"easy": [row], "hard": [], "junk": []}]
     with pytest.raises(InvalidInputError, match="of at most 67,108,864 gallery rows, got"):
         evaluate.revisited(
             np.array(ranking), [{"easy": [row], "hard": [], "junk": []}], n_gallery=n
