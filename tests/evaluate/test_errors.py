@@ -90,6 +90,4 @@ def test_retrieval(change, message) -> None:
 def test_galleries_beyond_memory(ranking, row, n):
     gnd = [{"easy": [row], "hard": [], "junk": []}]
     with pytest.raises(InvalidInputError, match="of at most 67,108,864 gallery rows, got"):
-        evaluate.revisited(
-            np.array(ranking), [{"easy": [row], "hard": [], "junk": []}], n_gallery=n
-        )
+        evaluate.revisited(np.array(ranking), gnd, n_gallery=n)

@@ -33,7 +33,7 @@ def index_life(draw, outcomes):
         refuse=draw.refuse,
     )  # fmt: skip
     if index is not None:
-        live(draw, outcomes, index, draw.size(2, 14))
+        live(draw, outcomes, index, draw.size(2, 24))
 
 
 def live(draw, outcomes, index, steps):
