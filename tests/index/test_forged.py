@@ -32,10 +32,19 @@ def forge(path, name, change):
     path.write_bytes(head + whole[len(head) : place] + text)
 
 
-def test_weights_below_zero_are_refused(path):
-    forge(path, "w.data", lambda data: np.negative(data, out=data))
-    with pytest.raises(kinrank.FileFormatError, match="weights below 0"):
-        kinrank.open(path).search(QUERIES)
+@pytest.mark.parametrize(
+    ("name", "factor", "message"),
+    [
+        ("w.data", -1, "weights below 0"),
+        ("columns.data", 1e38, "`columns` with values that are not finite, or too large"),
+        ("p.data", -1e36, "`p` with values"),
+        ("entropies", 1e38, "`entropies` with values"),
+    ],
+)
+def test_weights_that_are_none_are_refused(path, name, factor, message):
+    forge(path, name, lambda data: np.multiply(data, np.float32(factor), out=data))
+    with pytest.raises(kinrank.FileFormatError, match=message):
+        kinrank.open(path).calibrate(sample=9)
 
 
 @pytest.mark.parametrize(
