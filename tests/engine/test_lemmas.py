@@ -104,6 +104,15 @@ def rows_of(matrix):
     return SparseRows.from_scipy(csr_array(matrix))
 
 
+def test_smoothing_is_not_negative():
+    rng, ptr = np.random.default_rng(0), np.array([0, 9])
+    for _ in range(200):
+        f = np.where(rng.random(9) < 0.5, rng.random(9), 0).astype(np.float32)
+        r, out = rng.random(1).astype(np.float32), np.empty(9, np.float32)
+        guide.closed_form(0, 1, ptr, f, np.full(9, r[0]), r, 0.0, out)
+        assert out.min() >= 0
+
+
 @given(st.data())
 def test_jensen_shannon(data):
     weights = st.lists(st.floats(0, 1), min_size=6, max_size=6).filter(lambda w: sum(w) > 0.1)

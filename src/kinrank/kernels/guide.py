@@ -222,12 +222,13 @@ def closed_form(low, high, ptr, f, guide, anchor, beta, out):
             for e in range(begin, end):
                 out[e] = f[e]
             continue
-        norm, moved = 0.0, 0.0
+        norm = moved = np.float64(0)
         for e in range(begin, end):
             norm += f[e]
             moved += min(np.float64(guide[e]), r) * f[e]
         scale = r * r + 2 * beta
-        share = (r * r * norm - r * moved) / ((end - begin) * scale)
+        # Not below 0, as T is at most r; rounding may think otherwise.
+        share = max((r * r * norm - r * moved) / ((end - begin) * scale), 0.0)
         for e in range(begin, end):
             t = min(np.float64(guide[e]), r)
             out[e] = (r * t + 2 * beta) / scale * f[e] + share
