@@ -234,7 +234,8 @@ def neighbor_lists(draw, matrix):
         near.flat[draw.size(0, near.size - 1)] = draw.pick((np.nan, -1.0))
         draw.refuse = "a distance that is none"
     if draw.chance(0.1):
-        kinds = [lists.astype(kind) for kind in (float, np.uint64, np.int8, object)]
+        small = np.int8 if np.abs(lists).max() < 128 else np.int64  # which would wrap
+        kinds = [lists.astype(kind) for kind in (float, np.uint64, small, object)]
         ragged = [list(row[: 1 + i % 3]) for i, row in enumerate(lists)]
         lists = draw.pick((*kinds, lists[:, :-1], lists.tolist(), lists[0], lists.T, ragged))
     return near, lists
