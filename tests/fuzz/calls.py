@@ -161,7 +161,8 @@ def rerank_pool(draw, outcomes):
     k = None if draw.chance(0.4) else values.count(draw, 20)
 
     def check(ranking):
-        largest = max(length(one) for one in (candidates if several else [candidates]))
+        alone = not several and getattr(candidates, "ndim", 2) == 2
+        largest = max(length(one) for one in ([candidates] if alone else candidates))
         check_pool(ranking, largest)
 
     outcomes.attempt(

@@ -170,8 +170,10 @@ def attack(what, seed, count, until, workers, env):
             run_batch(what, first, batch, env, report, lock)
             first += workers * batch
             with lock:
-                print(f"  {what}: {report.calls:,} calls, {len(report.failures)} classes of "
-                      "failures", flush=True)  # fmt: skip
+                classes = "".join(
+                    f", {one['seed']} {kind}" for kind, one in report.failures.items()
+                )
+                print(f"  {what}: {report.calls:,} calls{classes}", flush=True)
 
     with ThreadPoolExecutor(workers) as pool:
         for future in [pool.submit(batches, number) for number in range(workers)]:
