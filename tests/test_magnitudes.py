@@ -7,6 +7,8 @@ import kinrank
 from engine_data import clustered
 from kinrank import CAS, Index, InvalidInputError
 from kinrank.compat import re_ranking, re_ranking_features
+from kinrank.kernels.overlay import Lists
+from kinrank.kernels.query import edges_of
 from kinrank.parallel import Runner
 from kinrank.stages.distance import ListDistances, MatrixDistances
 from kinrank.types import Neighbors
@@ -136,3 +138,20 @@ def test_distances_far_beyond_the_farthest_count_as_such():
     for source in (ListDistances(known), MatrixDistances(known, matrix)):
         found = source.dense(np.array([0, 1], np.int32), 0, Runner(1))
         np.testing.assert_array_equal(found, [[0, 1], [1, 0]])
+
+
+def test_lists_far_beyond_the_vectors_are_refused():
+    for options in ({}, {"squared": True}):
+        with pytest.raises(InvalidInputError, match="`distances` must have a largest value betw"):
+            Index.from_neighbors(METHOD, NEAR, LISTS, vectors=X * 2.0**-1000, **options)
+
+
+def test_weights_that_fit_no_float_are_no_edges():
+    row, near = np.array([[0, 1]], np.int32), np.array([[0, 1]], np.float32)
+    lists = Lists(
+        np.array([[0], [1]], np.int32), np.zeros((2, 1), np.float32), np.ones(2, np.float32),
+        np.array([0, 1]), np.array([2], np.int32), row, near, np.ones(1, np.float32),
+    )  # fmt: skip
+    for sigma2, count in ((0.5, 1), (1 / 200, 0)):  # exp(-200) is none in float32
+        ids, weights = np.empty(2, np.int32), np.empty(2, np.float32)
+        assert edges_of(0, lists, row[0, :0], 2, sigma2, 2.0, ids, weights) == count

@@ -246,3 +246,13 @@ def test_all_methods_of_the_paper_are_there():
         "alphaqe", "aqe", "aqewd", "cas", "cdm", "dfs", "dqe", "ecn", "egt", "eir", "fsr", "gnn",
         "csa", "gss", "knn", "kreciprocal", "lattqe", "manifold", "rdp", "sca", "sg", "ssr", "stml",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_parameters_are_refused_in_one_voice(name):
+    cls = method_class(name)
+    later = {"weights", "device", "regularizer"}  # looked at when they are used
+    for field in (one for one in fields(cls) if one.name not in later):
+        for value in (np.array([3, 4]), object(), {}, "\0"):
+            with pytest.raises(kinrank.KinrankError):
+                cls(**{field.name: value})

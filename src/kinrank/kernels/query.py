@@ -105,7 +105,7 @@ def edges_of(query, lists, xi, k, sigma2, kappa, ids, weights):
                 if member == other:
                     weight *= kappa
             ids[size], weights[size] = other, weight
-            size += 1
+            size += weights[size] > 0  # unless it is too small for float32
     return size
 
 
@@ -145,7 +145,8 @@ def graph_rows(lists, xi_ptr, xi, k, sigma2, kappa, w_ptr, w_ids, w_values, degr
     s, w = np.empty(512, np.float32), np.empty(512, np.float32)
     count = at = np.int64(0)
     for query in range(m):
-        stamp, listed, total, size = tick(space.clock), tick(space.clock), 0.0, np.int64(0)
+        stamp, listed = tick(space.clock), tick(space.clock)
+        total, size = np.float64(0), np.int64(0)
         own = xi[xi_ptr[query] : xi_ptr[query + 1]]
         end = edges_of(query, lists, own, k, sigma2, kappa, edge_ids, edges)
         for e in range(end):

@@ -55,14 +55,15 @@ def _common_exponent(matrix: npt.NDArray[Any], power: int) -> int:
 
 def _divided(name: str, values: npt.NDArray[Any], exponent: int, power: int) -> Floats:
     """Distances over a power of two, which change no result, as float32 whose squares fit too."""
-    over = np.ldexp(values.astype(np.float64), -exponent) if exponent else values
-    finite = np.isfinite(over)
-    largest = float(np.max(over, where=finite, initial=0))
-    if largest > LARGEST**power or 0 < largest < _SMALLEST**power:
+    top = float(np.max(values, where=np.isfinite(values), initial=0))
+    with np.errstate(over="ignore"):  # of what is refused
+        over = np.ldexp(values.astype(np.float64), -exponent) if exponent else values
+        largest = np.ldexp(top, -exponent)
         low, high = (np.ldexp(end**power, exponent) for end in (_SMALLEST, LARGEST))
+    if largest > LARGEST**power or 0 < largest < _SMALLEST**power:
         raise InvalidInputError(
             f"`{name}` must have a largest value between {low:.2g} and {high:.2g}, so that squares "
-            f"fit float32, got {np.ldexp(largest, exponent):.2g}."
+            f"fit float32, got {top:.2g}."
         )
     return over.astype(np.float32)
 
