@@ -154,6 +154,7 @@ def rerank_pool(draw, outcomes):
     several = n_queries > 1 or draw.chance(0.3)
     candidates, names = (pools, named) if several else (pools[0], named[0])
     if draw.chance(0.1):
+        draw.refuse = None  # the pools that were drawn may not be among these
         candidates = draw.pick(([], pools + pools[:1], np.zeros((n_queries, 4, d)), None, "ab",
                                 np.zeros((n_queries, 0, d)), tuple(pools), {}))  # fmt: skip
     method = draw.pick(("cas", "cas", draw.pick(PLAIN), kinrank.CAS(k1=4, k2=2), None, 7, "other"))
