@@ -14,7 +14,7 @@ import numpy as np
 
 from kinrank.index.state import State
 from kinrank.kernels import diffuse, guide, lists, query, reciprocal
-from kinrank.kernels.overlay import Lists
+from kinrank.kernels.overlay import Lists, Workspace
 from kinrank.kernels.product import product_rows
 from kinrank.stages.pipeline import Pipeline, half_length
 from kinrank.types import Floats, Ints, Longs, SparseRows
@@ -67,7 +67,7 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
 
     def __init__(
         self, state: State, near: Ints, near_d: Floats, counts: Longs, farthest: Floats,
-        squared: Any, space: tuple[Any, ...],
+        squared: Any, space: Workspace,
     ) -> None:  # fmt: skip
         self.state, self.method, self.space = state, state.method, space
         self.n, self.farthest, self.squared = len(counts), farthest, squared

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel
-from kinrank.kernels.overlay import Lists, Space, tick
+from kinrank.kernels.overlay import Lists, named_space, tick
 from kinrank.kernels.rows import enlarge
 
 TELLERS = 5  # nearest rows that tell the largest distance of a query
@@ -136,7 +136,7 @@ def graph_rows(lists, xi_ptr, xi, k, sigma2, kappa, w_ptr, w_ids, w_values, degr
     degrees grow. xi : of the queries; degree : row sums of W
     Returns groups and names of an overlay; pointers, indices, values of S, values of W.
     """
-    lists, space = Lists(*lists), Space(*space)
+    lists, space = Lists(*lists), named_space(space)
     m, n = lists.groups.shape[0] - 1, degree.shape[0]
     edge_ids = np.empty(lists.over_ids.shape[1], np.int32)
     edges = np.empty(edge_ids.shape[0], np.float32)
@@ -296,7 +296,7 @@ def supported_rows(
     p_ptr, p_ids, p : P of the queries
     Returns groups and names; pointers, indices, data of the enhanced rows.
     """
-    space = Space(*space)
+    space = named_space(space)
     m, n, count = groups.shape[0] - 1, space.seen.shape[0] - 1, 0
     out_groups = np.zeros(m + 1, np.int64)
     out_names = np.empty(names.shape[0] + p_ids.shape[0], np.int32)
