@@ -99,7 +99,7 @@ def with_query(known, squared):
 def one_at_a_time(method, queries, gallery):
     """The exact counterpart of an online answer: the closed set with that one query added."""
     run = Runner.of()
-    known = exact_neighbors(gallery, method._list_length(), run)
+    known = exact_neighbors(gallery, method.list_length(), run)
     found = []
     for query in queries:
         difference = gallery - query

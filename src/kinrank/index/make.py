@@ -52,8 +52,8 @@ def from_vectors(
         raise InvalidInputError("An index must have at least two rows, got one.")
     own = as_ids(ids, len(gallery))
     refuse_duplicates(own)
-    fitted = method._fitted(len(vectors))
-    length = fitted._list_length()
+    fitted = method.resolved(len(vectors))
+    length = fitted.list_length()
     if search == "exact":
         neighbors = exact_neighbors(vectors, length, run)
         state = build(Given(method, fitted, frame, own, neighbors, vectors), run)
@@ -94,7 +94,7 @@ def from_lists(
         distances, lists.indices, squared=squared, farthest=farthest, exponent=frame.exponent
     )
     assert isinstance(known, ListDistances)
-    fitted = method._fitted(known.neighbors.k, "listed neighbours")
+    fitted = method.resolved(known.neighbors.k, "listed neighbours")
     kept = rows if store is None else np.empty((0, frame.width), np.float32)
     state = build(Given(method, fitted, frame, own, known.neighbors, kept), run)
     return Engine(state, search_of(state, store, refine))

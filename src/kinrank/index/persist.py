@@ -120,7 +120,7 @@ def _check_shapes(state: State, n: int) -> None:
     fits = (
         all(len(part) == n for part in per_row)
         and known.indices.shape == known.distances.shape
-        and known.k >= state.method._list_length()
+        and known.k >= state.method.list_length()
         and 1 <= state.n_gallery <= n >= 2
         and state.vectors.shape in ((n, width), (0, width))
         and len(state.cell) in (0, n)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.methods.base import Method
@@ -101,10 +101,15 @@ class Rows:
     def __len__(self) -> int:
         return len(self.vectors)
 
-    def distances(self, length: int, k: int, run: Runner) -> VectorDistances:
-        """Lists of ``length`` for every row, and for queries long enough to take k results from."""
+    def distances(
+        self, length: int, k: int, run: Runner, spare: int = SPARE_ROWS
+    ) -> VectorDistances:
+        """Lists of ``length`` for every row, and for queries long enough to take k results from.
+
+        spare : rows beside k that a query's list has
+        """
         n = len(self)
-        longer = min(n, max(length, self.n_queries and k + SPARE_ROWS))
+        longer = min(n, max(length, self.n_queries and k + spare))
         if 4 * longer > n:
             longer = length  # the whole row will be ranked anyway
         lists, more = find_neighbors_and_more(self.vectors, length, self.n_queries, longer, run)
@@ -127,8 +132,15 @@ class JointMethod(Method):
 
     def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
         rows = stacked(queries, gallery, getattr(self, "metric", "cosine") == "cosine", run)
-        k = results(k, len(rows.gallery))
-        return fitted_to(self, self._limits(len(rows)), "rows")._rank(rows, k, run)
+        return self.ranked_rows(rows, results(k, len(rows.gallery)), run)
+
+    def ranked_rows(self, rows: Rows, k: int, run: Runner) -> Ranking:
+        """As ``ranked``, of rows that were checked before."""
+        return self.resolved(len(rows))._rank(rows, k, run)
+
+    def resolved(self, n: int) -> Self:
+        """The same method with sizes that fit ``n`` rows; a warning for each that does not."""
+        return fitted_to(self, self._limits(n), "rows")
 
     def _limits(self, n: int) -> dict[str, int]:
         """The largest value that each size can take with ``n`` rows."""
@@ -148,13 +160,16 @@ class InductiveMethod(Method):
     ) -> FittedMethod:
         """Prepare the gallery; the result has ``search(queries, k)``."""
         run = Runner.of(threads, block_size)
-        return self._fit(as_vectors(("gallery", gallery), cosine=True), run)
+        return self.fitted(as_vectors(("gallery", gallery), cosine=True), run)
 
     def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
         rows = stacked(queries, gallery, True, run)
-        return self._fit(rows.gallery, run).answer(rows.queries, results(k, len(rows.gallery)), run)
+        return self.fitted(rows.gallery, run).answer(
+            rows.queries, results(k, len(rows.gallery)), run
+        )
 
-    def _fit(self, gallery: Stored, run: Runner) -> FittedMethod:
+    def fitted(self, gallery: Stored, run: Runner) -> FittedMethod:
+        """As ``fit``, of unit rows that were checked before."""
         method = fitted_to(self, self._limits(len(gallery)), "gallery rows")
         return FittedMethod(method, gallery, method._prepare(gallery, run))
 
