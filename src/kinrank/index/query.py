@@ -1,7 +1,7 @@
 """Queries that are not rows: their rows of every stage, and those of the rows that they change.
 
-What is taken to change, and what is not, is in docs/how.md as equations, and in ``tests/naive.py``
-as the slow twin of this file.
+Which rows change with a query and which do not is in docs/index.md as equations, and in
+``tests/naive.py`` as the slow twin of this file.
 """
 
 from __future__ import annotations
