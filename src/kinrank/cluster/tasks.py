@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-import kinrank
+from kinrank._version import __version__
 from kinrank.cluster import pages
 from kinrank.cluster.handles import Array, local_folder
 from kinrank.cluster.job import Job, arrays_in
@@ -112,7 +112,7 @@ def greet() -> dict[str, str]:
     import numba
 
     return {
-        "kinrank": kinrank.__version__,
+        "kinrank": __version__,
         "numpy": np.__version__,
         "numba": numba.__version__,
         "python": platform.python_version(),

@@ -8,7 +8,7 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
-import kinrank
+from kinrank._version import __version__
 from kinrank.demo import charts
 from kinrank.demo.experiment import FIRST, Demo, Outcome, Part
 
@@ -31,7 +31,7 @@ def render(demo: Demo) -> str:
     """The page for ``demo``."""
     style = files("kinrank.demo").joinpath("style.css").read_text(encoding="utf-8")
     footer = (
-        f"<footer>kinrank {escape(kinrank.__version__)} · "
+        f"<footer>kinrank {escape(__version__)} · "
         f"made by <code>{escape(demo.subject.command)}</code> · "
         f"{escape(demo.subject.origin)}</footer>"
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-import kinrank
+from kinrank._version import __version__
 from kinrank.datasets.base import Dataset, Rows
 from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.evaluate.metrics import Values
@@ -170,7 +170,7 @@ def cell_key(spec: MethodSpec, data_print: str, *, isolated: bool) -> str:
         "method": spec.identity(),
         "data": data_print,
         "isolated": isolated,
-        "version": kinrank.__version__,
+        "version": __version__,
     }
     text = json.dumps(asked, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-import kinrank
+from kinrank._version import __version__
 from kinrank.errors import InvalidInputError
 from kinrank.index.contents import check_frame, check_types
 from kinrank.index.frame import Frame
@@ -26,7 +26,7 @@ def to_parts(state: State) -> tuple[dict[str, Any], Arrays]:
     """What a file holds of a state."""
     shift = state.frame.shift
     about = {
-        "kinrank": kinrank.__version__,
+        "kinrank": __version__,
         "method": _given(state.asked),
         "frame": {**asdict(state.frame), "shift": None if shift is None else shift.tolist()},
         "rows": len(state),

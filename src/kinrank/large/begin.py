@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-import kinrank
 from kinrank import progress
+from kinrank._version import __version__
 from kinrank.errors import InvalidInputError
 from kinrank.io import PathLike
 from kinrank.large.journal import Journal
@@ -72,7 +72,7 @@ def _existing(folder: Path) -> Path:
 def run_key(method: Method, matrices: tuple[Any, ...], k: int | None, run: Runner) -> str:
     """What all results of a run follow from."""
     digest = hashlib.blake2b(digest_size=16)
-    known: list[Any] = [type(method).__qualname__, kinrank.__version__, k, run.search, run.vectors]
+    known: list[Any] = [type(method).__qualname__, __version__, k, run.search, run.vectors]
     known += [(field.name, _value(getattr(method, field.name))) for field in fields(method)]
     digest.update(repr(known).encode())
     for matrix in matrices:

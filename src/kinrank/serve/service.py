@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-import kinrank
-from kinrank._api import make_method
+from kinrank._version import __version__
 from kinrank.errors import InvalidInputError, UnknownIdError, UnknownNameError
 from kinrank.index import Index
 from kinrank.index.explain import Explanation, explain
@@ -22,7 +21,7 @@ from kinrank.index.state import State
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner
 from kinrank.pool import rerank_pool
-from kinrank.registry import method_class, ready_methods
+from kinrank.registry import make_method, method_class, ready_methods
 from kinrank.serve.describe import Describer
 from kinrank.serve.labels import Labels
 from kinrank.serve.metrics import Metrics
@@ -249,4 +248,4 @@ class Service:
 
     def health(self) -> dict[str, Any]:
         """What `/health` tells."""
-        return {"status": "ok", "version": kinrank.__version__, "rows": len(self.index)}
+        return {"status": "ok", "version": __version__, "rows": len(self.index)}
