@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from kinrank import datasets, progress
 from kinrank.datasets.digits import digits
-from kinrank.demo.png import data_uri
 from kinrank.demo.subject import DIGITS, Subject
 from kinrank.evaluate import Evaluation
 from kinrank.methods.cas import CAS
+from kinrank.png import data_uri
 from kinrank.types import Floats, Ranking
 
 FIRST = 10  # how many results the page shows

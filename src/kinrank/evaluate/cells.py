@@ -17,11 +17,11 @@ import numpy as np
 from kinrank._version import __version__
 from kinrank.datasets.base import Dataset, Rows
 from kinrank.errors import InvalidInputError, KinrankError
-from kinrank.evaluate.metrics import Values
-from kinrank.evaluate.results import Evaluation
 from kinrank.evaluate.spec import MethodSpec
 from kinrank.io import save_npz
 from kinrank.methods.base import Method
+from kinrank.metrics.per_query import Values
+from kinrank.metrics.results import Evaluation
 from kinrank.reading import open_npz
 from kinrank.types import Ranking
 

@@ -36,6 +36,7 @@ from kinrank.learned.weights import (
     recipe_of,
     save_weights,
 )
+from kinrank.metrics.protocols import reid
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
 from kinrank.registry import method_class
@@ -137,16 +138,13 @@ class Judge:
         cls: Any = method_class(self._method)
         method = cls(weights="being trained")
         gallery = self._gallery.vectors
-        state = method.state_of(network, gallery, self._run)
-        found = method._search(state, gallery, self._queries.vectors, len(gallery), self._run)
+        found = method.rank_with(network, gallery, self._queries.vectors, len(gallery), self._run)
         return self._score(found)
 
     def _score(self, ranking: Any) -> float:
-        from kinrank import evaluate
-
         queries, gallery = self._queries, self._gallery
         labels = (queries.labels, gallery.labels)
-        return float(evaluate.reid(ranking, *labels, queries.cams, gallery.cams).mAP)
+        return float(reid(ranking, *labels, queries.cams, gallery.cams).mAP)
 
 
 class ListTask:

@@ -15,8 +15,9 @@ from kinrank import progress
 from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
 from kinrank.methods.cas_options import check_options, check_regularizer, derive_sizes
-from kinrank.methods.common import JointMethod, Rows, option, results
+from kinrank.methods.common import JointMethod, Rows, results
 from kinrank.neighbors.given import given_distances
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.stages import diffuse
 from kinrank.stages.distance import Distances, lay_out

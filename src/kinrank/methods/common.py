@@ -7,7 +7,7 @@ the gallery once, ``fit``, and then answers any query, ``search``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kinrank.errors import InvalidInputError, UnsupportedError
@@ -20,11 +20,7 @@ from kinrank.types import Neighbors, Ranking
 from kinrank.validation import (
     as_matrix,
     as_vectors,
-    check_bool,
-    check_choice,
-    check_float,
     check_int,
-    check_size,
     reduce_k,
 )
 
@@ -35,33 +31,6 @@ METRICS = ("euclidean", "cosine")
 _OF_AN_INDEX = ("save", "add", "remove", "update", "neighbors", "vectors", "explain", "calibrate")
 # Rows beside k that a list of a query holds, so that the first k can be told from it alone.
 SPARE_ROWS = 64
-
-
-def option(default: Any, text: str, **metadata: Any) -> Any:
-    """A field with the help that the command line shows."""
-    return field(default=default, metadata={"help": text, **metadata})
-
-
-def check_fields(
-    method: object,
-    *,
-    sizes: tuple[str, ...] = (),
-    floats: Mapping[str, tuple[float, float]] | None = None,
-    positive: Mapping[str, tuple[float, float]] | None = None,
-    choices: Mapping[str, tuple[Any, ...]] | None = None,
-    flags: tuple[str, ...] = (),
-) -> None:
-    """Check the fields of a method: integers from 1, floats in [low, high] or (low, high]."""
-    for name in sizes:
-        check_size(name, getattr(method, name))
-    for name, (low, high) in (floats or {}).items():
-        check_float(name, getattr(method, name), low, high)
-    for name, (low, high) in (positive or {}).items():
-        check_float(name, getattr(method, name), low, high, low_open=True)
-    for name, known in (choices or {}).items():
-        check_choice(name, getattr(method, name), known)
-    for name in flags:
-        check_bool(name, getattr(method, name))
 
 
 def fitted_to(method: M, limits: Mapping[str, int], what: str) -> M:
