@@ -248,7 +248,7 @@ def add(_):
             "1 row removed": lambda i: i.remove([7]),
         }
         for name, change in changes.items():
-            taken = best_of(lambda c=change, i=index: c(kinrank.Index(i._engine)), 2)
+            taken = best_of(lambda c=change, i=index: c(kinrank.Index(i.engine)), 2)
             cells = f"{fit:.2f} | {taken:.3f} | {100 * taken / fit:.1f}"
             print(f"| {n:,} | {d:,} | {name} | {cells} |", flush=True)
 

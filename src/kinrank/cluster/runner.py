@@ -18,7 +18,7 @@ from kinrank.cluster.handles import Array, Kind
 from kinrank.cluster.job import Job
 from kinrank.cluster.storage import Folder
 from kinrank.errors import ClusterError
-from kinrank.parallel import Out, Range, Runner, _joined
+from kinrank.parallel import Out, Range, Runner, join_blocks
 from kinrank.types import Neighbors, SparseRows
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class RayRunner(Runner):
                 )
             parts[low] = answer.arrays
         if not isinstance(storage, Folder):
-            return _joined([parts.pop(low) for low in sorted(parts)], n, n_columns)
+            return join_blocks([parts.pop(low) for low in sorted(parts)], n, n_columns)
         indptr = np.zeros(n + 1, np.int64)
         np.cumsum(np.concatenate([parts[low][0] for low in sorted(parts)]), out=indptr[1:])
         counts = {low: int(parts[low][0].sum()) for low in sorted(parts)}

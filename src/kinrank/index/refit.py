@@ -216,7 +216,7 @@ class Refits:
 
     def _prepare(self) -> None:
         """Load the kernels, and search lists that are long enough for every slider."""
-        few = Refits(CAS(k1=3, k2=2).fit(np.eye(8), threads=1)._engine.state)
+        few = Refits(CAS(k1=3, k2=2).fit(np.eye(8), threads=1).engine.state)
         asked = few.state.asked.replace(mu=1)
         for made in (few.near(asked, few.state.places[:1], Runner(1)), few.make(asked, Runner(1))):
             assert made is not None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,9 +23,11 @@ from kinrank.large.memory import Memory
 from kinrank.large.plan import make_plan
 from kinrank.large.runner import DiskRunner
 from kinrank.large.sizes import parse_bytes
-from kinrank.methods.base import Method
 from kinrank.parallel import Runner
 from kinrank.validation import as_matrix
+
+if TYPE_CHECKING:
+    from kinrank.methods.base import Method
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PIECE = 1 << 24  # bytes of the vectors that are read at a time

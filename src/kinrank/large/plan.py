@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,13 +21,15 @@ from kinrank import progress
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.large.memory import resident_bytes
 from kinrank.large.sizes import format_bytes
-from kinrank.methods.base import Method
 from kinrank.neighbors.exact import TILE_COLUMNS, exact_neighbors
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import MAX_BLOCK, Array, Out, Runner
 from kinrank.progress import format_seconds
 from kinrank.types import Floats, Ints, SparseRows
 from kinrank.validation import check_int
+
+if TYPE_CHECKING:
+    from kinrank.methods.base import Method
 
 _ROWS, _QUERIES = 4096, 64  # of the sample
 _SEEDS, _LIST = 16, 26  # rows whose nearest are in the sample, and the nearest of these

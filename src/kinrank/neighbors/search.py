@@ -19,10 +19,11 @@ from kinrank.kernels import search as kernels
 from kinrank.kernels.lanes import LANES
 from kinrank.kernels.topk import scan_products
 from kinrank.neighbors.exact import SLACK, SPARE, TILE_COLUMNS, TILE_ROWS, squared_norms
+from kinrank.ordering import ascending
 from kinrank.parallel import Runner
 from kinrank.stored import Stored, for_kernels
 from kinrank.threads import borrowed
-from kinrank.types import Floats, Ints, Longs
+from kinrank.types import Floats, Ints
 
 Measure = Literal["squared", "inner"]
 _CELLS = 1 << 22  # of a dense block
@@ -124,17 +125,3 @@ def few(run: Runner, n_rows: int, n_columns: int, together: int = 1) -> Runner:
     size = max(size, min(together, -(-n_rows // run.threads)))
     # A multiple of the lanes that kernels work in, as long as every thread has work.
     return Runner(run.threads, -(-size // LANES) * LANES if size > LANES // 2 else size)
-
-
-def ascending(values: Floats, k: int | None = None) -> Longs:
-    """The order of ``values`` (its first ``k``), ties by position: a sort of (value, position)."""
-    bits = (values + np.float32(0)).view(np.uint32)  # + 0 makes -0.0 and 0.0 equal
-    sign = np.uint32(0x80000000)
-    ordered = np.where(bits & sign, ~bits, bits | sign)
-    keys = ordered.astype(np.uint64) << np.uint64(32)
-    keys |= np.arange(len(values), dtype=np.uint64)
-    if k is not None and 4 * k < len(keys):
-        keys.partition(k)
-        keys = keys[:k]
-    keys.sort()
-    return (keys[:k] & np.uint64(0xFFFFFFFF)).astype(np.int64)
