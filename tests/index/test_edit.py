@@ -116,6 +116,18 @@ def test_a_change_that_is_refused_changes_nothing():
     assert index.engine is before
 
 
+def test_a_draft_changes_alone_until_it_is_adopted():
+    index = CAS(k1=10, k2=4).fit(ROWS[:100])
+    index.notes = {"a": 1}
+    draft = index.draft()
+    draft.add(ROWS[100:110])
+    draft.notes["a"] = 2
+    assert (len(index), index.notes, index.path) == (100, {"a": 1}, None)
+    index.adopt(draft)
+    assert (len(index), index.notes) == (110, {"a": 2})
+    assert_same(index, CAS(k1=10, k2=4).fit(ROWS[:110]))
+
+
 def test_searching_goes_on_while_the_index_changes():
     import threading
 
