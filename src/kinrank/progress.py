@@ -50,9 +50,9 @@ class stage:  # noqa: N801
             return _silent
         self._outer = _current.get()
         self._name = self._outer or self._name
-        self._token = _current.set(self._name)
         if self._outer is None:
-            self._listener(self._name, 0, self._total)
+            self._listener(self._name, 0, self._total)  # may stop us, and then nothing is reset
+        self._token = _current.set(self._name)
         return self._advance
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
