@@ -75,7 +75,7 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         stored = (known.indices, known.distances, known.farthest)
         own = query.list_rows(near, near_d, counts, farthest, *stored)
         self.lists = Lists(*stored, *own)
-        self.each = np.arange(self.n + 1)
+        self.each = np.arange(self.n + 1, dtype=np.int64)
         self.own = np.full(self.n, len(state), np.int32)
         self.kept: dict[str, Overlay] = {}
         self.guide = self.anchor = np.empty(0, np.float32)
