@@ -75,7 +75,7 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         stored = (known.indices, known.distances, known.farthest)
         own = query.list_rows(near, near_d, counts, farthest, *stored)
         self.lists = Lists(*stored, *own)
-        self.each = np.arange(self.n + 1)
+        self.each = np.arange(self.n + 1, dtype=np.int64)
         self.own = np.full(self.n, len(state), np.int32)
         self.kept: dict[str, Overlay] = {}
         self.guide = self.anchor = np.empty(0, np.float32)
@@ -164,17 +164,13 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         return self._smoothed(rows)
 
     def enhance(self, f: Overlay, xi: Overlay) -> Overlay:
-        k, sets, known = int(self.method.enhance_k or 1), xi.rows, self.state.xi
-        groups, names, near, ptr, members = query.partner_rows(
-            tuple(self.lists), k, sets.indptr, sets.indices, known.indptr, known.indices
-        )
-        begins = ptr + k * np.arange(len(ptr))
-        ids, weights = np.empty(begins[-1], np.int32), np.empty(begins[-1], np.float32)
-        own = (near, k, float(self.method.kappa), ptr, members, begins, ids, weights)
-        lists.enhancing_rows(0, len(names), *own)
-        averaged = SparseRows(begins, ids, weights, self._width)
-        rows = self._product(averaged, groups, f.over(self.state.hat))
-        return Overlay(groups, names, rows)
+        sizes = (int(self.method.enhance_k or 1), float(self.method.kappa))
+        own, known = xi.rows, self.state.xi
+        sets = (own.indptr, own.indices, known.indptr, known.indices)
+        made = query.partner_rows(tuple(self.lists), *sizes, *sets)
+        groups, names, ptr, ids, weights = made
+        rows = SparseRows(ptr, ids, weights, self._width)
+        return Overlay(groups, names, self._product(rows, groups, f.over(self.state.hat)))
 
     def propagate(self, f: Overlay) -> Overlay:
         state, stored = self.state, f.over(self.state.tilde)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel
+from kinrank.kernels.lists import enhancing_rows
 from kinrank.kernels.overlay import Lists, named_space, tick
 from kinrank.kernels.rows import enlarge
 
@@ -215,11 +216,11 @@ def mirrored_rows(ptr, ids, values, rows_ptr, rows_ids, rows_values):
 
 
 @kernel
-def partner_rows(lists, k, xi_ptr, xi, rows_xi_ptr, rows_xi):
-    """Queries and the rows that would average them, their partners, with lists and neighbour sets.
+def partner_rows(lists, k, kappa, xi_ptr, xi, rows_xi_ptr, rows_xi):
+    """Whose rows queries, and the rows that would average them, their partners, are the means of.
 
     A partner has the query in N(j, k) or in xi[j]; xi[j] is that which is stored, and the query.
-    Returns groups and names; (rows, k) lists; pointers and members of neighbour sets.
+    Returns groups and names; pointers, indices and weights, see ``enhancing_rows``.
     """
     lists = Lists(*lists)
     m, n = lists.groups.shape[0] - 1, rows_xi_ptr.shape[0] - 1
@@ -252,13 +253,10 @@ def partner_rows(lists, k, xi_ptr, xi, rows_xi_ptr, rows_xi):
             names[count], ptr[count + 1] = j, at
             count += 1
         groups[query + 1] = count
-    return (
-        groups,
-        names[:count].copy(),
-        out[:count].copy(),
-        ptr[: count + 1].copy(),
-        ids[:at].copy(),
-    )
+    begins = ptr[: count + 1] + k * np.arange(count + 1)
+    out_ids, weights = np.empty(begins[count], np.int32), np.empty(begins[count], np.float32)
+    enhancing_rows(0, count, out, k, kappa, ptr, ids, begins, out_ids, weights)
+    return groups, names[:count].copy(), begins, out_ids, weights
 
 
 @kernel
