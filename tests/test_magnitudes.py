@@ -7,6 +7,9 @@ import kinrank
 from engine_data import clustered
 from kinrank import CAS, Index, InvalidInputError
 from kinrank.compat import re_ranking, re_ranking_features
+from kinrank.parallel import Runner
+from kinrank.stages.distance import ListDistances, MatrixDistances
+from kinrank.types import Neighbors
 
 X = clustered(90, d=6, seed=2).astype(np.float64)
 Q, G = X[:6], X[6:]
@@ -123,3 +126,13 @@ def test_features_with_local_distances(scale):
     expected = re_ranking_features(Q, G, 6, 3, 0.3, local_distmat=local)
     found = re_ranking_features(Q * scale, G * scale, 6, 3, 0.3, local_distmat=local * scale**2)
     np.testing.assert_allclose(found, expected, atol=2e-3)
+
+
+def test_distances_far_beyond_the_farthest_count_as_such():
+    lists = np.array([[0, 1], [1, 0]], np.int32)
+    near = np.array([[0, 3e38], [0, 1e-45]], np.float32)
+    known = Neighbors(lists, near, np.array([1e-45, 1e-45], np.float32))
+    matrix = np.array([[0, 3e38], [1e-45, 0]], np.float32)
+    for source in (ListDistances(known), MatrixDistances(known, matrix)):
+        found = source.dense(np.array([0, 1], np.int32), 0, Runner(1))
+        np.testing.assert_array_equal(found, [[0, 1], [1, 0]])

@@ -117,7 +117,9 @@ class Runner:
 
         kernel : importable; args : arrays and numbers, or dataclasses of such, never changed
         """
-        return join_blocks(self.map(name, lambda a, b: kernel(a, b, *args), n), n, n_columns)
+        parts = self.map(name, lambda a, b: kernel(a, b, *args), n)
+        # Without a row, an empty block says whether rows have values.
+        return join_blocks(parts or [kernel(0, 0, *args)], n, n_columns)
 
     def fill(
         self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, *outs: Out

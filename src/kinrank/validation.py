@@ -285,6 +285,12 @@ def refuse_too_large(matrices: list[tuple[str, npt.NDArray[Any]]], exponent: int
                 )
 
 
+def check_finite(name: str, matrix: npt.NDArray[Any]) -> None:
+    """Refuse NaN and infinity."""
+    for _ in _largest_values(name, matrix):
+        pass
+
+
 def _largest_values(name: str, matrix: npt.NDArray[Any]) -> Iterator[tuple[int, float]]:
     """The largest absolute value of a few rows at a time, and the first of these."""
     for low in range(0, len(matrix), _CHECK_ROWS):

@@ -54,6 +54,11 @@ def test_local_distances_are_added_or_stand_alone(rows):
         expected = slow.kreciprocal_half(naive.over_farthest(total), NQ, 7, 3, 0.3)
         got = re_ranking_features(rows[:NQ], rows[NQ:], 7, 3, 0.3, local, only)
         np.testing.assert_allclose(got, expected, atol=3e-3)
+    for at, name in ((0, "probFea"), (-1, "galFea")):  # though nothing is made from them
+        odd = rows.copy()
+        odd[at, 0] = np.nan
+        with pytest.raises(kinrank.InvalidInputError, match=f"`{name}` must be finite"):
+            re_ranking_features(odd[:NQ], odd[NQ:], 7, 3, 0.3, local, True)
     with pytest.raises(kinrank.InvalidInputError, match="`local_distmat` must be given"):
         re_ranking_features(rows[:NQ], rows[NQ:], 7, 3, 0.3, None, True)
     with pytest.raises(kinrank.InvalidInputError, match="`local_distmat` must be"):

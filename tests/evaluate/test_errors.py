@@ -82,3 +82,12 @@ def test_retrieval(change, message) -> None:
     arguments = {"ranking": RANKING, "query_labels": IDS, "gallery_labels": GALLERY} | change
     with pytest.raises(InvalidInputError, match=message):
         evaluate.retrieval(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("ranking", "row", "n"), [([[2**31 - 1]], 0, None), ([[1]], 2**30, None), ([[0]], 0, 10**9)]
+)
+def test_galleries_beyond_memory(ranking, row, n):
+    gnd = [{"easy": [row], "hard": [], "junk": []}]
+    with pytest.raises(InvalidInputError, match="of at most 67,108,864 gallery rows, got"):
+        evaluate.revisited(np.array(ranking), gnd, n_gallery=n)

@@ -24,7 +24,7 @@ from pathlib import Path
 from threading import Lock
 
 TESTS = Path(__file__).resolve().parent.parent
-BATCH = 2000  # seeds of one process, which takes seconds to start
+BATCH = 10_000  # seeds of one process, which takes seconds to start
 LIMIT = 60  # seconds that the calls of one seed may take
 MEMORY = 24 << 30  # of address space: a file that inflates ends in a failure, not in a full machine
 _COUNTS = struct.Struct("<5q")  # seed, seeds done, calls, valid, refused

@@ -39,7 +39,7 @@ def good(folder):
     ranking = cas.fit(ROWS, ids=text).search(QUERIES, k=9)
     ranking.save(base / "ranking 0")
     cas.fit(ROWS).search(QUERIES, k=9).save(base / "ranking 1")
-    cas.rerank(QUERIES, ROWS, 9).save(base / "ranking 2")
+    cas.rerank(QUERIES, ROWS[9:], 9).save(base / "ranking 2")
     np.save(base / "array 0.npy", ROWS)
     save_npz(base / "array 1", rows=ROWS)
     save_safetensors(base / "array 2", {"rows": ROWS}, {"about": "these"})
@@ -109,14 +109,22 @@ def _expected(folder, name):
 
 
 def damaged_ranking(draw, outcomes):
-    name, path, craft = broken(draw, "ranking")
+    _, path, craft = broken(draw, "ranking")
     found = outcomes.attempt("Ranking.load", kinrank.Ranking.load, path)
     if found is None or craft:
         return
-    whole = kinrank.Ranking.load(draw.folder / "good" / name)
-    require((found.ids is None) == (whole.ids is None), "Ranking.load lost ids")
-    same = np.array_equal(found.indices, whole.indices)
-    require(same and np.array_equal(found.distances, whole.distances), "another ranking")
+    # Where two files are mixed, all but a few bytes can be those of the other.
+    require(_contents(found) in _whole_rankings(draw.folder), "another ranking")
+
+
+def _contents(ranking):
+    arrays = (ranking.indices, ranking.distances, ranking.ids)
+    return tuple(None if array is None else array.tobytes() for array in arrays)
+
+
+@cache
+def _whole_rankings(folder):
+    return {_contents(kinrank.Ranking.load(path)) for path in (folder / "good").glob("ranking ?")}
 
 
 def damaged_array(draw, outcomes):

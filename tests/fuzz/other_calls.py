@@ -91,7 +91,7 @@ def interval_calls(draw, outcomes):
 def feature_calls(draw, outcomes):
     shape = (draw.size(1, 3), draw.size(1, 5), draw.size(1, 6), draw.size(1, 6))
     maps = values.vectors(draw, shape[0] * shape[1], shape[2] * shape[3])
-    if isinstance(maps, np.ndarray) and maps.size == np.prod(shape):
+    if type(maps) is np.ndarray and maps.size == np.prod(shape):
         maps = maps.reshape(shape)
     name = draw.pick(("mac", "spoc", "gem", "rmac", "regional", "multiscale", "unit"))
     extra = {"gem": (draw.pick((1, 3.0, 0, np.inf, 1e6, None, "a", 1e-9, 50.0)),)}

@@ -43,7 +43,7 @@ class Outcomes:
             try:
                 result = function(*args, **kwargs)
             except KinrankError as error:
-                self._tell(shown, repr(error))
+                self._tell(shown, error)
                 self.refused += 1
                 result = error
             except Exception as error:
@@ -59,13 +59,13 @@ class Outcomes:
                 check(result)
             except Failure as failure:
                 raise Failure(f"{name}: {failure.kind}", f"{shown()}: {failure.detail}") from None
-        self._tell(shown, _described(result))
+        self._tell(shown, result)
         self.valid += 1
         return result
 
     def _tell(self, shown, result):
         if self.verbose:
-            print(f"{shown()}\n    -> {result}")
+            print(f"{shown()}\n    -> {_described(result)}")
 
 
 def place(error):

@@ -55,11 +55,12 @@ def attached(draw, outcomes, store, d):
             continue
 
         def check(ranking, k=k, queries=queries):
-            check_ranking(ranking, len(index), length(queries), min(int(k), len(index)), index.ids)
+            wanted = len(index) if k is None else min(int(k), len(index))
+            check_ranking(ranking, len(index), length(queries), wanted, index.ids)
 
         outcomes.attempt(
             "Index.search (store)", index.search, queries, k, base=draw.chance(0.2), check=check,
-            refuse=draw.refuse,
+            threads=values.threads(draw), refuse=draw.refuse,
         )  # fmt: skip
         one = index.ids[draw.size(0, len(index) - 1)].item()
         outcomes.attempt("Index.explain (store)", index.explain, queries, one)
@@ -113,9 +114,7 @@ class Liar:
         if missing > 0:
             ids = np.pad(ids, ((0, 0), (0, missing)), constant_values=-1)
             squared = np.pad(squared, ((0, 0), (0, missing)), constant_values=np.inf)
-        if self.draw.chance(self.lies):
-            ids, squared = self._lie(ids, squared)
-        return ids, squared
+        return self._lie(ids, squared) if self.draw.chance(self.lies) else (ids, squared)
 
     def _lie(self, ids, squared):
         draw, shape = self.draw, squared.shape

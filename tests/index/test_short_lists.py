@@ -110,3 +110,26 @@ def test_a_change_searches_short_lists_again(lengths):
         ]
         assert np.mean(shared) > 9
     assert np.isfinite(index.search(QUERIES, k=None).distances).all()
+
+
+@pytest.mark.filterwarnings("ignore::kinrank.KinrankWarning")
+def test_a_row_that_is_in_no_list_is_removed():
+    """No other row has to be made again."""
+    lists, near = np.array([[1], [0], [-1]]), np.array([[2.0], [2.0], [np.inf]])
+    index = Index.from_neighbors(CAS(keep=None), near, lists, vectors=np.eye(3), farthest=2)
+    index.remove([2])
+    assert index.ids.tolist() == [0, 1]
+    assert index.search(np.eye(3)[:1], k=2).ids.tolist() == [[0, 1]]
+
+
+@pytest.mark.parametrize("left", [13, 12, 8, 2])
+@pytest.mark.filterwarnings("ignore::kinrank.KinrankWarning")
+def test_fewer_rows_stay_than_lists_are_long(left):
+    order = np.argsort(SQUARED[:16, :16], axis=1, kind="stable")
+    near = np.take_along_axis(SQUARED[:16, :16], order, axis=1)
+    method = CAS(k1=3, k2=3, graph_k=2)
+    index = Index.from_neighbors(method, near, order, vectors=ROWS[:16], squared=True)
+    index.remove(np.arange(left, 16))
+    found, expected = (each.search(QUERIES, k=9) for each in (index, method.fit(ROWS[:left])))
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_allclose(found.distances, expected.distances, atol=1e-6)

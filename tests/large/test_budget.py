@@ -44,6 +44,14 @@ def test_a_budget_that_cannot_be_kept_is_refused_before_the_work(tmp_path):
     assert not (tmp_path / "w").exists()
 
 
+@pytest.mark.parametrize("scale", [1e30, 1e200])
+def test_a_plan_for_values_of_any_size(scale):
+    queries, gallery = large_data.rows(300)
+    queries, gallery = (rows.astype(np.float64) * scale for rows in (queries, gallery))
+    made = make_plan(kinrank.CAS(), queries, gallery, 9, Runner(1), 1)
+    assert made.stages
+
+
 def test_a_disk_that_is_too_small_is_refused_before_the_work(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
     with pytest.raises(kinrank.InvalidInputError, match=r"`work` must be on a disk with .* free"):

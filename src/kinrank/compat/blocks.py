@@ -84,7 +84,8 @@ class BlockDistances:
 
     def _scaled(self, values: Floats, row: int) -> Floats:
         farthest = self.neighbors.farthest[row]
-        return np.minimum(values / (farthest if farthest > 0 else 1), 1).astype(np.float32)
+        scale = farthest if farthest > 0 else 1
+        return (np.minimum(values, scale) / scale).astype(np.float32)
 
 
 def check_blocks(q_g: Any, q_q: Any, g_g: Any) -> tuple[Floats, Floats, Floats]:

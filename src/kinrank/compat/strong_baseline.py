@@ -14,7 +14,14 @@ from kinrank.methods.cas import CAS
 from kinrank.methods.context.kreciprocal import KReciprocal
 from kinrank.neighbors.search import dense_search
 from kinrank.types import Floats
-from kinrank.validation import as_matrix, check_bool, check_choice, check_int, refuse_too_large
+from kinrank.validation import (
+    as_matrix,
+    check_bool,
+    check_choice,
+    check_finite,
+    check_int,
+    refuse_too_large,
+)
 
 
 def re_ranking(
@@ -44,6 +51,8 @@ def re_ranking(
     """
     check_choice("method", method, ("kreciprocal", "cas"))
     probFea, galFea = as_matrix("probFea", probFea), as_matrix("galFea", galFea)  # noqa: N806
+    check_finite("probFea", probFea)
+    check_finite("galFea", galFea)
     k1, k2 = check_int("k1", k1, 1), check_int("k2", k2, 1)
     if local_distmat is not None or check_bool("only_local", only_local):
         blocks = _local(probFea, galFea, local_distmat, only_local)

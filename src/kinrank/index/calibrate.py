@@ -78,7 +78,7 @@ def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
             others = gallery[gallery != row]
             same = _same(state, known, int(row), others)
             # A distance counts from the first threshold that is not below it.
-            bins = np.minimum(np.ceil(distances[others] * BINS), BINS).astype(np.int64)
+            bins = np.clip(np.ceil(distances[others] * BINS), 0, BINS).astype(np.int64)
             right += np.bincount(bins[same], minlength=BINS + 1)
             wrong += np.bincount(bins[~same], minlength=BINS + 1)
             advance(1)

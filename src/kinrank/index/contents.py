@@ -21,7 +21,7 @@ _CHUNK = 1 << 20  # entries that are compared at a time
 _TYPES = {"indptr": "i8", "indices": "i4", "names": "i4", "cell": "i4", "norms": "f8"}
 _MATRICES = ("vectors", "centres", "neighbors.indices", "neighbors.distances")
 _UNORDERED = ("tilde", "p")  # rows whose entries stand in the order in which they were found
-_VECTORS = ("vectors", "centres", "shift")
+_OF_ANY_SIZE = ("neighbors", "w", "degree", "walk_norm", "f")  # squares, and multiples of kappa
 _LARGEST = 4 * LARGEST  # rows at its ends that were moved
 _LARGEST_EXPONENT = 1100  # of float64, with room
 
@@ -82,6 +82,8 @@ def _check_rows(name: str, rows: SparseRows, n: int) -> None:
     _check_range(name, rows.indices, 0, n)
     if rows.data is not None:
         _check_finite(name, rows.data)
+        if name == "w" and rows.nnz and rows.data.min() < 0:
+            raise ValueError("`w` with weights below 0")
 
 
 def _check_order(name: str, rows: SparseRows) -> None:
@@ -119,7 +121,7 @@ def _check_range(name: str, values: npt.NDArray[Any], low: int, high: int) -> No
 
 
 def _check_finite(name: str, values: npt.NDArray[Any]) -> None:
-    # Both are NaN if one of the values is. Squares of vectors have to fit.
-    limit = _LARGEST if name in _VECTORS else float(np.finfo(np.float64).max)
+    # Both are NaN if one of the values is. Squares and sums of most have to fit.
+    limit = float(np.finfo(np.float64).max) if name in _OF_ANY_SIZE else _LARGEST
     if values.size and not -limit <= float(values.min()) <= float(values.max()) <= limit:
         raise ValueError(f"`{name}` with values that are not finite, or too large")

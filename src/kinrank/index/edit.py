@@ -52,7 +52,8 @@ def edited(state: State, remove: Ints, vectors: Floats, ids: Ids, run: Runner) -
     kept[state.places[remove]] = False
     change = Change(kept, _names(state, kept, m), np.concatenate([state.vectors[kept], vectors]))
     method = fitted_method(state.asked, len(change.names))
-    if method != state.method:  # sizes follow from the number of rows while these are few
+    # Sizes follow from the number of rows while these are few; lists that users brought are longer.
+    if method != state.method or state.neighbors.k > len(change.names):
         return _afresh(state, method, change, ids, run)
     with progress.stage("neighbours", len(change.names)):
         neighbors = changed_neighbors(state.neighbors, state.vectors, change, run)

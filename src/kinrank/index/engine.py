@@ -108,7 +108,7 @@ class Engine:
             rows = self.near(queries, len(state), run)
         names = np.where(rows.indices >= 0, state.names[rows.indices], -1)
         scale = np.maximum(self.farthest(rows), np.finfo(np.float32).tiny)[:, None]
-        d = np.minimum(rows.distances / scale, 1).astype(np.float32)
+        d = (np.minimum(rows.distances, scale) / scale).astype(np.float32)
         d = np.sqrt(d) if state.method.fusion == "euclidean" else d
         out = Ranking(np.full((len(names), k), -1, np.int32), np.full((len(names), k), np.inf))
         for row in range(len(names)):

@@ -12,6 +12,7 @@ from kinrank._version import __version__
 from kinrank.errors import InvalidInputError
 from kinrank.index.contents import check_frame, check_types
 from kinrank.index.frame import Frame
+from kinrank.index.settings import needs_f
 from kinrank.index.state import State, arrays_of, fitted_method
 from kinrank.index.storage import Arrays, Stored
 from kinrank.methods.cas import CAS
@@ -100,7 +101,7 @@ def _part(hint: Any, name: str, arrays: Arrays, n: int) -> Any:
         return arrays[name]
     if f"{name}.indptr" not in arrays:
         if name in ("f", "p"):
-            return None
+            return None  # ``_check_shapes`` knows whether the method needs them
         raise ValueError(f"no array `{name}`")
     ptr, ids = arrays[f"{name}.indptr"], arrays[f"{name}.indices"]
     data = arrays.get(f"{name}.data")
@@ -118,7 +119,9 @@ def _check_shapes(state: State, n: int) -> None:
     per_row += [state.hat, state.tilde, columns]
     per_row += [rows for rows in (state.f, state.p) if rows is not None]
     fits = (
-        all(len(part) == n for part in per_row)
+        (state.f is not None or not needs_f(state.method))
+        and (state.p is None) == (state.method.propagation == "transpose")
+        and all(len(part) == n for part in per_row)
         and known.indices.shape == known.distances.shape
         and known.k >= state.method.list_length()
         and 1 <= state.n_gallery <= n >= 2
@@ -128,4 +131,4 @@ def _check_shapes(state: State, n: int) -> None:
         and state.entropies.shape == columns.indices.shape
     )
     if not fits:
-        raise ValueError("arrays whose shapes do not fit each other")
+        raise ValueError("arrays that do not fit each other")

@@ -51,7 +51,8 @@ def mixed(engine: Engine, modified: Floats, squared: Floats, farthest: float) ->
     """(1 - omega) d' + omega d."""
     method = engine.state.method
     omega = np.float32(method.omega)
-    d = np.minimum(squared / np.float32(farthest), 1) if farthest > 0 else np.zeros_like(squared)
+    scale = np.float32(farthest)
+    d = np.minimum(squared, scale) / scale if farthest > 0 else np.zeros_like(squared)
     d = np.sqrt(d) if method.fusion == "euclidean" else d
     out: Floats = ((np.float32(1) - omega) * modified + omega * d).astype(np.float32)
     return out

@@ -160,6 +160,7 @@ class Call:
     def _rewrite(self, blocks: list[Block]) -> None:
         if len(blocks) == len(self.blocks) and self._clean:
             return
+        self.close()
         self.blocks, self._clean = [], True
         (self.folder / "blocks").unlink()
         for block in blocks:

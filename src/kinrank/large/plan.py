@@ -26,7 +26,7 @@ from kinrank.neighbors.search import exact_search
 from kinrank.parallel import MAX_BLOCK, Array, Out, Runner
 from kinrank.progress import format_seconds
 from kinrank.types import Floats, Ints, SparseRows
-from kinrank.validation import check_int
+from kinrank.validation import as_vectors, check_int
 
 if TYPE_CHECKING:
     from kinrank.methods.base import Method
@@ -143,7 +143,7 @@ def _in_cells(n: int) -> bool:
 
 def _search_rate(rows: Array, run: Runner) -> float:
     """Seconds of a product of two columns in an exact search of some rows."""
-    some, run = _some(rows, _ROWS).astype(np.float32), Runner(run.threads)
+    some, run = as_vectors(("gallery", _some(rows, _ROWS))), Runner(run.threads)
     k = min(_LIST, len(some))
     with progress.listen(progress.Stopwatch()):
         exact_neighbors(some[:k], k, run)  # kernels are loaded

@@ -32,6 +32,7 @@ RankingLike = Ranking | npt.NDArray[Any]
 
 REID_RANKS = (1, 5, 10, 20)
 REVISITED_DEPTHS = (1, 5, 10)
+_MOST_ROWS = 1 << 26  # of a gallery: each thread has a mark for each
 
 
 def reid(
@@ -217,6 +218,11 @@ def _gallery_size(indices: Ints, entries: list[dict[str, Ints]], given: int | No
         size = listed  # A whole ranking: it tells how large its gallery is.
     else:
         size = max(named + 1, listed, 1)
+    if size > _MOST_ROWS:
+        raise InvalidInputError(
+            f"`ranking`, `gnd` and `n_gallery` must be of at most {_MOST_ROWS:,} gallery rows, "
+            f"got {size:,}."
+        )
     if named >= size:
         raise InvalidInputError(
             f"`gnd` must name gallery rows from 0 to {size - 1}, got {named}: "

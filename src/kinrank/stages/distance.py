@@ -141,4 +141,5 @@ def lay_out(distances: Distances, k: int, n_queries: int, run: Runner) -> tuple[
 
 def _over_farthest(squared: Floats, farthest: Floats) -> Floats:
     scale = np.where(farthest > 0, farthest, 1)
-    return np.minimum(squared / scale, 1).astype(np.float32)
+    # The smaller one first: a quotient could overflow.
+    return (np.minimum(squared, scale) / scale).astype(np.float32)

@@ -81,7 +81,8 @@ class Ranker:
         """d to the rows in the lists of the queries."""
         known = self.distances.query_lists
         scale = np.maximum(known.farthest, np.finfo(np.float32).tiny)[: self.n_queries, None]
-        return self._root(np.minimum(known.distances[: self.n_queries] / scale, 1))
+        near = np.minimum(known.distances[: self.n_queries], scale) / scale
+        return self._root(near.astype(np.float32, copy=False))
 
     @property
     def _ties(self) -> bool:
