@@ -26,7 +26,7 @@ PARAMS = {"k1": 60, "k2": 6}
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class DemoRows:
     """The queries or the gallery.
 
     Attributes
@@ -86,8 +86,8 @@ class Demo:
     ``preparation`` is the time of what both rankings need, such as features of pictures.
     """
 
-    queries: Part
-    gallery: Part
+    queries: DemoRows
+    gallery: DemoRows
     params: Mapping[str, Any]
     before: Outcome
     after: Outcome
@@ -170,8 +170,8 @@ def run(threads: int | None = None, **params: Any) -> Demo:
 
 def rank_twice(
     data: datasets.Dataset,
-    queries: Part,
-    gallery: Part,
+    queries: DemoRows,
+    gallery: DemoRows,
     params: Mapping[str, Any],
     threads: int | None = None,
     subject: Subject = DIGITS,
@@ -196,5 +196,5 @@ def rank_twice(
     return Demo(queries, gallery, params, before, after, subject)
 
 
-def _part(part: datasets.Part) -> Part:
-    return Part(np.asarray(part.features, np.float32), np.asarray(part.labels, np.int64))
+def _part(part: datasets.Part) -> DemoRows:
+    return DemoRows(np.asarray(part.features, np.float32), np.asarray(part.labels, np.int64))
