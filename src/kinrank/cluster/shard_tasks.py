@@ -11,6 +11,7 @@ import numpy as np
 from kinrank.cluster import kernels
 from kinrank.cluster.handles import Handle
 from kinrank.cluster.tasks import Answer
+from kinrank.kernels.search import merge
 from kinrank.neighbors.tiles import SLACK, search_tiles, squared_norms
 from kinrank.types import Floats, Ints
 
@@ -77,7 +78,7 @@ def merge_lists(start: int, k: int, *parts: ShardLists) -> Answer:
     for part in parts[1:]:
         both = ids.shape[1] + part.ids.shape[1]
         merged = (np.empty((m, min(k, both)), np.int32), np.empty((m, min(k, both)), np.float32))
-        kernels.merge(0, m, ids, values, part.ids, part.values, *merged)
+        merge(0, m, ids, values, part.ids, part.values, *merged)
         ids, values = merged
     lists = (np.empty((m, k), np.int32), np.empty((m, k), np.float32))
     kernels.own_first(0, m, start, ids, values, *lists)

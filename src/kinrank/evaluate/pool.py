@@ -48,7 +48,7 @@ class Pooled(Method):
         vectors = as_matrix("queries", queries)
         pool = min(self.pool, len(rows))
         plain = Plain(metric=getattr(self.method, "metric", "euclidean"))
-        first = plain.ranked(vectors, rows, max(pool, kept), run.cut(None))
+        first = plain.ranked(vectors, rows, max(pool, kept), run)
         indices, distances = first.indices.copy(), first.distances.copy()
         with progress.stage("pools", len(vectors)) as advance:
             for query, vector in enumerate(vectors):

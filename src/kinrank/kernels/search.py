@@ -70,3 +70,25 @@ def dense_values(low, high, queries, gallery, inner, out):
     for row in range(low, high):
         for j in range(gallery.shape[0]):
             out[row - low, j] = measure(queries[row], row_of(gallery, j, space), inner)
+
+
+@kernel
+def merge(low, high, a_ids, a, b_ids, b, out_ids, out):
+    """The first of two lists that ascend by (value, id); inf and -1 behind the last."""
+    for row in range(low, high):
+        i = j = 0
+        for t in range(out.shape[1]):
+            has_a, has_b = i < a.shape[1], j < b.shape[1]
+            take_a = has_a and (
+                not has_b
+                or a[row, i] < b[row, j]
+                or (a[row, i] == b[row, j] and a_ids[row, i] < b_ids[row, j])
+            )
+            if take_a:
+                out_ids[row, t], out[row, t] = a_ids[row, i], a[row, i]
+                i += 1
+            elif has_b:
+                out_ids[row, t], out[row, t] = b_ids[row, j], b[row, j]
+                j += 1
+            else:
+                out_ids[row, t], out[row, t] = -1, np.float32(np.inf)

@@ -23,7 +23,7 @@ from kinrank.large.memory import resident_bytes
 from kinrank.large.sizes import format_bytes
 from kinrank.methods.base import Method
 from kinrank.neighbors.exact import exact_neighbors
-from kinrank.neighbors.search import exact_search
+from kinrank.neighbors.search import search_pieces
 from kinrank.neighbors.tiles import TILE_COLUMNS
 from kinrank.parallel import MAX_BLOCK, Array, Out, Runner
 from kinrank.progress import format_seconds
@@ -255,17 +255,11 @@ def _regions(rows: Array, run: Runner) -> Array:
     if len(rows) <= _ROWS:
         return np.array(rows)
     run = Runner(run.threads)
-    near = np.unique(_nearest(_some(rows, _SEEDS), rows, _LIST, run))
-    return np.array(rows[np.unique(_nearest(rows[near], rows, _LIST, run))[:_ROWS]])
 
+    def nearest(some: Array) -> Ints:
+        pieces = (rows[low : low + _PIECE] for low in range(0, len(rows), _PIECE))
+        floats = (piece.astype(np.float32) for piece in pieces)
+        return np.unique(search_pieces(some.astype(np.float32), floats, _LIST, run).indices)
 
-def _nearest(some: Array, rows: Array, k: int, run: Runner) -> Ints:
-    """The ``k`` nearest rows of some, a piece of the rows at a time; (n_some, k)."""
-    some, ids, values = some.astype(np.float32), [], []
-    for low in range(0, len(rows), _PIECE):
-        piece = rows[low : low + _PIECE].astype(np.float32)
-        found = exact_search(some, piece, min(k, len(piece)), run)
-        ids.append(found.indices + np.int32(low))
-        values.append(found.values)
-    first = np.argsort(np.concatenate(values, axis=1), axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(np.concatenate(ids, axis=1), first, 1)
+    near = nearest(_some(rows, _SEEDS))
+    return np.array(rows[nearest(rows[near])[:_ROWS]])

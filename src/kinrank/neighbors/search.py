@@ -6,6 +6,7 @@ same.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from kinrank.kernels.lanes import LANES
 from kinrank.kernels.scan import first_values
-from kinrank.kernels.search import dense_values
+from kinrank.kernels.search import dense_values, merge
 from kinrank.neighbors.tiles import BLOCK, search_tiles, squared_norms
 from kinrank.parallel import Out, Runner
 from kinrank.stored import Stored, for_kernels, rows_between
@@ -69,6 +70,19 @@ def _search_all(
             values[row] = every[order]
         else:
             first_values(every, numbers, indices[row], values[row])
+
+
+def search_pieces(queries: Floats, pieces: Iterable[Floats], k: int, run: Runner) -> Found:
+    """As ``exact_search``, of a gallery that is read a piece at a time; at most all its rows."""
+    n, first = len(queries), 0
+    found = Found(np.empty((n, 0), np.int32), np.empty((n, 0), np.float32))
+    for piece in pieces:
+        part = exact_search(queries, piece, min(k, len(piece)), run)
+        args = (found.indices, found.values, part.indices + np.int32(first), part.values)
+        first += len(piece)
+        outs = (Out(np.int32, min(k, first)), Out(np.float32, min(k, first)))
+        found = Found(*Runner(run.threads).fill("search", merge, args, n, *outs))
+    return found
 
 
 def dense_search(queries: Floats, gallery: Stored, measure: Measure = "squared") -> Floats:
