@@ -19,12 +19,6 @@ def inner_product(x, y):
 
 
 @kernel
-def measure(x, y, inner):
-    """What is searched by: minus the inner product, or the squared Euclidean distance."""
-    return -inner_product(x, y) if inner else squared_distance(x, y)
-
-
-@kernel
 def settle(
     low, high, queries, names, gallery, numbers, inner, bounds, candidates, indices, values
 ):  # fmt: skip
@@ -35,7 +29,8 @@ def settle(
     numbers : (n,) what gallery rows go by, or nothing where that is their position
     bounds : (n_queries,) no gallery row outside the candidates has a smaller value; where the last
         answer is not below it, as with ties and duplicates, all rows are looked at
-    candidates : (n_queries, K) gallery rows, each once
+    candidates : (n_queries, K) gallery rows, each once; inner : by minus the inner product and not
+        by the squared Euclidean distance
     indices, values : (n_queries, k); -1 and infinity behind the last
     """
     k, numbered = indices.shape[1], numbers.shape[0] > 0
@@ -50,7 +45,8 @@ def settle(
                 j = np.int32(t) if every else candidates[row, t]
                 number = numbers[j] if numbered else j
                 if number != name:
-                    value = measure(x, row_of(gallery, j, space), inner)
+                    y = row_of(gallery, j, space)
+                    value = -inner_product(x, y) if inner else squared_distance(x, y)
                     size = heap_offer(best, keys, size, k - own, value, number)
             if k == own or bound == np.inf or best[0] < bound:
                 break
@@ -65,11 +61,13 @@ def settle(
 
 @kernel
 def dense_values(low, high, queries, gallery, inner, out):
-    """Exact values of queries [low, high) to the whole gallery."""
+    """Minus the inner products of queries [low, high) and the gallery, or squared distances."""
     space = np.empty(gallery.shape[1], np.float32)
     for row in range(low, high):
+        x, own = queries[row], out[row - low]
         for j in range(gallery.shape[0]):
-            out[row - low, j] = measure(queries[row], row_of(gallery, j, space), inner)
+            y = row_of(gallery, j, space)
+            own[j] = -inner_product(x, y) if inner else squared_distance(x, y)
 
 
 @kernel
