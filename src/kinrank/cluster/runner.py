@@ -79,7 +79,7 @@ class RayRunner(Runner):
     ) -> Any:
         if n == 0:
             return super().fill(name, kernel, args, n, *outs)
-        places = [_Place(out, n, self.cluster.storage) for out in outs]
+        places = [_FilledArray(out, n, self.cluster.storage) for out in outs]
         begin = self._beginner(
             tasks.fill_block, kernel, args, n, lambda block: tuple(p.part(block) for p in places)
         )
@@ -189,7 +189,7 @@ class RayRunner(Runner):
             raise ClusterError(f"The cluster was lost in the stage {name!r}: {error}") from error
 
 
-class _Place:
+class _FilledArray:
     """An array that blocks are put into: here, or by the tasks themselves in a shared file."""
 
     def __init__(self, out: Out, n: int, storage: Any) -> None:
@@ -198,14 +198,14 @@ class _Place:
         self._storage = storage if isinstance(storage, Folder) and 0 not in self._shape else None
         if self._storage is None:
             self._array = np.empty(self._shape, self._dtype)
-            self._part = partial(tasks.Part, self._shape, self._dtype)
+            self._part = partial(tasks.BlockPart, self._shape, self._dtype)
         else:
             self._path, offset = self._storage.begin(self._shape, self._dtype)
             self._part = partial(
-                tasks.Part, self._shape, self._dtype, file=str(self._path), offset=offset
+                tasks.BlockPart, self._shape, self._dtype, file=str(self._path), offset=offset
             )
 
-    def part(self, block: Range) -> tasks.Part:
+    def part(self, block: Range) -> tasks.BlockPart:
         """What the task of a block is told."""
         own = self._out.part(*block)
         return self._part(own.start, own.stop)

@@ -25,7 +25,7 @@ from kinrank.index.lock import WriteLock
 from kinrank.index.make import Listed, from_lists, from_vectors, search_of
 from kinrank.index.rows import row_distances
 from kinrank.index.state import State
-from kinrank.index.store_answers import Store
+from kinrank.index.store_answers import SearchStore
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
@@ -71,7 +71,7 @@ class Index:
     @classmethod
     def from_neighbors(
         cls, method: CAS, distances: Any, indices: Any, *, ids: Any = None, vectors: Any = None,
-        store: Store | None = None, refine: bool = True, squared: bool = False,
+        store: SearchStore | None = None, refine: bool = True, squared: bool = False,
         farthest: Any = None, threads: int | None = None,
     ) -> Index:  # fmt: skip
         """An index over neighbour lists that are known, such as those of a vector database.
@@ -342,8 +342,8 @@ class Index:
 
 
 def open_index(
-    path: PathLike, *, writable: bool = False, store: Store | None = None, refine: bool = True,
-    verify: bool | None = None,
+    path: PathLike, *, writable: bool = False, store: SearchStore | None = None,
+    refine: bool = True, verify: bool | None = None,
 ) -> Index:  # fmt: skip
     """Open an index that was saved; it is mapped from disk, not read.
 

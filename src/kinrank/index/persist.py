@@ -14,7 +14,7 @@ from kinrank.index.contents import check_frame, check_types
 from kinrank.index.frame import Frame
 from kinrank.index.settings import needs_f
 from kinrank.index.state import State, arrays_of, fitted_method
-from kinrank.index.storage import Arrays, Stored
+from kinrank.index.storage import Arrays, StoredIndex
 from kinrank.methods.cas import CAS
 from kinrank.reading import reading
 from kinrank.types import Neighbors, SparseRows
@@ -41,7 +41,7 @@ def to_parts(state: State) -> tuple[dict[str, Any], Arrays]:
     return about, arrays
 
 
-def from_parts(stored: Stored) -> State:
+def from_parts(stored: StoredIndex) -> State:
     """The state that a file holds; types and shapes are checked, see ``check_contents``."""
     with reading(stored.path, "a whole index of kinrank"):
         words = dict(stored.about["frame"])
@@ -73,7 +73,7 @@ def packed(notes: dict[str, Any]) -> Arrays:
     return {_NOTES: np.frombuffer(text, np.uint8)}
 
 
-def unpacked(stored: Stored) -> dict[str, Any]:
+def unpacked(stored: StoredIndex) -> dict[str, Any]:
     """The notes of a file."""
     with reading(stored.path, "an index with notes in JSON"):
         array = stored.arrays.get(_NOTES)
