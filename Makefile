@@ -25,10 +25,11 @@ test-all: $(VENV)/dev.stamp chromium ## Run the tests and the long checks
 fuzz: $(VENV)/dev.stamp ## Attack every call and file for MINUTES (30), print the counts
 	$(BIN)/python tests/fuzz/campaign.py --minutes $(or $(MINUTES),30) $(FUZZ)
 
-lint: $(VENV)/dev.stamp ## Check style, format and types
+lint: $(VENV)/dev.stamp ## Check style, format, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(VENV)/dev.stamp ## Put the code into form
 	$(BIN)/ruff check --fix .
@@ -40,7 +41,7 @@ bench: $(VENV)/dev.stamp ## Run the benchmarks, one after another
 	done
 
 clean: ## Remove everything that was made
-	rm -rf $(VENV) build dist demo.html test-artifacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo.html test-artifacts .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/python:

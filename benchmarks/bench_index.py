@@ -99,7 +99,7 @@ def with_query(known, squared):
 def one_at_a_time(method, queries, gallery):
     """The exact counterpart of an online answer: the closed set with that one query added."""
     run = Runner.of()
-    known = exact_neighbors(gallery, method._list_length(), run)
+    known = exact_neighbors(gallery, method.list_length(), run)
     found = []
     for query in queries:
         difference = gallery - query
@@ -248,7 +248,7 @@ def add(_):
             "1 row removed": lambda i: i.remove([7]),
         }
         for name, change in changes.items():
-            taken = best_of(lambda c=change, i=index: c(kinrank.Index(i._engine)), 2)
+            taken = best_of(lambda c=change, i=index: c(kinrank.Index(i.engine)), 2)
             cells = f"{fit:.2f} | {taken:.3f} | {100 * taken / fit:.1f}"
             print(f"| {n:,} | {d:,} | {name} | {cells} |", flush=True)
 

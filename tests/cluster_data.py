@@ -3,7 +3,7 @@
 from functools import cache
 
 from engine_data import clustered
-from kinrank._api import make_method
+from kinrank.registry import make_method
 
 METHODS = {
     "cas": {"k1": 12, "k2": 4},

@@ -20,7 +20,7 @@ import kinrank
 from index_data import QUERIES, ROWS
 from kinrank.datasets.revisited import revisited
 from kinrank.features import Whitening
-from kinrank.features._onnx_file import Graph, layer_names
+from kinrank.features._onnx_file import OnnxGraph, layer_names
 from kinrank.features._torch_file import read_state
 from kinrank.features.preprocess import read_description
 from kinrank.index import storage
@@ -194,7 +194,7 @@ def make_torch(path):
 
 def make_onnx(path):
     """A network of one operation."""
-    graph = Graph("net")
+    graph = OnnxGraph("net")
     graph.weight("w", np.ones(3, np.float32))
     graph.node("Add", ["x", "w"], "y", axis=1)
     path.write_bytes(graph.model({"x": ["n", 3]}, {"y": ["n", 3]}))

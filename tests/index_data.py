@@ -27,7 +27,7 @@ class Shelf:
 
 def lists(index):
     """The neighbour lists by name, in the order of names."""
-    state = index._engine.state
+    state = index.engine.state
     return state.names[state.neighbors.indices][np.argsort(state.names)]
 
 

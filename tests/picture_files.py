@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 from PIL import Image
 
-from kinrank.features._onnx_file import Graph
+from kinrank.features._onnx_file import OnnxGraph
 
 RED, BLUE = (200, 30, 10), (10, 40, 220)
 
@@ -84,7 +84,7 @@ def tiny_network(path, *, batch="n", side=None, channels_last=False):
 
     ``maps`` is 1x1 convolutions with known weights; ``vector`` its global maximum.
     """
-    graph = Graph("tiny")
+    graph = OnnxGraph("tiny")
     weight = np.array([[1, 1, 1], [2, 2, 2]], np.float32).reshape(2, 3, 1, 1) / 3
     high, wide = (side, side) if side else ("height", "width")
     shape = (batch, high, wide, 3) if channels_last else (batch, 3, high, wide)

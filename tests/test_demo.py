@@ -12,7 +12,7 @@ from kinrank.cli.app import app
 from kinrank.demo import render, run
 from kinrank.demo.charts import scatter, strip
 from kinrank.demo.page import _signed
-from kinrank.demo.png import data_uri, encode_grey
+from kinrank.png import data_uri, encode_grey
 
 WIDE, PHONE = {"width": 1200, "height": 900}, {"width": 360, "height": 740}
 

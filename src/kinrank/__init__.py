@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kinrank import methods as _package  # noqa: F401
 from kinrank import tune as _tune_package  # noqa: F401
 from kinrank._api import rerank, tune
+from kinrank._version import __version__
 from kinrank.errors import (
     ClusterError,
     FileFormatError,
@@ -60,8 +61,6 @@ if TYPE_CHECKING:
     from kinrank.methods.query_expansion.sg import SG
     from kinrank.pool import rerank_pool
     from kinrank.stores.attach import attach
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AQE",

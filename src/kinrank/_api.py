@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from kinrank.errors import InvalidInputError, UnknownNameError
+from kinrank.errors import InvalidInputError
 from kinrank.io import PathLike
-from kinrank.registry import method_class
+from kinrank.registry import make_method
 from kinrank.types import Ranking
 from kinrank.validation import check_choice
 
@@ -156,16 +155,3 @@ def _refuse_beside(what: str, **given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             raise InvalidInputError(f"`{name}` must be left out with {what}, got {value!r}.")
-
-
-def make_method(method: str, **params: Any) -> Method:
-    """An instance of the method registered under ``method``."""
-    cls = method_class(method)
-    known = [field.name for field in fields(cls)]
-    for name in params:
-        if name not in known:
-            raise UnknownNameError(f"parameter of {method}", name, known)
-    try:
-        return cls(**params)
-    except TypeError as error:
-        raise InvalidInputError(f"{method}: {error}") from error

@@ -119,7 +119,7 @@ class Runner:
         """
         parts = self.map(name, lambda a, b: kernel(a, b, *args), n)
         # Without a row, an empty block says whether rows have values.
-        return _joined(parts or [kernel(0, 0, *args)], n, n_columns)
+        return join_blocks(parts or [kernel(0, 0, *args)], n, n_columns)
 
     def fill(
         self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, *outs: Out
@@ -171,7 +171,7 @@ def _in_order(
         yield part, result
 
 
-def _joined(parts: list[Any], n: int, n_columns: int) -> SparseRows:
+def join_blocks(parts: list[Any], n: int, n_columns: int) -> SparseRows:
     """Blocks of (lengths, indices[, data]) as one; each is let go of when it is copied."""
     indptr = np.zeros(n + 1, np.int64)
     np.cumsum(np.concatenate([part[0] for part in parts]), out=indptr[1:])

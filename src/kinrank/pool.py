@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank._api import make_method
 from kinrank.errors import InvalidInputError
 from kinrank.index.ids import Ids, as_ids
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner, thread_count
+from kinrank.registry import make_method
 from kinrank.types import Ranking
 from kinrank.validation import as_array, as_matrix, check_int, reduce_k
 

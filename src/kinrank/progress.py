@@ -8,6 +8,7 @@ Nobody listens by default, and then reporting costs one look at a context variab
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,9 +50,9 @@ class stage:  # noqa: N801
             return _silent
         self._outer = _current.get()
         self._name = self._outer or self._name
-        self._token = _current.set(self._name)
         if self._outer is None:
-            self._listener(self._name, 0, self._total)
+            self._listener(self._name, 0, self._total)  # may stop us, and then nothing is reset
+        self._token = _current.set(self._name)
         return self._advance
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
@@ -141,3 +142,13 @@ def format_seconds(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s"
+
+
+def peak_memory() -> int | None:
+    """The largest resident size of this process so far, in bytes; None where it is not known."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size if sys.platform == "darwin" else size * 1024

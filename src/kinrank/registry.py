@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kinrank.errors import UnknownNameError
+from kinrank.errors import InvalidInputError, UnknownNameError
 
 if TYPE_CHECKING:
     from kinrank.methods.base import Method
@@ -67,3 +68,16 @@ def method_class(name: str) -> type[Method]:
         raise UnknownNameError("method", name, _METHODS) from None
     found: type[Method] = getattr(import_module(module), attribute)
     return found
+
+
+def make_method(method: str, **params: Any) -> Method:
+    """An instance of the method registered under ``method``."""
+    cls = method_class(method)
+    known = [field.name for field in fields(cls)]
+    for name in params:
+        if name not in known:
+            raise UnknownNameError(f"parameter of {method}", name, known)
+    try:
+        return cls(**params)
+    except TypeError as error:
+        raise InvalidInputError(f"{method}: {error}") from error

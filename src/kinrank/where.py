@@ -38,18 +38,14 @@ class Where(TypedDict, total=False):
     vectors: Literal["float32", "float16"]
 
 
-def refuse_where(method: object, where: Where) -> None:
-    """Say that a method reads its rows in its own way."""
-    for name in where:
-        raise InvalidInputError(f"`{name}` must be left out for {type(method).__name__}.")
-
-
 @contextmanager
 def runner_for(
     method: Method, queries: Any, gallery: Any, k: int | None, threads: int | None,
     block_size: int | None, where: Where,
 ) -> Iterator[Runner]:  # fmt: skip
     """The runner for one call of ``rerank``."""
+    for name in where if method.reads_in_blocks else ():
+        raise InvalidInputError(f"`{name}` must be left out for {type(method).__name__}.")
     run = Runner.of(threads, block_size)
     search = check_choice("search", where.get("search", "exact"), SEARCHES)
     vectors = check_choice("vectors", where.get("vectors", "float32"), VECTORS)

@@ -28,7 +28,7 @@ from kinrank import (
 from kinrank.cluster import connect
 from kinrank.cluster.failures import explained, is_lost
 from kinrank.cluster.join import join, reach
-from kinrank.cluster.runner import _Place
+from kinrank.cluster.runner import _FilledArray
 from kinrank.parallel import Out
 
 
@@ -199,7 +199,7 @@ def test_answers_of_a_wrong_size(joined, tmp_path):
             with pytest.raises(ClusterError, match=said):
                 one.runner(block_size=50).rows("entries", cluster_kernels.short_rows, (), 100, 100)
         run = cluster.runner(block_size=50)
-        place = _Place(Out(np.int64, 3), 100, cluster.storage)
+        place = _FilledArray(Out(np.int64, 3), 100, cluster.storage)
         with pytest.raises(ClusterError, match=r"of shape \(50, 3\) for rows 0 to 50, got \(3,\)"):
             place.take((0, 50), iter([np.zeros(3)]))
         found = run.rows("entries", cluster_kernels.some_rows, (), 100, 100)

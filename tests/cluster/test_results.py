@@ -6,11 +6,11 @@ import pytest
 import kinrank
 from cluster_data import METHODS, assert_same, data, on
 from kinrank import progress
-from kinrank._api import make_method
 from kinrank.cluster import connect
 from kinrank.graph.clusters import reciprocal
 from kinrank.neighbors.exact import exact_neighbors_and_more
 from kinrank.parallel import Runner
+from kinrank.registry import make_method
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -11,7 +11,8 @@ from engine_data import clustered
 from kinrank.cluster import kernels
 from kinrank.cluster.shard_tasks import Shard, merge_lists, search_shard
 from kinrank.kernels.topk import squared_distance
-from kinrank.neighbors.exact import exact_neighbors, squared_norms
+from kinrank.neighbors.exact import exact_neighbors
+from kinrank.neighbors.tiles import squared_norms
 from kinrank.parallel import Runner
 
 

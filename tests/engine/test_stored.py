@@ -5,7 +5,7 @@ import pytest
 
 import kinrank
 from kinrank.kernels.stored import decode, row_of
-from kinrank.neighbors.exact import squared_norms
+from kinrank.neighbors.tiles import squared_norms
 from kinrank.parallel import Runner
 from kinrank.stored import HalfRows, for_kernels, rows_between, stored_vectors
 

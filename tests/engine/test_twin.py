@@ -117,7 +117,7 @@ SIZES = st.fixed_dictionaries(
 @given(rows=integer_rows(), sizes=SIZES, geodesic=st.booleans(), n_queries=st.integers(1, 2))
 @settings(max_examples=150)
 def test_ties_and_duplicates(rows, sizes, geodesic, n_queries):
-    method = CAS(**sizes, keep=64, geodesic=geodesic, tol=1e-9)._fitted(len(rows))
+    method = CAS(**sizes, keep=64, geodesic=geodesic, tol=1e-9).resolved(len(rows))
     rows = rows.astype(np.float32)
     expected, _ = naive.cas(naive.squared_distances(rows), n_queries, method)
     ranking = method.rerank(rows[:n_queries], rows[n_queries:])
@@ -154,7 +154,7 @@ def test_stages_equal_the_twin_on_digits():
     rows = np.concatenate([queries[:20], gallery[:300]])
     method, run = CAS(), Runner(2)
     _, stages = naive.cas(naive.squared_distances(rows), 20, method)
-    neighbors = exact_neighbors(rows, method._list_length(), run)
+    neighbors = exact_neighbors(rows, method.list_length(), run)
     assert (neighbors.indices == stages["rank"][:, : neighbors.k]).mean() > 0.999  # but for ties
     source = VectorDistances.of(neighbors, neighbors, rows)
     pipeline = Kept(method, source, Layout.identity(len(rows)), run)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from kinrank import InvalidInputError, OptionalDependencyError, datasets
-from kinrank.demo.png import encode_grey
-from kinrank.evaluate.bootstrap import Interval
 from kinrank.evaluate.reporting import pictures, plots, report
 from kinrank.evaluate.reporting.gather import gather, histogram
 from kinrank.evaluate.reporting.page import plot_style
 from kinrank.evaluate.reporting.svg import nice_ticks
 from kinrank.evaluate.spec import parse_method
+from kinrank.metrics.bootstrap import Interval
+from kinrank.png import encode_grey
 from kinrank.types import Ranking
 
 METHODS = "none,cas(k1=8,k2=3),cas(k1=12,k2=4)"

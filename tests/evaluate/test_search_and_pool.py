@@ -43,6 +43,15 @@ def test_plain_search_over_stacked_rows_and_by_cosine() -> None:
     np.testing.assert_array_equal(*cosine)
 
 
+def test_plain_distances_do_not_depend_on_blocks_and_are_0_between_equal_rows() -> None:
+    rows = np.tile(np.random.default_rng(0).normal(size=(20, 37)) * 7, (3, 1)).astype(np.float32)
+    whole = Plain().rerank(rows[:9], rows, threads=1)
+    for threads, block_size in ((1, 1), (2, 2)):
+        parts = Plain().rerank(rows[:9], rows, threads=threads, block_size=block_size)
+        np.testing.assert_array_equal(whole.distances, parts.distances)
+    assert (whole.distances[:, :3] == 0).all()
+
+
 def test_plain_search_errors() -> None:
     with pytest.raises(InvalidInputError, match="as many columns as `queries`"):
         Plain().rerank(np.ones((2, 3)), np.ones((4, 2)))
@@ -50,6 +59,8 @@ def test_plain_search_errors() -> None:
         Plain().rerank(np.ones((2, 2)), np.ones((4, 2)), 5)
     with pytest.raises(ValueError, match="metric"):
         Plain(metric="manhattan")
+    with pytest.raises(InvalidInputError, match="`search` must be left out for Plain"):
+        Plain().rerank(np.ones((2, 2)), np.ones((4, 2)), search="exact")
 
 
 class Reverse(Method):

@@ -50,9 +50,9 @@ def test_few_rows_are_computed_again():
     rows = np.repeat(centres, 30, axis=0) + rng.normal(size=(1800, 6))
     method = CAS(k1=10, k2=4)
     index = method.fit(rows[:-1])
-    before = index._engine.state
+    before = index.engine.state
     index.add(rows[-1:])
-    after = index._engine.state
+    after = index.engine.state
     old = before.hat.to_scipy()
     same = abs(after.hat.to_scipy()[: len(before), : len(before)] - old).max(axis=1).toarray() == 0
     assert same.mean() > 0.9
@@ -98,7 +98,7 @@ def test_from_very_few_rows_to_many_and_back():
 
 def test_a_change_that_is_refused_changes_nothing():
     index = CAS(k1=10, k2=4).fit(ROWS[:100])
-    before = index._engine
+    before = index.engine
     with pytest.raises(UnknownIdError, match="There is no row with the id 100 and 1 more"):
         index.remove([3, 100, 101])
     with pytest.raises(InvalidInputError, match="got 7 more than once"):
@@ -113,7 +113,19 @@ def test_a_change_that_is_refused_changes_nothing():
         index.add(ROWS[:1], ids=["a"])
     with pytest.raises(UnknownIdError):
         index.update(ROWS[:1], ids=[1000])
-    assert index._engine is before
+    assert index.engine is before
+
+
+def test_a_draft_changes_alone_until_it_is_adopted():
+    index = CAS(k1=10, k2=4).fit(ROWS[:100])
+    index.notes = {"a": 1}
+    draft = index.draft()
+    draft.add(ROWS[100:110])
+    draft.notes["a"] = 2
+    assert (len(index), index.notes, index.path) == (100, {"a": 1}, None)
+    index.adopt(draft)
+    assert (len(index), index.notes) == (110, {"a": 2})
+    assert_same(index, CAS(k1=10, k2=4).fit(ROWS[:110]))
 
 
 def test_searching_goes_on_while_the_index_changes():

@@ -42,7 +42,7 @@ def counted(array, seen=[0]):
         yield part
 storage._chunks = counted
 index = kinrank.open(path, writable=True)
-storage.Stored.verify = lambda self: None
+storage.StoredIndex.verify = lambda self: None
 index.save()
 """
     for limit in (0, 5_000, 60_000):

@@ -212,7 +212,7 @@ def test_rows_that_p_leads_a_query_to_are_made_with_it():
     """A row that averages the query leads those near it to the query, whose rows change too."""
     from kinrank.parallel import Runner
 
-    engine = CAS(k1=10, k2=4).fit(ROWS)._engine
+    engine = CAS(k1=10, k2=4).fit(ROWS).engine
     n, stored, held = len(engine.state), engine.state.tilde, 0
     for query in QUERIES[:8].astype(np.float32):
         near = engine.near(query[None], engine.state.neighbors.k - 1, Runner.of(1))

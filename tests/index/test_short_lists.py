@@ -70,7 +70,7 @@ def with_query(method, query, lengths):
 def test_answers_are_near_those_with_the_query_in_the_lists(options, lengths, tmp_path):
     method = METHOD.replace(**options)
     index = built(method, lengths)
-    assert index.method == method._fitted(max(lengths.max() + 1, 2))
+    assert index.method == method.resolved(max(lengths.max() + 1, 2))
     found = index.search(QUERIES[:6], k=None)
     assert ((found.distances >= 0) & (found.distances <= 1)).all()
     if lengths.max() == K - 1:  # shorter lists make the sizes of the closed set others

@@ -15,7 +15,7 @@ from safetensors import safe_open
 import kinrank
 from kinrank import evaluate, learned
 from kinrank.learned.checkpoint import Checkpoint, Progress
-from kinrank.learned.data import Lists, labelled, queries_and_gallery, split
+from kinrank.learned.data import TrainingLists, labelled, queries_and_gallery, split
 from kinrank.learned.fitting import build
 from kinrank.learned.loop import fit
 from kinrank.learned.recipes import CSARecipe, LAttQERecipe, SSRRecipe
@@ -255,7 +255,9 @@ def test_lists_have_the_query_first_and_mark_right_and_wrong(people):
     rows, labels = people
     cams = np.arange(len(rows)) % 3
     data = labelled(rows, labels, cams)
-    lists = Lists(data, CSARecipe(anchors=8, m=12, drop=0.3, width=12, heads=3, batch=7), RUN)
+    lists = TrainingLists(
+        data, CSARecipe(anchors=8, m=12, drop=0.3, width=12, heads=3, batch=7), RUN
+    )
     batch = next(lists.batches(0))
     assert batch.ids.shape == batch.right.shape == (7, 13)
     for ids, right, wrong in zip(batch.ids, batch.right, batch.wrong, strict=True):

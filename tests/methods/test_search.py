@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinrank.neighbors.search import ascending, exact_search
+from kinrank.neighbors.search import exact_search
+from kinrank.ordering import ascending
 from kinrank.parallel import Runner
 
 

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 import naive
 from engine_data import clustered
-from kinrank.neighbors import exact
+from kinrank.neighbors import tiles
 from kinrank.neighbors.exact import exact_neighbors, exact_neighbors_and_more
 from kinrank.parallel import Runner
 from kinrank.validation import as_vectors
@@ -45,8 +45,8 @@ def test_many_rows(k):
 
 
 def test_more_rows_than_a_tile(monkeypatch):
-    monkeypatch.setattr(exact, "TILE_ROWS", 64)
-    monkeypatch.setattr(exact, "TILE_COLUMNS", 100)
+    monkeypatch.setattr(tiles, "TILE_ROWS", 64)
+    monkeypatch.setattr(tiles, "TILE_COLUMNS", 100)
     check(grid(500, d=5), 20)
 
 

@@ -41,7 +41,7 @@ def index():
 
 @pytest.fixture(scope="module")
 def refits(index):
-    return Refits(index._engine.state)
+    return Refits(index.engine.state)
 
 
 def compared(server, query, params, **more):
@@ -84,15 +84,15 @@ def test_answers_are_those_of_an_index_with_these_parameters(refits, params):
 )
 def test_other_indexes_answer_so_too(options):
     index = CAS(k1=10, k2=4, **options).fit(ROWS)
-    refits = Refits(index._engine.state)
+    refits = Refits(index.engine.state)
     for params in SETTINGS[1:4]:
         assert_as_fitted(refits, refits.state.asked.replace(**params, tol=1e-12), ROWS, ROUNDING)
 
 
 @pytest.mark.parametrize("params", SETTINGS, ids=str)
 def test_a_row_needs_no_more_than_its_own_columns(index, params):
-    method = index._engine.state.asked.replace(**params, tol=1e-6)
-    refits = Refits(index._engine.state)
+    method = index.engine.state.asked.replace(**params, tol=1e-6)
+    refits = Refits(index.engine.state)
     some = by_name(refits.make(method, RUN), 31)
     state = refits.known(method).engine.state
     assert state.columns.nnz == 0
@@ -104,7 +104,7 @@ def test_a_row_needs_no_more_than_its_own_columns(index, params):
 @pytest.mark.parametrize("mu", [0.05, 0.23, 2.0])
 def test_rows_side_by_side_diffuse_as_rows_alone(mu):
     rows = clustered(500, d=6, clusters=12, seed=4, spread=0.8)  # balls of most of the rows
-    state = CAS(k1=12, k2=4, mu=mu).fit(rows)._engine.state
+    state = CAS(k1=12, k2=4, mu=mu).fit(rows).engine.state
     method, known = state.method, state.neighbors
     rows = RestagedRows(state, state.asked, method, known, Sets.of(method, known, RUN), RUN)
     graph, pattern = AllRows.graph(rows, state.xi), state.hat.with_data(None)
@@ -118,7 +118,7 @@ def test_rows_side_by_side_diffuse_as_rows_alone(mu):
 
 
 def test_lists_for_all_sliders_are_searched_ahead(index):
-    refits = Refits(index._engine.state)
+    refits = Refits(index.engine.state)
     assert refits._lists.k < 100
     refits.prepare()
     refits.prepare()  # once
@@ -146,7 +146,7 @@ NEAR = [{"sigma": 0.5}, {"mu": 1.0, "kappa": 1.0}, {"k1": 8, "k2": 3}, {"geodesi
 @pytest.mark.parametrize("params", NEAR, ids=str)
 def test_around_a_row_an_index_is_as_it_is(params):
     rows = clustered(3000, d=8, clusters=150, seed=5, spread=0.3)
-    refits = Refits(CAS(k1=10, k2=4, geodesic_k=12).fit(rows)._engine.state)
+    refits = Refits(CAS(k1=10, k2=4, geodesic_k=12).fit(rows).engine.state)
     refits._longer(16, RUN)
     method, starts = refits.state.asked.replace(**params), refits.state.places[[11]]
     expected = by_name(refits.make(method, RUN), 11)
@@ -243,7 +243,7 @@ def test_what_cannot_be_made_again_ranks_the_nearest(refits, index, monkeypatch)
 
 def test_not_everything_is_kept(index, monkeypatch):
     monkeypatch.setattr(refit, "_BYTES", 1)
-    refits = Refits(index._engine.state)
+    refits = Refits(index.engine.state)
     methods = [refits.state.asked.replace(mu=mu) for mu in (0.5, 1.0, 1.5)]
     for method in methods:
         refits.make(method, RUN)

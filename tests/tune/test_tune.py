@@ -191,7 +191,7 @@ def test_halves_hold_all_that_the_features_say():
 
 @pytest.mark.parametrize("name", sorted(SPACES))
 def test_a_view_ranks_as_the_method_does(name):
-    method = kinrank._api.make_method(name)
+    method = kinrank.registry.make_method(name)
     rows = ROWS / np.linalg.norm(ROWS, axis=1, keepdims=True)
     expected = method.rerank(rows[:30], rows[30:], k=10).indices
     seen = view(rows, 30, max(list_length(method), 100), Runner(1))

@@ -25,14 +25,14 @@ from kinrank.registry import method_class
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-class Failed(click.ClickException):
+class CommandFailed(click.ClickException):
     """An error that is shown as one line."""
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))
 
 
-class Refused(Failed):
+class Refused(CommandFailed):
     """One that the user can cure; the exit code is that of wrong usage."""
 
     exit_code = 2
@@ -50,9 +50,9 @@ class App(click.Group):
             if error.errno == errno.EPIPE or error.strerror is None:
                 raise  # click ends quietly when the reader of a pipe has gone
             name = "" if error.filename is None else f"{error.filename}: "
-            raise Failed(f"{name}{error.strerror}") from error
+            raise CommandFailed(f"{name}{error.strerror}") from error
         except MemoryError as error:
-            raise Failed(f"Not enough memory: {error}") from error
+            raise CommandFailed(f"Not enough memory: {error}") from error
 
 
 @click.group(cls=App, context_settings=SETTINGS)

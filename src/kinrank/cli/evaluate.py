@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kinrank.cli.evaluate_shared import check_out, running
+from kinrank.cli.evaluate_shared import running
+from kinrank.cli.files import output_file
 from kinrank.errors import InvalidInputError
 from kinrank.io import load_array, write_text_atomic
 from kinrank.progress import format_seconds
@@ -49,7 +50,7 @@ def ask_files(command: Command) -> Command:
 @click.option("--method", default="cas", show_default=True, help="Such as cas(k1=60,k2=6), none.")
 @click.option("--pool", type=int, help="Search everything, then re-rank the first POOL of each.")
 @click.option("--ranking", metavar="FILE", help="Measure this ranking (npz) and run no method.")
-@click.option("--per-query", type=check_out, metavar="FILE", help="Values of each query, CSV.")
+@click.option("--per-query", type=output_file, metavar="FILE", help="Values of each query, CSV.")
 @click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, fractions not per cent.")
 def evaluate(

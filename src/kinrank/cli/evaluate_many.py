@@ -10,12 +10,12 @@ import click
 from kinrank.cli.evaluate_shared import (
     ask_data,
     ask_run,
-    check_out,
     load_sets,
     method_list,
     running,
     split_words,
 )
+from kinrank.cli.files import output_file
 from kinrank.errors import InvalidInputError
 from kinrank.io import write_text_atomic
 
@@ -36,7 +36,7 @@ STUDIES = "bsd, nss, distance, k1, k2, omega, kappa, sigma, mu, beta, latency"
 @click.option("--isolate/--no-isolate", default=True, help="A process per cell, for its memory.")
 @click.option(
     "--out",
-    type=check_out,
+    type=output_file,
     multiple=True,
     metavar="FILE",
     help="The table as .csv, .md, .tex or .html; may be given several times.",
@@ -137,7 +137,7 @@ def ablate_command(
 @click.option("--examples", default=6, show_default=True, help="Retrieval examples per data set.")
 @click.option("--title", default="Re-ranking report", show_default=True, help="Of the page.")
 @ask_run
-@click.option("--out", type=check_out, default="report.html", show_default=True, metavar="FILE")
+@click.option("--out", type=output_file, default="report.html", show_default=True, metavar="FILE")
 def report_command(
     data: tuple[str, ...],
     methods: str,

@@ -27,16 +27,6 @@ DATA_HELP = (
 )
 
 
-def check_out(text: str) -> Path:
-    """A file that can be written: said before the work, not after it."""
-    path = Path(text)
-    if path.is_dir():
-        raise click.BadParameter(f"{text!r} is a folder.")
-    if not path.parent.is_dir():
-        raise click.BadParameter(f"there is no folder {str(path.parent)!r}.")
-    return path
-
-
 def ask_data(command: Command) -> Command:
     """The option for data sets."""
     return click.option("--data", multiple=True, required=True, metavar="SET", help=DATA_HELP)(

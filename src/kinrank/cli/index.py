@@ -13,7 +13,6 @@ from typing import Any
 import click
 import numpy as np
 
-from kinrank._api import make_method
 from kinrank.cli.files import array_file, output_file
 from kinrank.cli.options import MethodCommand, given_params
 from kinrank.cli.report import shown_warnings, watched
@@ -21,6 +20,7 @@ from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.io import load_array, split_name
 from kinrank.progress import format_seconds
 from kinrank.reading import read_text
+from kinrank.registry import make_method
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 _THREADS = click.option("--threads", type=int, help="Threads to use.  [default: one per core]")

@@ -101,16 +101,6 @@ def say(line: str) -> None:
         click.echo(line, err=True)
 
 
-def peak_memory() -> int | None:
-    """The largest resident size of this process so far, in bytes; None where it is not known."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return size if sys.platform == "darwin" else size * 1024
-
-
 def facts(
     begun: float, watch: progress.Stopwatch, warned: list[str], out: object
 ) -> dict[str, Any]:
@@ -118,7 +108,7 @@ def facts(
     return {
         "seconds": time.perf_counter() - begun,
         "stages": watch.seconds,
-        "peak_memory_bytes": peak_memory(),
+        "peak_memory_bytes": progress.peak_memory(),
         "warnings": warned,
         "output": str(out),
     }

@@ -12,13 +12,14 @@ from typing import Any
 import click
 
 from kinrank import progress
-from kinrank._api import make_method, rank_on
+from kinrank._api import rank_on
 from kinrank.cli.files import array_file, output_file
 from kinrank.cli.options import MethodCommand, given_params
 from kinrank.cli.report import facts, shown_warnings, watched
 from kinrank.io import load_array
 from kinrank.parallel import Runner, thread_count
 from kinrank.progress import format_seconds
+from kinrank.registry import make_method
 from kinrank.validation import as_matrix
 from kinrank.where import SEARCHES, VECTORS
 

@@ -13,9 +13,9 @@ import click
 
 from kinrank.cli.files import array_file, output_file
 from kinrank.cli.options import MethodCommand, given_params
-from kinrank.cli.report import peak_memory, say, shown_warnings, watched
+from kinrank.cli.report import say, shown_warnings, watched
 from kinrank.io import load_array
-from kinrank.progress import format_seconds
+from kinrank.progress import format_seconds, peak_memory
 
 if TYPE_CHECKING:
     from kinrank.learned.checkpoint import Progress

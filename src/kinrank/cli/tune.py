@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from kinrank._api import tune as choose
+from kinrank import tune as choose
 from kinrank.cli.files import array_file, output_file
 from kinrank.cli.options import MethodCommand, given_params
 from kinrank.cli.report import shown_warnings, watched

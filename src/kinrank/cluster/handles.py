@@ -27,7 +27,7 @@ class Handle(Protocol):
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedArray:
     """An array in Ray's object store, read where it lies."""
 
     ref: Any

@@ -63,28 +63,6 @@ def settle_race(low, high, rows, shard, ids, counts, least, most):
 
 
 @kernel
-def merge(low, high, a_ids, a, b_ids, b, out_ids, out):
-    """The first of two lists that ascend by (value, id); inf and -1 behind the last."""
-    for row in range(low, high):
-        i = j = 0
-        for t in range(out.shape[1]):
-            has_a, has_b = i < a.shape[1], j < b.shape[1]
-            take_a = has_a and (
-                not has_b
-                or a[row, i] < b[row, j]
-                or (a[row, i] == b[row, j] and a_ids[row, i] < b_ids[row, j])
-            )
-            if take_a:
-                out_ids[row, t], out[row, t] = a_ids[row, i], a[row, i]
-                i += 1
-            elif has_b:
-                out_ids[row, t], out[row, t] = b_ids[row, j], b[row, j]
-                j += 1
-            else:
-                out_ids[row, t], out[row, t] = -1, np.float32(np.inf)
-
-
-@kernel
 def own_first(low, high, start, ids, values, out_ids, out):
     """Lists with the row itself, start + i, in front of the others."""
     for row in range(low, high):

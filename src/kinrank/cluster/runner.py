@@ -18,7 +18,7 @@ from kinrank.cluster.handles import Array, Kind
 from kinrank.cluster.job import Job
 from kinrank.cluster.storage import Folder
 from kinrank.errors import ClusterError
-from kinrank.parallel import Out, Range, Runner, _joined
+from kinrank.parallel import Out, Range, Runner, join_blocks
 from kinrank.types import Neighbors, SparseRows
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class RayRunner(Runner):
                 )
             parts[low] = answer.arrays
         if not isinstance(storage, Folder):
-            return _joined([parts.pop(low) for low in sorted(parts)], n, n_columns)
+            return join_blocks([parts.pop(low) for low in sorted(parts)], n, n_columns)
         indptr = np.zeros(n + 1, np.int64)
         np.cumsum(np.concatenate([parts[low][0] for low in sorted(parts)]), out=indptr[1:])
         counts = {low: int(parts[low][0].sum()) for low in sorted(parts)}
@@ -79,7 +79,7 @@ class RayRunner(Runner):
     ) -> Any:
         if n == 0:
             return super().fill(name, kernel, args, n, *outs)
-        places = [_Place(out, n, self.cluster.storage) for out in outs]
+        places = [_FilledArray(out, n, self.cluster.storage) for out in outs]
         begin = self._beginner(
             tasks.fill_block, kernel, args, n, lambda block: tuple(p.part(block) for p in places)
         )
@@ -189,7 +189,7 @@ class RayRunner(Runner):
             raise ClusterError(f"The cluster was lost in the stage {name!r}: {error}") from error
 
 
-class _Place:
+class _FilledArray:
     """An array that blocks are put into: here, or by the tasks themselves in a shared file."""
 
     def __init__(self, out: Out, n: int, storage: Any) -> None:
@@ -198,14 +198,14 @@ class _Place:
         self._storage = storage if isinstance(storage, Folder) and 0 not in self._shape else None
         if self._storage is None:
             self._array = np.empty(self._shape, self._dtype)
-            self._part = partial(tasks.Part, self._shape, self._dtype)
+            self._part = partial(tasks.BlockPart, self._shape, self._dtype)
         else:
             self._path, offset = self._storage.begin(self._shape, self._dtype)
             self._part = partial(
-                tasks.Part, self._shape, self._dtype, file=str(self._path), offset=offset
+                tasks.BlockPart, self._shape, self._dtype, file=str(self._path), offset=offset
             )
 
-    def part(self, block: Range) -> tasks.Part:
+    def part(self, block: Range) -> tasks.BlockPart:
         """What the task of a block is told."""
         own = self._out.part(*block)
         return self._part(own.start, own.stop)

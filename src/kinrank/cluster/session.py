@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-import kinrank
 from kinrank import progress
+from kinrank._version import __version__
 from kinrank.cluster import tasks
 from kinrank.cluster.handles import PURPOSE
 from kinrank.cluster.join import join
@@ -191,7 +191,7 @@ class Cluster:
         except self.ray.exceptions.RayError as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
             raise ClusterError(
-                f"Every node must be able to import kinrank {kinrank.__version__}, got: {reason}"
+                f"Every node must be able to import kinrank {__version__}, got: {reason}"
             ) from error
         for node, theirs in found.items():
             self.report.nodes.append({"node": node, **theirs})

@@ -11,9 +11,8 @@ import numpy as np
 from kinrank.cluster import kernels
 from kinrank.cluster.handles import Handle
 from kinrank.cluster.tasks import Answer
-from kinrank.kernels.search import settle_queries
-from kinrank.kernels.topk import scan_products
-from kinrank.neighbors.exact import SLACK, SPARE, TILE_COLUMNS, TILE_ROWS, squared_norms
+from kinrank.kernels.search import merge
+from kinrank.neighbors.tiles import SLACK, search_tiles, squared_norms
 from kinrank.types import Floats, Ints
 
 
@@ -31,7 +30,7 @@ Piece: TypeAlias = tuple[Shard, int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class ShardLists:
     """What a shard knows of some rows.
 
     ids, values : (m, k) its nearest rows, ascending by (value, id)
@@ -47,55 +46,39 @@ class Lists:
     margins: Floats
 
     @classmethod
-    def empty(cls, m: int, k: int) -> Lists:
+    def empty(cls, m: int, k: int) -> ShardLists:
         """Nothing known yet."""
         flat = [np.zeros(m, np.float32) for _ in range(4)]
         return cls(np.empty((m, k), np.int32), np.empty((m, k), np.float32), *flat)
 
 
-def search_shard(pieces: list[Piece], shard: Shard, k: int, peak: float) -> Lists:
+def search_shard(pieces: list[Piece], shard: Shard, k: int, peak: float) -> ShardLists:
     """The ``k`` nearest rows of a shard, exactly; peak : the largest squared norm of all rows."""
     rows, vectors = _rows(pieces), shard.handle.open()
-    found = Lists.empty(len(rows), min(k, len(vectors)))
-    norms, slack = squared_norms(vectors), SLACK * math.sqrt(rows.shape[1])
-    found.margins[:] = 2 * slack * (squared_norms(rows) + peak)
-    for low in range(0, len(rows), TILE_ROWS):
-        _search_tile(rows, vectors, norms, slice(low, low + TILE_ROWS), found)
+    found, m = ShardLists.empty(len(rows), min(k, len(vectors))), len(rows)
+    found.margins[:] = 2 * SLACK * math.sqrt(rows.shape[1]) * (squared_norms(rows) + peak)
+    found.tops[:] = -np.inf
+    places = (m, kernels.CONTENDERS)
+    race = (np.empty(places, np.float32), np.empty(places, np.int64), np.zeros(m, np.int64))
+
+    def watch(part: slice, products: Floats, norms: Floats, first: int) -> None:
+        state = (array[part] for array in (found.margins, found.tops, *race))
+        kernels.race(0, len(products), products, norms, first, *state)
+
+    search_tiles(rows, vectors, squared_norms(vectors), found.ids, found.values, watch=watch)
+    kernels.settle_race(0, m, rows, vectors, *race[1:], found.least, found.most)
     found.ids[:] += np.int32(shard.first)
     return found
 
 
-def _search_tile(rows: Floats, vectors: Floats, norms: Floats, part: slice, found: Lists) -> None:
-    own = rows[part]
-    m, capacity = len(own), min(len(vectors), found.ids.shape[1] + SPARE)
-    heaps = (np.empty((m, capacity), np.float32), np.empty((m, capacity), np.int32))
-    sizes, nobody = np.zeros(m, np.int64), (np.full(m, np.inf, np.float32), np.zeros(m, np.int64))
-    places = (m, kernels.CONTENDERS)
-    near, near_ids = np.empty(places, np.float32), np.empty(places, np.int64)
-    counts, tops = np.zeros(m, np.int64), found.tops[part]
-    tops[:] = -np.inf
-    for first in range(0, len(vectors), TILE_COLUMNS):
-        columns = vectors[first : first + TILE_COLUMNS]
-        tile = (np.dot(own, columns.T), norms[first : first + TILE_COLUMNS], first)
-        scan_products(0, m, *tile, *heaps, sizes, *nobody)
-        kernels.race(0, m, *tile, found.margins[part], tops, near, near_ids, counts)
-    lengths = squared_norms(own)
-    slack = SLACK * math.sqrt(rows.shape[1]) * (lengths + norms.max())
-    margins = np.stack([lengths, slack], axis=1).astype(np.float32)
-    lists = (found.ids[part], found.values[part])
-    settle_queries(0, m, own, vectors, False, margins, *heaps, sizes, *lists)
-    ends = (found.least[part], found.most[part])
-    kernels.settle_race(0, m, own, vectors, near_ids, counts, *ends)
-
-
-def merge_lists(start: int, k: int, *parts: Lists) -> Answer:
+def merge_lists(start: int, k: int, *parts: ShardLists) -> Answer:
     """Lists of all shards as one: indices, distances, the farthest, and whether that is certain."""
     parts = tuple(_writable(part) for part in parts)
     m, ids, values = len(parts[0].ids), parts[0].ids, parts[0].values
     for part in parts[1:]:
         both = ids.shape[1] + part.ids.shape[1]
         merged = (np.empty((m, min(k, both)), np.int32), np.empty((m, min(k, both)), np.float32))
-        kernels.merge(0, m, ids, values, part.ids, part.values, *merged)
+        merge(0, m, ids, values, part.ids, part.values, *merged)
         ids, values = merged
     lists = (np.empty((m, k), np.int32), np.empty((m, k), np.float32))
     kernels.own_first(0, m, start, ids, values, *lists)
@@ -112,7 +95,7 @@ def _rows(pieces: list[Piece]) -> Floats:
     return rows
 
 
-def _writable(part: Lists) -> Lists:
+def _writable(part: ShardLists) -> ShardLists:
     """What came through the object store, in arrays of the kind that kernels are compiled for."""
     facts: Any = vars(part)
-    return Lists(**{name: np.array(array) for name, array in facts.items()})
+    return ShardLists(**{name: np.array(array) for name, array in facts.items()})

@@ -14,25 +14,24 @@ import numpy as np
 
 from kinrank import progress
 from kinrank.cluster import shard_tasks as tasks
-from kinrank.neighbors import exact
+from kinrank.neighbors.exact import search_range, stacked
+from kinrank.neighbors.tiles import BLOCK, TILE_COLUMNS, TILE_ROWS, squared_norms
 from kinrank.parallel import Range, Runner
 from kinrank.types import Floats, Longs, Neighbors
 
 if TYPE_CHECKING:
     from kinrank.cluster.runner import Begin, RayRunner
 
-ROWS = 8 * exact.TILE_ROWS  # that a task searches for
-
 
 def find_neighbors(
     vectors: Floats, k: int, n_first: int, first_k: int, run: RayRunner
 ) -> tuple[Neighbors, Neighbors]:
     """The ``k`` nearest rows of every row, itself first, and ``first_k`` >= k of the first rows."""
-    n, norms = len(vectors), exact.squared_norms(vectors)
+    n, norms = len(vectors), squared_norms(vectors)
     with progress.stage("neighbours", n):
         longer = _search_range(vectors, norms, (0, n_first), first_k, run)
         rest = _search_range(vectors, norms, (n_first, n), k, run)
-        return exact.stacked(longer, rest, run), longer
+        return stacked(longer, rest, run), longer
 
 
 def _search_range(
@@ -41,11 +40,11 @@ def _search_range(
     """The lists of some rows; where products do not tell the farthest, this process does."""
     low, high = wanted
     out = _empty(high - low, k)
-    here, tile = Runner(run.here), exact.TILE_ROWS
+    here, tile = Runner(run.here), TILE_ROWS
     for at in np.unique(_fill(vectors, float(norms.max()), low, out, run) // tile):
         # Tiles as this process cuts them when it is alone: the same products, the same choice.
         begin, end = low + int(at) * tile, min(low + int(at + 1) * tile, high)
-        alone = exact.search_range(vectors, norms, begin, end, k, here)
+        alone = search_range(vectors, norms, begin, end, k, here)
         out.farthest[begin - low : end - low] = alone.farthest
     return out
 
@@ -56,7 +55,7 @@ def _fill(vectors: Floats, peak: float, low: int, out: Neighbors, run: RayRunner
     size, before = _shard_size(len(vectors), run), storage.sent
     # A block of rows is as many tasks as there are shards, and one that merges.
     window = max(2, 2 * run.cluster.cpus * size // len(vectors))
-    blocks = run.cut(run.block_size or ROWS).blocks(len(out))
+    blocks = run.cut(run.block_size or BLOCK).blocks(len(out))
     unsure = [np.empty(0, np.int64)]
 
     def prepare() -> Begin:
@@ -90,7 +89,7 @@ def _begin(
 
 def _shard_size(n: int, run: RayRunner) -> int:
     """Rows of a shard: one for every processor, in whole tiles."""
-    tile = exact.TILE_COLUMNS
+    tile = TILE_COLUMNS
     each = -(-n // run.cluster.cpus)
     return min(n, run.cluster.shard_rows or -(-each // tile) * tile)
 

@@ -25,7 +25,7 @@ from kinrank.cluster.handles import (
     Handle,
     Kind,
     Mapped,
-    Shared,
+    SharedArray,
     Sliced,
     Written,
 )
@@ -122,7 +122,7 @@ class ObjectStore(Storage):
         self._put = put
 
     def _store(self, array: Array) -> Handle:
-        return Shared(self._put(array))
+        return SharedArray(self._put(array))
 
     def renew(self) -> None:
         self._known.clear()

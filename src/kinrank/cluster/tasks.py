@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-import kinrank
+from kinrank._version import __version__
 from kinrank.cluster import pages
 from kinrank.cluster.handles import Array, local_folder
 from kinrank.cluster.job import Job, arrays_in
 
 
 @dataclass(frozen=True)
-class Part:
+class BlockPart:
     """What one block owns of an array that is being filled.
 
     shape, dtype : of the whole array; begin, end : the block's part along the first axis
@@ -78,7 +78,7 @@ def part_file(stage: str, low: int, at: int) -> Path:
     return Path(f"{stage}.{low}.{at}.part")
 
 
-def fill_block(job: Job, low: int, high: int, look: bool, parts: tuple[Part, ...]) -> Answer:
+def fill_block(job: Job, low: int, high: int, look: bool, parts: tuple[BlockPart, ...]) -> Answer:
     """The rows low to high of the arrays that a kernel fills."""
     kernel, args = job.open()
     # Kernels write at the places of the whole array; pages that nobody touches cost nothing.
@@ -112,7 +112,7 @@ def greet() -> dict[str, str]:
     import numba
 
     return {
-        "kinrank": kinrank.__version__,
+        "kinrank": __version__,
         "numpy": np.__version__,
         "numba": numba.__version__,
         "python": platform.python_version(),

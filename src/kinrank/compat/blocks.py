@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kinrank.errors import InvalidInputError
 from kinrank.methods.cas import CAS
 from kinrank.methods.context.kreciprocal import KReciprocal
-from kinrank.neighbors.search import ascending
+from kinrank.ordering import ascending
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ints, Longs, Neighbors, Ranking
 from kinrank.validation import as_matrix, check_choice, check_int, common_exponent

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from kinrank._api import make_method
 from kinrank.errors import InvalidInputError
+from kinrank.registry import make_method
 from kinrank.validation import as_matrix
 
 

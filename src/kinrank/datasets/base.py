@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kinrank.datasets.rows import StackedRows
 from kinrank.errors import InvalidInputError
-from kinrank.evaluate.results import Evaluation
+from kinrank.metrics.results import Evaluation
 from kinrank.validation import as_matrix, as_vectors
 
 Protocol: TypeAlias = Literal["reid", "revisited", "retrieval", "single_shot"]
@@ -136,18 +136,20 @@ class Dataset:
 
     def evaluate(self, ranking: Any) -> Evaluation:
         """Measure a ranking by the protocol of this data set."""
-        from kinrank import evaluate
+        # Late: they bring numba.
+        from kinrank.metrics.draws import single_shot
+        from kinrank.metrics.protocols import reid, retrieval, revisited
 
         if self.protocol == "revisited":
             assert self.gnd is not None
-            return evaluate.revisited(ranking, self.gnd, n_gallery=len(self.gallery) or None)
+            return revisited(ranking, self.gnd, n_gallery=len(self.gallery) or None)
         labels = (self._labels("query"), self._labels("gallery"))
         cams = (self.query.cams, self.gallery.cams)
         if self.protocol == "reid":
-            return evaluate.reid(ranking, *labels, *cams)
+            return reid(ranking, *labels, *cams)
         if self.protocol == "single_shot":
-            return evaluate.single_shot(ranking, *labels, *cams)
-        return evaluate.retrieval(ranking, *labels, query_rows=self.query_rows)
+            return single_shot(ranking, *labels, *cams)
+        return retrieval(ranking, *labels, query_rows=self.query_rows)
 
     def relevance(self, query: int) -> npt.NDArray[np.int8]:
         """For each gallery row: 1 right, 0 wrong, -1 not counted (Revisited: level Medium)."""

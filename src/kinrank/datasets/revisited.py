@@ -13,7 +13,7 @@ from typing import Any
 from kinrank.datasets.base import Dataset, Part
 from kinrank.datasets.pickles import load_plain_pickle
 from kinrank.errors import FileFormatError
-from kinrank.evaluate.ground_truth import as_gnd
+from kinrank.metrics.ground_truth import as_gnd
 from kinrank.reading import read_json, reading
 
 FILES = ("gnd_roxford5k.pkl", "gnd_rparis6k.pkl", "gnd.pkl", "gnd.json")

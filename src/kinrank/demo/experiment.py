@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +11,11 @@ import numpy.typing as npt
 
 from kinrank import datasets, progress
 from kinrank.datasets.digits import digits
-from kinrank.demo.png import data_uri
 from kinrank.demo.subject import DIGITS, Subject
 from kinrank.evaluate import Evaluation
+from kinrank.evaluate.search import Plain
 from kinrank.methods.cas import CAS
+from kinrank.png import data_uri
 from kinrank.types import Floats, Ranking
 
 FIRST = 10  # how many results the page shows
@@ -26,7 +26,7 @@ PARAMS = {"k1": 60, "k2": 6}
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class DemoRows:
     """The queries or the gallery.
 
     Attributes
@@ -86,8 +86,8 @@ class Demo:
     ``preparation`` is the time of what both rankings need, such as features of pictures.
     """
 
-    queries: Part
-    gallery: Part
+    queries: DemoRows
+    gallery: DemoRows
     params: Mapping[str, Any]
     before: Outcome
     after: Outcome
@@ -150,17 +150,10 @@ class Demo:
         return np.array([len(np.setdiff1d(new, old)) for old, new in zip(*first, strict=True)])
 
 
-def euclidean(queries: Floats, gallery: Floats) -> Ranking:
-    """The plain ranking, before any method: squared Euclidean distance of unit rows."""
-    distances = np.maximum(0, 2 - 2 * (queries @ gallery.T))
-    order = np.argsort(distances, axis=1, kind="stable").astype(np.int32)
-    return Ranking(order, np.take_along_axis(distances, order, axis=1))
-
-
 def run(threads: int | None = None, **params: Any) -> Demo:
     """Rank the digits by Euclidean distance and by CAS with ``params``, or with those of the demo.
 
-    CAS runs twice and the second time is measured, so that the times are those of the method and
+    Each runs twice and the second time is measured, so that the times are those of the method and
     not of the compiler.
     """
     data = digits()
@@ -170,31 +163,24 @@ def run(threads: int | None = None, **params: Any) -> Demo:
 
 def rank_twice(
     data: datasets.Dataset,
-    queries: Part,
-    gallery: Part,
+    queries: DemoRows,
+    gallery: DemoRows,
     params: Mapping[str, Any],
     threads: int | None = None,
     subject: Subject = DIGITS,
 ) -> Demo:
     """Rank ``gallery`` for ``queries`` before and after; ``data`` says what is right, if anyone."""
-    begun = time.perf_counter()
-    plain = euclidean(queries.vectors, gallery.vectors)
-    plain_seconds = {"distances and sort": time.perf_counter() - begun}
-    method = CAS(**params)
-    method.rerank(queries.vectors, gallery.vectors, threads=threads)
-    watch = progress.Stopwatch()
-    with progress.listen(watch):
-        ranking = method.rerank(queries.vectors, gallery.vectors, threads=threads)
-    known = gallery.labels is not None
-    before, after = (
-        Outcome(name, found, data.evaluate(found) if known else None, seconds)
-        for name, found, seconds in (
-            ("Euclidean", plain, plain_seconds),
-            ("CAS", ranking, watch.seconds),
-        )
-    )
+    known, outcomes = gallery.labels is not None, []
+    for name, method in (("Euclidean", Plain()), ("CAS", CAS(**params))):
+        method.rerank(queries.vectors, gallery.vectors, threads=threads)
+        watch = progress.Stopwatch()
+        with progress.listen(watch):
+            ranking = method.rerank(queries.vectors, gallery.vectors, threads=threads)
+        evaluation = data.evaluate(ranking) if known else None
+        outcomes.append(Outcome(name, ranking, evaluation, watch.seconds))
+    before, after = outcomes
     return Demo(queries, gallery, params, before, after, subject)
 
 
-def _part(part: datasets.Part) -> Part:
-    return Part(np.asarray(part.features, np.float32), np.asarray(part.labels, np.int64))
+def _part(part: datasets.Part) -> DemoRows:
+    return DemoRows(np.asarray(part.features, np.float32), np.asarray(part.labels, np.int64))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from kinrank import datasets
 from kinrank.datasets.digits import digits
-from kinrank.demo.experiment import PARAMS, Demo, Part, rank_twice
+from kinrank.demo.experiment import PARAMS, Demo, DemoRows, rank_twice
 from kinrank.demo.subject import DIGITS, Subject
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.features import Descriptor, Extracted, ImageList, collect, extract, load_model
@@ -34,7 +34,7 @@ DIGIT_INPUT = 96
 
 
 @dataclass(frozen=True, eq=False)
-class FilePart(Part):
+class FilePart(DemoRows):
     """Queries or gallery whose pictures are files."""
 
     files: tuple[Path, ...] = ()

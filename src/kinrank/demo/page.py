@@ -8,9 +8,9 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
-import kinrank
+from kinrank._version import __version__
 from kinrank.demo import charts
-from kinrank.demo.experiment import FIRST, Demo, Outcome, Part
+from kinrank.demo.experiment import FIRST, Demo, DemoRows, Outcome
 
 MARKS = {"right": "✓", "wrong": "✕", "new": "+", "kept": ""}
 GROUPS = {
@@ -31,7 +31,7 @@ def render(demo: Demo) -> str:
     """The page for ``demo``."""
     style = files("kinrank.demo").joinpath("style.css").read_text(encoding="utf-8")
     footer = (
-        f"<footer>kinrank {escape(kinrank.__version__)} · "
+        f"<footer>kinrank {escape(__version__)} · "
         f"made by <code>{escape(demo.subject.command)}</code> · "
         f"{escape(demo.subject.origin)}</footer>"
     )
@@ -187,12 +187,12 @@ def _tile(demo: Demo, at: int, word: str) -> str:
     )
 
 
-def _one(demo: Demo, part: Part, row: int) -> str:
+def _one(demo: Demo, part: DemoRows, row: int) -> str:
     """A picture in words."""
     return demo.subject.one.format(part.label(row) or row)
 
 
-def _image(demo: Demo, part: Part, row: int, text: str) -> str:
+def _image(demo: Demo, part: DemoRows, row: int, text: str) -> str:
     side = demo.subject.side
     return (
         f'<div class="frame"><img src="{part.picture(row)}" alt="{escape(text)}" '

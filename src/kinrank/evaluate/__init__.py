@@ -9,10 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kinrank.evaluate.bootstrap import Interval, confidence_intervals, paired_difference
-from kinrank.evaluate.draws import single_shot
-from kinrank.evaluate.protocols import reid, retrieval, revisited
-from kinrank.evaluate.results import (
+from kinrank.metrics.bootstrap import Interval, confidence_intervals, paired_difference
+from kinrank.metrics.draws import single_shot
+from kinrank.metrics.protocols import reid, retrieval, revisited
+from kinrank.metrics.results import (
     Evaluation,
     LevelEvaluation,
     ReidEvaluation,
@@ -47,7 +47,7 @@ __all__ = [
     "single_shot",
 ]
 
-# Data sets know their protocols, so what needs data sets is loaded after them.
+# Loaded on first use: to measure a ranking needs none of them.
 _LAZY = {
     "Plain": "kinrank.evaluate.search",
     "Pooled": "kinrank.evaluate.pool",

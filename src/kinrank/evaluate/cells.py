@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import time
 import warnings
 from collections.abc import Mapping
@@ -14,14 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
-import kinrank
+from kinrank._version import __version__
 from kinrank.datasets.base import Dataset, Rows
 from kinrank.errors import InvalidInputError, KinrankError
-from kinrank.evaluate.metrics import Values
-from kinrank.evaluate.results import Evaluation
 from kinrank.evaluate.spec import MethodSpec
 from kinrank.io import save_npz
 from kinrank.methods.base import Method
+from kinrank.metrics.per_query import Values
+from kinrank.metrics.results import Evaluation
+from kinrank.progress import peak_memory
 from kinrank.reading import open_npz
 from kinrank.types import Ranking
 
@@ -170,20 +170,10 @@ def cell_key(spec: MethodSpec, data_print: str, *, isolated: bool) -> str:
         "method": spec.identity(),
         "data": data_print,
         "isolated": isolated,
-        "version": kinrank.__version__,
+        "version": __version__,
     }
     text = json.dumps(asked, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-
-
-def peak_memory() -> int | None:
-    """The largest resident size of this process so far, in bytes; None where it is not known."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return size if sys.platform == "darwin" else size * 1024
 
 
 def _warm_up(method: Method, queries: Rows, gallery: Rows, threads: int | None) -> None:

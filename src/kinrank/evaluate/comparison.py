@@ -14,10 +14,10 @@ from kinrank import progress
 from kinrank.datasets.base import Dataset
 from kinrank.datasets.features import save_features
 from kinrank.errors import FileFormatError, InvalidInputError, KinrankError
-from kinrank.evaluate.bootstrap import DRAWS, Interval, confidence_intervals
 from kinrank.evaluate.cells import Failed, Measured, cell_key, fingerprint, measure
 from kinrank.evaluate.spec import MethodSpec, parse_methods
 from kinrank.evaluate.worker import WorkerError, run_worker
+from kinrank.metrics.bootstrap import DRAWS, Interval, confidence_intervals
 
 OnCell = Callable[[Measured | Failed, int, int], None]
 

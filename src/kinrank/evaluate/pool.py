@@ -7,17 +7,16 @@ then the method over the first 5,000 of each query, as if they were all there is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from kinrank import progress
-from kinrank.datasets.rows import StackedRows
-from kinrank.evaluate.search import Plain
+from kinrank.evaluate.search import Plain, gallery_rows
 from kinrank.methods.base import Method
+from kinrank.parallel import Runner
 from kinrank.types import Ranking
 from kinrank.validation import as_matrix, check_int
-from kinrank.where import Where, refuse_where
 
 PAPER_POOL = 5000
 
@@ -35,37 +34,32 @@ class Pooled(Method):
     pool : how many of the first search are re-ranked
     """
 
+    reads_in_blocks: ClassVar[bool] = True
+
     method: Method
     pool: int = PAPER_POOL
 
     def __post_init__(self) -> None:
         check_int("pool", self.pool, 1)
 
-    def rerank(
-        self,
-        queries: Any,
-        gallery: Any,
-        k: int | None = None,
-        *,
-        threads: int | None = None,
-        block_size: int | None = None,
-        **where: Unpack[Where],
-    ) -> Ranking:
+    def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
         """Search the whole gallery, then re-rank the pool of each query on its own."""
-        refuse_where(self, where)
-        rows = gallery if isinstance(gallery, StackedRows) else as_matrix("gallery", gallery)
+        rows, kept = gallery_rows(gallery, k)
         vectors = as_matrix("queries", queries)
         pool = min(self.pool, len(rows))
-        kept = len(rows) if k is None else check_int("k", k, 1, len(rows))
         plain = Plain(metric=getattr(self.method, "metric", "euclidean"))
-        first = plain.rerank(vectors, rows, max(pool, kept), threads=threads)
+        first = plain.ranked(vectors, rows, max(pool, kept), run)
         indices, distances = first.indices.copy(), first.distances.copy()
         with progress.stage("pools", len(vectors)) as advance:
             for query, vector in enumerate(vectors):
                 # In the order of the gallery, so that ties are settled as in the whole one.
                 members = np.sort(first.indices[query, :pool])
                 second = self.method.rerank(
-                    vector[None], rows[members], pool, threads=threads, block_size=block_size
+                    vector[None],
+                    rows[members],
+                    pool,
+                    threads=run.threads,
+                    block_size=run.block_size,
                 )
                 found = second.indices[0]
                 indices[query, :pool] = np.where(found >= 0, members[found], -1)

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kinrank._api import make_method
 from kinrank.errors import InvalidInputError, UnknownNameError
 from kinrank.evaluate.pool import Pooled
 from kinrank.evaluate.search import Plain
 from kinrank.methods.base import Method
+from kinrank.registry import make_method, ready_methods
 from kinrank.registry import methods as registered
-from kinrank.registry import ready_methods
 
 NONE = "none"
 ALL = "all"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 from kinrank import progress
-from kinrank.evaluate.cells import Measured, measure, peak_memory
+from kinrank.evaluate.cells import Measured, measure
 from kinrank.evaluate.spec import MethodSpec
 
 EVERY_SECONDS = 0.1
@@ -67,7 +67,7 @@ def main() -> int:
         spec = MethodSpec(**job["method"])
         with progress.listen(_Teller(sys.stdout)):
             cell = measure(spec, load(**job["source"]), threads=job["threads"])
-        replace(cell, peak_bytes=peak_memory()).save(Path(job["result"]))
+        replace(cell, peak_bytes=progress.peak_memory()).save(Path(job["result"]))
     except Exception as error:  # noqa: BLE001 - whatever it was, the table goes on without it
         name = type(error).__name__
         _tell(sys.stdout, {"error": f"{name}: {error}" if str(error) else name})

@@ -28,7 +28,7 @@ Attribute = int | str | Sequence[int]
 
 
 @dataclass
-class Graph:
+class OnnxGraph:
     """A network in the making: nodes in order of computation, and weights by name."""
 
     name: str

@@ -17,7 +17,7 @@ from kinrank.features.worker import Rows
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredParts:
     """Parts that are read again each time they are walked through, one at a time."""
 
     store: Parts

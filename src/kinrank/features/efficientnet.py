@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.features._onnx_file import Graph
+from kinrank.features._onnx_file import OnnxGraph
 
 State = Mapping[str, npt.NDArray[Any]]
 
@@ -34,7 +34,7 @@ def efficientnet_lite(name: str, state: State, depth: float) -> bytes:
     state : the weights by their names in the packages
     depth : how many times more blocks than in Lite0; the first and the last group do not grow
     """
-    graph = Graph(name)
+    graph = OnnxGraph(name)
     zero, six = (
         graph.weight(word, np.array(n, np.float32)) for word, n in (("zero", 0), ("six", 6))
     )
@@ -54,7 +54,7 @@ def efficientnet_lite(name: str, state: State, depth: float) -> bytes:
 class _Builder:
     """Adds convolutions and blocks to a graph."""
 
-    def __init__(self, graph: Graph, state: State, limits: tuple[str, str]) -> None:
+    def __init__(self, graph: OnnxGraph, state: State, limits: tuple[str, str]) -> None:
         self.graph, self.state, self.limits = graph, state, limits
 
     def block(self, value: str, number: int, stride: int) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank import progress
-from kinrank.features.assemble import Side, Stored
+from kinrank.features.assemble import Side, StoredParts
 from kinrank.features.parts import Parts, RowBlocks
 from kinrank.features.sources import Failure, ImageList
 from kinrank.features.stream import batches, items, ordered
@@ -82,7 +82,7 @@ class Job:
         arrays: dict[str, npt.NDArray[Any] | RowBlocks] = {}
         failures: list[Failure] = []
         for name, tasks in sides.items():
-            stored = Stored(self.store, [task.key for task in tasks])
+            stored = StoredParts(self.store, [task.key for task in tasks])
             side = Side(tasks[0].listed, stored, [len(task.rows) for task in tasks])
             failures += side.failures
             arrays[name or "features"] = RowBlocks((side.n_rows, side.width), side.blocks())

@@ -59,7 +59,7 @@ def expand(full: SparseRows, half: SparseRows, run: Runner) -> SparseRows:
 
 def _reciprocal_rows(low: int, high: int, rows: Ints, lists: Ints, k: int) -> Any:
     over = (NO_GROUPS, rows[:0], lists[:0])
-    space = tuple(new_space(len(lists)))
+    space = new_space(len(lists))
     return kernels.reciprocal_rows(low, high, rows, NO_GROUPS, lists, *over, k, space)
 
 
@@ -67,5 +67,5 @@ def _expanded_rows(
     low: int, high: int, ptr: Longs, members: Ints, half_ptr: Longs, half_members: Ints
 ) -> Any:
     half = plain_rows(half_ptr, half_members, np.empty(0, np.float32))
-    space = tuple(new_space(len(half_ptr) - 1))
+    space = new_space(len(half_ptr) - 1)
     return kernels.expanded_rows(low, high, ptr, members, NO_GROUPS, half, space)

@@ -25,7 +25,7 @@ from kinrank.index.lock import WriteLock
 from kinrank.index.make import Listed, from_lists, from_vectors, search_of
 from kinrank.index.rows import row_distances
 from kinrank.index.state import State
-from kinrank.index.store_answers import Store
+from kinrank.index.store_answers import SearchStore
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
@@ -71,7 +71,7 @@ class Index:
     @classmethod
     def from_neighbors(
         cls, method: CAS, distances: Any, indices: Any, *, ids: Any = None, vectors: Any = None,
-        store: Store | None = None, refine: bool = True, squared: bool = False,
+        store: SearchStore | None = None, refine: bool = True, squared: bool = False,
         farthest: Any = None, threads: int | None = None,
     ) -> Index:  # fmt: skip
         """An index over neighbour lists that are known, such as those of a vector database.
@@ -94,16 +94,21 @@ class Index:
         return cls(from_lists(method, lists, ids, vectors, store, refine, Runner.of(threads)))
 
     @property
-    def _engine(self) -> Engine:
-        """What computes."""
+    def engine(self) -> Engine:
+        """What computes, with all that is known of the rows."""
         if self._unchecked is not None:  # several threads may do it at once, with one result
             check_contents(self._unchecked, self._loaded.state)
             self._unchecked = None
         return self._loaded
 
-    @_engine.setter
-    def _engine(self, engine: Engine) -> None:
+    @engine.setter
+    def engine(self, engine: Engine) -> None:
         self._loaded, self._unchecked = engine, None
+
+    @property
+    def path(self) -> str | None:
+        """The file that it was opened from; None for one that was made here."""
+        return self._path
 
     @property
     def method(self) -> CAS:
@@ -173,7 +178,7 @@ class Index:
             With ``ids``; ``indices`` are places in ``Index.ids``. Where an approximate search knows
             no more rows: -1, infinity, and the id -1 or "".
         """
-        engine = self._engine
+        engine = self.engine
         state, run = engine.state, Runner.of(threads)
         rows = state.frame.place("queries", queries)
         k = state.n_gallery if k is None else min(check_int("k", k, 1), state.n_gallery)
@@ -183,7 +188,7 @@ class Index:
 
     def neighbors(self, one: Any, k: int | None = 10) -> Ranking:
         """The rows nearest to a row of the gallery, itself left out; (1, k)."""
-        engine = self._engine
+        engine = self.engine
         state = engine.state
         name = int(state.table.places([one])[0])
         _refuse_store(state, "neighbors")
@@ -196,7 +201,7 @@ class Index:
 
     def vectors(self, ids: Any) -> Floats:
         """The vectors of some rows as the index keeps them, (n, d); scaled for metric="cosine"."""
-        state = self._engine.state
+        state = self.engine.state
         _refuse_store(state, "vectors")
         return state.vectors[state.places[state.table.places(ids)]].copy()
 
@@ -208,7 +213,7 @@ class Index:
         query : (d,) or (1, d)
         one : an id
         """
-        engine = self._engine
+        engine = self.engine
         name = int(engine.state.table.places([one])[0])
         array = np.atleast_2d(as_array("query", query))
         if len(array) != 1:
@@ -223,7 +228,7 @@ class Index:
         labels : (n,) in the order of ``ids``, or a dict by id: adds precision and recall
         sample : how many rows are asked, each without itself
         """
-        return calibrate(self._engine, labels, check_int("sample", sample, 1))
+        return calibrate(self.engine, labels, check_int("sample", sample, 1))
 
     def add(self, vectors: Any, ids: Any = None, *, threads: int | None = None) -> None:
         """Add rows to the gallery; the result is that of a fresh build with them at its end.
@@ -248,6 +253,17 @@ class Index:
             refuse_duplicates(own)
             self._change(state, own, rows, own, threads)
 
+    def draft(self) -> Index:
+        """A copy to change and save in this one's place, which stays as it is until ``adopt``."""
+        copy = Index(self.engine)
+        copy._path, copy._lock, copy.recipe = self._path, self._lock, self.recipe
+        copy.notes = dict(self.notes)
+        return copy
+
+    def adopt(self, draft: Index) -> None:
+        """Become what a draft has become."""
+        self.engine, self.notes = draft.engine, draft.notes
+
     def _change(self, state: State, gone: Any, rows: Floats, new: Ids, threads: Any) -> None:
         names = state.table.places(gone) if len(gone) else np.empty(0, np.int32)
         if len(np.unique(names)) != len(names):
@@ -258,7 +274,7 @@ class Index:
         if len(names) + len(rows) == 0:
             return
         after = edited(state, names, rows, left, Runner.of(threads))
-        self._engine = Engine(after, search_of(after, None))
+        self.engine = Engine(after, search_of(after, None))
 
     def _new_ids(self, state: State, ids: Any, n: int) -> Ids:
         if ids is None and state.ids.dtype.kind == "U":
@@ -275,9 +291,9 @@ class Index:
                 "The index must be open for writing to be changed (kinrank.open(path, "
                 f"writable=True)), got {self._path} open for reading."
             )
-        _refuse_store(self._engine.state, "add, remove and update")
+        _refuse_store(self.engine.state, "add, remove and update")
         with self._changing:
-            yield self._engine.state
+            yield self.engine.state
 
     def save(self, path: PathLike | None = None) -> None:
         """Write the index to a file, whole or not at all; readers keep what they opened.
@@ -299,7 +315,7 @@ class Index:
             lock.release()
 
     def _write(self, path: PathLike) -> None:
-        about, arrays = persist.to_parts(self._engine.state)
+        about, arrays = persist.to_parts(self.engine.state)
         notes = persist.packed(self.notes)
         storage.write(path, {**about, "recipe": self.recipe}, {**arrays, **notes})
 
@@ -326,8 +342,8 @@ class Index:
 
 
 def open_index(
-    path: PathLike, *, writable: bool = False, store: Store | None = None, refine: bool = True,
-    verify: bool | None = None,
+    path: PathLike, *, writable: bool = False, store: SearchStore | None = None,
+    refine: bool = True, verify: bool | None = None,
 ) -> Index:  # fmt: skip
     """Open an index that was saved; it is mapped from disk, not read.
 

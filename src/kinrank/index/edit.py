@@ -74,7 +74,7 @@ def _names(state: State, kept: Mask, m: int) -> Ints:
 def _afresh(state: State, method: CAS, change: Change, ids: Ids, run: Runner) -> State:
     vectors = np.empty_like(change.vectors)
     vectors[change.names] = change.vectors
-    neighbors = exact_neighbors(vectors, method._list_length(), run)
+    neighbors = exact_neighbors(vectors, method.list_length(), run)
     return build(Given(state.asked, method, state.frame, ids, neighbors, vectors), run)
 
 

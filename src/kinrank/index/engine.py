@@ -14,7 +14,7 @@ from kinrank.index.query import Overlay, QueryRows
 from kinrank.index.searchers import Nearest, RowSearch
 from kinrank.index.state import State
 from kinrank.index.store_search import StoreSearch
-from kinrank.kernels.overlay import Space, new_space
+from kinrank.kernels.overlay import Workspace, new_space
 from kinrank.kernels.query import farthest_rows
 from kinrank.kernels.ranking import answer_rows
 from kinrank.kernels.scan import pair_distances
@@ -32,21 +32,21 @@ class Engine:
     def __init__(self, state: State, search: RowSearch) -> None:
         self.state = state
         self.search = search
-        self._spaces: list[Space] = []
+        self._spaces: list[Workspace] = []
         # Of many callers some wait: a thread that holds the interpreter must not wait for a core.
         self._seats: SimpleQueue[None] = SimpleQueue()
         for _ in range(2 * thread_count()):
             self._seats.put(None)
 
     @contextmanager
-    def workspace(self) -> Iterator[Space]:
+    def workspace(self) -> Iterator[Workspace]:
         """A workspace that nobody else uses meanwhile."""
         try:
             space = self._spaces.pop()  # atomic, as is append
         except IndexError:
             space = new_space(len(self.state))
         yield space
-        if space.clock[0] < _LAST_STAMP:  # not given back after an error: it may not be clean
+        if space[0][0] < _LAST_STAMP:  # not given back after an error: it may not be clean
             self._spaces.append(space)
 
     @contextmanager
@@ -148,7 +148,7 @@ class Engine:
         few = run.cut(min(_TOGETHER, -(-len(queries) // run.threads)))
         return np.concatenate(few.map("answers", some, len(queries)))
 
-    def stages(self, queries: Floats, near: Nearest, space: Space) -> QueryRows:
+    def stages(self, queries: Floats, near: Nearest, space: Workspace) -> QueryRows:
         """The stages of queries, to be computed; near : at least as long as the lists of rows."""
         own = (near.indices, near.distances, near.counts, self.farthest(near))
 
@@ -160,7 +160,7 @@ class Engine:
                 out[missing] = self.squared(queries, owners[missing], rows[missing])
             return out
 
-        return QueryRows(self.state, *own, squared, tuple(space))
+        return QueryRows(self.state, *own, squared, space)
 
     @property
     def _refines(self) -> bool:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from kinrank.kernels.change import admit_rows, left_behind
 from kinrank.kernels.scan import farthest_of
-from kinrank.neighbors.exact import SLACK
 from kinrank.neighbors.search import exact_search
+from kinrank.neighbors.tiles import SLACK
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ints, Neighbors
 

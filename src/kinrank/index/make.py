@@ -13,10 +13,10 @@ from kinrank.index.build import Given, build
 from kinrank.index.engine import Engine
 from kinrank.index.frame import Frame
 from kinrank.index.ids import as_ids, refuse_duplicates
-from kinrank.index.searchers import CellSearch, ExactSearch, RowSearch
+from kinrank.index.searchers import ExactSearch, ProbedSearch, RowSearch
 from kinrank.index.settings import check_online
 from kinrank.index.state import State
-from kinrank.index.store_answers import Store
+from kinrank.index.store_answers import SearchStore
 from kinrank.index.store_search import StoreSearch
 from kinrank.methods.cas import CAS
 from kinrank.neighbors.exact import exact_neighbors
@@ -52,8 +52,8 @@ def from_vectors(
         raise InvalidInputError("An index must have at least two rows, got one.")
     own = as_ids(ids, len(gallery))
     refuse_duplicates(own)
-    fitted = method._fitted(len(vectors))
-    length = fitted._list_length()
+    fitted = method.resolved(len(vectors))
+    length = fitted.list_length()
     if search == "exact":
         neighbors = exact_neighbors(vectors, length, run)
         state = build(Given(method, fitted, frame, own, neighbors, vectors), run)
@@ -64,7 +64,7 @@ def from_vectors(
 
 
 def from_lists(
-    method: CAS, lists: Listed, ids: Any, vectors: Any, store: Store | None, refine: bool,
+    method: CAS, lists: Listed, ids: Any, vectors: Any, store: SearchStore | None, refine: bool,
     run: Runner,
 ) -> Engine:  # fmt: skip
     """All stages computed from lists that are known."""
@@ -94,20 +94,20 @@ def from_lists(
         distances, lists.indices, squared=squared, farthest=farthest, exponent=frame.exponent
     )
     assert isinstance(known, ListDistances)
-    fitted = method._fitted(known.neighbors.k, "listed neighbours")
+    fitted = method.resolved(known.neighbors.k, "listed neighbours")
     kept = rows if store is None else np.empty((0, frame.width), np.float32)
     state = build(Given(method, fitted, frame, own, known.neighbors, kept), run)
     return Engine(state, search_of(state, store, refine))
 
 
-def search_of(state: State, store: Store | None, refine: bool = True) -> RowSearch:
+def search_of(state: State, store: SearchStore | None, refine: bool = True) -> RowSearch:
     """Where the nearest rows of a query come from."""
     if len(state.vectors) == 0:
         return StoreSearch(store, state, check_bool("refine", refine))
     if store is not None:
         raise InvalidInputError("`store` must be left out: the index has its own vectors.")
     if len(state.cell):
-        return CellSearch(state.vectors, state.centres, state.cell)
+        return ProbedSearch(state.vectors, state.centres, state.cell)
     return ExactSearch(state.vectors)
 
 

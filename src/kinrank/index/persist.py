@@ -8,13 +8,13 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-import kinrank
+from kinrank._version import __version__
 from kinrank.errors import InvalidInputError
 from kinrank.index.contents import check_frame, check_types
 from kinrank.index.frame import Frame
 from kinrank.index.settings import needs_f
 from kinrank.index.state import State, arrays_of, fitted_method
-from kinrank.index.storage import Arrays, Stored
+from kinrank.index.storage import Arrays, StoredIndex
 from kinrank.methods.cas import CAS
 from kinrank.reading import reading
 from kinrank.types import Neighbors, SparseRows
@@ -27,7 +27,7 @@ def to_parts(state: State) -> tuple[dict[str, Any], Arrays]:
     """What a file holds of a state."""
     shift = state.frame.shift
     about = {
-        "kinrank": kinrank.__version__,
+        "kinrank": __version__,
         "method": _given(state.asked),
         "frame": {**asdict(state.frame), "shift": None if shift is None else shift.tolist()},
         "rows": len(state),
@@ -41,7 +41,7 @@ def to_parts(state: State) -> tuple[dict[str, Any], Arrays]:
     return about, arrays
 
 
-def from_parts(stored: Stored) -> State:
+def from_parts(stored: StoredIndex) -> State:
     """The state that a file holds; types and shapes are checked, see ``check_contents``."""
     with reading(stored.path, "a whole index of kinrank"):
         words = dict(stored.about["frame"])
@@ -73,7 +73,7 @@ def packed(notes: dict[str, Any]) -> Arrays:
     return {_NOTES: np.frombuffer(text, np.uint8)}
 
 
-def unpacked(stored: Stored) -> dict[str, Any]:
+def unpacked(stored: StoredIndex) -> dict[str, Any]:
     """The notes of a file."""
     with reading(stored.path, "an index with notes in JSON"):
         array = stored.arrays.get(_NOTES)
@@ -123,7 +123,7 @@ def _check_shapes(state: State, n: int) -> None:
         and (state.p is None) == (state.method.propagation == "transpose")
         and all(len(part) == n for part in per_row)
         and known.indices.shape == known.distances.shape
-        and known.k >= state.method._list_length()
+        and known.k >= state.method.list_length()
         and 1 <= state.n_gallery <= n >= 2
         and state.vectors.shape in ((n, width), (0, width))
         and len(state.cell) in (0, n)

@@ -1,7 +1,7 @@
 """Queries that are not rows: their rows of every stage, and those of the rows that they change.
 
-What is taken to change, and what is not, is in docs/how.md as equations, and in ``tests/naive.py``
-as the slow twin of this file.
+Which rows change with a query and which do not is in docs/index.md as equations, and in
+``tests/naive.py`` as the slow twin of this file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from kinrank.index.state import State
 from kinrank.kernels import diffuse, guide, lists, query, reciprocal
-from kinrank.kernels.overlay import Lists
+from kinrank.kernels.overlay import Lists, Workspace
 from kinrank.kernels.product import product_rows
 from kinrank.stages.pipeline import Pipeline, half_length
 from kinrank.types import Floats, Ints, Longs, SparseRows
@@ -67,7 +67,7 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
 
     def __init__(
         self, state: State, near: Ints, near_d: Floats, counts: Longs, farthest: Floats,
-        squared: Any, space: tuple[Any, ...],
+        squared: Any, space: Workspace,
     ) -> None:  # fmt: skip
         self.state, self.method, self.space = state, state.method, space
         self.n, self.farthest, self.squared = len(counts), farthest, squared
@@ -75,7 +75,7 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         stored = (known.indices, known.distances, known.farthest)
         own = query.list_rows(near, near_d, counts, farthest, *stored)
         self.lists = Lists(*stored, *own)
-        self.each = np.arange(self.n + 1)
+        self.each = np.arange(self.n + 1, dtype=np.int64)
         self.own = np.full(self.n, len(state), np.int32)
         self.kept: dict[str, Overlay] = {}
         self.guide = self.anchor = np.empty(0, np.float32)
@@ -164,17 +164,13 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         return self._smoothed(rows)
 
     def enhance(self, f: Overlay, xi: Overlay) -> Overlay:
-        k, sets, known = int(self.method.enhance_k or 1), xi.rows, self.state.xi
-        groups, names, near, ptr, members = query.partner_rows(
-            tuple(self.lists), k, sets.indptr, sets.indices, known.indptr, known.indices
-        )
-        begins = ptr + k * np.arange(len(ptr))
-        ids, weights = np.empty(begins[-1], np.int32), np.empty(begins[-1], np.float32)
-        own = (near, k, float(self.method.kappa), ptr, members, begins, ids, weights)
-        lists.enhancing_rows(0, len(names), *own)
-        averaged = SparseRows(begins, ids, weights, self._width)
-        rows = self._product(averaged, groups, f.over(self.state.hat))
-        return Overlay(groups, names, rows)
+        sizes = (int(self.method.enhance_k or 1), float(self.method.kappa))
+        own, known = xi.rows, self.state.xi
+        sets = (own.indptr, own.indices, known.indptr, known.indices)
+        made = query.partner_rows(tuple(self.lists), *sizes, *sets)
+        groups, names, ptr, ids, weights = made
+        rows = SparseRows(ptr, ids, weights, self._width)
+        return Overlay(groups, names, self._product(rows, groups, f.over(self.state.hat)))
 
     def propagate(self, f: Overlay) -> Overlay:
         state, stored = self.state, f.over(self.state.tilde)

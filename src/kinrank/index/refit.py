@@ -155,7 +155,7 @@ class Refits:
         rough = method.replace(tol=max(method.tol, _ROUGH))
         fitted = fitted_method(rough.replace(geodesic=False), len(self.state))
         paths = min(method.geodesic_k, len(self.state)) if method.geodesic else 0
-        if self.reason(method) or self._lists.k < max(fitted._list_length(), paths):
+        if self.reason(method) or self._lists.k < max(fitted.list_length(), paths):
             return None
         key = (_key(rough), starts.tobytes())
         last, stages = self._last
@@ -216,13 +216,13 @@ class Refits:
 
     def _prepare(self) -> None:
         """Load the kernels, and search lists that are long enough for every slider."""
-        few = Refits(CAS(k1=3, k2=2).fit(np.eye(8), threads=1)._engine.state)
+        few = Refits(CAS(k1=3, k2=2).fit(np.eye(8), threads=1).engine.state)
         asked = few.state.asked.replace(mu=1)
         for made in (few.near(asked, few.state.places[:1], Runner(1)), few.make(asked, Runner(1))):
             assert made is not None
             made.distances(0)
         asked = self.state.asked.replace(**FARTHEST, geodesic=True)
-        self._longer(fitted_method(asked, len(self.state))._list_length(), Runner(1))
+        self._longer(fitted_method(asked, len(self.state)).list_length(), Runner(1))
 
     def _find(self, method: CAS) -> _Stages | None:
         with self._keeping:
@@ -248,7 +248,7 @@ class Refits:
     def _stages(self, method: CAS, run: Runner, around: Ints | None = None) -> _Stages:
         state, asked = self.state, method.replace(geodesic=False)
         fitted = fitted_method(asked, len(state))
-        length = fitted._list_length()
+        length = fitted.list_length()
         lists = self._longer(length, run)
         known = Neighbors(
             np.ascontiguousarray(lists.indices[:, :length]),

@@ -103,7 +103,7 @@ class RestagedRows(KeptRows):
         own = (*args, members.indptr, members.indices, out)
         self.run.map(
             "diffusion",
-            lambda low, high: walk_groups(low, high, *own, tuple(new_space(self.n))),
+            lambda low, high: walk_groups(low, high, *own, new_space(self.n)),
             -(-len(rows) // LANES),
         )
         return members.with_data(out)

@@ -7,32 +7,31 @@ import numpy as np
 from kinrank.graph.matrix import transposed
 from kinrank.index.engine import Engine
 from kinrank.index.parts import take
-from kinrank.kernels.overlay import NO_GROUPS, Space, plain_rows
+from kinrank.kernels.overlay import NO_GROUPS, Workspace, plain_rows
 from kinrank.kernels.product import product_rows
-from kinrank.kernels.ranking import compare
+from kinrank.kernels.ranking import compared_rows
 from kinrank.neighbors.search import dense_search
 from kinrank.types import Floats, Ints, SparseRows
 
 
-def encoding_rows(engine: Engine, rows: Ints, space: Space) -> SparseRows:
+def encoding_rows(engine: Engine, rows: Ints, space: Workspace) -> SparseRows:
     """F' of some rows."""
     state = engine.state
     if state.p is None:
         return take(transposed(state.columns), rows)
     stored = plain_rows(*state.p.csr)
     own = (*take(state.p, rows).csr, NO_GROUPS, stored, 0, state.names, state.places)
-    lengths, ids, data = product_rows(0, len(rows), *own, tuple(space))
+    lengths, ids, data = product_rows(0, len(rows), *own, space)
     return SparseRows(np.concatenate([[0], np.cumsum(lengths)]), ids, data, len(state) + 1)
 
 
-def modified_distances(engine: Engine, encoding: SparseRows, row: int, space: Space) -> Floats:
+def modified_distances(engine: Engine, encoding: SparseRows, row: int, space: Workspace) -> Floats:
     """d' from row ``row`` of ``encoding`` to all rows, (n,)."""
     part = slice(encoding.indptr[row], encoding.indptr[row + 1])
     own = (encoding.indices[part], encoding.values[part])
-    count, _ = compare(*own, engine.state.compared, space)
+    rows, d = compared_rows(*own, tuple(engine.state.compared), space)
     out = np.ones(len(engine.state), np.float32)
-    near = space.touched[:count]
-    out[near] = space.total[near]
+    out[rows] = d
     return out
 
 

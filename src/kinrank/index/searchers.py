@@ -8,13 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
-from kinrank.kernels.scan import search_all, search_cells
+from kinrank.kernels.scan import search_cells
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ints, Longs
 
-# From this many queries on, products of whole blocks are quicker than one query at a time.
-_MANY = 12
 _PROBES = 32  # cells that a query looks into
 
 
@@ -52,28 +50,14 @@ class ExactSearch:
     vectors: Floats
     exact: bool = True
 
-    @cached_property
-    def _numbers(self) -> Ints:
-        return np.arange(len(self.vectors), dtype=np.int32)
-
     def search(self, queries: Floats, k: int, run: Runner) -> Nearest:
         """See RowSearch."""
-        k = min(k, len(self.vectors))
-        if len(queries) >= _MANY or 4 * k > len(self.vectors):
-            found = exact_search(queries, self.vectors, k, run)
-            return _full(found.indices, found.values)
-        out = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.float32)
-
-        def some(low: int, high: int) -> None:
-            scratch = np.empty(len(self.vectors), np.float32)
-            search_all(low, high, queries, self.vectors, self._numbers, scratch, *out)
-
-        Runner(run.threads, 1).map("search", some, len(queries))
-        return _full(*out)
+        found = exact_search(queries, self.vectors, min(k, len(self.vectors)), run)
+        return _full(found.indices, found.values)
 
 
 @dataclass(frozen=True, eq=False)
-class CellSearch:
+class ProbedSearch:
     """Rows of the cells nearest to the query are looked at; one query and many give the same bits.
 
     centres : (c, d); cell : (n,) the cell of each row

@@ -30,7 +30,7 @@ def check_online(method: CAS) -> None:
 
 def list_length(method: CAS, n: int) -> int:
     """How many neighbours of each row, the row itself counted, an index over n rows needs."""
-    return method._fitted(n)._list_length()
+    return method.resolved(n).list_length()
 
 
 def needs_f(method: CAS) -> bool:

@@ -131,5 +131,5 @@ def fitted_method(asked: CAS, n: int, k: int | None = None) -> CAS:
     """The method with sizes that fit ``n`` rows and lists of ``k``, without a word about it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KinrankWarning)
-        fitted = asked._fitted(n)
-        return fitted if k is None or fitted._list_length() <= k else asked._fitted(k)
+        fitted = asked.resolved(n)
+        return fitted if k is None or fitted.list_length() <= k else asked.resolved(k)

@@ -43,7 +43,7 @@ _DTYPES = re.compile(r"<f4|<f8|<i4|<i8|\|u1|<U[1-9][0-9]{0,8}|\|b1")
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
+class StoredIndex:
     """What a file holds: words about the index, its arrays, their checksums, and the bytes."""
 
     path: Path
@@ -101,7 +101,7 @@ def write(path: PathLike, about: dict[str, Any], arrays: Arrays) -> None:
     _sync_folder(target.parent)
 
 
-def read(path: PathLike) -> Stored:
+def read(path: PathLike) -> StoredIndex:
     """Map an index from disk; sizes are checked, the bytes of arrays are not (see ``verify``)."""
     file = Path(path)
     with reading(file, "a whole index of kinrank"):
@@ -113,7 +113,7 @@ def read(path: PathLike) -> Stored:
         entries = table["arrays"]
         arrays = {name: _array(mapped, entry, size) for name, entry in entries.items()}
         checksums = {name: int(entry["crc32"]) for name, entry in entries.items()}
-        return Stored(file, dict(table["about"]), arrays, checksums, size)
+        return StoredIndex(file, dict(table["about"]), arrays, checksums, size)
 
 
 def _read_table(file: Path, stream: IO[bytes], size: int) -> dict[str, Any]:

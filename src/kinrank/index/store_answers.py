@@ -12,20 +12,28 @@ from kinrank.types import Floats, Ints
 from kinrank.validation import as_array, as_matrix
 
 
-class Store(Protocol):
+class SearchStore(Protocol):
     """A collection of vectors that somebody else keeps, such as a vector database."""
 
     def __len__(self) -> int:
         """The number of rows."""
 
     def search(self, queries: Floats, k: int) -> tuple[Any, Any]:
-        """Ids (n_queries, k) and squared distances, nearest first; infinite where there is none."""
+        """Ids (n_queries, k) and squared Euclidean distances, nearest first.
+
+        Infinite where fewer were found, with the id -1 or "".
+        """
 
     def fetch(self, ids: Any) -> Floats:
-        """The vectors of some rows, in the order asked for; raises ``UnknownIdError``."""
+        """The vectors of some rows, (len(ids), width), in the order asked for.
+
+        Raises ``UnknownIdError``.
+        """
 
 
-def store_search(store: Store, queries: Floats, k: int, table: IdTable) -> tuple[Ints, Floats]:
+def store_search(
+    store: SearchStore, queries: Floats, k: int, table: IdTable
+) -> tuple[Ints, Floats]:
     """Places in ``table`` of the nearest rows, and their squared distances, (n_queries, <= k).
 
     Ascending, each row once for a query; -1 and infinity behind the last. Rows that the table does
@@ -44,7 +52,7 @@ def store_search(store: Store, queries: Floats, k: int, table: IdTable) -> tuple
     return places[:, :k], values[:, :k]
 
 
-def store_fetch(store: Store, ids: Ids, width: int) -> Any:
+def store_fetch(store: SearchStore, ids: Ids, width: int) -> Any:
     """The vectors of some rows, (len(ids), width), as the store has them."""
     vectors = as_matrix("store.fetch", store.fetch(ids))
     if len(vectors) != len(ids):

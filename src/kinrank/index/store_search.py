@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kinrank.errors import InvalidInputError, UnknownIdError
 from kinrank.index.searchers import Nearest
 from kinrank.index.state import State
-from kinrank.index.store_answers import Store, store_fetch, store_search
+from kinrank.index.store_answers import SearchStore, store_fetch, store_search
 from kinrank.kernels.scan import pair_distances
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ints, Longs
@@ -27,7 +27,7 @@ class StoreSearch:
     refine : whether vectors are fetched for distances that its answer does not have
     """
 
-    store: Store | None
+    store: SearchStore | None
     state: State
     refine: bool = True
     exact: bool = False
@@ -85,7 +85,7 @@ class StoreSearch:
         """(n,) rows that the store did not have when it was asked; it is not asked again."""
         return np.zeros(len(self.state), np.bool_)
 
-    def _opened(self) -> Store:
+    def _opened(self) -> SearchStore:
         if self.store is None:
             raise InvalidInputError(
                 "`store` must be given to kinrank.open: the index was made over one, and holds no "

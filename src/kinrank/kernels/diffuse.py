@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.kernels.jit import kernel
-from kinrank.kernels.overlay import Rows, Space, begins, ended
+from kinrank.kernels.overlay import Rows, begins, ended, named_space
 from kinrank.kernels.rows import enlarge
 from kinrank.types import Floats
 
@@ -152,7 +152,7 @@ def walk_rows(low, high, rows, groups, s, starts, walk, out_ptr, out_ids, out, s
     out_ptr, out_ids : the places; out : their values
     Both walk in step: with u = S^t e, the second sum is r <- S r + binomial[t] B u.
     """
-    s, walk, space = Rows(*s), Walk(*walk), Space(*space)
+    s, walk, space = Rows(*s), Walk(*walk), named_space(space)
     powers, binomial, slot = walk.powers, walk.binomial, space.slot
     n, steps = slot.shape[0], powers.shape[0]
     edges = s.ids.shape[0] + s.over_ids.shape[0]
@@ -197,7 +197,7 @@ def walk_rows(low, high, rows, groups, s, starts, walk, out_ptr, out_ids, out, s
 @kernel
 def polynomial_rows(low, high, rows, groups, s, walk, out_ptr, out_ids, out, space):
     """sum_t series[t] T_t(S) for some rows, T_t the Chebyshev polynomials; as ``walk_rows``."""
-    s, walk, space = Rows(*s), Walk(*walk), Space(*space)
+    s, walk, space = Rows(*s), Walk(*walk), named_space(space)
     series, slot = walk.series, space.slot
     n, terms = slot.shape[0], series.shape[0]
     edges = s.ids.shape[0] + s.over_ids.shape[0]
@@ -237,7 +237,7 @@ def polynomial_rows(low, high, rows, groups, s, walk, out_ptr, out_ids, out, spa
 @kernel
 def ball_rows(low, high, rows, s, decay, floor, space):
     """The members of the balls of some rows; returns lengths, indices."""
-    s, space = Rows(*s), Space(*space)
+    s, space = Rows(*s), named_space(space)
     n = space.slot.shape[0]
     nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
     reach = np.empty(256, np.int64)
@@ -265,7 +265,7 @@ def bilinear_rows(low, high, rows, s, reached, m, plane, walk, out_ptr, out_ids,
     All T_p(S) e are kept, one row of ``forward`` each; Clenshaw's recurrence then sums over q.
     """
     s, reached, m = Rows(*s), Rows(*reached), Rows(*m)
-    walk, space = Walk(*walk), Space(*space)
+    walk, space = Walk(*walk), named_space(space)
     n, terms, edges = space.slot.shape[0], plane.shape[0], s.ids.shape[0]
     slot = space.slot
     nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel
-from kinrank.kernels.overlay import Lists, Rows, Space, begins, ended, enter, leave, tick
+from kinrank.kernels.overlay import Lists, Rows, begins, ended, enter, leave, named_space, tick
 from kinrank.kernels.query import affinity
 
 
@@ -27,7 +27,7 @@ def guide_by_similarity(
 
     ptr, members : C of the rows that are wanted; f : F, see Rows; guide : (nnz,) T; anchor : (n,) r
     """
-    f, space = Rows(*f), Space(*space)
+    f, space = Rows(*f), named_space(space)
     query, place, seen = np.int64(0), space.place, space.seen
     f_ptr, f_ids, f_values = f.ptr, f.ids, f.values
     over_ptr, over_ids, over_values = f.over_ptr, f.over_ids, f.over_values
@@ -183,7 +183,7 @@ def query_guides(ptr, members, xi_ptr, xi_members, lists, k, sigma2, norms, guid
     A kernel of its own: there the columns of P are at hand, here they would have to be found. The
     walk is followed forwards instead, which takes ten times as many steps for a row.
     """
-    lists, space = Lists(*lists), Space(*space)
+    lists, space = Lists(*lists), named_space(space)
     for query in range(ptr.shape[0] - 1):
         size = xi_ptr[query + 1] - xi_ptr[query]
         begin, end = ptr[query], ptr[query + 1]

@@ -14,7 +14,7 @@ Many queries are computed in one call. Each has rows of its own in the overlay, 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +57,7 @@ class Lists(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Arrays as long as there are rows, and one more for the query.
+    """Arrays as long as there are rows, and one more for the query; see ``new_space``.
 
     clock : (1,) the last stamp; an entry of ``seen`` or ``stepped`` counts if it equals a stamp
     place : where a row is in the overlay, -1 for nowhere; slot : -1 between uses
@@ -73,6 +73,8 @@ class Space(NamedTuple):
     mass: npt.NDArray[np.float64]
 
 
+Workspace: TypeAlias = tuple[Ints, Ints, npt.NDArray[np.float64]]  # a Space as Python has it
+
 NO_GROUPS = np.empty(0, np.int64)
 _NO_ROWS = (NO_GROUPS, np.empty(0, np.int32), np.zeros(1, np.int64))
 
@@ -82,19 +84,18 @@ def plain_rows(ptr: Longs, ids: Ints, values: Floats) -> tuple[Any, ...]:
     return (ptr, ids, values, *_NO_ROWS, ids[:0], values[:0])
 
 
-def new_space(n: int) -> Space:
-    """Arrays for ``n`` rows and a query."""
-    size = n + 1
-    return Space(
-        clock=np.zeros(1, np.int32),
-        seen=np.zeros(size, np.int32),
-        stepped=np.zeros(size, np.int32),
-        place=np.full(size, -1, np.int32),
-        slot=np.full(size, -1, np.int32),
-        touched=np.empty(size, np.int32),
-        total=np.empty(size, np.float64),
-        mass=np.empty(size, np.float64),
-    )
+def new_space(n: int) -> Workspace:
+    """Arrays for ``n`` rows and a query, in three pieces: fewer to hand over than in eight."""
+    marks = np.zeros((5, n + 1), np.int32)
+    marks[2:4] = -1
+    return np.zeros(1, np.int32), marks, np.empty((2, n + 1), np.float64)
+
+
+@kernel
+def named_space(space):
+    """The pieces of ``new_space`` by name."""
+    clock, marks, sums = space
+    return Space(clock, marks[0], marks[1], marks[2], marks[3], marks[4], sums[0], sums[1])
 
 
 @kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel
-from kinrank.kernels.overlay import Rows, Space, begins, ended, tick
+from kinrank.kernels.overlay import Rows, begins, ended, named_space, tick
 from kinrank.kernels.rows import enlarge
 from kinrank.kernels.topk import heap_offer
 
@@ -70,7 +70,7 @@ def product_rows(low, high, a_ptr, a_ids, a_values, groups, b, keep, names, plac
     groups : which rows of A belong to each query, or none
     Returns lengths, indices, data. Sums are float64.
     """
-    b, space = Rows(*b), Space(*space)
+    b, space = Rows(*b), named_space(space)
     lengths = np.zeros(high - low, np.int64)
     ids = np.empty((high - low) * max(keep, 64), np.int32)
     values = np.empty(ids.shape[0], np.float32)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel
-from kinrank.kernels.overlay import Lists, Space, tick
+from kinrank.kernels.lists import enhancing_rows
+from kinrank.kernels.overlay import Lists, named_space, tick
 from kinrank.kernels.rows import enlarge
 
 TELLERS = 5  # nearest rows that tell the largest distance of a query
@@ -136,7 +137,7 @@ def graph_rows(lists, xi_ptr, xi, k, sigma2, kappa, w_ptr, w_ids, w_values, degr
     degrees grow. xi : of the queries; degree : row sums of W
     Returns groups and names of an overlay; pointers, indices, values of S, values of W.
     """
-    lists, space = Lists(*lists), Space(*space)
+    lists, space = Lists(*lists), named_space(space)
     m, n = lists.groups.shape[0] - 1, degree.shape[0]
     edge_ids = np.empty(lists.over_ids.shape[1], np.int32)
     edges = np.empty(edge_ids.shape[0], np.float32)
@@ -216,11 +217,11 @@ def mirrored_rows(ptr, ids, values, rows_ptr, rows_ids, rows_values):
 
 
 @kernel
-def partner_rows(lists, k, xi_ptr, xi, rows_xi_ptr, rows_xi):
-    """Queries and the rows that would average them, their partners, with lists and neighbour sets.
+def partner_rows(lists, k, kappa, xi_ptr, xi, rows_xi_ptr, rows_xi):
+    """Whose rows queries, and the rows that would average them, their partners, are the means of.
 
     A partner has the query in N(j, k) or in xi[j]; xi[j] is that which is stored, and the query.
-    Returns groups and names; (rows, k) lists; pointers and members of neighbour sets.
+    Returns groups and names; pointers, indices and weights, see ``enhancing_rows``.
     """
     lists = Lists(*lists)
     m, n = lists.groups.shape[0] - 1, rows_xi_ptr.shape[0] - 1
@@ -253,13 +254,10 @@ def partner_rows(lists, k, xi_ptr, xi, rows_xi_ptr, rows_xi):
             names[count], ptr[count + 1] = j, at
             count += 1
         groups[query + 1] = count
-    return (
-        groups,
-        names[:count].copy(),
-        out[:count].copy(),
-        ptr[: count + 1].copy(),
-        ids[:at].copy(),
-    )
+    begins = ptr[: count + 1] + k * np.arange(count + 1)
+    out_ids, weights = np.empty(begins[count], np.int32), np.empty(begins[count], np.float32)
+    enhancing_rows(0, count, out, k, kappa, ptr, ids, begins, out_ids, weights)
+    return groups, names[:count].copy(), begins, out_ids, weights
 
 
 @kernel
@@ -297,7 +295,7 @@ def supported_rows(
     p_ptr, p_ids, p : P of the queries
     Returns groups and names; pointers, indices, data of the enhanced rows.
     """
-    space = Space(*space)
+    space = named_space(space)
     m, n, count = groups.shape[0] - 1, space.seen.shape[0] - 1, 0
     out_groups = np.zeros(m + 1, np.int64)
     out_names = np.empty(names.shape[0] + p_ids.shape[0], np.int32)

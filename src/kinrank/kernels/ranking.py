@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kinrank.kernels.divergence import COSINE, JACCARD, add_columns, entropies, finish
 from kinrank.kernels.jit import kernel
-from kinrank.kernels.overlay import Space, tick
+from kinrank.kernels.overlay import named_space, tick
 from kinrank.kernels.rows import enlarge
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 from kinrank.types import Floats, Ints, Longs
@@ -59,7 +59,7 @@ def answer_rows(low, high, asked, groups, names, ptr, ids, values, compared, out
     Returns whether no other row can be among the first k; and, by queries, the rows that could be
     answers and whose distances nobody knows: pointers and rows.
     """
-    asked, compared, space = Asked(*asked), Compared(*compared), Space(*space)
+    asked, compared, space = Asked(*asked), Compared(*compared), named_space(space)
     m, at, measure = high - low, np.int64(0), compared.measure
     left_ptr, left, complete = (
         np.zeros(m + 1, np.int64),
@@ -140,6 +140,15 @@ def compare(ids, values, compared, space):
         norm = norms[other] if measure >= COSINE else 0.0
         total[other] = finish(measure, total[other], own_norm, norm)
     return count, stamp
+
+
+@kernel
+def compared_rows(ids, values, compared, space):
+    """The rows that share a column with a row, and d' to them."""
+    space = named_space(space)
+    count, _ = compare(ids, values, Compared(*compared), space)
+    rows = space.touched[:count].copy()
+    return rows, space.total[rows]
 
 
 @kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel
-from kinrank.kernels.overlay import Rows, Space, begins, ended, tick
+from kinrank.kernels.overlay import Rows, begins, ended, named_space, tick
 from kinrank.kernels.rows import enlarge, sort_ids
 
 
@@ -41,7 +41,7 @@ def reciprocal_rows(low, high, rows, groups, lists, over_groups, over_names, ove
     groups : which of the rows belong to each query, or none
     Returns lengths, indices.
     """
-    space = Space(*space)
+    space = named_space(space)
     lengths = np.zeros(high - low, np.int64)
     ids = np.empty((high - low) * k, np.int32)
     at = query = np.int64(0)
@@ -77,7 +77,7 @@ def expanded_rows(low, high, ptr, members, groups, half, space):
     ptr, members : R(i, k1) of the rows that are wanted; half : R(i, k1 / 2) of all, see Rows
     Returns lengths, indices.
     """
-    half, space = Rows(*half), Space(*space)
+    half, space = Rows(*half), named_space(space)
     lengths = np.zeros(high - low, np.int64)
     ids = np.empty(2 * (ptr[high] - ptr[low]) + 64, np.int32)
     place, seen, stepped = space.place, space.seen, space.stepped

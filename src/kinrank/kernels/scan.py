@@ -26,26 +26,20 @@ def bound_of(values, rank):
 
 @kernel
 def first_values(values, ids, out_ids, out):
-    """The smallest values and their ids, ascending by (value, id); returns how many there are."""
-    k = out.shape[0]
+    """The smallest values and their ids, ascending by (value, id); returns how many there are.
+
+    ids : of the values; empty where their positions are meant
+    """
+    k, named = out.shape[0], ids.shape[0] > 0
     limit, size = bound_of(values, min(k, values.shape[0])), np.int64(0)
     for t in range(values.shape[0]):
         if values[t] <= limit:
-            size = heap_offer(out, out_ids, size, k, values[t], ids[t])
+            key = ids[t] if named else np.int32(t)
+            size = heap_offer(out, out_ids, size, k, values[t], key)
             if size == k:
                 limit = min(limit, out[0])
     sort_heap(out, out_ids, size)
     return size
-
-
-@kernel
-def search_all(low, high, queries, rows, numbers, values, out_ids, out):
-    """The nearest rows of queries [low, high); numbers : 0, 1, ...; values : (n,) scratch."""
-    for at in range(low, high):
-        x = queries[at]
-        for j in range(rows.shape[0]):
-            values[j] = squared_distance(x, rows[j])
-        first_values(values, numbers, out_ids[at], out[at])
 
 
 @kernel
@@ -88,29 +82,6 @@ def farthest_of(low, high, queries, rows, out):
         for t in range(rows.shape[0]):
             top = max(top, squared_distance(x, rows[t]))
         out[at] = top
-
-
-@kernel
-def settle_lists(low, high, start, vectors, found, lists, list_d):
-    """Lists from candidates: exact distances, ascending by (distance, row), the row itself first.
-
-    found : (rows, K) candidates of rows start + [low, high), the row itself perhaps among them
-    """
-    k = lists.shape[1]
-    best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
-    own, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
-    for local in range(low, high):
-        row, size = np.int32(start + local), 0
-        x = row_of(vectors, row, own)
-        for t in range(found.shape[1]):
-            other = found[local, t]
-            if other != row:
-                d = squared_distance(x, row_of(vectors, other, space))
-                size = heap_offer(best, keys, size, k - 1, d, other)
-        sort_heap(best, keys, size)
-        lists[local, 0], list_d[local, 0] = row, 0
-        for t in range(size):
-            lists[local, t + 1], list_d[local, t + 1] = keys[t], best[t]
 
 
 @kernel

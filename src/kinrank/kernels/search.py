@@ -19,61 +19,74 @@ def inner_product(x, y):
 
 
 @kernel
-def measure(x, y, inner):
-    """What is searched by: minus the inner product, or the squared Euclidean distance."""
-    return -inner_product(x, y) if inner else squared_distance(x, y)
-
-
-@kernel
-def settle_queries(
-    low, high, queries, gallery, inner, margins, heap_values, heap_ids, sizes, indices, values
+def settle(
+    low, high, queries, names, gallery, numbers, inner, bounds, candidates, indices, values
 ):  # fmt: skip
-    """Exact values of the candidates of queries [low, high), the first k ascending by (value, id).
+    """The first k candidates of queries [low, high) by exact value, ascending by (value, number).
 
-    margins : (rows, 2) what a heap's values lack to be exact, and how far they may be off; when the
-    last candidate is not clearly farther than the last answer, all rows are computed exactly.
+    names : (n_queries,) the number of a query that is a gallery row, which begins its own list at
+        value 0; -1 for others
+    numbers : (n,) what gallery rows go by, or nothing where that is their position
+    bounds : (n_queries,) no gallery row outside the candidates has a smaller value; where the last
+        answer is not below it, as with ties and duplicates, all rows are looked at
+    candidates : (n_queries, K) gallery rows, each once; inner : by minus the inner product and not
+        by the squared Euclidean distance
+    indices, values : (n_queries, k); -1 and infinity behind the last
     """
-    n, k, capacity = gallery.shape[0], indices.shape[1], heap_values.shape[1]
+    k, numbered = indices.shape[1], numbers.shape[0] > 0
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
     space = np.empty(gallery.shape[1], np.float32)
     for row in range(low, high):
-        x, size = queries[row], np.int64(0)
-        for t in range(sizes[row]):
-            j = heap_ids[row, t]
-            value = measure(x, row_of(gallery, j, space), inner)
-            size = heap_offer(best, keys, size, k, value, j)
-        scale = np.float32(0.5) if inner else np.float32(1)
-        bound = scale * heap_values[row, 0] + margins[row, 0] - margins[row, 1]
-        if capacity < n and best[0] >= bound:
+        x, name, bound = queries[row], names[row], bounds[row]
+        own, size = np.int64(name >= 0), np.int64(0)
+        for every in (False, True):
             size = np.int64(0)
-            for j in range(n):
-                value = measure(x, row_of(gallery, j, space), inner)
-                size = heap_offer(best, keys, size, k, value, np.int32(j))
+            for t in range(gallery.shape[0] if every else candidates.shape[1]):
+                j = np.int32(t) if every else candidates[row, t]
+                number = numbers[j] if numbered else j
+                if number != name:
+                    y = row_of(gallery, j, space)
+                    value = -inner_product(x, y) if inner else squared_distance(x, y)
+                    size = heap_offer(best, keys, size, k - own, value, number)
+            if k == own or bound == np.inf or best[0] < bound:
+                break
         sort_heap(best, keys, size)
-        indices[row], values[row] = keys, best
+        if own:
+            indices[row, 0], values[row, 0] = name, 0
+        for t in range(own, k):
+            filled = t - own < size
+            indices[row, t] = keys[t - own] if filled else -1
+            values[row, t] = best[t - own] if filled else np.float32(np.inf)
 
 
 @kernel
 def dense_values(low, high, queries, gallery, inner, out):
-    """Exact values of queries [low, high) to the whole gallery."""
+    """Minus the inner products of queries [low, high) and the gallery, or squared distances."""
     space = np.empty(gallery.shape[1], np.float32)
     for row in range(low, high):
+        x, own = queries[row], out[row - low]
         for j in range(gallery.shape[0]):
-            out[row - low, j] = measure(queries[row], row_of(gallery, j, space), inner)
+            y = row_of(gallery, j, space)
+            own[j] = -inner_product(x, y) if inner else squared_distance(x, y)
 
 
 @kernel
-def settle_candidates(low, high, queries, gallery, found, indices, values):
-    """The first k of the candidates of queries [low, high), by their exact squared distances.
-
-    found : (n_queries, K) candidates, each once, K at least k
-    """
-    k = indices.shape[1]
-    space = np.empty(gallery.shape[1], np.float32)
+def merge(low, high, a_ids, a, b_ids, b, out_ids, out):
+    """The first of two lists that ascend by (value, id); inf and -1 behind the last."""
     for row in range(low, high):
-        size = np.int64(0)
-        for t in range(found.shape[1]):
-            j = found[row, t]
-            value = squared_distance(queries[row], row_of(gallery, j, space))
-            size = heap_offer(values[row], indices[row], size, k, value, j)
-        sort_heap(values[row], indices[row], size)
+        i = j = 0
+        for t in range(out.shape[1]):
+            has_a, has_b = i < a.shape[1], j < b.shape[1]
+            take_a = has_a and (
+                not has_b
+                or a[row, i] < b[row, j]
+                or (a[row, i] == b[row, j] and a_ids[row, i] < b_ids[row, j])
+            )
+            if take_a:
+                out_ids[row, t], out[row, t] = a_ids[row, i], a[row, i]
+                i += 1
+            elif has_b:
+                out_ids[row, t], out[row, t] = b_ids[row, j], b[row, j]
+                j += 1
+            else:
+                out_ids[row, t], out[row, t] = -1, np.float32(np.inf)

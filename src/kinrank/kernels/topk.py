@@ -1,11 +1,10 @@
-"""Selection of the smallest: candidates from products, then exact distances in a fixed order."""
+"""Selection of the smallest: heaps, and candidates from products."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from kinrank.kernels.jit import kernel, summing_kernel
-from kinrank.kernels.stored import row_of
 
 CHUNK = 32
 GROUPS = 512
@@ -161,48 +160,3 @@ def scan_products(low, high, products, norms, first, heap_values, heap_ids, size
                     if size == capacity:
                         worst = values[0]
         sizes[row], tops[row], top_ids[row] = size, top, top_id
-
-
-@kernel
-def settle_rows(
-    low, high, start, vectors, norms, slack, heap_values, heap_ids, sizes, top_ids,
-    indices, distances, farthest,
-):  # fmt: skip
-    """Exact distances of the candidates of rows start + [low, high), sorted, the row itself first.
-
-    slack : how far a product may be off; when the last candidate is not clearly farther than the
-    last neighbour, the whole row is computed exactly instead (ties and duplicates).
-    Returns the number of such rows.
-    """
-    n, k, peak = vectors.shape[0], indices.shape[1], norms[0]
-    for t in range(1, n):
-        peak = max(peak, norms[t])
-    capacity = heap_values.shape[1]
-    redone = 0
-    best = np.empty(k, np.float32)
-    keys = np.empty(k, np.int32)
-    own, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
-    for local in range(low, high):
-        row = start + local
-        x = row_of(vectors, row, own)
-        bound = heap_values[local, 0] + norms[row]
-        size = np.int64(0)
-        for t in range(sizes[local]):
-            j = heap_ids[local, t]
-            if j != row:
-                d = squared_distance(x, row_of(vectors, j, space))
-                size = heap_offer(best, keys, size, k - 1, d, j)
-        complete = sizes[local] < capacity
-        if not complete and (size < k - 1 or best[0] >= bound - slack * (norms[row] + peak)):
-            redone += 1
-            size = np.int64(0)
-            for j in range(np.int32(n)):
-                if j != row:
-                    d = squared_distance(x, row_of(vectors, j, space))
-                    size = heap_offer(best, keys, size, k - 1, d, j)
-        sort_heap(best, keys, size)
-        indices[local, 0], distances[local, 0] = row, 0
-        for t in range(k - 1):
-            indices[local, t + 1], distances[local, t + 1] = keys[t], best[t]
-        farthest[local] = squared_distance(x, row_of(vectors, top_ids[local], space))
-    return redone

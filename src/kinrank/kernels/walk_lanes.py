@@ -12,7 +12,7 @@ import numpy as np
 
 from kinrank.kernels.diffuse import Walk, copy_ball, release, spread
 from kinrank.kernels.jit import kernel, summing_kernel
-from kinrank.kernels.overlay import Rows, Space
+from kinrank.kernels.overlay import Rows, named_space
 
 LANES = 32
 _FOUR = 4  # edges at a time, to load and store less
@@ -59,7 +59,7 @@ def walk_groups(low, high, rows, s, starts, walk, out_ptr, out_ids, out, space):
     out_ptr : of all rows
     The powers come in on the way, the highest first: r <- S r + binomial[t] B u + powers[T - t] e.
     """
-    s, walk, space = Rows(*s), Walk(*walk), Space(*space)
+    s, walk, space = Rows(*s), Walk(*walk), named_space(space)
     n, steps = space.slot.shape[0], walk.powers.shape[0]
     room = s.ids.shape[0] + _FOUR * n
     nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)

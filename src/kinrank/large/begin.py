@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import kinrank
 from kinrank import progress
+from kinrank._version import __version__
 from kinrank.errors import InvalidInputError
 from kinrank.io import PathLike
 from kinrank.large.journal import Journal
@@ -23,9 +23,11 @@ from kinrank.large.memory import Memory
 from kinrank.large.plan import make_plan
 from kinrank.large.runner import DiskRunner
 from kinrank.large.sizes import parse_bytes
-from kinrank.methods.base import Method
 from kinrank.parallel import Runner
 from kinrank.validation import as_matrix
+
+if TYPE_CHECKING:
+    from kinrank.methods.base import Method
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PIECE = 1 << 24  # bytes of the vectors that are read at a time
@@ -72,7 +74,7 @@ def _existing(folder: Path) -> Path:
 def run_key(method: Method, matrices: tuple[Any, ...], k: int | None, run: Runner) -> str:
     """What all results of a run follow from."""
     digest = hashlib.blake2b(digest_size=16)
-    known: list[Any] = [type(method).__qualname__, kinrank.__version__, k, run.search, run.vectors]
+    known: list[Any] = [type(method).__qualname__, __version__, k, run.search, run.vectors]
     known += [(field.name, _value(getattr(method, field.name))) for field in fields(method)]
     digest.update(repr(known).encode())
     for matrix in matrices:

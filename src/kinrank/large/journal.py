@@ -35,7 +35,7 @@ _OWN = ("run.json", "[0-9][0-9][0-9]-*", "kept-*", "scratch-*")
 
 
 @dataclass(frozen=True)
-class Block:
+class BlockEntry:
     """A finished block: rows low to high, where its entries end, and the sum over its bytes."""
 
     low: int
@@ -122,14 +122,14 @@ class Call:
         path.touch()
         return path
 
-    def finished(self, block: Block) -> None:
+    def finished(self, block: BlockEntry) -> None:
         """List a block whose bytes are written."""
         if self._list is None:
             self._list = (self.folder / "blocks").open("ab", buffering=0)
         self._list.write(f"{block.low} {block.high} {block.end} {block.check}\n".encode())
         self.blocks.append(block)
 
-    def checked(self, check: Callable[[Block], int]) -> None:
+    def checked(self, check: Callable[[BlockEntry], int]) -> None:
         """Forget blocks whose bytes are not what they were."""
         self._rewrite([block for block in self.blocks if check(block) == block.check])
 
@@ -157,7 +157,7 @@ class Call:
             self._list.close()
             self._list = None
 
-    def _rewrite(self, blocks: list[Block]) -> None:
+    def _rewrite(self, blocks: list[BlockEntry]) -> None:
         if len(blocks) == len(self.blocks) and self._clean:
             return
         self.close()
@@ -166,7 +166,7 @@ class Call:
         for block in blocks:
             self.finished(block)
 
-    def _listed(self, n: int) -> Iterator[Block]:
+    def _listed(self, n: int) -> Iterator[BlockEntry]:
         """The blocks in the list; lines that are no blocks of ``n`` rows are left out."""
         try:
             *lines, rest = (self.folder / "blocks").read_bytes().split(b"\n")
@@ -175,7 +175,7 @@ class Call:
         self._clean = not rest  # what ends without a newline was not finished
         for line in lines:
             try:
-                block = Block(*map(int, line.split()))
+                block = BlockEntry(*map(int, line.split()))
                 if not 0 <= block.low < block.high <= n or block.end < 0:
                     raise ValueError
                 yield block

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,13 +21,16 @@ from kinrank import progress
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.large.memory import resident_bytes
 from kinrank.large.sizes import format_bytes
-from kinrank.methods.base import Method
-from kinrank.neighbors.exact import TILE_COLUMNS, exact_neighbors
-from kinrank.neighbors.search import exact_search
+from kinrank.neighbors.exact import exact_neighbors
+from kinrank.neighbors.search import search_pieces
+from kinrank.neighbors.tiles import TILE_COLUMNS
 from kinrank.parallel import MAX_BLOCK, Array, Out, Runner
 from kinrank.progress import format_seconds
-from kinrank.types import Floats, Ints, SparseRows
+from kinrank.types import Ints, SparseRows
 from kinrank.validation import as_vectors, check_int
+
+if TYPE_CHECKING:
+    from kinrank.methods.base import Method
 
 _ROWS, _QUERIES = 4096, 64  # of the sample
 _SEEDS, _LIST = 16, 26  # rows whose nearest are in the sample, and the nearest of these
@@ -254,20 +257,11 @@ def _regions(rows: Array, run: Runner) -> Array:
     if len(rows) <= _ROWS:
         return np.array(rows)
     run = Runner(run.threads)
-    near = np.unique(_nearest(_some(rows, _SEEDS), rows, _LIST, run))
-    return np.array(rows[np.unique(_nearest(rows[near], rows, _LIST, run))[:_ROWS]])
 
+    def nearest(some: Array) -> Ints:
+        pieces = (rows[low : low + _PIECE] for low in range(0, len(rows), _PIECE))
+        floats = (piece.astype(np.float32) for piece in pieces)
+        return np.unique(search_pieces(some.astype(np.float32), floats, _LIST, run).indices)
 
-def _nearest(some: Array, rows: Array, k: int, run: Runner) -> Ints:
-    """The ``k`` nearest rows of some, a piece of the rows at a time; (n_some, k)."""
-    some = some.astype(np.float32)
-    ids: Ints = np.empty((len(some), 0), np.int32)
-    values: Floats = np.empty((len(some), 0), np.float32)
-    for low in range(0, len(rows), _PIECE):
-        piece = rows[low : low + _PIECE].astype(np.float32)
-        found = exact_search(some, piece, min(k, len(piece)), run)
-        ids = np.concatenate([ids, found.indices + np.int32(low)], axis=1)
-        values = np.concatenate([values, found.values], axis=1)
-        first = np.argsort(values, axis=1, kind="stable")[:, :k]
-        ids, values = np.take_along_axis(ids, first, 1), np.take_along_axis(values, first, 1)
-    return ids
+    near = nearest(_some(rows, _SEEDS))
+    return np.array(rows[nearest(rows[near])[:_ROWS]])

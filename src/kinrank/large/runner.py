@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kinrank import progress
 from kinrank.io import replacing, write_text_atomic
-from kinrank.large.journal import Block, Call, Journal, check_sum, described, file_sum
+from kinrank.large.journal import BlockEntry, Call, Journal, check_sum, described, file_sum
 from kinrank.large.memory import Memory
 from kinrank.parallel import Array, Out, Range, Runner
 from kinrank.types import SparseRows
@@ -49,7 +49,7 @@ class DiskRunner(Runner):
             return check(low, high)
 
         call.checked(lambda done: check(done.low, done.high))
-        self._work(call, name, n, block, lambda part, value: Block(*part, 0, value))
+        self._work(call, name, n, block, lambda part, value: BlockEntry(*part, 0, value))
         read = tuple(self.memory.readable(*file) for file in files)
         return read if len(read) > 1 else read[0]
 
@@ -64,9 +64,9 @@ class DiskRunner(Runner):
         end = call.blocks[-1].end if call.blocks else 0
         with _Appended(call, end) as entries:
 
-            def listed(part: Range, found: tuple[Array, ...]) -> Block:
+            def listed(part: Range, found: tuple[Array, ...]) -> BlockEntry:
                 lengths[slice(*part)] = found[0]
-                return Block(*part, *entries.append(found))
+                return BlockEntry(*part, *entries.append(found))
 
             self._work(call, name, n, lambda low, high: kernel(low, high, *args), listed)
         return self._sparse(call, lengths, n_columns)
@@ -104,7 +104,7 @@ class DiskRunner(Runner):
 
     def _work(
         self, call: Call, name: str, n: int, block: Callable[[int, int], Any],
-        listed: Callable[[Range, Any], Block],
+        listed: Callable[[Range, Any], BlockEntry],
     ) -> None:  # fmt: skip
         """Do the blocks that are missing, and list each that is finished."""
         ranges = call.missing(n, self.blocks)
@@ -121,7 +121,7 @@ class DiskRunner(Runner):
         kinds = ((call.file(1), np.int32), (call.file(2), np.float32))
         indices, data = (self.memory.readable(f, (f.stat().st_size // 4,), d) for f, d in kinds)
 
-        def check(block: Block) -> int:
+        def check(block: BlockEntry) -> int:
             part = slice(begins[block.low], block.end)
             found = [lengths[block.low : block.high], indices[part]]
             return check_sum([*found, data[part]] if len(data) else found)

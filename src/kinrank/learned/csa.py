@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from kinrank.learned.network import Block, Network, contrastive, to_first
+from kinrank.learned.network import ListNetwork, TransformerBlock, contrastive, to_first
 from kinrank.learned.recipes import CSARecipe
 
 _SPREAD = 0.02
 
 
-class CSANetwork(Network):
+class CSANetwork(ListNetwork):
     """Similarities to anchors, seen in the context of all rows of a list.
 
     The affinities of each row (the query, its nearest) to the anchors, a linear map, transformer
@@ -31,7 +31,7 @@ class CSANetwork(Network):
         self.recipe = recipe
         self.embed = nn.Linear(recipe.anchors, recipe.width)
         self.blocks = nn.ModuleList(
-            Block(recipe.width, recipe.heads, ratio=4) for _ in range(recipe.blocks)
+            TransformerBlock(recipe.width, recipe.heads, ratio=4) for _ in range(recipe.blocks)
         )
         self.rebuild = nn.Linear(recipe.width, recipe.anchors)
         for name, parameter in self.named_parameters():

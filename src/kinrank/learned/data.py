@@ -94,7 +94,7 @@ def queries_and_gallery(data: Labelled, seed: int) -> tuple[Labelled, Labelled]:
     return data.take(queries), data.take(np.setdiff1d(np.arange(len(data)), queries))
 
 
-class Lists:
+class TrainingLists:
     """The nearest rows of every row, and batches of them in random order."""
 
     def __init__(self, data: Labelled, recipe: Recipe, run: Runner) -> None:

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from kinrank.io import PathLike
 from kinrank.learned.checkpoint import Checkpoint, Progress
 from kinrank.learned.csa import CSANetwork
-from kinrank.learned.data import Labelled, Lists, queries_and_gallery, split
+from kinrank.learned.data import Labelled, TrainingLists, queries_and_gallery, split
 from kinrank.learned.gss import GalleryGraph, GSSNetwork, GSSTask
 from kinrank.learned.lattqe import LAttQENetwork
 from kinrank.learned.loop import OnEpoch, fit
-from kinrank.learned.network import Network, from_arrays, size, tensor
+from kinrank.learned.network import ListNetwork, from_arrays, size, tensor
 from kinrank.learned.recipes import (
     AnyRecipe,
     CSARecipe,
@@ -36,6 +36,7 @@ from kinrank.learned.weights import (
     recipe_of,
     save_weights,
 )
+from kinrank.metrics.protocols import reid
 from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
 from kinrank.registry import method_class
@@ -99,9 +100,9 @@ class Session:
         learned, held = split(data, recipe.holdout, recipe.seed)
         dimension = data.vectors.shape[1]
         network = build(recipe, dimension)
-        assert isinstance(network, Network)
+        assert isinstance(network, ListNetwork)
         judge = Judge(recipe, held, self.run)
-        task = ListTask(network, learned, Lists(learned, recipe, self.run), judge)
+        task = ListTask(network, learned, TrainingLists(learned, recipe, self.run), judge)
         state = fit(
             task, epochs=recipe.epochs, patience=recipe.patience, rate=recipe.rate_for(dimension),
             checkpoint=self.checkpoint, on_epoch=self.on_epoch,
@@ -132,27 +133,26 @@ class Judge:
         )
         return self._score(near.indices)
 
-    def __call__(self, network: Network) -> float:
+    def __call__(self, network: ListNetwork) -> float:
         """mAP of the method with these weights."""
         cls: Any = method_class(self._method)
         method = cls(weights="being trained")
         gallery = self._gallery.vectors
-        state = method.state_of(network, gallery, self._run)
-        found = method._search(state, gallery, self._queries.vectors, len(gallery), self._run)
+        found = method.rank_with(network, gallery, self._queries.vectors, len(gallery), self._run)
         return self._score(found)
 
     def _score(self, ranking: Any) -> float:
-        from kinrank import evaluate
-
         queries, gallery = self._queries, self._gallery
         labels = (queries.labels, gallery.labels)
-        return float(evaluate.reid(ranking, *labels, queries.cams, gallery.cams).mAP)
+        return float(reid(ranking, *labels, queries.cams, gallery.cams).mAP)
 
 
 class ListTask:
     """Lists of nearest rows, seen by a network."""
 
-    def __init__(self, network: Network, data: Labelled, lists: Lists, judge: Judge) -> None:
+    def __init__(
+        self, network: ListNetwork, data: Labelled, lists: TrainingLists, judge: Judge
+    ) -> None:
         self.network, self._lists, self._judge = network, lists, judge
         self._device = next(network.parameters()).device
         self._vectors = tensor(data.vectors, self._device)

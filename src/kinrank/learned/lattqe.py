@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from kinrank.learned.network import Block, Network, contrastive, to_first
+from kinrank.learned.network import ListNetwork, TransformerBlock, contrastive, to_first
 from kinrank.learned.recipes import LAttQERecipe
 
 _SPREAD = 0.01
 _FACTOR, _OFFSET = 10.0, -5.0  # of the logits of single neighbours, at the beginning
 
 
-class LAttQENetwork(Network):
+class LAttQENetwork(ListNetwork):
     """How much each of the nearest rows should join the query.
 
     The query and its nearest rows, a learned vector added for each rank, a transformer encoder;
@@ -38,7 +38,7 @@ class LAttQENetwork(Network):
         self.ranks = nn.Parameter(torch.empty(recipe.kqe + 1, dimension))
         nn.init.normal_(self.ranks, std=_SPREAD)
         self.blocks = nn.ModuleList(
-            Block(dimension, heads, recipe.ratio) for _ in range(recipe.blocks)
+            TransformerBlock(dimension, heads, recipe.ratio) for _ in range(recipe.blocks)
         )
         self.relevance = nn.Parameter(torch.tensor([_FACTOR, _OFFSET]))
 

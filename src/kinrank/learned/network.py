@@ -13,7 +13,7 @@ from kinrank.io import PathLike
 from kinrank.learned.weights import Arrays, checked_arrays
 
 
-class Network(nn.Module):
+class ListNetwork(nn.Module):
     """A network that learns from lists: a query and its nearest rows."""
 
     def loss(self, rows: Tensor, right: Tensor, wrong: Tensor) -> Tensor:
@@ -28,7 +28,7 @@ class Network(nn.Module):
         raise NotImplementedError
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """A transformer block with the norms in front: attention, then a perceptron, both added.
 
     x <- x + P softmax(Q K^T / sqrt(w / heads)) V; x <- x + U gelu(D x), on normalised x

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from kinrank.errors import InvalidInputError, UnknownNameError
-from kinrank.methods.common import check_fields, option
+from kinrank.options import check_fields, option
 from kinrank.validation import check_float, check_int
 
 

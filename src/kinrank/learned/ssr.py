@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from kinrank.learned.network import Network, contrastive, to_first
+from kinrank.learned.network import ListNetwork, contrastive, to_first
 from kinrank.learned.recipes import SSRRecipe
 
 _SCALE = 10.0
@@ -45,7 +45,7 @@ class GradientMaker(nn.Sequential):
         )  # fmt: skip
 
 
-class SSRNetwork(Network):
+class SSRNetwork(ListNetwork):
     """Move the query, then its nearest rows, along gradients that a network makes.
 
     For each row i of the list (query 0, nearest 1..k): the similarities (s_i0, s_ij, s_0j), j in

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-import kinrank
+from kinrank._version import __version__
 from kinrank.errors import FileFormatError, InvalidInputError
 from kinrank.io import PathLike, load_safetensors, save_safetensors
 from kinrank.reading import reading
@@ -45,7 +45,7 @@ class Card:
     size: int
     data: Mapping[str, int] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
-    version: str = kinrank.__version__
+    version: str = __version__
 
 
 def save_weights(path: PathLike, arrays: Arrays, card: Card) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.kernels.answer import first_candidates, first_positive
-from kinrank.neighbors.search import Found, ascending, few
+from kinrank.neighbors.search import Found, few
+from kinrank.ordering import ascending
 from kinrank.parallel import ALONE, Runner
 from kinrank.stages.distance import Distances
 from kinrank.stages.diverge import Divergence

@@ -19,6 +19,8 @@ class Method:
     # Bytes per gallery row that a thread needs while it ranks; above 0, every row is looked at for
     # every query.
     ranking_bytes: ClassVar[int] = 0
+    # Whether it reads the gallery a block at a time, in memory and exactly: no ``where`` is taken.
+    reads_in_blocks: ClassVar[bool] = False
 
     def rerank(
         self,

@@ -6,7 +6,7 @@ ICML 2024.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,26 +14,21 @@ import numpy as np
 from kinrank import progress
 from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
-from kinrank.methods.base import Method
 from kinrank.methods.cas_options import check_options, check_regularizer, derive_sizes
-from kinrank.neighbors.find import find_neighbors_and_more
+from kinrank.methods.common import JointMethod, Rows, results
 from kinrank.neighbors.given import given_distances
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.stages import diffuse
-from kinrank.stages.distance import Distances, VectorDistances, lay_out
+from kinrank.stages.distance import Distances, lay_out
 from kinrank.stages.diverge import Divergence
 from kinrank.stages.pipeline import AllRows
 from kinrank.stages.rank import Ranker
-from kinrank.stored import stored_vectors
 from kinrank.types import Ranking, SparseRows
-from kinrank.validation import as_matrix, check_int, reduce_k
+from kinrank.validation import check_int, reduce_k
 
 if TYPE_CHECKING:
     from kinrank.index.core import Index
-
-
-def _option(default: Any, text: str, **metadata: Any) -> Any:
-    return field(default=default, metadata={"help": text, **metadata})
 
 
 class _Stages(AllRows):
@@ -55,7 +50,7 @@ class Compared:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CAS(Method):
+class CAS(JointMethod):
     """Cluster-aware similarity diffusion: diffuse inside local clusters, smooth, compare.
 
     Distances lie in [0, 1] (without ``geodesic``, and with any ``divergence`` but "euclidean"),
@@ -105,44 +100,44 @@ class CAS(Method):
     (3, 5)
     """
 
-    variant: Literal["authors", "paper"] = _option("authors", "whose choices fill in the rest")
-    metric: Literal["euclidean", "cosine"] = _option("euclidean", "cosine normalises the vectors")
-    k1: int = _option(20, "size of the local cluster C")
-    k2: int = _option(5, "size of the neighbour set xi")
-    walk_k: int | None = _option(None, "rows of the walk that guides smoothing, itself counted")
-    enhance_k: int | None = _option(None, "rows averaged in the enhancement, itself counted")
-    keep: int | None = _option(None, "entries kept per row of the transition matrix P")
-    graph_k: int | None = _option(None, "neighbours in the affinity graph, itself not counted")
-    sigma: float = _option(0.3, "width of the affinity exp(-d^2 / sigma^2)")
-    mu: float = _option(0.23, "weight of the regulariser; a = 1 / (1 + mu)")
-    kappa: float = _option(2.0, "weight of the neighbour set xi")
-    beta: float | None = _option(None, "how much smoothing holds on to F")
-    omega: float = _option(0.3, "share of the original distance in the result")
-    clusters: Literal["expanded", "reciprocal", "knn"] | None = _option(None, "local clusters")
-    self_counts: bool | None = _option(None, "a row is one of its own k1 nearest")
-    symmetric: bool = _option(True, "make the affinity graph symmetric")
-    similarity: Literal["bidirectional", "smoothed", "original"] = _option(
+    variant: Literal["authors", "paper"] = option("authors", "whose choices fill in the rest")
+    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
+    k1: int = option(20, "size of the local cluster C")
+    k2: int = option(5, "size of the neighbour set xi")
+    walk_k: int | None = option(None, "rows of the walk that guides smoothing, itself counted")
+    enhance_k: int | None = option(None, "rows averaged in the enhancement, itself counted")
+    keep: int | None = option(None, "entries kept per row of the transition matrix P")
+    graph_k: int | None = option(None, "neighbours in the affinity graph, itself not counted")
+    sigma: float = option(0.3, "width of the affinity exp(-d^2 / sigma^2)")
+    mu: float = option(0.23, "weight of the regulariser; a = 1 / (1 + mu)")
+    kappa: float = option(2.0, "weight of the neighbour set xi")
+    beta: float | None = option(None, "how much smoothing holds on to F")
+    omega: float = option(0.3, "share of the original distance in the result")
+    clusters: Literal["expanded", "reciprocal", "knn"] | None = option(None, "local clusters")
+    self_counts: bool | None = option(None, "a row is one of its own k1 nearest")
+    symmetric: bool = option(True, "make the affinity graph symmetric")
+    similarity: Literal["bidirectional", "smoothed", "original"] = option(
         "bidirectional", "BSD, SSM or OSM of the paper's ablation"
     )
-    regularizer: Any = _option("identity", "E of BSD, the regulariser", cli=("identity", "graph"))
-    solver: Literal["local", "iterate", "cg", "dense"] | None = _option(None, "how BSD is solved")
-    steps: int | None = _option(None, "steps of the basic iteration")
-    start: Literal["graph", "regularizer", "zero"] | None = _option(
+    regularizer: Any = option("identity", "E of BSD, the regulariser", cli=("identity", "graph"))
+    solver: Literal["local", "iterate", "cg", "dense"] | None = option(None, "how BSD is solved")
+    steps: int | None = option(None, "steps of the basic iteration")
+    start: Literal["graph", "regularizer", "zero"] | None = option(
         None, "where the basic iteration starts"
     )
-    tol: float = _option(3e-7, "about what may be missing from an entry of F")
-    smoothing: Literal["nss", "aqe"] | None = _option("nss", "neighbour-guided smoothing")
-    enhancement: bool = _option(True, "average the rows of the nearest before propagating")
-    guide: Literal["walk", "similarity"] | None = _option(None, "what guides the smoothing")
-    propagation: Literal["square", "transpose"] | None = _option(None, "how P and F' are made")
-    divergence: Literal["js", "jaccard", "cosine", "euclidean", "similarity"] = _option(
+    tol: float = option(3e-7, "about what may be missing from an entry of F")
+    smoothing: Literal["nss", "aqe"] | None = option("nss", "neighbour-guided smoothing")
+    enhancement: bool = option(True, "average the rows of the nearest before propagating")
+    guide: Literal["walk", "similarity"] | None = option(None, "what guides the smoothing")
+    propagation: Literal["square", "transpose"] | None = option(None, "how P and F' are made")
+    divergence: Literal["js", "jaccard", "cosine", "euclidean", "similarity"] = option(
         "js", "distance between the rows of F'"
     )
-    fusion: Literal["squared", "euclidean", "diffusion"] | None = _option(
+    fusion: Literal["squared", "euclidean", "diffusion"] | None = option(
         None, "what distance omega weighs"
     )
-    geodesic: bool = _option(False, "shortest paths instead of the divergence itself")
-    geodesic_k: int = _option(100, "neighbours in the graph of shortest paths, itself counted")
+    geodesic: bool = option(False, "shortest paths instead of the divergence itself")
+    geodesic_k: int = option(100, "neighbours in the graph of shortest paths, itself counted")
 
     def __post_init__(self) -> None:
         given = {item.name: getattr(self, item.name) for item in fields(self)}
@@ -167,21 +162,6 @@ class CAS(Method):
         """A copy with other values; what followed from the old ones follows from the new."""
         given: dict[str, Any] = getattr(self, "_given")  # noqa: B009
         return CAS(**{**given, **changes})
-
-    def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
-        """All queries together (transductive, as the paper)."""
-        queries = as_matrix("queries", queries)
-        vectors = stored_vectors(queries, gallery, self.metric == "cosine", run)
-        n_queries = len(queries)
-        k = _results(k, len(vectors) - n_queries)
-        fitted = self._fitted(len(vectors))
-        length = fitted._list_length()
-        # Long enough to hold k gallery rows beside the other queries, so that k rows are certain;
-        # where the whole gallery is ranked, lists do not matter.
-        whole = k == len(vectors) - n_queries
-        longer = length if whole else min(len(vectors), max(length, k + k // 4 + 16))
-        lists = find_neighbors_and_more(vectors, length, n_queries, longer, run)
-        return fitted._rank(VectorDistances.of(*lists, vectors), n_queries, k, run)
 
     def fit(
         self,
@@ -249,12 +229,12 @@ class CAS(Method):
         source = given_distances(distances, indices, squared=squared, farthest=farthest)
         n = len(source.neighbors)
         n_queries = check_int("n_queries", n_queries, 1, n - 1)
-        k = _results(k, n - n_queries)
+        k = results(k, n - n_queries)
         limit = n if indices is None else source.neighbors.k
-        fitted = self._fitted(limit, "rows" if indices is None else "listed neighbours")
-        return fitted._rank(source, n_queries, k, run)
+        fitted = self.resolved(limit, "rows" if indices is None else "listed neighbours")
+        return fitted.order(fitted.compare(source, n_queries, run), n_queries, k, run)
 
-    def _fitted(self, limit: int, what: str = "rows") -> CAS:
+    def resolved(self, limit: int, what: str = "rows") -> CAS:
         """The same method with no list longer than ``limit``."""
         extra = 0 if self.self_counts else 1
         given: dict[str, Any] = getattr(self, "_given")  # noqa: B009
@@ -271,7 +251,7 @@ class CAS(Method):
         sizes["k2"] = min(sizes["k2"], sizes["k1"] + extra)
         return self.replace(**sizes, keep=self.keep)
 
-    def _list_length(self) -> int:
+    def list_length(self) -> int:
         """The longest list of neighbours that any stage asks for."""
         extra = 0 if self.self_counts else 1
         sizes = [self.k1 + extra, self.k2, int(self.graph_k or 1) + 1, int(self.enhance_k or 1)]
@@ -279,11 +259,14 @@ class CAS(Method):
         sizes += [self.geodesic_k] if self.geodesic else []
         return max(sizes)
 
-    def _rank(self, distances: Distances, n_queries: int, k: int, run: Runner) -> Ranking:
-        """The stages, one after the other."""
-        return self._order(self._compare(distances, n_queries, run), n_queries, k, run)
+    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+        # Long enough to hold k gallery rows beside the other queries, so that k rows are certain;
+        # where the whole gallery is ranked, lists do not matter.
+        spare = k // 4 + 16 if k < len(rows.gallery) else -k
+        distances = rows.distances(self.list_length(), k, run, spare)
+        return self.order(self.compare(distances, rows.n_queries, run), rows.n_queries, k, run)
 
-    def _compare(self, distances: Distances, n_queries: int, run: Runner) -> Compared:
+    def compare(self, distances: Distances, n_queries: int, run: Runner) -> Compared:
         """All stages before shortest paths and the original distance come in."""
         n = len(distances.neighbors)
         regularizer = check_regularizer(self.regularizer, n)
@@ -295,7 +278,7 @@ class CAS(Method):
         encoding = Divergence.of(stages.encode(), self.divergence, run)
         return Compared(distances, layout, stages.kept, encoding)
 
-    def _order(self, compared: Compared, n_queries: int, k: int, run: Runner) -> Ranking:
+    def order(self, compared: Compared, n_queries: int, k: int, run: Runner) -> Ranking:
         """What ``geodesic``, ``omega`` and ``fusion`` make of rows that were compared."""
         distances, divergence, paths = compared.distances, compared.divergence, None
         if self.geodesic:
@@ -329,9 +312,3 @@ class CAS(Method):
         # A tiny mu leaves the series unfinished, and F_ii perhaps at 0.
         near = np.divide(f.values, scale, out=np.zeros_like(scale), where=scale > 0)
         return ball.with_data(np.clip(1 - near, 0, 1).astype(np.float32))
-
-
-def _results(k: int | None, n_gallery: int) -> int:
-    if k is None:
-        return n_gallery
-    return reduce_k("k", check_int("k", k, 1), n_gallery, "gallery rows")

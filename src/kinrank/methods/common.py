@@ -7,8 +7,8 @@ the gallery once, ``fit``, and then answers any query, ``search``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.methods.base import Method
@@ -20,11 +20,7 @@ from kinrank.types import Neighbors, Ranking
 from kinrank.validation import (
     as_matrix,
     as_vectors,
-    check_bool,
-    check_choice,
-    check_float,
     check_int,
-    check_size,
     reduce_k,
 )
 
@@ -35,33 +31,6 @@ METRICS = ("euclidean", "cosine")
 _OF_AN_INDEX = ("save", "add", "remove", "update", "neighbors", "vectors", "explain", "calibrate")
 # Rows beside k that a list of a query holds, so that the first k can be told from it alone.
 SPARE_ROWS = 64
-
-
-def option(default: Any, text: str, **metadata: Any) -> Any:
-    """A field with the help that the command line shows."""
-    return field(default=default, metadata={"help": text, **metadata})
-
-
-def check_fields(
-    method: object,
-    *,
-    sizes: tuple[str, ...] = (),
-    floats: Mapping[str, tuple[float, float]] | None = None,
-    positive: Mapping[str, tuple[float, float]] | None = None,
-    choices: Mapping[str, tuple[Any, ...]] | None = None,
-    flags: tuple[str, ...] = (),
-) -> None:
-    """Check the fields of a method: integers from 1, floats in [low, high] or (low, high]."""
-    for name in sizes:
-        check_size(name, getattr(method, name))
-    for name, (low, high) in (floats or {}).items():
-        check_float(name, getattr(method, name), low, high)
-    for name, (low, high) in (positive or {}).items():
-        check_float(name, getattr(method, name), low, high, low_open=True)
-    for name, known in (choices or {}).items():
-        check_choice(name, getattr(method, name), known)
-    for name in flags:
-        check_bool(name, getattr(method, name))
 
 
 def fitted_to(method: M, limits: Mapping[str, int], what: str) -> M:
@@ -101,10 +70,15 @@ class Rows:
     def __len__(self) -> int:
         return len(self.vectors)
 
-    def distances(self, length: int, k: int, run: Runner) -> VectorDistances:
-        """Lists of ``length`` for every row, and for queries long enough to take k results from."""
+    def distances(
+        self, length: int, k: int, run: Runner, spare: int = SPARE_ROWS
+    ) -> VectorDistances:
+        """Lists of ``length`` for every row, and for queries long enough to take k results from.
+
+        spare : rows beside k that a query's list has
+        """
         n = len(self)
-        longer = min(n, max(length, self.n_queries and k + SPARE_ROWS))
+        longer = min(n, max(length, self.n_queries and k + spare))
         if 4 * longer > n:
             longer = length  # the whole row will be ranked anyway
         lists, more = find_neighbors_and_more(self.vectors, length, self.n_queries, longer, run)
@@ -127,8 +101,15 @@ class JointMethod(Method):
 
     def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
         rows = stacked(queries, gallery, getattr(self, "metric", "cosine") == "cosine", run)
-        k = results(k, len(rows.gallery))
-        return fitted_to(self, self._limits(len(rows)), "rows")._rank(rows, k, run)
+        return self.ranked_rows(rows, results(k, len(rows.gallery)), run)
+
+    def ranked_rows(self, rows: Rows, k: int, run: Runner) -> Ranking:
+        """As ``ranked``, of rows that were checked before."""
+        return self.resolved(len(rows))._rank(rows, k, run)
+
+    def resolved(self, n: int) -> Self:
+        """The same method with sizes that fit ``n`` rows; a warning for each that does not."""
+        return fitted_to(self, self._limits(n), "rows")
 
     def _limits(self, n: int) -> dict[str, int]:
         """The largest value that each size can take with ``n`` rows."""
@@ -148,13 +129,16 @@ class InductiveMethod(Method):
     ) -> FittedMethod:
         """Prepare the gallery; the result has ``search(queries, k)``."""
         run = Runner.of(threads, block_size)
-        return self._fit(as_vectors(("gallery", gallery), cosine=True), run)
+        return self.fitted(as_vectors(("gallery", gallery), cosine=True), run)
 
     def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
         rows = stacked(queries, gallery, True, run)
-        return self._fit(rows.gallery, run).answer(rows.queries, results(k, len(rows.gallery)), run)
+        return self.fitted(rows.gallery, run).answer(
+            rows.queries, results(k, len(rows.gallery)), run
+        )
 
-    def _fit(self, gallery: Stored, run: Runner) -> FittedMethod:
+    def fitted(self, gallery: Stored, run: Runner) -> FittedMethod:
+        """As ``fit``, of unit rows that were checked before."""
         method = fitted_to(self, self._limits(len(gallery)), "gallery rows")
         return FittedMethod(method, gallery, method._prepare(gallery, run))
 

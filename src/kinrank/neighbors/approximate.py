@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from kinrank import progress
-from kinrank.kernels.scan import farthest_of, settle_lists
-from kinrank.kernels.search import settle_candidates
+from kinrank.kernels.scan import farthest_of
+from kinrank.kernels.search import settle
 from kinrank.neighbors.cells import cell_count, far_rows
 from kinrank.neighbors.search import Found, exact_search
+from kinrank.neighbors.tiles import settling
 from kinrank.optional import require
 from kinrank.parallel import Out, Runner
 from kinrank.stored import Stored, for_kernels
@@ -141,13 +142,14 @@ def _row_block(
     rows = np.ascontiguousarray(vectors[start + low : start + high])
     found = _candidates(search, rows, vectors, indices.shape[1] + 1, run)
     lists, list_d, top = indices[part], distances[part], farthest[part]
-    every = for_kernels(vectors)
+    names = np.arange(start + low, start + high, dtype=np.int32)
+    args = settling(rows, for_kernels(vectors), found, names)
 
-    def settle(a: int, b: int) -> None:
-        settle_lists(a, b, start + low, every, found, lists, list_d)
+    def some(a: int, b: int) -> None:
+        settle(a, b, *args, lists, list_d)
         farthest_of(a, b, rows, landmarks, top)
 
-    run.map("neighbours", settle, len(rows))
+    run.map("neighbours", some, len(rows))
     np.maximum(top, list_d[:, -1], out=top)
 
 
@@ -158,8 +160,8 @@ def _query_block(
     part = slice(low, high)
     rows = queries[part]
     found = _candidates(search, rows, gallery, indices.shape[1], run)
-    args = (rows, for_kernels(gallery), found, indices[part], values[part])
-    run.map("search", lambda a, b: settle_candidates(a, b, *args), high - low)
+    args = (*settling(rows, for_kernels(gallery), found), indices[part], values[part])
+    run.map("search", lambda a, b: settle(a, b, *args), high - low)
 
 
 def _candidates(search: FaissSearch, rows: Floats, vectors: Stored, k: int, run: Runner) -> Ints:

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from kinrank import progress
-from kinrank.kernels.cells import merge_lists, refine_lists, reverse_lists, settle_cell
+from kinrank.kernels.cells import merge_lists, refine_lists, reverse_lists
 from kinrank.kernels.lists import gather_rows
 from kinrank.kernels.scan import farthest_of
+from kinrank.kernels.search import settle
 from kinrank.kernels.topk import scan_products
-from kinrank.neighbors.exact import SPARE, squared_norms
 from kinrank.neighbors.search import Found, exact_search
+from kinrank.neighbors.tiles import SPARE, empty_heaps, settling, squared_norms
 from kinrank.optional import require
 from kinrank.parallel import Array, Out, Runner
 from kinrank.stored import HalfRows, Stored, for_kernels, rows_between
@@ -205,13 +206,10 @@ def _search_cell(
         [np.arange(cells.starts[c], cells.starts[c + 1], dtype=np.int32) for c in probed]
     )
     others = np.concatenate([cells.vectors[cells.starts[c] : cells.starts[c + 1]] for c in probed])
-    capacity = min(len(others), k + SPARE)
-    heaps, found = np.empty((count, capacity), np.float32), np.empty((count, capacity), np.int32)
-    sizes, tops = np.zeros(count, np.int64), np.full(count, np.inf, np.float32)
-    state = (heaps, found, sizes, tops, np.zeros(count, np.int64))
-    scan_products(0, count, rows @ others.T, squared_norms(others), 0, *state)
-    members = (for_kernels(cells.vectors), cells.numbers, places)
-    settle_cell(0, count, rows, names, own, *members, found, sizes, *out)
+    heaps = empty_heaps(count, min(len(others), k + SPARE))
+    scan_products(0, count, rows @ others.T, squared_norms(others), 0, *heaps)
+    members = (for_kernels(cells.vectors), places[heaps[1]])
+    settle(0, count, *settling(rows, *members, names if own else None, cells.numbers), *out)
 
 
 def _by_cell(rows: Stored, centres: Floats, run: Runner) -> tuple[Ints, Longs]:

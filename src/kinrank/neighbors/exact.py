@@ -1,29 +1,14 @@
-"""Exact nearest rows: blockwise products choose candidates, exact distances decide.
-
-Time O(n^2 d), memory O(n k) beside one tile of products. Tiles are always cut at the same rows and
-columns, so that neither the number of threads nor the block size can change a bit.
-"""
+"""The exact nearest rows of every row: time O(n^2 d), memory O(n k) beside one tile of products."""
 
 from __future__ import annotations
-
-import math
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from kinrank import progress
-from kinrank.kernels import topk
+from kinrank.neighbors.tiles import BLOCK, search_tiles, squared_norms
 from kinrank.parallel import Array, Out, Runner
-from kinrank.stored import HalfRows, Stored, for_kernels
-from kinrank.threads import borrowed
+from kinrank.stored import Stored, rows_between
 from kinrank.types import Floats, Ints, Neighbors
-
-TILE_ROWS = 512
-TILE_COLUMNS = 16384
-SPARE = 16
-_BLOCK = 8 * TILE_ROWS
-# A product of d terms in float32 is off by some 2^-24 sqrt(d) |x||y|; eight times that is safe.
-SLACK = 8 * 2.0**-24
 
 
 def exact_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
@@ -38,8 +23,7 @@ def exact_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
     -------
     Neighbors
     """
-    with progress.stage("neighbours", len(vectors)):
-        return search_range(vectors, squared_norms(vectors), 0, len(vectors), k, run)
+    return exact_neighbors_and_more(vectors, k, 0, k, run)[0]
 
 
 def exact_neighbors_and_more(
@@ -59,19 +43,19 @@ def search_range(
 ) -> Neighbors:
     """The ``k`` nearest rows of rows low to high; norms : of ``squared_norms``."""
     # One block at a time, whose products and kernels use all threads.
-    one = run.cut(_BLOCK, 1)
-    args = (low, vectors, norms, Runner(run.threads))
+    one = run.cut(BLOCK, 1)
+    args = (low, vectors, norms, run.threads)
     outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
     return Neighbors(*one.fill("neighbours", _search_block, args, high - low, *outs))
 
 
-def squared_norms(vectors: Stored) -> Floats:
-    """|x|^2 of every row."""
-    if isinstance(vectors, HalfRows):
-        parts = (vectors[low : low + _BLOCK] for low in range(0, len(vectors), _BLOCK))
-        return np.concatenate([squared_norms(part) for part in parts])
-    norms: Floats = np.einsum("ij,ij->i", vectors, vectors)
-    return norms
+def _search_block(
+    low: int, high: int, start: int, vectors: Stored, norms: Floats, threads: int,
+    indices: Ints, distances: Floats, farthest: Floats,
+) -> None:  # fmt: skip
+    part, first = slice(low, high), start + low
+    rows, out = rows_between(vectors, first, start + high), (indices[part], distances[part])
+    search_tiles(rows, vectors, norms, *out, threads=threads, first=first, farthest=farthest[part])
 
 
 def stacked(longer: Neighbors, rest: Neighbors, run: Runner) -> Neighbors:
@@ -93,53 +77,3 @@ def _stack_block(low: int, high: int, longer: Neighbors, rest: Neighbors, *outs:
             out[early] = getattr(longer, name)[(early, *width)]
         if late.start < late.stop:
             out[late] = getattr(rest, name)[moved]
-
-
-def _search_block(
-    low: int, high: int, start: int, vectors: Stored, norms: Floats, run: Runner,
-    indices: Ints, distances: Floats, farthest: Floats,
-) -> None:  # fmt: skip
-    tile = np.empty(min(high - low, TILE_ROWS) * min(len(vectors), TILE_COLUMNS), np.float32)
-    found = Neighbors(indices, distances, farthest)
-    with borrowed(run.threads) as pool:
-        for at in range(low, high, TILE_ROWS):
-            rows = slice(start + at, start + min(at + TILE_ROWS, high))
-            part = _search_rows(vectors, norms, rows, found.k, tile, pool, run.threads)
-            own = slice(at, at + len(part))
-            indices[own], distances[own], farthest[own] = (
-                part.indices, part.distances, part.farthest,
-            )  # fmt: skip
-
-
-def _empty(n: int, k: int) -> Neighbors:
-    return Neighbors(
-        np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.empty(n, np.float32)
-    )
-
-
-def _search_rows(
-    vectors: Stored, norms: Floats, rows: slice, k: int, tile: Floats, pool: ThreadPoolExecutor,
-    threads: int,
-) -> Neighbors:  # fmt: skip
-    """The lists of a few rows."""
-    n, width = vectors.shape
-    count, capacity = rows.stop - rows.start, min(n, k + SPARE)
-    heaps, ids = np.empty((count, capacity), np.float32), np.empty((count, capacity), np.int32)
-    sizes, top_ids = np.zeros(count, np.int64), np.full(count, rows.start, np.int64)
-    tops = np.full(count, -np.inf, np.float32)
-    step = -(-count // (4 * threads))
-    parts = [(low, min(count, low + step)) for low in range(0, count, step)]
-    own = vectors[rows]
-    for first in range(0, n, TILE_COLUMNS):
-        columns = vectors[first : first + TILE_COLUMNS]
-        products = tile[: count * len(columns)].reshape(count, len(columns))
-        np.dot(own, columns.T, out=products)
-        scan = (products, norms[first : first + len(columns)], first)
-        state = (heaps, ids, sizes, tops, top_ids)
-        list(pool.map(lambda part: topk.scan_products(*part, *scan, *state), parts))  # noqa: B023
-    found = _empty(count, k)
-    slack = np.float32(SLACK * math.sqrt(width))
-    settle = (rows.start, for_kernels(vectors), norms, slack, heaps, ids, sizes, top_ids)
-    out = (found.indices, found.distances, found.farthest)
-    list(pool.map(lambda part: topk.settle_rows(*part, *settle, *out), parts))
-    return found

@@ -6,13 +6,9 @@ from typing import Any
 
 from kinrank import progress
 from kinrank.neighbors.cells import CellSearch, cell_count
-from kinrank.neighbors.exact import (
-    exact_neighbors_and_more,
-    search_range,
-    squared_norms,
-    stacked,
-)
+from kinrank.neighbors.exact import exact_neighbors_and_more, search_range, stacked
 from kinrank.neighbors.search import Found, Measure, exact_search
+from kinrank.neighbors.tiles import squared_norms
 from kinrank.parallel import Runner
 from kinrank.stored import Stored
 from kinrank.types import Neighbors

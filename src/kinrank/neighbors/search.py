@@ -1,31 +1,30 @@
-"""Exact search of queries in a gallery: blockwise products choose candidates, exact values decide.
+"""Exact search of queries in a gallery: time O(n_queries n_gallery d), memory O(n_queries k).
 
-Time O(n_queries n_gallery d), memory O(n_queries k) beside one tile of products. Tiles are always
-cut at the same places, so that neither threads nor block sizes can change a bit.
+Many queries are searched in tiles of products, few of them by all their values; the bits are the
+same.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from kinrank import progress
-from kinrank.kernels import search as kernels
 from kinrank.kernels.lanes import LANES
-from kinrank.kernels.topk import scan_products
-from kinrank.neighbors.exact import SLACK, SPARE, TILE_COLUMNS, TILE_ROWS, squared_norms
-from kinrank.parallel import Runner
-from kinrank.stored import Stored, for_kernels
-from kinrank.threads import borrowed
-from kinrank.types import Floats, Ints, Longs
+from kinrank.kernels.scan import first_values
+from kinrank.kernels.search import dense_values, merge
+from kinrank.neighbors.tiles import BLOCK, search_tiles, squared_norms
+from kinrank.ordering import ascending
+from kinrank.parallel import Out, Runner
+from kinrank.stored import Stored, for_kernels, rows_between
+from kinrank.types import Floats, Ints
 
 Measure = Literal["squared", "inner"]
 _CELLS = 1 << 22  # of a dense block
+_BY_POSITION = np.empty(0, np.int32)
+_FEW = 12  # queries below which to read the gallery for each is quicker than products
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,74 +43,54 @@ def exact_search(
     queries: Stored, gallery: Stored, k: int, run: Runner, measure: Measure = "squared"
 ) -> Found:
     """The ``k`` nearest gallery rows of each query, 1 <= k <= len(gallery)."""
-    if 4 * k > len(gallery):
-        return _search_all(queries, gallery, k, run, measure)
-    found = Found(np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.float32))
-    norms = squared_norms(gallery)
-    tile = np.empty(min(len(queries), TILE_ROWS) * min(len(gallery), TILE_COLUMNS), np.float32)
-    stage = progress.stage("search", len(queries))
-    with borrowed(run.threads) as pool, stage as advance:
-        for start in range(0, len(queries), TILE_ROWS):
-            rows = queries[start : start + TILE_ROWS]
-            part = slice(start, start + len(rows))
-            out = Found(found.indices[part], found.values[part])
-            _search_rows(rows, gallery, norms, measure == "inner", tile, out, pool, run.threads)
-            advance(len(rows))
-    return found
+    n, outs = len(queries), (Out(np.int32, k), Out(np.float32, k))
+    if n < _FEW or 4 * k > len(gallery):
+        each = few(run, n, len(gallery))
+        return Found(*each.fill("search", _search_all, (queries, gallery, measure), n, *outs))
+    args = (queries, gallery, squared_norms(gallery), measure, run.threads)
+    return Found(*Runner(1, BLOCK).fill("search", _search_block, args, n, *outs))
 
 
-def _search_rows(
-    rows: Floats, gallery: Stored, norms: Floats, inner: bool, tile: Floats, found: Found,
-    pool: ThreadPoolExecutor, threads: int,
+def _search_block(
+    low: int, high: int, queries: Stored, gallery: Stored, norms: Floats, measure: Measure,
+    threads: int, indices: Ints, values: Floats,
 ) -> None:  # fmt: skip
-    """Fill in the lists of a few queries."""
-    count, capacity = len(rows), min(len(gallery), found.indices.shape[1] + SPARE)
-    heaps, ids = np.empty((count, capacity), np.float32), np.empty((count, capacity), np.int32)
-    sizes, tops = np.zeros(count, np.int64), np.full(count, np.inf, np.float32)
-    top_ids = np.zeros(count, np.int64)  # with tops: the farthest, which nobody asks for here
-    offsets = np.zeros_like(norms) if inner else norms
-    step = -(-count // (4 * threads))
-    parts = [(low, min(count, low + step)) for low in range(0, count, step)]
-    for first in range(0, len(gallery), TILE_COLUMNS):
-        columns = gallery[first : first + TILE_COLUMNS]
-        products = tile[: count * len(columns)].reshape(count, len(columns))
-        np.dot(rows, columns.T, out=products)
-        scan = (products, offsets[first : first + len(columns)], first)
-        _spread(pool, parts, scan_products, *scan, heaps, ids, sizes, tops, top_ids)
-    own = squared_norms(rows)
-    slack = SLACK * math.sqrt(rows.shape[1]) * (own + norms.max())
-    margins = np.stack([np.zeros_like(own) if inner else own, slack], axis=1).astype(np.float32)
-    out = (found.indices, found.values)
-    args = (rows, for_kernels(gallery), inner, margins, heaps, ids, sizes, *out)
-    _spread(pool, parts, kernels.settle_queries, *args)
+    rows, part = rows_between(queries, low, high), slice(low, high)
+    lists = (indices[part], values[part])
+    search_tiles(rows, gallery, norms, *lists, threads=threads, inner=measure == "inner")
 
 
-def _spread(
-    pool: ThreadPoolExecutor, parts: list[tuple[int, int]], kernel: Callable[..., Any], *args: Any
-) -> None:
-    """Run a kernel over ranges of rows; raises what it raises."""
-    list(pool.map(lambda part: kernel(*part, *args), parts))
+def _search_all(
+    low: int, high: int, queries: Stored, gallery: Stored, measure: Measure, indices: Ints,
+    values: Floats,
+) -> None:  # fmt: skip
+    """The lists of queries low to high from all their values."""
+    k = indices.shape[1]
+    for row, every in enumerate(dense_search(queries[low:high], gallery, measure), start=low):
+        if 4 * k > len(gallery):
+            indices[row] = order = ascending(every, k)
+            values[row] = every[order]
+        else:
+            first_values(every, _BY_POSITION, indices[row], values[row])
 
 
-def _search_all(queries: Stored, gallery: Stored, k: int, run: Runner, measure: Measure) -> Found:
-    """As ``exact_search``, by sorting all values of a query."""
-    found = Found(np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.float32))
-
-    def some(low: int, high: int) -> None:
-        values = dense_search(queries[low:high], gallery, measure)
-        for row, own in enumerate(values, start=low):
-            order = ascending(own, k)
-            found.indices[row], found.values[row] = order, own[order]
-
-    few(run, len(queries), len(gallery)).map("search", some, len(queries))
+def search_pieces(queries: Floats, pieces: Iterable[Floats], k: int, run: Runner) -> Found:
+    """As ``exact_search``, of a gallery that is read a piece at a time; at most all its rows."""
+    n, first = len(queries), 0
+    found = Found(np.empty((n, 0), np.int32), np.empty((n, 0), np.float32))
+    for piece in pieces:
+        part = exact_search(queries, piece, min(k, len(piece)), run)
+        args = (found.indices, found.values, part.indices + np.int32(first), part.values)
+        first += len(piece)
+        outs = (Out(np.int32, min(k, first)), Out(np.float32, min(k, first)))
+        found = Found(*Runner(run.threads).fill("search", merge, args, n, *outs))
     return found
 
 
 def dense_search(queries: Floats, gallery: Stored, measure: Measure = "squared") -> Floats:
     """All values of a few queries, (n_queries, n_gallery); for blocks only."""
     out = np.empty((len(queries), len(gallery)), np.float32)
-    rows = for_kernels(gallery)
-    kernels.dense_values(0, len(queries), queries, rows, measure == "inner", out)
+    dense_values(0, len(queries), queries, for_kernels(gallery), measure == "inner", out)
     return out
 
 
@@ -124,17 +103,3 @@ def few(run: Runner, n_rows: int, n_columns: int, together: int = 1) -> Runner:
     size = max(size, min(together, -(-n_rows // run.threads)))
     # A multiple of the lanes that kernels work in, as long as every thread has work.
     return Runner(run.threads, -(-size // LANES) * LANES if size > LANES // 2 else size)
-
-
-def ascending(values: Floats, k: int | None = None) -> Longs:
-    """The order of ``values`` (its first ``k``), ties by position: a sort of (value, position)."""
-    bits = (values + np.float32(0)).view(np.uint32)  # + 0 makes -0.0 and 0.0 equal
-    sign = np.uint32(0x80000000)
-    ordered = np.where(bits & sign, ~bits, bits | sign)
-    keys = ordered.astype(np.uint64) << np.uint64(32)
-    keys |= np.arange(len(values), dtype=np.uint64)
-    if k is not None and 4 * k < len(keys):
-        keys.partition(k)
-        keys = keys[:k]
-    keys.sort()
-    return (keys[:k] & np.uint64(0xFFFFFFFF)).astype(np.int64)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-import kinrank
+from kinrank._version import __version__
 from kinrank.serve import problems
 from kinrank.serve.explore import INDEX, PLAIN
 from kinrank.serve.gate import Gate
@@ -37,7 +37,7 @@ def create_app(service: Service) -> FastAPI:
 
     app = FastAPI(
         title="kinrank",
-        version=kinrank.__version__,
+        version=__version__,
         description=_ABOUT,
         docs_url=None,  # its pages load scripts from the network
         redoc_url=None,

@@ -197,7 +197,7 @@ def cluster(
         return _cluster(known.engine, query, known.engine.state.names)
     first = plain(view, query).order[:POOL]
     rows = view.state.vectors[view.state.places[first]]
-    engine = made.replace(metric="euclidean").fit(rows, threads=1)._engine
+    engine = made.replace(metric="euclidean").fit(rows, threads=1).engine
     names = first[engine.state.names].astype(np.int32)
     placed = engine.state.frame.place("query", query.vector)
     return _cluster(engine, Query(placed, query.name), names)
@@ -242,7 +242,7 @@ def _cluster(engine: Engine, query: Query, names: Any) -> dict[str, Any]:
 
 def _engine(service: Service, view: View) -> Engine:
     """The engine of the rows that are looked at, even if the index has changed since."""
-    engine = service.index._engine
+    engine = service.index.engine
     return engine if engine.state is view.state else Engine(view.state, engine.search)
 
 

@@ -29,7 +29,7 @@ _LIST = re.compile(rb'\[[^\[\]{}"]*+\]')
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class NumberLists:
     """The lists of numbers of a body, by the number that stands in their place.
 
     most : numbers that the rows of one field may have together
@@ -83,7 +83,7 @@ class Lists:
         return rows
 
 
-def take_out(body: bytes, most_lists: int, most_numbers: int) -> tuple[Any, Lists]:
+def take_out(body: bytes, most_lists: int, most_numbers: int) -> tuple[Any, NumberLists]:
     """The body with a number instead of each list of numbers, and these lists."""
     rest: list[bytes] = []
     spans: list[tuple[int, int]] = []
@@ -116,7 +116,7 @@ def take_out(body: bytes, most_lists: int, most_numbers: int) -> tuple[Any, List
             )  # fmt: skip
         if len(spans) > most_lists:
             raise Problem(422, "too-many", f"The body must have at most {most_lists:,} lists.")
-    return _parsed(b"".join(rest)), Lists(body, spans, most_numbers)
+    return _parsed(b"".join(rest)), NumberLists(body, spans, most_numbers)
 
 
 def _parsed(text: bytes) -> Any:

@@ -43,7 +43,7 @@ _drawing = threading.Lock()
 async def page(request: Request) -> Response:
     """The page; whoever looks at it will move its sliders."""
     service = service_of(request)
-    service.refits(service.index._engine.state).prepare()
+    service.refits(service.index.engine.state).prepare()
     return _static("index.html")
 
 

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.demo.png import encode_grey
 from kinrank.errors import InvalidInputError
+from kinrank.png import encode_grey
 
 KINDS = {
     ".bmp": "image/bmp",

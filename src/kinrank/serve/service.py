@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-import kinrank
-from kinrank._api import make_method
+from kinrank._version import __version__
 from kinrank.errors import InvalidInputError, UnknownIdError, UnknownNameError
 from kinrank.index import Index
 from kinrank.index.explain import Explanation, explain
@@ -22,7 +21,7 @@ from kinrank.index.state import State
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner
 from kinrank.pool import rerank_pool
-from kinrank.registry import method_class, ready_methods
+from kinrank.registry import make_method, method_class, ready_methods
 from kinrank.serve.describe import Describer
 from kinrank.serve.labels import Labels
 from kinrank.serve.metrics import Metrics
@@ -100,7 +99,7 @@ class Service:
     metrics: Metrics = field(default_factory=Metrics)
 
     def __post_init__(self) -> None:
-        if len(self.index._engine.state.vectors) == 0:
+        if len(self.index.engine.state.vectors) == 0:
             raise InvalidInputError(
                 "`index` must have its own vectors to be served, got one over a store."
             )
@@ -113,7 +112,7 @@ class Service:
     @property
     def view(self) -> View:
         """The rows as they are now."""
-        state = self.index._engine.state
+        state = self.index.engine.state
         with self._viewing:
             if self._view is None or self._view.state is not state:
                 ids = state.ids.tolist()
@@ -131,7 +130,7 @@ class Service:
 
     def warm(self) -> None:
         """Load or compile what answers need, so that the first of them takes no longer."""
-        engine = self.index._engine
+        engine = self.index.engine
         engine.answer(engine.state.vectors[:1], 1, Runner(1))
         engine.base(engine.state.vectors[:1], 1, Runner(1))
         row_distances(engine, 0)
@@ -159,7 +158,7 @@ class Service:
 
     def explain(self, query: str | None, vector: Any, item: str) -> Explanation:
         """Why an item has its distance from a row, or from a vector."""
-        engine = self.index._engine
+        engine = self.index.engine
         if query is None:
             return self.index.explain(vector, self.typed(item))
         name = int(engine.state.table.places([self.typed(item)])[0])
@@ -175,7 +174,7 @@ class Service:
             raise InvalidInputError(
                 f"`labels` must be one for each vector ({len(vectors)}), got {len(labels)}."
             )
-        draft, known = self._draft(), self.labels
+        draft, known = self.index.draft(), self.labels  # what is served stays if this fails
         if update:
             draft.update(vectors, ids if ids is not None else [], threads=1)
         else:
@@ -187,20 +186,13 @@ class Service:
 
     def remove(self, text: str) -> int:
         """Remove a row, and save; returns how many there are."""
-        one, draft = self.typed(text), self._draft()
+        one, draft = self.typed(text), self.index.draft()
         draft.remove([one], threads=1)
         return self._saved(draft, self.labels.after_removing(one))
 
-    def _draft(self) -> Index:
-        """The index to change: whatever fails, the one that is served stays as it is."""
-        index, draft = self.index, Index(self.index._engine)
-        draft._path, draft._lock, draft.recipe = index._path, index._lock, index.recipe
-        draft.notes = dict(index.notes)
-        return draft
-
     def _saved(self, draft: Index, labels: Labels) -> int:
         """Save a draft, and serve it from then on, so that memory, file and answer agree."""
-        if draft._path is not None:  # one that was made in memory stays there
+        if draft.path is not None:  # one that was made in memory stays there
             labels.keep(draft)
             try:
                 draft.save()
@@ -211,13 +203,13 @@ class Service:
                     "changed. Send it again when that is put right.",
                 ) from error  # fmt: skip
         with self._viewing:
-            self.index._engine, self.index.notes = draft._engine, draft.notes
+            self.index.adopt(draft)
             self.labels, self._view = labels, None
         return len(self.index)
 
     def gauges(self) -> dict[str, tuple[str, float]]:
         """What `/metrics` tells of the index."""
-        sizes = self.index._engine.state.sizes()
+        sizes = self.index.engine.state.sizes()
         return {
             "kinrank_index_rows": ("Rows of the index.", len(self.index)),
             "kinrank_index_columns": ("Columns of a vector.", self.index.width),
@@ -249,4 +241,4 @@ class Service:
 
     def health(self) -> dict[str, Any]:
         """What `/health` tells."""
-        return {"status": "ok", "version": kinrank.__version__, "rows": len(self.index)}
+        return {"status": "ok", "version": __version__, "rows": len(self.index)}

@@ -216,7 +216,7 @@ def _polynomial_rows(
     low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, series: Coefficients,
     decay: float, floor: Floats, *places: Array,
 ) -> None:  # fmt: skip
-    walk, space = (_NONE, _NONE, series, decay, floor), tuple(new_space(len(ptr) - 1))
+    walk, space = (_NONE, _NONE, series, decay, floor), new_space(len(ptr) - 1)
     own = (rows, NO_GROUPS, plain_rows(ptr, ids, s))
     kernels.polynomial_rows(low, high, *own, walk, *places, space)
 
@@ -225,7 +225,7 @@ def _walk_rows(
     low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, start: Floats,
     powers: Coefficients, binomial: Coefficients, decay: float, floor: Floats, *places: Array,
 ) -> None:  # fmt: skip
-    walk, space = (powers, binomial, _NONE, decay, floor), tuple(new_space(len(ptr) - 1))
+    walk, space = (powers, binomial, _NONE, decay, floor), new_space(len(ptr) - 1)
     own = (rows, NO_GROUPS, plain_rows(ptr, ids, s), (start, start[:0]))
     kernels.walk_rows(low, high, *own, walk, *places, space)
 
@@ -235,7 +235,7 @@ def _bilinear_rows(
     m_ptr: Longs, m_ids: Ints, m: Floats, plane: Coefficients, decay: float, floor: Floats,
     *places: Array,
 ) -> None:  # fmt: skip
-    walk, space = (_NONE, _NONE, _NONE, decay, floor), tuple(new_space(len(ptr) - 1))
+    walk, space = (_NONE, _NONE, _NONE, decay, floor), new_space(len(ptr) - 1)
     followed, middle = plain_rows(ptr, ids, reach), plain_rows(m_ptr, m_ids, m)
     own = (rows, plain_rows(ptr, ids, s), followed, middle, plane, walk)
     kernels.bilinear_rows(low, high, *own, *places, space)
@@ -244,7 +244,7 @@ def _bilinear_rows(
 def _ball_rows(
     low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, decay: float, floor: Floats
 ) -> Any:
-    space = tuple(new_space(len(ptr) - 1))
+    space = new_space(len(ptr) - 1)
     return kernels.ball_rows(low, high, rows, plain_rows(ptr, ids, s), decay, floor, space)
 
 

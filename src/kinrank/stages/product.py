@@ -30,4 +30,4 @@ def _product_rows(
     b: Floats, n: int, keep: int, names: Ints, places: Ints,
 ) -> Any:  # fmt: skip
     own, rows = (a_ptr, a_ids, a, NO_GROUPS), plain_rows(b_ptr, b_ids, b)
-    return product_rows(low, high, *own, rows, keep, names, places, tuple(new_space(n)))
+    return product_rows(low, high, *own, rows, keep, names, places, new_space(n))

@@ -15,11 +15,12 @@ import numpy as np
 
 from kinrank.graph.layout import Layout
 from kinrank.kernels import paths, select
+from kinrank.ordering import ascending
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.stages.distance import Distances, VectorDistances
 from kinrank.stages.diverge import Columns, Divergence
 from kinrank.stored import for_kernels
-from kinrank.types import Floats, Ints, Longs, Ranking, SparseRows
+from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 UNREACHABLE = np.float32(50)
 _QUERIES = 512  # a thread ranks at a time
@@ -139,9 +140,9 @@ class Ranker:
         places = self._layout.places[self.n_queries :] - self.n_queries
         for at, query in enumerate(queries):
             row = fused[at][places]
-            order = _ascending(d2[at][places]) if self._ties else None
+            order = ascending(d2[at][places]) if self._ties else None
             row = row if order is None else row[order]
-            first = _ascending(row)[: found.k]
+            first = ascending(row, found.k)
             found.distances[query] = row[first]
             found.indices[query] = first if order is None else order[first]
 
@@ -185,14 +186,3 @@ def rank_queries(
 ) -> None:
     """The kernel of ``Ranker.rank``."""
     ranker.rank_part(slice(low, high), columns, Ranking(indices, distances))
-
-
-def _ascending(values: Floats) -> Longs:
-    """The order of non-negative values, ties by position: one sort of (value, position) keys."""
-    bits = (values + np.float32(0)).view(
-        np.uint32
-    )  # + 0 turns -0.0, which would sort last, into 0.0
-    keys = bits.astype(np.uint64) << np.uint64(32)
-    keys |= np.arange(len(values), dtype=np.uint64)
-    keys.sort()
-    return (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)

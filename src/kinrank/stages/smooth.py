@@ -69,6 +69,6 @@ def _guide_by_similarity(
 ) -> None:
     own, space = (
         (ptr, members, NO_GROUPS, plain_rows(ptr, members, f)),
-        tuple(new_space(len(ptr) - 1)),
+        new_space(len(ptr) - 1),
     )
     kernels.guide_by_similarity(low, high, *own, *xi_and_outs, space)

@@ -88,7 +88,7 @@ def attach(
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class StoreLists:
     """The neighbours of every row beside itself: row numbers and squared distances, (n, K).
 
     farthest : (n,) about the largest squared distance of each row to any
@@ -99,7 +99,7 @@ class Lists:
     farthest: Floats
 
     @classmethod
-    def empty(cls, n: int, k: int) -> Lists:
+    def empty(cls, n: int, k: int) -> StoreLists:
         """Lists to fill in."""
         lists = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
         return cls(*lists, np.empty(n, np.float32))
@@ -119,11 +119,11 @@ def _method(store: Store, method: str | CAS, params: dict[str, Any]) -> CAS:
     return made
 
 
-def _lists(store: Store, method: CAS, ids: Ids, block: int) -> Lists:
+def _lists(store: Store, method: CAS, ids: Ids, block: int) -> StoreLists:
     """Fetch all rows and search for each of them, ``block`` at a time."""
     n, table = len(ids), IdTable(ids)
     wanted = list_length(method, n) - 1
-    lists = Lists.empty(n, wanted)
+    lists = StoreLists.empty(n, wanted)
     some = _some(store, method, ids, block)
     with progress.stage("neighbours", n) as advance:
         for low in range(0, n, block):

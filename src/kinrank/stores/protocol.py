@@ -14,6 +14,7 @@ import numpy as np
 
 from kinrank.errors import InvalidInputError, KinrankError, StoreError, UnknownIdError
 from kinrank.index.ids import Ids, IdTable, as_ids
+from kinrank.index.store_answers import SearchStore
 from kinrank.types import Floats
 from kinrank.validation import as_vectors
 
@@ -23,7 +24,7 @@ MOST = 1 << 24  # results of a query: engines ask for memory for all of them at 
 
 
 @runtime_checkable
-class Store(Protocol):
+class Store(SearchStore, Protocol):
     """Vectors with ids, 64-bit integers or text, and a search among them."""
 
     @property
@@ -34,20 +35,8 @@ class Store(Protocol):
     def width(self) -> int:
         """The length of the vectors."""
 
-    def __len__(self) -> int:
-        """The number of rows."""
-
     def ids(self) -> Ids:
         """The ids of all rows."""
-
-    def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
-        """The nearest rows of each query, (n_queries, k): ids and squared Euclidean distances.
-
-        Ascending; infinite where fewer were found, with the id -1 or "".
-        """
-
-    def fetch(self, ids: Any) -> Floats:
-        """The vectors of some rows, (len(ids), width), in the order asked for."""
 
 
 @contextmanager

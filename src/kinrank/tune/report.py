@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from html import escape
 
-import kinrank
+from kinrank._version import __version__
 from kinrank.evaluate.reporting import svg
 from kinrank.evaluate.reporting.page import THEME, document
 from kinrank.tune.choose import Curve
@@ -26,7 +26,7 @@ def render(found: Tuning) -> str:
         f"{diagnosis.verdict}.</p><p>{escape(diagnosis.reason)}</p></header>"
         f"<section><h2>What was found</h2>{_facts(found)}</section>"
         f"{_curves(found)}"
-        f"<footer>kinrank {escape(kinrank.__version__)} · made by <code>kinrank tune</code> · "
+        f"<footer>kinrank {escape(__version__)} · made by <code>kinrank tune</code> · "
         "chosen without labels</footer>"
     )
     return document(title, body)

@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank import progress
-from kinrank._api import make_method
 from kinrank.errors import InvalidInputError
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner
-from kinrank.registry import method_class
+from kinrank.registry import make_method, method_class
 from kinrank.tune.agreement import DEPTHS, agreement
 from kinrank.tune.choose import Curve, option_curve, size_curve
 from kinrank.tune.space import Space

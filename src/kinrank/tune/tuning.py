@@ -47,7 +47,7 @@ class Tuning:
 
     def make(self) -> Method:
         """The method with the parameters that were chosen."""
-        from kinrank._api import make_method
+        from kinrank.registry import make_method
 
         return make_method(self.method, **self.params)
 

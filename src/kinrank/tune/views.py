@@ -7,12 +7,13 @@ first, so that it does not matter how they were stored.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 
 from kinrank.methods.base import Method
 from kinrank.methods.cas import CAS, Compared
-from kinrank.methods.common import InductiveMethod, JointMethod, Rows, fitted_to
+from kinrank.methods.common import InductiveMethod, JointMethod, Rows
 from kinrank.neighbors.exact import exact_neighbors_and_more
 from kinrank.parallel import Runner
 from kinrank.stages.distance import VectorDistances
@@ -25,8 +26,8 @@ class KnownRows(Rows):
 
     known: VectorDistances = field(kw_only=True)
 
-    def distances(self, length: int, k: int, run: Runner) -> VectorDistances:  # noqa: ARG002
-        """As of Rows."""
+    def distances(self, length: int, *_: Any) -> VectorDistances:
+        """As of Rows; lists are known."""
         return VectorDistances.of(
             _cut(self.known.neighbors, length), self.known.query_lists, self.vectors
         )
@@ -48,20 +49,20 @@ class View:
         rows, n = self.rows, len(self.rows)
         k = min(k, n - rows.n_queries)
         if isinstance(method, CAS):
-            return self._cas(method._fitted(n), k, run)
+            return self._cas(method.resolved(n), k, run)
         if isinstance(method, JointMethod):
-            return fitted_to(method, method._limits(n), "rows")._rank(rows, k, run).indices
+            return method.ranked_rows(rows, k, run).indices
         assert isinstance(method, InductiveMethod)
-        return method._fit(rows.gallery, run).answer(rows.queries, k, run).indices
+        return method.fitted(rows.gallery, run).answer(rows.queries, k, run).indices
 
     def _cas(self, method: CAS, k: int, run: Runner) -> Ints:
         """CAS by the stages of the call before, as far as they would be the same."""
         same = method.replace(geodesic=False, omega=0.0)
         if same not in self.compared:
             self.compared.clear()
-            self.compared[same] = method._compare(self.rows.known, self.rows.n_queries, run)
+            self.compared[same] = method.compare(self.rows.known, self.rows.n_queries, run)
         compared = self.compared[same]
-        return method._order(compared, self.rows.n_queries, k, run).indices
+        return method.order(compared, self.rows.n_queries, k, run).indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +126,7 @@ def view(vectors: Floats, n_first: int, length: int, run: Runner) -> View:
 def list_length(method: Method) -> int:
     """How long the neighbour lists must be that ``method`` takes, the row itself counted."""
     if isinstance(method, CAS):
-        return method._list_length()
+        return method.list_length()
     sizes = [getattr(method, parameter.name) for parameter in fields(method)]
     return 1 + max(size for size in sizes if isinstance(size, int))
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from kinrank.datasets.base import NOT_COUNTED, RIGHT, Dataset
 from kinrank.evaluate.cells import timed_ranking
-from kinrank.evaluate.metrics import Values
 from kinrank.evaluate.spec import MethodSpec
+from kinrank.metrics.per_query import Values
 from kinrank.types import Ranking
 
 BINS = 60

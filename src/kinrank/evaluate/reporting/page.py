@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
-import kinrank
+from kinrank._version import __version__
 from kinrank.datasets.base import Dataset
 from kinrank.evaluate.ablation import Ablation
 from kinrank.evaluate.comparison import Comparison
@@ -90,7 +90,7 @@ def _header(comparison: Comparison, focus: str, sets: Sequence[Dataset], title: 
 
 def _footer() -> str:
     return (
-        f"<footer>kinrank {escape(kinrank.__version__)} · made by <code>kinrank report</code> · "
+        f"<footer>kinrank {escape(__version__)} · made by <code>kinrank report</code> · "
         "metrics in per cent, intervals by paired bootstrap over queries</footer>"
     )
 

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 
 from kinrank.datasets.base import Dataset
-from kinrank.demo.png import encode_grey
 from kinrank.errors import OptionalDependencyError
 from kinrank.optional import require
+from kinrank.png import encode_grey
 
 HEIGHT = 128
 MAX_RAW_BYTES = 40_000

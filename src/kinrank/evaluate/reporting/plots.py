@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.evaluate.bootstrap import Interval
-from kinrank.evaluate.metrics import Values
 from kinrank.evaluate.reporting import svg
+from kinrank.metrics.bootstrap import Interval
+from kinrank.metrics.per_query import Values
 
 # Shapes besides colours, so that curves can be told apart without them.
 SHAPES = (

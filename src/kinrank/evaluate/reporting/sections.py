@@ -7,13 +7,13 @@ from html import escape
 
 import numpy as np
 
-from kinrank.evaluate.bootstrap import paired_difference
 from kinrank.evaluate.comparison import Comparison
 from kinrank.evaluate.layout import LEVELS, comparison_table, difference_table
 from kinrank.evaluate.render import to_html
 from kinrank.evaluate.reporting import pictures, plots
 from kinrank.evaluate.reporting.gather import Example, SetReport
 from kinrank.evaluate.reporting.svg import Figure
+from kinrank.metrics.bootstrap import paired_difference
 
 LISTED = 8
 WORDS = {

@@ -12,9 +12,10 @@ import numpy as np
 
 from kinrank.graph.build import weighted_lists
 from kinrank.methods.answer import first_of
-from kinrank.methods.common import JointMethod, Rows, check_fields, option
+from kinrank.methods.common import JointMethod, Rows
 from kinrank.methods.context.cross import cross_scores, summed_rows
 from kinrank.neighbors.search import dense_search
+from kinrank.options import check_fields, option
 from kinrank.parallel import Out, Runner
 from kinrank.types import Floats, Ints, Ranking, SparseRows
 

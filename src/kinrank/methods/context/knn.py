@@ -13,8 +13,9 @@ import numpy as np
 
 from kinrank.kernels.ranks import add_inverse_ranks
 from kinrank.kernels.search import dense_values
-from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
-from kinrank.neighbors.search import ascending
+from kinrank.methods.common import METRICS, JointMethod, Rows
+from kinrank.options import check_fields, option
+from kinrank.ordering import ascending
 from kinrank.parallel import Runner
 from kinrank.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Longs, Ranking

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kinrank.methods.answer import rank_by_divergence
-from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
+from kinrank.methods.common import METRICS, JointMethod, Rows
 from kinrank.methods.context.encoding import (
     DIALECTS,
     SquaredDistances,
@@ -18,6 +18,7 @@ from kinrank.methods.context.encoding import (
     jaccard,
     list_length,
 )
+from kinrank.options import check_fields, option
 from kinrank.parallel import Runner
 from kinrank.stages.distance import Distances
 from kinrank.stages.rank import Ranker

@@ -12,7 +12,8 @@ import numpy as np
 
 from kinrank.graph.clusters import nearest
 from kinrank.methods.answer import rank_by_divergence
-from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
+from kinrank.methods.common import METRICS, JointMethod, Rows
+from kinrank.options import check_fields, option
 from kinrank.parallel import Runner
 from kinrank.stages import smooth
 from kinrank.stages.diverge import Divergence

@@ -13,8 +13,9 @@ import numpy as np
 
 from kinrank.graph import clusters
 from kinrank.methods.answer import rank_dense
-from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
+from kinrank.methods.common import METRICS, JointMethod, Rows
 from kinrank.methods.context.cross import cross_scores, summed_rows
+from kinrank.options import check_fields, option
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kinrank.methods.common import InductiveMethod, check_fields, option
+from kinrank.methods.common import InductiveMethod
 from kinrank.methods.diffusion.gallery import gallery_graph, query_starts, rank_by_scores
 from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients
+from kinrank.options import check_fields, option
 from kinrank.parallel import Runner
 from kinrank.stored import Stored
 from kinrank.types import Ranking

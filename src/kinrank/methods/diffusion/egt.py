@@ -15,9 +15,10 @@ from kinrank.graph.build import weighted_lists
 from kinrank.graph.matrix import half_sum, transposed
 from kinrank.kernels.traverse import traversals
 from kinrank.methods.answer import Scored
-from kinrank.methods.common import InductiveMethod, check_fields, option
+from kinrank.methods.common import InductiveMethod
 from kinrank.neighbors.find import find_neighbors, find_rows
 from kinrank.neighbors.search import dense_search
+from kinrank.options import check_fields, option
 from kinrank.parallel import Runner
 from kinrank.stored import Stored
 from kinrank.types import Floats, Ranking, SparseRows

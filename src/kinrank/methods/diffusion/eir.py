@@ -14,18 +14,10 @@ import numpy as np
 from kinrank.errors import InvalidInputError
 from kinrank.graph.mutual import mutual_graph
 from kinrank.kernels import truncated as kernels
-from kinrank.methods.common import (
-    FittedMethod,
-    InductiveMethod,
-    Rows,
-    check_fields,
-    fitted_to,
-    option,
-    results,
-    stacked,
-)
+from kinrank.methods.common import FittedMethod, InductiveMethod, Rows, fitted_to, results, stacked
 from kinrank.methods.diffusion.gallery import query_starts, rank_by_scores
 from kinrank.neighbors.find import find_neighbors
+from kinrank.options import check_fields, option
 from kinrank.parallel import Out, Runner
 from kinrank.stored import Stored
 from kinrank.types import Floats, Ints, Ranking

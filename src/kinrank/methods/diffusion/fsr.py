@@ -13,9 +13,10 @@ import numpy as np
 
 from kinrank.errors import InvalidInputError
 from kinrank.graph.spectrum import extreme_vectors
-from kinrank.methods.common import InductiveMethod, check_fields, option
+from kinrank.methods.common import InductiveMethod
 from kinrank.methods.diffusion.gallery import gallery_graph, query_starts, rank_by_scores
 from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients
+from kinrank.options import check_fields, option
 from kinrank.parallel import Runner
 from kinrank.stored import Stored
 from kinrank.types import Floats, Ranking, SparseRows

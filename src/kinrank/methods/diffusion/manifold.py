@@ -12,9 +12,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from kinrank.graph.build import build_graph
-from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
+from kinrank.methods.common import METRICS, JointMethod, Rows
 from kinrank.methods.diffusion.gallery import rank_by_scores
 from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients, unit_starts
+from kinrank.options import check_fields, option
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking, SparseRows
 from kinrank.validation import check_float

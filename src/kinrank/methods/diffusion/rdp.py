@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from kinrank.graph.build import weighted_lists
 from kinrank.graph.matrix import half_sum, normalized
-from kinrank.methods.common import METRICS, JointMethod, Rows, check_fields, option
+from kinrank.methods.common import METRICS, JointMethod, Rows
 from kinrank.methods.diffusion.gallery import rank_by_scores
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
@@ -24,6 +24,7 @@ from kinrank.methods.diffusion.solve import (
     least_eigenvalue,
     unit_starts,
 )
+from kinrank.options import check_fields, option
 from kinrank.parallel import Out, Runner
 from kinrank.types import Floats, Neighbors, Ranking, SparseRows
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kinrank.methods.common import option
 from kinrank.methods.learned.trained import ListMethod
+from kinrank.options import option
 from kinrank.validation import check_size
 
 

@@ -12,9 +12,10 @@ from kinrank.errors import InvalidInputError
 from kinrank.learned.recipes import check_text, device_option
 from kinrank.learned.weights import digest, how_to_train
 from kinrank.methods.answer import reorder_first
-from kinrank.methods.common import InductiveMethod, option
+from kinrank.methods.common import InductiveMethod
 from kinrank.neighbors.search import exact_search
 from kinrank.optional import require
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.stored import Stored
 from kinrank.types import Ranking
@@ -56,6 +57,12 @@ class TrainedMethod(InductiveMethod):
     def state_of(self, network: Any, gallery: Stored, run: Runner) -> Any:
         """What ``_search`` needs, with a network that is already there."""
         raise NotImplementedError
+
+    def rank_with(
+        self, network: Any, gallery: Stored, queries: Stored, k: int, run: Runner
+    ) -> Ranking:
+        """The first ``k`` rows of each query with a network that is being trained."""
+        return self._search(self.state_of(network, gallery, run), gallery, queries, k, run)
 
     def _prepare(self, gallery: Stored, run: Runner) -> Any:
         return self.state_of(self._load(gallery), gallery, run)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinrank.methods.common import option
 from kinrank.methods.query_expansion.expansion import Expansion
+from kinrank.options import option
 from kinrank.types import Floats
 from kinrank.validation import check_float
 

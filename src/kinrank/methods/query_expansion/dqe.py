@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinrank.kernels.svm import margin_weights
-from kinrank.methods.common import option
 from kinrank.methods.query_expansion.expansion import Expansion, add_up
 from kinrank.neighbors.search import exact_search
+from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints

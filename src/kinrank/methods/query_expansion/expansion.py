@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 
 from kinrank.kernels.expand import weighted_sums
-from kinrank.methods.common import InductiveMethod, option
+from kinrank.methods.common import InductiveMethod
 from kinrank.neighbors.find import find_neighbors, find_rows
 from kinrank.neighbors.search import exact_search
+from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Ranking

@@ -11,8 +11,10 @@ from typing import Any
 
 from kinrank.kernels.expand import refined_list
 from kinrank.methods.answer import reorder_first
-from kinrank.methods.common import InductiveMethod, check_fields, option
-from kinrank.neighbors.search import Found, ascending, exact_search
+from kinrank.methods.common import InductiveMethod
+from kinrank.neighbors.search import Found, exact_search
+from kinrank.options import check_fields, option
+from kinrank.ordering import ascending
 from kinrank.parallel import Runner
 from kinrank.stored import Stored
 from kinrank.types import Floats, Ranking

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinrank.evaluate.metrics import Values
+from kinrank.metrics.per_query import Values
 from kinrank.types import Longs
 
 NAMED_QUERIES = 10

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.evaluate.metrics import Values
+from kinrank.metrics.per_query import Values
 from kinrank.validation import as_array, check_float, check_int
 
 DRAWS = 10_000

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.evaluate.hits import Hits
+from kinrank.metrics.hits import Hits
 
 Values: TypeAlias = npt.NDArray[np.float64]
 

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.evaluate.bootstrap import MOST_DRAWS
-from kinrank.evaluate.ground_truth import encode
-from kinrank.evaluate.hits import as_indices, check_ranking
-from kinrank.evaluate.metrics import Values
-from kinrank.evaluate.protocols import REID_RANKS, RankingLike, as_depths
-from kinrank.evaluate.results import ReidEvaluation
+from kinrank.metrics.bootstrap import MOST_DRAWS
+from kinrank.metrics.ground_truth import encode
+from kinrank.metrics.hits import as_indices, check_ranking
+from kinrank.metrics.per_query import Values
+from kinrank.metrics.protocols import REID_RANKS, RankingLike, as_depths
+from kinrank.metrics.results import ReidEvaluation
 from kinrank.types import Ints
 from kinrank.validation import check_int
 

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.evaluate import metrics
-from kinrank.evaluate.ground_truth import as_gnd, encode, levels, rows_of_queries
-from kinrank.evaluate.hits import Hits, as_indices, check_ranking, label_hits, listed_hits
-from kinrank.evaluate.results import (
+from kinrank.metrics import per_query
+from kinrank.metrics.ground_truth import as_gnd, encode, levels, rows_of_queries
+from kinrank.metrics.hits import Hits, as_indices, check_ranking, label_hits, listed_hits
+from kinrank.metrics.results import (
     LevelEvaluation,
     ReidEvaluation,
     RetrievalEvaluation,
@@ -77,10 +77,10 @@ def reid(
     check_ranking(indices, len(queries), len(gallery), "the identities")
     hits = label_hits(indices, queries, gallery, *cameras)
     _require_match(hits, "`query_ids` and `gallery_ids`", bool(len(cameras)))
-    values = {"mAP": metrics.average_precision(hits)}
+    values = {"mAP": per_query.average_precision(hits)}
     for rank in as_depths("ranks", ranks):
-        values[f"R{rank}"] = metrics.found_within(hits, rank)
-    values["mINP"] = metrics.inverse_negative_penalty(hits)
+        values[f"R{rank}"] = per_query.found_within(hits, rank)
+    values["mINP"] = per_query.inverse_negative_penalty(hits)
     return ReidEvaluation(values, _no_match(hits), _missing(hits))
 
 
@@ -123,9 +123,9 @@ def revisited(
     results = {}
     for letter, right, junk in levels(entries):
         hits = listed_hits(indices, right, junk, size)
-        values = {"mAP": metrics.trapezoidal_ap(hits)}
+        values = {"mAP": per_query.trapezoidal_ap(hits)}
         for depth in as_depths("depths", depths):
-            values[f"mP@{depth}"] = metrics.precision_until_last(hits, depth)
+            values[f"mP@{depth}"] = per_query.precision_until_last(hits, depth)
         results[letter] = LevelEvaluation(values, _no_match(hits), _missing(hits))
     # Metrics outside, levels inside: the columns of the paper's tables.
     names = next(iter(results.values())).per_query
@@ -173,13 +173,13 @@ def retrieval(
     own = rows_of_queries(query_rows, len(queries), len(gallery))
     hits = label_hits(indices, queries, gallery, own_rows=own)
     _require_match(hits, "`query_labels` and `gallery_labels`", False)
-    values = {"mAP": metrics.average_precision(hits)}
+    values = {"mAP": per_query.average_precision(hits)}
     by_depth = {
-        "mAP": metrics.average_precision_at,
-        "recall": metrics.recall_at,
-        "precision": metrics.precision_at,
-        "nDCG": metrics.ndcg_at,
-        "hit": metrics.found_within,
+        "mAP": per_query.average_precision_at,
+        "recall": per_query.recall_at,
+        "precision": per_query.precision_at,
+        "nDCG": per_query.ndcg_at,
+        "hit": per_query.found_within,
     }
     for name, metric in by_depth.items():
         for depth in depths:
