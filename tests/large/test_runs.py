@@ -296,7 +296,7 @@ def test_a_list_of_blocks_is_written_again_as_often_as_needed(tmp_path):
     folder, facts = tmp_path / "001-rows", {"rows": 40}
     call = journal.Call(folder, facts)
     for low in range(0, 40, 10):
-        call.finished(journal.Block(low, low + 10, 0, low))
+        call.finished(journal.BlockEntry(low, low + 10, 0, low))
     for last in (30, 20, 10):
         call.checked(lambda block, last=last: block.low if block.low < last else -1)
         assert journal.Call(folder, facts).blocks == call.blocks

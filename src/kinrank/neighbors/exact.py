@@ -44,18 +44,20 @@ def search_range(
     """The ``k`` nearest rows of rows low to high; norms : of ``squared_norms``."""
     # One block at a time, whose products and kernels use all threads.
     one = run.cut(BLOCK, 1)
-    args = (low, vectors, norms, run.threads)
+    args = (low, vectors, norms, Runner(run.threads))
     outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
     return Neighbors(*one.fill("neighbours", _search_block, args, high - low, *outs))
 
 
 def _search_block(
-    low: int, high: int, start: int, vectors: Stored, norms: Floats, threads: int,
+    low: int, high: int, start: int, vectors: Stored, norms: Floats, run: Runner,
     indices: Ints, distances: Floats, farthest: Floats,
 ) -> None:  # fmt: skip
     part, first = slice(low, high), start + low
     rows, out = rows_between(vectors, first, start + high), (indices[part], distances[part])
-    search_tiles(rows, vectors, norms, *out, threads=threads, first=first, farthest=farthest[part])
+    search_tiles(
+        rows, vectors, norms, *out, threads=run.threads, first=first, farthest=farthest[part]
+    )
 
 
 def stacked(longer: Neighbors, rest: Neighbors, run: Runner) -> Neighbors:
