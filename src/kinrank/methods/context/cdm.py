@@ -59,7 +59,8 @@ class CDM(JointMethod):
 
     def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
         length = self.k1 if self.steps == 1 else max(self.k1, self.pool)
-        scale = self._scales(rows.neighbors(length + 1, run)).astype(np.float32)
+        # Many steps over copies make factors without end: products of two must fit float32.
+        scale = np.minimum(self._scales(rows.neighbors(length + 1, run)), 1e9).astype(np.float32)
         first = rows.n_queries
 
         def some(low: int, high: int) -> Floats:
