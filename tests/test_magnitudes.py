@@ -158,6 +158,6 @@ def test_weights_that_fit_no_float_are_no_edges():
 
 
 def test_many_steps_over_copies_stay_finite():
-    rows = np.repeat(np.eye(7, 4, dtype=np.float32), 5, axis=0)
-    found = kinrank.rerank(rows[:2], rows, "cdm", k1=1, steps=60)
+    rows = np.repeat(clustered(8, d=4), [20, 1, 1, 3, 2, 4, 1, 3], axis=0)
+    found = kinrank.rerank(rows[:2], rows, "cdm", k1=1, steps=300, pool=5)
     assert np.isfinite(found.distances).all()
