@@ -155,9 +155,3 @@ def test_weights_that_fit_no_float_are_no_edges():
     for sigma2, count in ((0.5, 1), (1 / 200, 0)):  # exp(-200) is none in float32
         ids, weights = np.empty(2, np.int32), np.empty(2, np.float32)
         assert edges_of(0, lists, row[0, :0], 2, sigma2, 2.0, ids, weights) == count
-
-
-def test_many_steps_over_copies_stay_finite():
-    rows = np.repeat(clustered(8, d=4), [20, 1, 1, 3, 2, 4, 1, 3], axis=0)
-    found = kinrank.rerank(rows[:2], rows, "cdm", k1=1, steps=300, pool=5)
-    assert np.isfinite(found.distances).all()
