@@ -88,3 +88,12 @@ def test_bad_queries_are_refused(made, data):
         made.store.search(data.queries, 0)
     with pytest.raises(kinrank.InvalidInputError, match="between 1 and 16777216, got 2147483647"):
         made.store.search(data.queries, 2**31 - 1)
+
+
+def test_distances_beyond_float32_are_its_largest():
+    from kinrank.stores.protocol import squared_distances
+
+    found = squared_distances("inner", np.full((1, 2), 1e25), np.array([[0.0, np.inf]]))
+    assert found.dtype == np.float32
+    assert np.isfinite(found[0, 0])
+    assert np.isinf(found[0, 1])  # stays none

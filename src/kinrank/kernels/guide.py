@@ -123,22 +123,18 @@ def step_into(row, k, ids, d, far, sigma2, mark, marks):
 
 
 @kernel
-def walk_norms(query, k, sigma2, lists, norms, out):
-    """The sum of the weights of each list of a query's overlay."""
-    n = lists.ids.shape[0]
+def walk_norms(query, k, sigma2, lists, out):
+    """The sum of the weights of each list of a query's overlay.
+
+    Summed anew: what came and went could leave less than nothing where weights are tiny.
+    """
+    ids, d, far = lists.over_ids, lists.over_d, lists.over_farthest
     for row in range(lists.groups[query], lists.groups[query + 1]):
-        j, far, total, at = lists.names[row], lists.over_farthest[row], 0.0, k
+        total = 0.0
         for t in range(1, k):
-            if j == n and lists.over_ids[row, t] >= 0:
-                total += affinity(lists.over_d[row, t], far, sigma2)
-            elif lists.over_ids[row, t] == n:
-                at = t
-        if j < n:  # the query came, and the last of the walk went
-            total = np.float64(norms[j])
-            if at < k:
-                gone = affinity(lists.d[j, k - 1], far, sigma2) if lists.ids[j, k - 1] >= 0 else 0.0
-                total += affinity(lists.over_d[row, at], far, sigma2) - gone
-        out[j] = total
+            if ids[row, t] >= 0:
+                total += affinity(d[row, t], far[row], sigma2)
+        out[lists.names[row]] = total
 
 
 @kernel
@@ -193,7 +189,7 @@ def query_guides(ptr, members, xi_ptr, xi_members, lists, k, sigma2, norms, guid
         if size < 2 or end - begin - size < 2:
             continue
         enter(query, lists.groups, lists.names, space.place)
-        walk_norms(query, k, sigma2, lists, norms, space.total)
+        walk_norms(query, k, sigma2, lists, space.total)
         r, inside, memo = 0.0, tick(space.clock), tick(space.clock)
         for e in range(xi_ptr[query], xi_ptr[query + 1]):
             c, alone = xi_members[e], tick(space.clock)

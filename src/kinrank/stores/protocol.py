@@ -80,7 +80,8 @@ def squared_distances(metric: Metric, queries: Floats, values: Floats) -> Floats
         squared = (norms - 1) ** 2 + norms * wide
     else:
         squared = squares + 1 + wide
-    return np.asarray(np.maximum(squared, 0), np.float32)
+    bounded = np.clip(squared, 0, np.finfo(np.float32).max)
+    return np.where(np.isinf(values), np.inf, bounded).astype(np.float32)
 
 
 def as_rows(owners: Any, ids: Any, values: Any, n_queries: int, k: int) -> tuple[Ids, Floats]:
