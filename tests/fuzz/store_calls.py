@@ -107,7 +107,8 @@ class Liar:
     @np.errstate(all="ignore")
     def search(self, queries, k):
         rows = np.asarray(queries, np.float64)
-        near = ((rows[:, None] - self.rows) ** 2).sum(axis=2)
+        width = min(rows.shape[1], self.rows.shape[1])  # it may have lied about its own
+        near = ((rows[:, None, :width] - self.rows[:, :width]) ** 2).sum(axis=2)
         order = np.argsort(near, axis=1, kind="stable")[:, :k]
         ids, squared = order * 3, np.take_along_axis(near, order, axis=1).astype(np.float32)
         missing = k - order.shape[1]
