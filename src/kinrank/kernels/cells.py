@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import filling, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
 LOOKED = 64  # entries of a list that others look at: of very long ones these are enough
 
 
-@kernel
+@filling
 def merge_lists(low, high, own, a_rows, a_ids, a, b_rows, b_ids, b, out_ids, out):
     """Two lists of each row as one, by (distance, number), each number once.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import filling, inner, kernel
 from kinrank.kernels.topk import squared_distance
 
 
-@kernel
+@inner
 def insert(row, d, new, lists, list_d, names):
     """Put a new row into a list, ordered by (distance, name), if it is near enough; whether so."""
     k = lists.shape[1]
@@ -55,7 +55,7 @@ def admit_rows(
     return tops, top_ids
 
 
-@kernel
+@filling
 def left_behind(low, high, start, products, norms, gone, slack, farthest, out):
     """Mark rows [low, high) whose farthest may be one of those that go.
 
@@ -70,7 +70,7 @@ def left_behind(low, high, start, products, norms, gone, slack, farthest, out):
                 out[row] = True
 
 
-@kernel
+@inner
 def entries_of(ptr, row):
     """Where the entries of a row begin and end; nowhere for -1."""
     return (ptr[row], ptr[row + 1]) if row >= 0 else (ptr[0], ptr[0])
@@ -141,7 +141,7 @@ def column_lengths(ptr, ids, moved, origin, exchanged, part_ptr):
     return out
 
 
-@kernel
+@filling
 def exchange_rows(
     low, high, ptr, ids, values, others, moved, origin, exchanged, part_ptr, part_ids, part_values,
     part_others, out_ptr, out_ids, out, out_others,

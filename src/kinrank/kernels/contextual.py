@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import inner, kernel
 
 
-@kernel
+@inner
 def propagated_row(row, p_ptr, p_ids, p_values, ptr, ids, values, total, seen, touched):
     """One row of P M in ``total``; returns how many columns were touched."""
     count = 0

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import inner, kernel
 from kinrank.kernels.overlay import Rows, begins, ended, named_space
 from kinrank.kernels.rows import enlarge
 from kinrank.types import Floats
@@ -34,7 +34,7 @@ class Walk(NamedTuple):
     floor: Floats
 
 
-@kernel
+@inner
 def find_ball(row, seeds, s, decay, floor, space, nodes, mass, reach):
     """Number the surroundings of ``row`` and ``seeds``: slot[node] and nodes[slot], row first.
 
@@ -53,7 +53,7 @@ def find_ball(row, seeds, s, decay, floor, space, nodes, mass, reach):
     return spread(size, s, decay, floor, space, nodes, mass, reach)
 
 
-@kernel
+@inner
 def spread_row(out, begin, end, ids, weights, slot, nodes, mass, seen):
     """Spread what leaves a node over its edges; returns how many nodes are seen by then."""
     for e in range(begin, end):
@@ -65,7 +65,7 @@ def spread_row(out, begin, end, ids, weights, slot, nodes, mass, seen):
     return seen
 
 
-@kernel
+@inner
 def spread(size, s, decay, floor, space, nodes, mass, reach):
     """The sweep of ``find_ball`` from the first ``size`` nodes, which have their slots and mass."""
     at = hop = 0
@@ -98,7 +98,7 @@ def spread(size, s, decay, floor, space, nodes, mass, reach):
     return size
 
 
-@kernel
+@inner
 def copy_row(begin, end, indices, weights, other_weights, slot, at, ids, w, other_w):
     """The edges of a row that stay in the ball; returns where they end."""
     for e in range(begin, end):
@@ -109,7 +109,7 @@ def copy_row(begin, end, indices, weights, other_weights, slot, at, ids, w, othe
     return at
 
 
-@kernel
+@inner
 def copy_ball(size, s, others, space, nodes, multiple, ptr, ids, w, other_w):
     """The matrix of the ball under local numbers, with the values of a second one beside it.
 
@@ -136,7 +136,7 @@ def copy_ball(size, s, others, space, nodes, multiple, ptr, ids, w, other_w):
         ptr[v + 1] = at
 
 
-@kernel
+@inner
 def release(size, nodes, slot):
     """Forget the numbers of a ball."""
     for v in range(size):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import filling, helper, inner, kernel
 from kinrank.kernels.rows import enlarge
 
 JS, JACCARD, COSINE, EUCLIDEAN = 0, 1, 2, 3
@@ -34,7 +34,7 @@ _FIT = (
 _L1, _L2, _L3, _L4, _L5, _L6, _L7, _L8, _L9 = (np.float32(c) for c in _FIT)
 
 
-@kernel
+@inner
 def xlog2x(x, bits, mantissa, mantissa_bits, exponent, count):
     """x log2 x in place, for the first ``count`` of a float32 buffer; 0 for 0.
 
@@ -53,7 +53,7 @@ def xlog2x(x, bits, mantissa, mantissa_bits, exponent, count):
         x[t] *= exponent[t] + m * (_L1 + m * (_L2 + m * (_L3 + m * (_L4 + m * high))))
 
 
-@kernel
+@filling
 def norm_rows(low, high, ptr, values, out):
     """Squared Euclidean norm of rows [low, high)."""
     for row in range(low, high):
@@ -71,7 +71,7 @@ def row_norms(ptr, values):
     return norms
 
 
-@kernel
+@helper
 def entropy_part(begin, end, values, out):
     """out[begin:end] = x log2 x of the values there, as the kernels below compute it."""
     mantissa, exponent = np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32)
@@ -97,7 +97,7 @@ def entropies(values):
     return out
 
 
-@kernel
+@filling
 def finish(measure, total, u_norm, v_norm):
     """From the sum over shared columns to the distance."""
     if measure == JS:
@@ -110,7 +110,7 @@ def finish(measure, total, u_norm, v_norm):
     return np.sqrt(max(np.float64(u_norm) + v_norm - 2.0 * total, 0.0))
 
 
-@kernel
+@helper
 def add_columns(
     measure, ids, values, f, in_ptr, in_ids, in_values, in_f, stamp, total, seen, touched, count
 ):
@@ -154,7 +154,7 @@ def add_columns(
     return count
 
 
-@kernel
+@inner
 def add_listed(listed, first, stamp, total, seen, touched):
     """Begin sums with the listed rows >= ``first``, shared columns or not; returns how many."""
     count = 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import filling
 from kinrank.kernels.topk import sift_down, sort_heap
 
 
-@kernel
+@filling
 def sorted_rows(start, lengths, ids, values, below):
     """Each row's entries < ``below`` ascending by (value, id), itself first at distance 0.
 

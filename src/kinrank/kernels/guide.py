@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import filling, inner, kernel
 from kinrank.kernels.overlay import Lists, Rows, begins, ended, enter, leave, named_space, tick
 from kinrank.kernels.query import affinity
 
 
-@kernel
+@inner
 def marked_sum(begin, end, ids, values, mark, marks):
     """The sum of a sparse row over the columns that are marked."""
     total = 0.0
@@ -110,7 +110,7 @@ def guide_by_walk(
                 weight[in_ids[e]] = 0.0
 
 
-@kernel
+@inner
 def step_into(row, k, ids, d, far, sigma2, mark, marks):
     """The weight of all steps of a row's walk that end in marked rows."""
     total = 0.0
@@ -122,7 +122,7 @@ def step_into(row, k, ids, d, far, sigma2, mark, marks):
     return total
 
 
-@kernel
+@inner
 def walk_norms(query, k, sigma2, lists, out):
     """The sum of the weights of each list of a query's overlay.
 
@@ -137,7 +137,7 @@ def walk_norms(query, k, sigma2, lists, out):
         out[lists.names[row]] = total
 
 
-@kernel
+@inner
 def arrival(row, k, lists, sigma2, norms, mark, memo, space):
     """The chance to be at a marked row after two steps of the walk from a row.
 
@@ -208,7 +208,7 @@ def query_guides(ptr, members, xi_ptr, xi_members, lists, k, sigma2, norms, guid
         leave(query, lists.groups, lists.names, space.place)
 
 
-@kernel
+@filling
 def closed_form(low, high, ptr, f, guide, anchor, beta, out):
     """The smoothed row: (r T + 2b) / (r^2 + 2b) F + what keeps its sum, shared by all of C[i]."""
     for row in range(low, high):

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import inner, kernel
 
 
-@kernel
+@inner
 def rounded(x):
     """x >= 0 rounded to float16: 11 binary digits, and steps of 2^-24 at the low end."""
     if x <= 0:

@@ -7,35 +7,184 @@ they vectorise (the order is then fixed by the compiled code, not by threads or 
 Compiling is what a first call waits for. A count that is handed to another kernel begins as
 ``np.int64(0)``: a plain 0 has a literal type of its own, for which that kernel would be compiled
 once more. Rows are copied in loops: assigning slices brings numba's message about their shapes,
-and its formatting of text takes seconds to compile.
+and its formatting of text takes seconds to compile. Python's way in takes as long to compile as a
+small function, and counting who uses an array a quarter of it: so most functions have neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import hashlib
+import os
+import pickle
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, TypeAlias
 
 import numba
+from numba.core import caching, event
+
+from kinrank.cache import cache_folder
+from kinrank.errors import KinrankWarning
 
 Function: TypeAlias = Callable[..., Any]
 
-REGROUP = {"reassoc", "contract", "nsz"}
+_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
-def kernel(function: Function) -> Function:
-    """Compile a kernel on first use."""
-    return _compile(function, False)
+def _flavour(**options: Any) -> Callable[[Function], Function]:
+    return lambda function: _compiled(function, **options)
 
 
-def summing_kernel(function: Function) -> Function:
-    """Compile a kernel whose sums may be regrouped."""
-    return _compile(function, REGROUP)
+_NO_MEMORY = {"_nrt": False}
+_NO_PYTHON = {"no_cpython_wrapper": True}
+_REGROUP = {"fastmath": {"reassoc", "contract", "nsz"}}
+
+kernel = _flavour()
+"""Python calls it; it may make arrays."""
+
+summing_kernel = _flavour(**_REGROUP)
+"""As ``kernel``; its sums may be regrouped."""
+
+filling = _flavour(**_NO_MEMORY)
+"""Python calls it; it writes into the arrays that it is given, and makes none."""
+
+summing = _flavour(**_NO_MEMORY, **_REGROUP)
+"""As ``filling``; its sums may be regrouped."""
+
+helper = _flavour(**_NO_PYTHON)
+"""Kernels call it; it may make arrays and return them."""
+
+inner = _flavour(**_NO_PYTHON, **_NO_MEMORY)
+"""Kernels call it; it neither makes nor returns an array."""
+
+inner_sum = _flavour(**_NO_PYTHON, **_NO_MEMORY, **_REGROUP)
+"""As ``inner``; its sums may be regrouped."""
 
 
-def _compile(function: Function, fastmath: bool | set[str]) -> Function:
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
+def _compiled(function: Function, **options: Any) -> Function:
+    compiled: Any = numba.njit(**_OPTIONS, **options)(function)
+    if compiled is not function:  # it is, where numba is told to leave Python alone
+        compiled._cache = KernelCache(function)
+    return compiled  # type: ignore[no-any-return]
+
+
+@cache
+def kernel_folder() -> Path:
+    """Where compiled kernels are kept: the folder changes with every source, and so with callees.
+
+    ``NUMBA_CACHE_DIR`` is heeded where ``KINRANK_CACHE`` is not set.
+    """
+    digest = "".join(map(_digest, sorted(Path(__file__).parent.glob("*.py"))))
+    numba_folder = None if os.environ.get("KINRANK_CACHE") else os.environ.get("NUMBA_CACHE_DIR")
+    base = Path(numba_folder) / "kinrank" if numba_folder else cache_folder()
+    return base / "kernels" / hashlib.sha256(digest.encode()).hexdigest()[:16]
+
+
+@cache
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class _Place:
+    """What numba asks of the place of a cache; one that cannot be written to can still be read."""
+
+    def __init__(self, function: Function) -> None:
+        self._code = function.__code__
+
+    @classmethod
+    def from_function(cls, function: Function, _file: str) -> _Place:
+        return cls(function)
+
+    def get_cache_path(self) -> str:
+        return str(kernel_folder())
+
+    def get_source_stamp(self) -> str:
+        return _digest(Path(self._code.co_filename))
+
+    def get_disambiguator(self) -> str:
+        return str(self._code.co_firstlineno)
+
+    def ensure_cache_path(self) -> None:
+        kernel_folder().mkdir(parents=True, exist_ok=True)
+
+
+class _Entries(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = [_Place]  # noqa: RUF012  numba's own way
+
+
+class KernelCache(caching.FunctionCache):  # type: ignore[misc]
+    """numba's cache in a place of ours; without a place, kernels are compiled in every process."""
+
+    _impl_class = _Entries
+
+    def holds(self, types: tuple[Any, ...], context: Any) -> bool:
+        """Whether there is an entry for a signature."""
+        with _unreadable_is_empty():
+            return self._index_key(types, context.codegen()) in self._cache_file._load_index()
+        return False
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        with _unreadable_is_empty():
+            return super().load_overload(sig, target_context)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError:
+            warn_unwritable()
+
+
+@contextmanager
+def _unreadable_is_empty() -> Iterator[None]:
+    """Damaged files of the cache, and those of others, are as good as none."""
+    with suppress(OSError, EOFError, ValueError, pickle.UnpicklingError, AttributeError):
+        yield
+
+
+def can_keep() -> bool:
+    """Whether the cache can be written to; says once that it cannot."""
     try:
-        compiled: Function = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no folder can be written to: compile in every process
-        compiled = numba.njit(**options)(function)
-    return compiled
+        kernel_folder().mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=kernel_folder()).close()
+    except OSError:
+        warn_unwritable()
+        return False
+    return True
+
+
+@cache  # once
+def warn_unwritable() -> None:
+    """Say that nothing can be kept."""
+    warnings.warn(
+        f"Compiled kernels cannot be kept in {kernel_folder()}, so every process compiles them "
+        "again. Set KINRANK_CACHE to a folder that can be written to.",
+        KinrankWarning,
+        stacklevel=2,
+    )
+
+
+class _Compiling(event.Listener):  # type: ignore[misc]
+    """While a kernel is compiled no garbage is collected: that would take a sixth of the time."""
+
+    def __init__(self) -> None:
+        self._depth, self._collects = 0, False
+
+    def on_start(self, event: Any) -> None:
+        if self._depth == 0:
+            self._collects = gc.isenabled()
+            gc.disable()
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0 and self._collects:
+            gc.enable()
+
+
+event.register("numba:compile", _Compiling())  # holds numba's lock while it is told

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import summing_kernel
+from kinrank.kernels.jit import inner_sum, summing, summing_kernel
 
 LANES = 64
 
 
-@summing_kernel
+@inner_sum
 def multiply(ptr, ids, values, x, out):
     """S X for X of (n, LANES); four entries at a time, to load and store less."""
     for row in range(ptr.shape[0] - 1):
@@ -33,7 +33,7 @@ def multiply(ptr, ids, values, x, out):
             e += 1
 
 
-@summing_kernel
+@inner_sum
 def recur(product, now, before, centre, double, weight, total):
     """before <- double (product - centre now) - before, and weight times that onto the total."""
     for row in range(product.shape[0]):
@@ -44,7 +44,7 @@ def recur(product, now, before, centre, double, weight, total):
             d[t] += weight * value
 
 
-@summing_kernel
+@summing
 def chebyshev(ptr, ids, values, series, centre, radius, x, work):
     """The sum of series[t] T_t((S - centre) / radius) X, in place of X; two terms or more.
 
@@ -64,7 +64,7 @@ def chebyshev(ptr, ids, values, series, centre, radius, x, work):
         before, now = now, before
 
 
-@summing_kernel
+@inner_sum
 def curvature(direction, product, alpha, curve):
     """product <- direction - alpha product, and the sums of direction times that."""
     curve[:] = 0
@@ -76,7 +76,7 @@ def curvature(direction, product, alpha, curve):
             curve[t] += np.float64(a[t] * value)
 
 
-@summing_kernel
+@inner_sum
 def advance(x, residual, direction, product, step, power):
     """One step along the direction; the squared norms of what is left."""
     power[:] = 0
@@ -89,7 +89,7 @@ def advance(x, residual, direction, product, step, power):
             power[t] += np.float64(value * value)
 
 
-@summing_kernel
+@inner_sum
 def turn(residual, direction, back):
     """The next direction: what is left, and a share of the last direction."""
     for row in range(residual.shape[0]):

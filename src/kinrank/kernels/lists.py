@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import filling, inner, kernel
 from kinrank.kernels.rows import sort_ids
 
 
-@kernel
+@filling
 def gather_lists(low, high, names, places, lists, distances, farthest, out_ids, out, out_farthest):
     """Rows [low, high) of lists under new numbers; names : old numbers, places : new ones.
 
@@ -23,7 +23,7 @@ def gather_lists(low, high, names, places, lists, distances, farthest, out_ids, 
             out[row, t] = distances[old, t]
 
 
-@kernel
+@filling
 def gather_rows(low, high, names, vectors, out):
     """out[i] = vectors[names[i]]."""
     for row in range(low, high):
@@ -32,7 +32,7 @@ def gather_rows(low, high, names, vectors, out):
             out[row, t] = vectors[old, t]
 
 
-@kernel
+@filling
 def sorted_lists(low, high, lists, first, last, out):
     """Columns [first, last) of each list, ascending by row number."""
     for row in range(low, high):
@@ -42,7 +42,7 @@ def sorted_lists(low, high, lists, first, last, out):
         sort_ids(own, np.int64(0), last - first)
 
 
-@kernel
+@inner
 def sort_pairs(ids, values):
     """Sort ids in place, and values with them (shell sort: rows are short)."""
     size = ids.shape[0]
@@ -59,7 +59,7 @@ def sort_pairs(ids, values):
         gap //= 3
 
 
-@kernel
+@filling
 def sorted_weights(low, high, lists, first, weights, out_ids, out):
     """As ``sorted_lists``, with weights[i, t] of the row in column first + t."""
     for row in range(low, high):
@@ -68,7 +68,7 @@ def sorted_weights(low, high, lists, first, weights, out_ids, out):
         sort_pairs(out_ids[row], out[row])
 
 
-@kernel
+@filling
 def sorted_rows(low, high, ptr, ids, values, out_ids, out):
     """Rows [low, high) of a matrix with their columns ascending."""
     for row in range(low, high):
@@ -78,7 +78,7 @@ def sorted_rows(low, high, ptr, ids, values, out_ids, out):
         sort_pairs(out_ids[part], out[part])
 
 
-@kernel
+@filling
 def row_sums(low, high, ptr, values, out):
     """The sum of each row, in float64."""
     for row in range(low, high):
@@ -88,7 +88,7 @@ def row_sums(low, high, ptr, values, out):
         out[row] = total
 
 
-@kernel
+@filling
 def unit_rows(low, high, ptr, values, out):
     """Rows of L1 norm 1; a row without weight becomes uniform."""
     for row in range(low, high):
@@ -99,7 +99,7 @@ def unit_rows(low, high, ptr, values, out):
             out[e] = values[e] / total if total > 0 else 1.0 / (ptr[row + 1] - ptr[row])
 
 
-@kernel
+@filling
 def euclidean_rows(low, high, ptr, values, out):
     """Rows of Euclidean norm 1; a row without weight stays as it is."""
     for row in range(low, high):
@@ -111,7 +111,7 @@ def euclidean_rows(low, high, ptr, values, out):
             out[e] = values[e] / norm
 
 
-@kernel
+@filling
 def scaled_rows(low, high, ptr, ids, values, root, out):
     """Entries times the factors of their row and column."""
     for row in range(low, high):
@@ -119,7 +119,7 @@ def scaled_rows(low, high, ptr, ids, values, root, out):
             out[e] = values[e] * root[row] * root[ids[e]]
 
 
-@kernel
+@filling
 def favoured_rows(low, high, ptr, values, favoured, kappa, out):
     """Entries times 1 + (kappa - 1) favoured."""
     more = np.float32(kappa - 1)
@@ -143,7 +143,7 @@ def walk_rows(low, high, lists, weights, out_ids, out):
             out[row, t] = weights[row, t] / (total if total > 0 else 1.0)
 
 
-@kernel
+@filling
 def enhancing_rows(low, high, lists, k, kappa, xi_ptr, xi, ptr, out_ids, out):
     """1 / k for the first k of each list, then kappa over their number for the members of xi.
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import helper, inner
 from kinrank.types import Floats, Ints, Longs
 
 
@@ -91,35 +91,35 @@ def new_space(n: int) -> Workspace:
     return np.zeros(1, np.int32), marks, np.empty((2, n + 1), np.float64)
 
 
-@kernel
+@helper
 def named_space(space):
     """The pieces of ``new_space`` by name."""
     clock, marks, sums = space
     return Space(clock, marks[0], marks[1], marks[2], marks[3], marks[4], sums[0], sums[1])
 
 
-@kernel
+@inner
 def tick(clock):
     """A stamp that no entry has."""
     clock[0] += 1
     return clock[0]
 
 
-@kernel
+@inner
 def enter(query, groups, names, place):
     """Put the overlay's rows of a query in place."""
     for t in range(groups[query], groups[query + 1]):
         place[names[t]] = t
 
 
-@kernel
+@inner
 def leave(query, groups, names, place):
     """Take the overlay's rows of a query away."""
     for t in range(groups[query], groups[query + 1]):
         place[names[t]] = -1
 
 
-@kernel
+@inner
 def begins(row, query, own_groups, groups, names, place):
     """Change overlays where the rows of the next query begin; returns which that is.
 
@@ -133,7 +133,7 @@ def begins(row, query, own_groups, groups, names, place):
     return query
 
 
-@kernel
+@inner
 def ended(query, groups, names, place):
     """Take the last overlay away."""
     if query > 0:

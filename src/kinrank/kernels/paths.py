@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import inner, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
 
-@kernel
+@inner
 def push(keys, nodes, size, key, node):
     """Add to a min-heap; returns the new size."""
     at = size
@@ -23,7 +23,7 @@ def push(keys, nodes, size, key, node):
     return size + 1
 
 
-@kernel
+@inner
 def pop(keys, nodes, size):
     """Remove the top of a min-heap; returns the new size."""
     size -= 1

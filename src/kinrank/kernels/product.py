@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import inner, kernel
 from kinrank.kernels.overlay import Rows, begins, ended, named_space, tick
 from kinrank.kernels.rows import enlarge
 from kinrank.kernels.topk import heap_offer
 
 
-@kernel
+@inner
 def add_row(weight, begin, end, ids, values, stamp, count, seen, total, touched):
     """Add a sparse row to the sum under way; returns how many columns that has."""
     for e in range(begin, end):
@@ -23,7 +23,7 @@ def add_row(weight, begin, end, ids, values, stamp, count, seen, total, touched)
     return count
 
 
-@kernel
+@inner
 def product_row(begin, end, a_ids, a_values, b, stamp, space):
     """A row of A times B: columns in ``touched``, sums in ``total``; returns how many."""
     count = np.int64(0)
@@ -47,7 +47,7 @@ def product_row(begin, end, a_ids, a_values, b, stamp, space):
     return count
 
 
-@kernel
+@inner
 def keep_largest(count, names, places, best, chosen, space):
     """The columns with the largest sums, as many as ``chosen`` has room for.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import filling, inner, kernel
 from kinrank.kernels.lists import enhancing_rows
 from kinrank.kernels.overlay import Lists, named_space, tick
 from kinrank.kernels.rows import enlarge
@@ -17,7 +17,7 @@ from kinrank.kernels.rows import enlarge
 TELLERS = 5  # nearest rows that tell the largest distance of a query
 
 
-@kernel
+@inner
 def affinity(squared, farthest, sigma2):
     """exp(-d^2 / sigma^2), d^2 over the row's farthest."""
     scaled = squared / farthest if farthest > 0 else squared
@@ -41,7 +41,7 @@ def farthest_rows(near, near_d, counts, farthest, length):
     return out
 
 
-@kernel
+@inner
 def put_query(query, d, ids, values, out_ids, out):
     """A list with the query in it, before rows that are as far; the last drops out."""
     at = ids.shape[0] - 1
@@ -87,7 +87,7 @@ def list_rows(near, near_d, counts, far, lists, list_d, farthest):
     return groups, names, ids, d, largest
 
 
-@kernel
+@inner
 def edges_of(query, lists, xi, k, sigma2, kappa, ids, weights):
     """The rows that share an edge with a query, and the weights (W + W^T) / 2; how many.
 
@@ -110,7 +110,7 @@ def edges_of(query, lists, xi, k, sigma2, kappa, ids, weights):
     return size
 
 
-@kernel
+@inner
 def tie_row(row, extra, w_ptr, w_ids, w_values, degree, stamp, at, ids, s, w, space):
     """A row of the graph with a query in it; extra : the weight of its edge, 0 for none."""
     n, own = degree.shape[0], degree[row]
@@ -260,7 +260,7 @@ def partner_rows(lists, k, kappa, xi_ptr, xi, rows_xi_ptr, rows_xi):
     return groups, names[:count].copy(), begins, out_ids, weights
 
 
-@kernel
+@filling
 def gather_rows(places, names, ptr, ids, values, rows_ptr, rows_ids, rows_values):
     """Sparse rows one after another: those at ``places``, or of ``rows`` by name where that is -1.
 

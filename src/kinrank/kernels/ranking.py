@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.kernels.divergence import COSINE, JACCARD, add_columns, entropies, finish
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import helper, inner, kernel
 from kinrank.kernels.overlay import named_space, tick
 from kinrank.kernels.rows import enlarge
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
@@ -94,7 +94,7 @@ def answer_rows(low, high, asked, groups, names, ptr, ids, values, compared, out
     return complete, left_ptr, left[:at].copy()
 
 
-@kernel
+@inner
 def divergence_of(measure, u, v_ids, v, slot):
     """d' of two rows; slot : where u has a column. In float64, so that like rows are like far."""
     u_norm = v_norm = total = 0.0
@@ -116,7 +116,7 @@ def divergence_of(measure, u, v_ids, v, slot):
     return finish(measure, total, u_norm, v_norm)
 
 
-@kernel
+@helper
 def compare(ids, values, compared, space):
     """d' to all rows that share a column: the rows in ``touched``, d' in ``total``.
 
@@ -151,7 +151,7 @@ def compared_rows(ids, values, compared, space):
     return rows, space.total[rows]
 
 
-@kernel
+@inner
 def rank(query, asked, count, shared, compared, space, out_ids, out):
     """The first k of the nearest rows and those that share something with the query.
 
@@ -203,7 +203,7 @@ def rank(query, asked, count, shared, compared, space, out_ids, out):
     return complete, unknown
 
 
-@kernel
+@inner
 def scaled(squared, far, root):
     """d of a squared distance."""
     d = min(squared / far, np.float32(1)) if far > 0 else np.float32(0)

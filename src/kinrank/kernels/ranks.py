@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import filling
 
 
-@kernel
+@filling
 def add_inverse_ranks(order, first, position, own_rank, total):
     """total[x] += 1 / ((position + own rank) R(x)) for the rows x >= ``first`` of one rank list.
 

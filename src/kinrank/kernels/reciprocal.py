@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import inner, kernel
 from kinrank.kernels.overlay import Rows, begins, ended, named_space, tick
 from kinrank.kernels.rows import enlarge, sort_ids
 
 
-@kernel
+@inner
 def holds(lists, row, k, wanted):
     """Whether a row is among the first ``k`` of a list."""
     for t in range(k):
@@ -18,7 +18,7 @@ def holds(lists, row, k, wanted):
     return False
 
 
-@kernel
+@inner
 def reciprocal_row(row, k, lists, over, place, out, at):
     """The j of the first ``k`` of a row whose first ``k`` hold the row; returns where they end."""
     own = place[row]
@@ -55,7 +55,7 @@ def reciprocal_rows(low, high, rows, groups, lists, over_groups, over_names, ove
     return lengths, ids[:at].copy()
 
 
-@kernel
+@inner
 def join_half(begin, end, half, inside, taken, seen, stepped, out, at):
     """Join a half set that has more than two thirds of itself inside; returns where it ends."""
     shared = 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import filling, helper, inner, kernel
 
 
-@kernel
+@helper
 def enlarge(array, used, needed):
     """A longer copy of ``array`` that has room for ``needed`` entries."""
     longer = np.empty(max(2 * array.shape[0], needed), array.dtype)
@@ -16,7 +16,7 @@ def enlarge(array, used, needed):
     return longer
 
 
-@kernel
+@inner
 def sort_ids(ids, low, high):
     """Sort ids[low:high] in place (shell sort: rows are short)."""
     gap = 1
@@ -100,7 +100,7 @@ def merge_rows(low, high, a_ptr, a_ids, a_values, b_ptr, b_ids, b_values, a_scal
     return lengths, ids[:at].copy(), values[:at].copy()
 
 
-@kernel
+@filling
 def values_at(low, high, indptr, indices, a_ptr, a_ids, a_values, out):
     """Look up the entries of another matrix at the places of a pattern; 0 where it has none."""
     for row in range(low, high):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import filling, helper, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, select_rank, sort_heap, squared_distance
 
 GROUPS = 1024
 
 
-@kernel
+@helper
 def bound_of(values, rank):
     """A value that at least ``rank`` of ``values`` do not exceed: the rank-th group minimum."""
     if 2 * rank > GROUPS or values.shape[0] < 2 * GROUPS:
@@ -84,7 +84,7 @@ def farthest_of(low, high, queries, rows, out):
         out[at] = top
 
 
-@kernel
+@filling
 def pair_distances(queries, owners, vectors, places, out):
     """Squared distances from ``queries[owners]`` to ``vectors[places]``."""
     for t in range(owners.shape[0]):

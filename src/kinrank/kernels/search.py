@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel, summing_kernel
+from kinrank.kernels.jit import filling, inner_sum, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
 
-@summing_kernel
+@inner_sum
 def inner_product(x, y):
     """Sum of x y, in one fixed order."""
     total = np.float32(0)
@@ -70,7 +70,7 @@ def dense_values(low, high, queries, gallery, inner, out):
             own[j] = -inner_product(x, y) if inner else squared_distance(x, y)
 
 
-@kernel
+@filling
 def merge(low, high, a_ids, a, b_ids, b, out_ids, out):
     """The first of two lists that ascend by (value, id); inf and -1 behind the last."""
     for row in range(low, high):

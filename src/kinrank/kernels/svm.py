@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import helper, kernel
 from kinrank.kernels.search import inner_product
 from kinrank.kernels.stored import row_of
 
@@ -13,7 +13,7 @@ TOLERANCE = 1e-9
 MAX_STEPS = 100_000
 
 
-@kernel
+@helper
 def dual_weights(gram, signs):
     """a of min 1/2 a^T (yy^T G) a - 1^T a with a >= 0 and y^T a = 0, two entries at a time.
 

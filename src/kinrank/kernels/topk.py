@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel, summing_kernel
+from kinrank.kernels.jit import inner, kernel, summing
 
 CHUNK = 32
 GROUPS = 512
 FEW_GROUPS = 32
 
 
-@summing_kernel
+@summing
 def squared_distance(x, y):
     """Sum of (x - y)^2: exactly 0 for equal rows, and the same value whoever asks."""
     total = np.float32(0)
@@ -21,7 +21,7 @@ def squared_distance(x, y):
     return total
 
 
-@kernel
+@inner
 def sift_down(values, ids, at, size):
     """Restore a max-heap ordered by (value, id) below position ``at``."""
     value, key = values[at], ids[at]
@@ -42,7 +42,7 @@ def sift_down(values, ids, at, size):
     values[at], ids[at] = value, key
 
 
-@kernel
+@inner
 def sort_heap(values, ids, size):
     """Turn a max-heap into an array that ascends by (value, id)."""
     for end in range(size - 1, 0, -1):
@@ -51,7 +51,7 @@ def sort_heap(values, ids, size):
         sift_down(values, ids, 0, end)
 
 
-@kernel
+@inner
 def heap_offer(values, ids, size, capacity, value, key):
     """Keep (value, key) if it is among the ``capacity`` smallest; returns the new size."""
     if size < capacity:
@@ -72,7 +72,7 @@ def heap_offer(values, ids, size, capacity, value, key):
     return size
 
 
-@kernel
+@inner
 def select_rank(values, rank):
     """The ``rank``-th smallest value; reorders ``values`` (quickselect)."""
     low, high, target = 0, values.shape[0] - 1, rank - 1
@@ -97,7 +97,7 @@ def select_rank(values, rank):
     return values[target]
 
 
-@kernel
+@inner
 def first_bound(product, norms, least, rank):
     """A value that at least ``rank`` of |y|^2 - 2 xy do not exceed: the rank-th group minimum.
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import inner, kernel
 from kinrank.kernels.rows import enlarge
 
 
-@kernel
+@inner
 def before(a, a_id, b, b_id):
     """Whether edge weight a comes first: the heavier, then the lower id."""
     return a > b or (a == b and a_id < b_id)
 
 
-@kernel
+@inner
 def push(weights, ids, size, weight, key):
     """Add to a heap whose first is the heaviest."""
     at = size
@@ -27,7 +27,7 @@ def push(weights, ids, size, weight, key):
     weights[at], ids[at] = weight, key
 
 
-@kernel
+@inner
 def pop(weights, ids, size):
     """Take the first from the heap."""
     weight, key = weights[size - 1], ids[size - 1]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import filling, helper, kernel
 from kinrank.kernels.rows import enlarge
 
 
-@kernel
+@helper
 def own_part(lists, row, ptr, ids, values, local, sub_ptr, sub_ids, sub_values):
     """The rows and columns of S that are in the row's list; returns its entries."""
     at = np.int64(0)
@@ -26,7 +26,7 @@ def own_part(lists, row, ptr, ids, values, local, sub_ptr, sub_ids, sub_values):
     return sub_ids, sub_values
 
 
-@kernel
+@helper
 def solve_first(ptr, ids, values, alpha, steps, tol):
     """(I - alpha S)^-1 e_0 by conjugate gradients."""
     m = ptr.shape[0] - 1
@@ -71,7 +71,7 @@ def diffused_rows(low, high, lists, ptr, ids, values, alpha, steps, tol, out):
             local[lists[row, t]] = -1
 
 
-@kernel
+@filling
 def gathered_rows(low, high, ptr, ids, weights, lists, values, out):
     """out[i - low] = the sum of weights times the rows ids[ptr[i]:ptr[i + 1]] of the diffusion."""
     out[:] = 0

@@ -11,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.diffuse import Walk, copy_ball, release, spread
-from kinrank.kernels.jit import kernel, summing_kernel
+from kinrank.kernels.jit import inner, inner_sum, kernel
 from kinrank.kernels.overlay import Rows, named_space
 
 LANES = 32
 _FOUR = 4  # edges at a time, to load and store less
 
 
-@kernel
+@inner
 def find_balls(rows, out_ptr, out_ids, s, walk, space, nodes, mass, reach):
     """As ``diffuse.find_ball`` for some rows and all places asked for; the rows come first."""
     slot = space.slot
@@ -35,7 +35,7 @@ def find_balls(rows, out_ptr, out_ids, s, walk, space, nodes, mass, reach):
     return spread(size, s, walk.decay, walk.floor, space, nodes, mass, reach)
 
 
-@summing_kernel
+@inner_sum
 def step(count, ptr, ids, w, b, pull, now, then):
     """u <- S u and r <- S r + pull B u for the first ``count``; u and r are halves of a row."""
     for v in range(count):

@@ -1,0 +1,188 @@
+"""Compile the kernels of a job before it begins, in several processes, into the cache.
+
+``signatures.json`` lists the kernels of every job with the types that they are called with and the
+seconds that they take to compile; ``benchmarks/bench_start.py --record`` writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from typing import Any
+
+import numba
+from numba.core import sigutils
+from numba.core.registry import cpu_target
+
+from kinrank import progress
+from kinrank.kernels import jit
+from kinrank.parallel import thread_count
+from kinrank.validation import check_choice
+
+logger = logging.getLogger("kinrank.kernels")
+
+_WORTH = 1.5  # seconds of compiling from which a process pays: to start one takes about a second
+_CODE = "import json, sys; sys.path[:] = json.loads(sys.stdin.readline()); "
+_CODE += "from kinrank.compiling import work; work()"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel with the types of its arguments."""
+
+    name: str  # module.function
+    types: str
+    seconds: float
+
+    @property
+    def kernel(self) -> Any:
+        """Its dispatcher."""
+        module, _, function = self.name.partition(".")
+        return getattr(import_module(f"kinrank.kernels.{module}"), function)
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """The types as numba has them."""
+        types: tuple[Any, ...] = sigutils.normalize_signature(f"({self.types},)")[0]
+        return types
+
+    def cached(self) -> bool:
+        """Whether it needs not be compiled."""
+        kernel, types = self.kernel, self.signature
+        return types in kernel.overloads or kernel._cache.holds(types, cpu_target.target_context)
+
+    def compile(self) -> None:
+        """Compile it, or load it from the cache."""
+        self.kernel.compile(self.signature)
+
+
+@cache
+def jobs() -> dict[str, list[Entry]]:
+    """The kernels of every job."""
+    text = files("kinrank.kernels").joinpath("signatures.json").read_text("utf-8")
+    table = json.loads(text)
+    every = [Entry(**entry) for entry in table["kernels"]]
+    return {job: [every[at] for at in places] for job, places in table["jobs"].items()}
+
+
+_prepared: set[str] = set()
+
+
+def prepare(job: str) -> None:
+    """Compile the kernels of a job that the cache lacks, if there are so many that it pays."""
+    if job in _prepared:
+        return
+    _prepared.add(job)
+    if not numba.config.DISABLE_JIT and job in jobs():
+        missing = [entry for entry in jobs()[job] if not entry.cached()]
+        if sum(entry.seconds for entry in missing) > _WORTH:
+            compile_all(missing)
+
+
+def warmup(for_: str | Iterable[str] = "all", *, processes: int | None = None) -> dict[str, Any]:
+    """Fill the cache of compiled kernels, so that no later process waits for them.
+
+    Parameters
+    ----------
+    for_ : "all", or jobs: names of methods, "index", "serve", "pool", "jaccard_graph", "tune"
+    processes : how many compile at once; None is one per core
+
+    Returns
+    -------
+    dict
+        ``folder``, how many kernels were ``compiled``, and the folder's size in ``bytes``.
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> kinrank.warmup("cas")["compiled"] >= 0
+    True
+    """
+    names = [for_] if isinstance(for_, str) else list(for_)
+    known = jobs()
+    for name in names:
+        check_choice("for_", name, ("all", *known))
+    wanted = known if "all" in names else names
+    every = dict.fromkeys(entry for job in wanted for entry in known[job])
+    missing = [entry for entry in every if not entry.cached()]
+    compile_all(missing, processes)
+    folder = jit.kernel_folder()
+    size = sum(path.stat().st_size for path in folder.iterdir()) if folder.exists() else 0
+    return {"folder": folder, "compiled": len(missing), "bytes": size}
+
+
+def compile_all(entries: list[Entry], processes: int | None = None) -> None:
+    """Compile kernels here and in other processes, which write them to the cache; long ones first.
+
+    What another process could not do is done here.
+    """
+    if not entries:
+        return
+    count = min(thread_count(processes), len(entries)) if jit.can_keep() else 1
+    seconds = sum(entry.seconds for entry in entries) / count
+    logger.info("Compiling kernels, once on this machine: about %.0f s", max(seconds, 1))
+    left = deque(sorted(entries, key=lambda entry: -entry.seconds))
+    done: deque[Entry] = deque()
+    with progress.stage("compiling kernels", len(entries)) as advance:
+        threads = [threading.Thread(target=_ask, args=(left, done)) for _ in range(count - 1)]
+        for thread in threads:
+            thread.start()
+        told = 0
+        while left:
+            try:
+                entry = left.popleft()
+            except IndexError:  # another took it
+                break
+            entry.compile()
+            done.append(entry)
+            advance(len(done) - told)
+            told = len(done)
+        for thread in threads:
+            thread.join()
+    for entry in entries:
+        if entry not in done:
+            entry.compile()
+
+
+def _ask(left: deque[Entry], done: deque[Entry]) -> None:
+    """Let another process compile, one kernel after the other."""
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-c", _CODE]
+    with suppress(OSError), subprocess.Popen(command, stderr=subprocess.DEVNULL, **pipes) as other:
+        _say(other.stdin, json.dumps(sys.path))
+        while other.stdout.readline():  # it is ready
+            try:
+                entry = left.popleft()
+            except IndexError:
+                break
+            _say(other.stdin, json.dumps(asdict(entry)))
+            if not other.stdout.readline():
+                break
+            done.append(entry)
+        other.stdin.close()
+
+
+def _say(stream: Any, line: str) -> None:
+    stream.write(line + "\n")
+    stream.flush()
+
+
+def work() -> None:
+    """Compile what comes in on standard input."""
+    while True:
+        _say(sys.stdout, "ready")
+        line = sys.stdin.readline()
+        if not line:
+            return
+        Entry(**json.loads(line)).compile()
+        _say(sys.stdout, "done")
