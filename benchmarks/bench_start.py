@@ -1,8 +1,8 @@
 """How long first calls take, with an empty cache of kernels and with a filled one.
 
-    python benchmarks/bench_start.py              every first call in a process of its own
-    python benchmarks/bench_start.py --kernels    the seconds of each kernel
-    python benchmarks/bench_start.py --record     write src/kinrank/kernels/signatures.json
+python benchmarks/bench_start.py              every first call in a process of its own
+python benchmarks/bench_start.py --kernels    the seconds of each kernel
+python benchmarks/bench_start.py --record     write src/kinrank/kernels/signatures.json
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Compiled:
     def __init__(self):
         self.stack, self.rows = [], {}
 
-    def on_start(self, event):
+    def on_start(self, _):
         self.stack.append(time.process_time())
 
     def on_end(self, event):
@@ -56,10 +56,10 @@ class Compiled:
 
 def compiled(name):
     """What one first call compiles."""
-    from first_calls import CALLS
     from numba.core import event
 
     import kinrank.compiling
+    from first_calls import CALLS
 
     kinrank.compiling.prepare = lambda _: None  # in this process, one kernel after the other
     listener = type("Listener", (Compiled, event.Listener), {})()

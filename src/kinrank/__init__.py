@@ -34,6 +34,7 @@ from kinrank.types import Ranking
 if TYPE_CHECKING:
     from kinrank import cluster, compat, datasets, evaluate, features, learned, stores
     from kinrank.client import Client
+    from kinrank.compiling import warmup
     from kinrank.index import Index, open  # noqa: A004  in the manner of PIL.Image.open
     from kinrank.jaccard import jaccard_graph
     from kinrank.methods.cas import CAS
@@ -115,6 +116,7 @@ __all__ = [
     "rerank_pool",
     "stores",
     "tune",
+    "warmup",
 ]
 
 # Loaded on first use, so that `import kinrank` brings neither numba nor scipy.
@@ -148,6 +150,7 @@ _LAZY = {
     "jaccard_graph": "kinrank.jaccard",
     "open": "kinrank.index",
     "rerank_pool": "kinrank.pool",
+    "warmup": "kinrank.compiling",
 }
 _SUBMODULES = ("cluster", "compat", "datasets", "evaluate", "features", "learned", "stores")
 

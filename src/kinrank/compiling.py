@@ -20,8 +20,7 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
-import numba
-from numba.core import sigutils
+from numba.core import config, sigutils
 from numba.core.registry import cpu_target
 
 from kinrank import progress
@@ -31,6 +30,12 @@ from kinrank.validation import check_choice
 
 logger = logging.getLogger("kinrank.kernels")
 
+# What people do, and the jobs that it takes.
+GROUPS = {
+    "rerank": ("cas",),
+    "index": ("index", "change"),
+    "serve": ("index", "change", "pool"),
+}
 _WORTH = 1.5  # seconds of compiling from which a process pays: to start one takes about a second
 _CODE = "import json, sys; sys.path[:] = json.loads(sys.stdin.readline()); "
 _CODE += "from kinrank.compiling import work; work()"
@@ -83,7 +88,7 @@ def prepare(job: str) -> None:
     if job in _prepared:
         return
     _prepared.add(job)
-    if not numba.config.DISABLE_JIT and job in jobs():
+    if job in jobs() and not config.DISABLE_JIT:
         missing = [entry for entry in jobs()[job] if not entry.cached()]
         if sum(entry.seconds for entry in missing) > _WORTH:
             compile_all(missing)
@@ -94,7 +99,8 @@ def warmup(for_: str | Iterable[str] = "all", *, processes: int | None = None) -
 
     Parameters
     ----------
-    for_ : "all", or jobs: names of methods, "index", "serve", "pool", "jaccard_graph", "tune"
+    for_ : "all"; or some of "rerank", "index", "serve", "pool", "jaccard_graph", "tune" and the
+        names of methods
     processes : how many compile at once; None is one per core
 
     Returns
@@ -108,12 +114,12 @@ def warmup(for_: str | Iterable[str] = "all", *, processes: int | None = None) -
     >>> kinrank.warmup("cas")["compiled"] >= 0
     True
     """
-    names = [for_] if isinstance(for_, str) else list(for_)
     known = jobs()
-    for name in names:
-        check_choice("for_", name, ("all", *known))
-    wanted = known if "all" in names else names
-    every = dict.fromkeys(entry for job in wanted for entry in known[job])
+    parts = {**{job: (job,) for job in known}, **GROUPS, "all": tuple(known)}
+    every: dict[Entry, None] = {}
+    for name in [for_] if isinstance(for_, str) else for_:
+        for job in parts[check_choice("for_", name, tuple(parts))]:
+            every |= dict.fromkeys(known[job])
     missing = [entry for entry in every if not entry.cached()]
     compile_all(missing, processes)
     folder = jit.kernel_folder()
@@ -156,9 +162,10 @@ def compile_all(entries: list[Entry], processes: int | None = None) -> None:
 
 def _ask(left: deque[Entry], done: deque[Entry]) -> None:
     """Let another process compile, one kernel after the other."""
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     command = [sys.executable, "-c", _CODE]
-    with suppress(OSError), subprocess.Popen(command, stderr=subprocess.DEVNULL, **pipes) as other:
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    other: Any = subprocess.Popen(command, stderr=subprocess.DEVNULL, **pipes)  # noqa: S603
+    with suppress(OSError), other:
         _say(other.stdin, json.dumps(sys.path))
         while other.stdout.readline():  # it is ready
             try:

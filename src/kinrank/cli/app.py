@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import inspect
 import json
+import sys
 from typing import Any
 
 import click
@@ -15,10 +16,12 @@ from kinrank.cli.evaluate import evaluate
 from kinrank.cli.evaluate_many import ablate_command, compare_command, report_command
 from kinrank.cli.extract import extract, models_command, whiten
 from kinrank.cli.index import index
+from kinrank.cli.report import show_log
 from kinrank.cli.rerank import rerank
 from kinrank.cli.serve import serve
 from kinrank.cli.train import train
 from kinrank.cli.tune import tune
+from kinrank.cli.warmup import warmup_command
 from kinrank.errors import KinrankError
 from kinrank.registry import method_class
 
@@ -59,6 +62,8 @@ class App(click.Group):
 @click.version_option(kinrank.__version__, prog_name="kinrank")
 def app() -> None:
     """Nearest-neighbour search, right the second time."""
+    if sys.stderr.isatty():
+        show_log("kinrank.kernels")
 
 
 @app.command()
@@ -87,6 +92,7 @@ app.add_command(train)
 app.add_command(tune)
 app.add_command(demo)
 app.add_command(serve)
+app.add_command(warmup_command)
 for command in (evaluate, compare_command, ablate_command, report_command):
     app.add_command(command)
 for command in (extract, whiten, models_command):

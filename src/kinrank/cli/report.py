@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 import warnings
@@ -99,6 +100,19 @@ def say(line: str) -> None:
         require("tqdm", extra="cli", purpose=_PURPOSE).tqdm.write(line, file=sys.stderr)
     else:
         click.echo(line, err=True)
+
+
+class _Lines(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
+
+
+def show_log(name: str) -> None:
+    """Show what a logger says as lines on stderr, once however often this is called."""
+    logger = logging.getLogger(name)
+    if not any(isinstance(handler, _Lines) for handler in logger.handlers):
+        logger.addHandler(_Lines())
+        logger.setLevel(logging.INFO)
 
 
 def facts(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
-import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from kinrank.cache import cache_folder
 from kinrank.errors import (
     FileFormatError,
     InvalidInputError,
@@ -174,20 +174,6 @@ def convert(info: ModelInfo) -> bytes:
     if _sha256(content) != info.sha256:
         raise FileFormatError(f"{info.name} was converted to something else than expected.")
     return content
-
-
-def cache_folder() -> Path:
-    """Where converted networks are kept; ``KINRANK_CACHE`` moves it."""
-    chosen = os.environ.get("KINRANK_CACHE")
-    if chosen:
-        return Path(chosen)
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "kinrank"
 
 
 def _described(

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numba
 from numba.core import caching, event
@@ -33,7 +33,7 @@ from kinrank.errors import KinrankWarning
 
 Function: TypeAlias = Callable[..., Any]
 
-_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 def _flavour(**options: Any) -> Callable[[Function], Function]:
@@ -59,6 +59,9 @@ summing = _flavour(**_NO_MEMORY, **_REGROUP)
 helper = _flavour(**_NO_PYTHON)
 """Kernels call it; it may make arrays and return them."""
 
+inlined = _flavour(inline="always")
+"""Kernels call it; it becomes part of them, and may return arrays to any."""
+
 inner = _flavour(**_NO_PYTHON, **_NO_MEMORY)
 """Kernels call it; it neither makes nor returns an array."""
 
@@ -67,10 +70,11 @@ inner_sum = _flavour(**_NO_PYTHON, **_NO_MEMORY, **_REGROUP)
 
 
 def _compiled(function: Function, **options: Any) -> Function:
-    compiled: Any = numba.njit(**_OPTIONS, **options)(function)
+    njit: Any = numba.njit
+    compiled: Any = njit(**_OPTIONS, **options)(function)
     if compiled is not function:  # it is, where numba is told to leave Python alone
         compiled._cache = KernelCache(function)
-    return compiled  # type: ignore[no-any-return]
+    return cast("Function", compiled)
 
 
 @cache
@@ -113,11 +117,11 @@ class _Place:
         kernel_folder().mkdir(parents=True, exist_ok=True)
 
 
-class _Entries(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = [_Place]  # noqa: RUF012  numba's own way
+class _Entries(caching.CompileResultCacheImpl):
+    _locator_classes: ClassVar[list[Any]] = [_Place]
 
 
-class KernelCache(caching.FunctionCache):  # type: ignore[misc]
+class KernelCache(caching.FunctionCache):
     """numba's cache in a place of ours; without a place, kernels are compiled in every process."""
 
     _impl_class = _Entries
@@ -169,19 +173,19 @@ def warn_unwritable() -> None:
     )
 
 
-class _Compiling(event.Listener):  # type: ignore[misc]
+class _Compiling(event.Listener):
     """While a kernel is compiled no garbage is collected: that would take a sixth of the time."""
 
     def __init__(self) -> None:
         self._depth, self._collects = 0, False
 
-    def on_start(self, event: Any) -> None:
+    def on_start(self, _event: Any) -> None:
         if self._depth == 0:
             self._collects = gc.isenabled()
             gc.disable()
         self._depth += 1
 
-    def on_end(self, event: Any) -> None:
+    def on_end(self, _event: Any) -> None:
         self._depth -= 1
         if self._depth == 0 and self._collects:
             gc.enable()

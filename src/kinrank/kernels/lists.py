@@ -127,7 +127,7 @@ def favoured_rows(low, high, ptr, values, favoured, kappa, out):
         out[e] = values[e] * (np.float32(1) + more * favoured[e])
 
 
-@kernel
+@filling
 def walk_rows(low, high, lists, weights, out_ids, out):
     """The rows behind the first of each list, with weights of sum 1.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import filling, inner, kernel
+from kinrank.kernels.jit import inner, kernel
 from kinrank.kernels.lists import enhancing_rows
 from kinrank.kernels.overlay import Lists, named_space, tick
 from kinrank.kernels.rows import enlarge
@@ -260,7 +260,7 @@ def partner_rows(lists, k, kappa, xi_ptr, xi, rows_xi_ptr, rows_xi):
     return groups, names[:count].copy(), begins, out_ids, weights
 
 
-@filling
+@kernel
 def gather_rows(places, names, ptr, ids, values, rows_ptr, rows_ids, rows_values):
     """Sparse rows one after another: those at ``places``, or of ``rows`` by name where that is -1.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
+from kinrank.compiling import prepare
 from kinrank.errors import UnsupportedError
 from kinrank.parallel import Runner
 from kinrank.registry import method_class, methods
@@ -46,6 +47,7 @@ class Method:
         -------
         Ranking
         """
+        prepare(type(self).__name__.lower())
         with runner_for(self, queries, gallery, k, threads, block_size, where) as run:
             return self.ranked(queries, gallery, k, run)
 
