@@ -31,8 +31,8 @@ import numpy as np
 
 import kinrank
 from kinrank import evaluate, progress
-from kinrank.neighbors.exact import exact_neighbors
 from kinrank.parallel import Runner
+from kinrank.search.exact import exact_neighbors
 from kinrank.stages.distance import VectorDistances
 from kinrank.types import Neighbors, Ranking
 

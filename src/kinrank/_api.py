@@ -13,8 +13,8 @@ from kinrank.validation import check_choice
 if TYPE_CHECKING:
     from kinrank.cluster import Cluster
     from kinrank.methods.base import Method
+    from kinrank.runs.options import RunOptions
     from kinrank.tune.tuning import Tuning
-    from kinrank.where import Where
 
 
 def rerank(
@@ -78,7 +78,7 @@ def rerank(
         check_choice("params", params, ("auto",))
         found = tune(queries, gallery, method, threads=threads, block_size=block_size, **options)
         chosen = found.make()
-    where: Where = {}
+    where: RunOptions = {}
     if search != "exact":
         where["search"] = search
     if memory_budget is not None or work is not None:
@@ -91,13 +91,13 @@ def rerank(
 def rank_on(
     cluster: str | Cluster | None, storage: PathLike | None, method: Method, queries: Any,
     gallery: Any, k: int | None, threads: int | None, block_size: int | None,
-    **where: Unpack[Where],
+    **where: Unpack[RunOptions],
 ) -> Ranking:  # fmt: skip
     """``method.rerank`` on this machine, or on a cluster."""
     if cluster is None:
         _refuse_beside("no `cluster`", storage=storage)
         return method.rerank(queries, gallery, k, threads=threads, block_size=block_size, **where)
-    from kinrank.cluster.session import using
+    from kinrank.runs.ray.session import using
 
     search = where.pop("search", "exact")
     _refuse_beside("`cluster`", **where)

@@ -5,13 +5,13 @@ bit, for any number of threads and any block size.
 
 Heavy stages say what they compute in two forms, ``rows`` and ``fill``: an importable kernel, the
 arrays it reads, and what it makes. A runner of another kind can then do the same work elsewhere, in
-files (``kinrank.large``) or on other machines (``kinrank.cluster``).
+files (``kinrank.runs``) or on other machines (``kinrank.cluster``).
 """
 
 from __future__ import annotations
 
 import os
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,7 +24,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank import progress
-from kinrank.threads import borrowed
 from kinrank.types import Longs, SparseRows
 from kinrank.validation import check_int
 
@@ -36,6 +35,11 @@ Range: TypeAlias = tuple[int, int]
 
 BLOCKS_PER_THREAD = 8
 MAX_BLOCK = 8192
+_MOST = 4  # idle pools of each size that are kept: to start threads costs more than many a block
+_idle: defaultdict[int, list[ThreadPoolExecutor]] = defaultdict(list)
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # their threads stay behind
 
 
 def thread_count(threads: int | None = None) -> int:
@@ -45,6 +49,27 @@ def thread_count(threads: int | None = None) -> int:
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1
+
+
+@contextmanager
+def borrowed(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """A pool of threads that nobody else uses meanwhile, so that no work waits behind other work.
+
+    After an error nothing of it runs any more.
+    """
+    try:
+        pool = _idle[threads].pop()  # atomic, as is append
+    except IndexError:
+        pool = ThreadPoolExecutor(threads, thread_name_prefix="kinrank")
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(cancel_futures=True)
+        raise
+    if len(_idle[threads]) < _MOST:
+        _idle[threads].append(pool)
+    else:
+        pool.shutdown()
 
 
 @dataclass(frozen=True, eq=False)

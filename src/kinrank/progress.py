@@ -144,6 +144,14 @@ def format_seconds(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
+def format_bytes(size: float) -> str:
+    """``size`` for people: 812 kB, 3.4 MB, 1.25 GB."""
+    for unit, power in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= power:
+            return f"{size / power:,.{2 if unit == 'GB' else 1}f} {unit}"
+    return f"{size:.0f} B"
+
+
 def peak_memory() -> int | None:
     """The largest resident size of this process so far, in bytes; None where it is not known."""
     try:

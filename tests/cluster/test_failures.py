@@ -26,10 +26,10 @@ from kinrank import (
     progress,
 )
 from kinrank.cluster import connect
-from kinrank.cluster.failures import explained, is_lost
-from kinrank.cluster.join import join, reach
-from kinrank.cluster.runner import _FilledArray
 from kinrank.parallel import Out
+from kinrank.runs.ray.failures import explained, is_lost
+from kinrank.runs.ray.join import join, reach
+from kinrank.runs.ray.runner import _FilledArray
 
 
 def at_stage(name, act):

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine_data import clustered
-from kinrank.cluster import kernels
-from kinrank.cluster.shard_tasks import Shard, merge_lists, search_shard
+from kinrank.kernels import shards as kernels
 from kinrank.kernels.topk import squared_distance
-from kinrank.neighbors.exact import exact_neighbors
-from kinrank.neighbors.tiles import squared_norms
 from kinrank.parallel import Runner
+from kinrank.runs.ray.shard_tasks import Shard, merge_lists, search_shard
+from kinrank.search.exact import exact_neighbors
+from kinrank.search.tiles import squared_norms
 
 
 @dataclass(frozen=True)

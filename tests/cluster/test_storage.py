@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kinrank import ClusterError, InvalidInputError
-from kinrank.cluster import tasks
-from kinrank.cluster.storage import Folder, Remote, make_storage
+from kinrank.runs.ray import tasks
+from kinrank.runs.ray.storage import Folder, Remote, make_storage
 
 VALUES = np.arange(50_000)
 

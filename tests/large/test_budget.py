@@ -14,13 +14,12 @@ import kinrank
 import large_data
 from cli_helpers import run
 from kinrank import progress
-from kinrank.large import make_plan, parse_bytes
-from kinrank.large.memory import Memory, resident_bytes
-from kinrank.large.plan import Plan, Stage
-from kinrank.neighbors import cells
-from kinrank.neighbors.cells import CellSearch
-from kinrank.neighbors.exact import exact_neighbors
 from kinrank.parallel import Runner
+from kinrank.runs.mapped import Memory, resident_bytes
+from kinrank.runs.plan import Plan, Stage, make_plan, parse_bytes
+from kinrank.search import cells
+from kinrank.search.cells import CellSearch
+from kinrank.search.exact import exact_neighbors
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import pytest
 
 import kinrank
 import large_data
-from kinrank.large import journal
-from kinrank.large.memory import Memory
+from kinrank.runs import journal
+from kinrank.runs.mapped import Memory
 
 TESTS = str(Path(large_data.__file__).parent)
 METHODS = [

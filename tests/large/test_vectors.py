@@ -8,10 +8,9 @@ import pytest
 import kinrank
 import large_data
 from cli_helpers import run
-from kinrank import stored
-from kinrank.large import make_plan
-from kinrank.neighbors import find
 from kinrank.parallel import Runner
+from kinrank.runs.plan import make_plan
+from kinrank.search import find, stored
 from learned_models import untrained
 
 VARIANTS = [

@@ -20,8 +20,8 @@ from kinrank.io import load_array
 from kinrank.parallel import Runner, thread_count
 from kinrank.progress import format_seconds
 from kinrank.registry import make_method
+from kinrank.runs.options import SEARCHES, VECTORS
 from kinrank.validation import as_matrix
-from kinrank.where import SEARCHES, VECTORS
 
 
 @click.command(cls=MethodCommand)
@@ -146,7 +146,7 @@ def _print_plan(
     method: Any, queries: Any, gallery: Any, k: int | None, threads: int | None,
     where: dict[str, Any], as_json: bool,
 ) -> None:  # fmt: skip
-    from kinrank.large import make_plan, parse_bytes
+    from kinrank.runs.plan import make_plan, parse_bytes
 
     kept = {name: where[name] for name in ("search", "vectors") if name in where}
     run = Runner(thread_count(threads), **kept)

@@ -12,7 +12,7 @@ from kinrank.errors import InvalidInputError
 from kinrank.index.frame import Frame
 from kinrank.methods.cas import CAS
 from kinrank.methods.context.kreciprocal import KReciprocal
-from kinrank.neighbors.search import dense_search
+from kinrank.search.exact import dense_search
 from kinrank.types import Floats
 from kinrank.validation import (
     as_matrix,

@@ -14,8 +14,8 @@ from kinrank import progress
 from kinrank.datasets.rows import StackedRows
 from kinrank.errors import InvalidInputError
 from kinrank.methods.base import Method
-from kinrank.neighbors.search import search_pieces
 from kinrank.parallel import Runner
+from kinrank.search.exact import search_pieces
 from kinrank.types import Ranking
 from kinrank.validation import as_matrix, as_vectors, check_choice, check_int
 

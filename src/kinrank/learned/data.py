@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.learned.recipes import Recipe
-from kinrank.neighbors.exact import exact_neighbors
 from kinrank.parallel import Runner
+from kinrank.search.exact import exact_neighbors
 from kinrank.types import Floats, Ints, Longs
 from kinrank.validation import as_array, as_vectors, reduce_k
 

@@ -37,9 +37,9 @@ from kinrank.learned.weights import (
     save_weights,
 )
 from kinrank.metrics.protocols import reid
-from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
 from kinrank.registry import method_class
+from kinrank.search.exact import exact_search
 from kinrank.types import Floats
 
 _FEW_NUMBERS = 1 << 18

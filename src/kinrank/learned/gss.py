@@ -17,10 +17,9 @@ from torch.nn import functional
 
 from kinrank.learned.network import tensor
 from kinrank.learned.recipes import GSSRecipe
-from kinrank.neighbors.exact import exact_neighbors
-from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
-from kinrank.stored import Stored
+from kinrank.search.exact import exact_neighbors, exact_search
+from kinrank.search.stored import Stored
 from kinrank.types import Floats
 
 _NOISE = 1e-5

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 from kinrank.errors import UnsupportedError
 from kinrank.parallel import Runner
 from kinrank.registry import method_class, methods
+from kinrank.runs.options import RunOptions, runner_for
 from kinrank.types import Ranking
-from kinrank.where import Where, runner_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Method:
         *,
         threads: int | None = None,
         block_size: int | None = None,
-        **where: Unpack[Where],
+        **where: Unpack[RunOptions],
     ) -> Ranking:
         """Rank the gallery for each query.
 

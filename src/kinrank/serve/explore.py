@@ -21,9 +21,9 @@ from kinrank.index.engine import Engine
 from kinrank.index.refit import Refit, Refits
 from kinrank.methods.base import Method
 from kinrank.methods.cas import CAS
-from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
 from kinrank.pool import rerank_pool
+from kinrank.search.exact import dense_search
 from kinrank.serve.service import Service, View, served_method
 from kinrank.types import Floats
 

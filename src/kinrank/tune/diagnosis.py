@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinrank.neighbors.exact import exact_neighbors
-from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
+from kinrank.search.exact import exact_neighbors, exact_search
 from kinrank.tune.spacings import LEAST_LIST, LEVEL, Groups, find_groups
 from kinrank.types import Floats
 

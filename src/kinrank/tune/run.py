@@ -14,9 +14,9 @@ import numpy as np
 from kinrank import progress
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.methods.base import Method
-from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
 from kinrank.registry import make_method
+from kinrank.search.exact import exact_search
 from kinrank.tune.agreement import DEPTHS, agreement
 from kinrank.tune.diagnosis import Diagnosis, Evidence, judge, look
 from kinrank.tune.gain import expected_gain

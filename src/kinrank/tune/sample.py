@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
+from kinrank.search.exact import exact_search
 from kinrank.types import Floats, Ints
 
 MAX_ROWS = 6000  # of a collection that is looked at as a whole

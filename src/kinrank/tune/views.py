@@ -14,8 +14,8 @@ import numpy as np
 from kinrank.methods.base import Method
 from kinrank.methods.cas import CAS, Compared
 from kinrank.methods.common import InductiveMethod, JointMethod, Rows
-from kinrank.neighbors.exact import exact_neighbors_and_more
 from kinrank.parallel import Runner
+from kinrank.search.exact import exact_neighbors_and_more
 from kinrank.stages.distance import VectorDistances
 from kinrank.types import Floats, Ints, Neighbors
 

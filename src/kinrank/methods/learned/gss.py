@@ -15,11 +15,11 @@ import numpy as np
 from kinrank.learned.recipes import GSSRecipe
 from kinrank.learned.weights import digest
 from kinrank.methods.common import InductiveMethod
-from kinrank.neighbors.search import exact_search
 from kinrank.optional import require
 from kinrank.options import option
 from kinrank.parallel import Runner
-from kinrank.stored import Stored
+from kinrank.search.exact import exact_search
+from kinrank.search.stored import Stored
 from kinrank.types import Ranking
 from kinrank.validation import check_size
 

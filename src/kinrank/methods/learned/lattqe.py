@@ -13,11 +13,10 @@ import numpy as np
 from kinrank.errors import InvalidInputError
 from kinrank.methods.learned.trained import TrainedMethod, each_list
 from kinrank.methods.query_expansion.expansion import ORDERS, add_up
-from kinrank.neighbors.exact import exact_neighbors
-from kinrank.neighbors.search import exact_search
 from kinrank.options import check_fields, option
 from kinrank.parallel import Runner
-from kinrank.stored import Stored
+from kinrank.search.exact import exact_neighbors, exact_search
+from kinrank.search.stored import Stored
 from kinrank.types import Floats, Ints, Ranking
 from kinrank.validation import check_size
 

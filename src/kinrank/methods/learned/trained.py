@@ -13,11 +13,11 @@ from kinrank.learned.recipes import check_text, device_option
 from kinrank.learned.weights import digest, how_to_train
 from kinrank.methods.answer import reorder_first
 from kinrank.methods.common import InductiveMethod
-from kinrank.neighbors.search import exact_search
 from kinrank.optional import require
 from kinrank.options import option
 from kinrank.parallel import Runner
-from kinrank.stored import Stored
+from kinrank.search.exact import exact_search
+from kinrank.search.stored import Stored
 from kinrank.types import Ranking
 
 _BATCH = 64  # queries at a time on a device that is not the processor

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from kinrank.kernels.cells import refine_lists, reverse_lists
-from kinrank.neighbors import cells
-from kinrank.neighbors.cells import CellSearch
-from kinrank.neighbors.exact import exact_neighbors
 from kinrank.parallel import Runner
+from kinrank.search import cells
+from kinrank.search.cells import CellSearch
+from kinrank.search.exact import exact_neighbors
 
 N, K, WIDTH = 300, 8, 3
 

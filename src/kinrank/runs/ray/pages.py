@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kinrank.cluster.handles import Array
+from kinrank.runs.ray.handles import Array
 
 SMALL = 1 << 16  # bytes from which an array lies in the store, apart from other memory
 

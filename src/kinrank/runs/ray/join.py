@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from kinrank.cluster.failures import first_line
 from kinrank.errors import ClusterError, InvalidInputError
+from kinrank.runs.ray.failures import first_line
 
 REACH_SECONDS = 10  # until a machine that does not answer is given up
 ATTEMPTS = 3  # to join a cluster that is too busy

@@ -23,11 +23,11 @@ from kinrank.kernels.lists import gather_rows
 from kinrank.kernels.scan import farthest_of
 from kinrank.kernels.search import settle
 from kinrank.kernels.topk import scan_products
-from kinrank.neighbors.search import Found, exact_search
-from kinrank.neighbors.tiles import SPARE, empty_heaps, settling, squared_norms
 from kinrank.optional import require
 from kinrank.parallel import Array, Out, Runner
-from kinrank.stored import HalfRows, Stored, for_kernels, rows_between
+from kinrank.search.exact import SearchResult, exact_search
+from kinrank.search.stored import HalfRows, Stored, for_kernels, rows_between
+from kinrank.search.tiles import SPARE, empty_heaps, settling, squared_norms
 from kinrank.types import Floats, Ints, Longs, Neighbors
 
 PROBES = 24  # cells around a row's own in which it is searched
@@ -35,6 +35,7 @@ _PER_CELL, _ROUNDS = 24, 4  # rows for each centre, and rounds, in which centres
 _BLOCK = 8192
 _FEW_CELLS = 32  # that are searched between two entries of the journal
 _LANDMARKS = 256
+_SAMPLE = 256  # rows whose recall is measured
 _REFINED, _SETTLED = 8, 0.02  # rounds at most, and the share of new entries that ends them
 _REVERSE = 12  # rows that list another without being in its list, looked at from there
 
@@ -173,15 +174,15 @@ class CellSearch:
         far = run.fill("neighbours", _far_rows, args, count, Out(np.float32))
         return Neighbors(found.indices, found.values, far)
 
-    def search(self, queries: Stored, k: int, run: Runner) -> Found:
+    def search(self, queries: Stored, k: int, run: Runner) -> SearchResult:
         """About the ``k`` nearest rows of each query."""
         return self._merged(queries, k, run, own=False)
 
-    def _merged(self, queries: Stored, k: int, run: Runner, *, own: bool) -> Found:
+    def _merged(self, queries: Stored, k: int, run: Runner, *, own: bool) -> SearchResult:
         outs = (Out(np.int32, k), Out(np.float32, k))
         both = (cells.search(queries, k, run, own) for cells in (self._first, self._second))
         args = (int(own), *(part for found in both for part in found))
-        return Found(*run.fill("search", merge_lists, args, len(queries), *outs))
+        return SearchResult(*run.fill("search", merge_lists, args, len(queries), *outs))
 
 
 def _search_cells(
@@ -279,6 +280,14 @@ def far_rows(vectors: Stored) -> Floats:
         value = squared[np.arange(len(some)), best]
         who, top = np.where(value > top, best + low, who), np.maximum(value, top)
     return vectors[np.unique(who)]
+
+
+def measured_recall(vectors: Stored, neighbors: Neighbors, run: Runner, first: int = 0) -> float:
+    """The share of the true neighbours of some rows from ``first`` on that their lists hold."""
+    rows = np.arange(first, len(vectors), max(1, (len(vectors) - first) // _SAMPLE))
+    exact = exact_search(vectors[rows], vectors, neighbors.k, Runner(run.threads))
+    pairs = zip(neighbors.indices[rows], exact.indices, strict=True)
+    return float(np.mean([len(np.intersect1d(*pair)) / neighbors.k for pair in pairs]))
 
 
 def _save(centres: Floats, path: Path) -> None:

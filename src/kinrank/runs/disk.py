@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from kinrank import progress
 from kinrank.io import replacing, write_text_atomic
-from kinrank.large.journal import BlockEntry, Call, Journal, check_sum, described, file_sum
-from kinrank.large.memory import Memory
 from kinrank.parallel import Array, Out, Range, Runner
+from kinrank.runs.journal import BlockEntry, Call, Journal, check_sum, described, file_sum
+from kinrank.runs.mapped import Memory
 from kinrank.types import SparseRows
 
 T = TypeVar("T")

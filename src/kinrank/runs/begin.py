@@ -18,12 +18,11 @@ from kinrank import progress
 from kinrank._version import __version__
 from kinrank.errors import InvalidInputError
 from kinrank.io import PathLike
-from kinrank.large.journal import Journal
-from kinrank.large.memory import Memory
-from kinrank.large.plan import make_plan
-from kinrank.large.runner import DiskRunner
-from kinrank.large.sizes import parse_bytes
 from kinrank.parallel import Runner
+from kinrank.runs.disk import DiskRunner
+from kinrank.runs.journal import Journal
+from kinrank.runs.mapped import Memory
+from kinrank.runs.plan import make_plan, parse_bytes
 from kinrank.validation import as_matrix
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kinrank.cluster import kernels
-from kinrank.cluster.handles import Handle
-from kinrank.cluster.tasks import Answer
+from kinrank.kernels import shards as kernels
 from kinrank.kernels.search import merge
-from kinrank.neighbors.tiles import SLACK, search_tiles, squared_norms
+from kinrank.runs.ray.handles import Handle
+from kinrank.runs.ray.tasks import Answer
+from kinrank.search.tiles import SLACK, search_tiles, squared_norms
 from kinrank.types import Floats, Ints
 
 

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.cluster.handles import (
+from kinrank.errors import ClusterError, InvalidInputError
+from kinrank.optional import require
+from kinrank.runs.ray.handles import (
     PURPOSE,
     Array,
     Fetched,
@@ -29,8 +31,6 @@ from kinrank.cluster.handles import (
     Sliced,
     Written,
 )
-from kinrank.errors import ClusterError, InvalidInputError
-from kinrank.optional import require
 
 
 class Storage:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from kinrank._version import __version__
-from kinrank.cluster import pages
-from kinrank.cluster.handles import Array, local_folder
-from kinrank.cluster.job import Job, arrays_in
+from kinrank.runs.ray import pages
+from kinrank.runs.ray.handles import Array, local_folder
+from kinrank.runs.ray.job import Job, arrays_in
 
 
 @dataclass(frozen=True)

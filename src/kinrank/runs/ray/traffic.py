@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinrank.cluster.tasks import Answer
+from kinrank.runs.ray.tasks import Answer
 
 
 @dataclass

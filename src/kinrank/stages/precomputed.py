@@ -18,7 +18,7 @@ from kinrank.validation import LARGEST, SAFE_EXPONENT, as_array, as_matrix, chec
 _SMALLEST = 2.0**-60  # the largest of all distances may be: its square still fits float32
 
 
-def given_distances(
+def precomputed_distances(
     distances: Any, indices: Any, *, squared: bool, farthest: Any, exponent: int | None = None
 ) -> Distances:
     """Check what was given and bring it into the form the stages take.

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from kinrank import progress
 from kinrank._version import __version__
-from kinrank.cluster import tasks
-from kinrank.cluster.handles import PURPOSE
-from kinrank.cluster.join import join
-from kinrank.cluster.storage import Remote, Storage, make_storage
-from kinrank.cluster.traffic import Report
 from kinrank.errors import ClusterError, InvalidInputError, KinrankWarning
 from kinrank.optional import require
 from kinrank.parallel import thread_count
+from kinrank.runs.ray import tasks
+from kinrank.runs.ray.handles import PURPOSE
+from kinrank.runs.ray.join import join
+from kinrank.runs.ray.storage import Remote, Storage, make_storage
+from kinrank.runs.ray.traffic import Report
 from kinrank.validation import check_choice, check_int
 
 if TYPE_CHECKING:
-    from kinrank.cluster.runner import RayRunner
     from kinrank.methods.base import Method
+    from kinrank.runs.ray.runner import RayRunner
     from kinrank.types import Ranking
 
 GREET_SECONDS = 120  # until the first worker of every node has answered
@@ -124,7 +124,7 @@ class Cluster:
         block_size : rows of a task; None makes a few tasks for each processor of the cluster
         threads : of this process, for the steps between stages
         """
-        from kinrank.cluster.runner import RayRunner
+        from kinrank.runs.ray.runner import RayRunner
 
         if not (self._open and self.ray.is_initialized()):
             raise ClusterError("The connection to the cluster must be open, got a closed one.")

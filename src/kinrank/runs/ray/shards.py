@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kinrank import progress
-from kinrank.cluster import shard_tasks as tasks
-from kinrank.neighbors.exact import search_range, stacked
-from kinrank.neighbors.tiles import BLOCK, TILE_COLUMNS, TILE_ROWS, squared_norms
 from kinrank.parallel import Range, Runner
+from kinrank.runs.ray import shard_tasks as tasks
+from kinrank.search.exact import search_range, stacked
+from kinrank.search.tiles import BLOCK, TILE_COLUMNS, TILE_ROWS, squared_norms
 from kinrank.types import Floats, Longs, Neighbors
 
 if TYPE_CHECKING:
-    from kinrank.cluster.runner import Begin, RayRunner
+    from kinrank.runs.ray.runner import Begin, RayRunner
 
 
 def find_neighbors(

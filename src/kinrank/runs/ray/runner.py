@@ -12,18 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank import progress
-from kinrank.cluster import tasks
-from kinrank.cluster.failures import explained, is_lost
-from kinrank.cluster.handles import Array, Kind
-from kinrank.cluster.job import Job
-from kinrank.cluster.storage import Folder
 from kinrank.errors import ClusterError
 from kinrank.parallel import Out, Range, Runner, join_blocks
+from kinrank.runs.ray import tasks
+from kinrank.runs.ray.failures import explained, is_lost
+from kinrank.runs.ray.handles import Array, Kind
+from kinrank.runs.ray.job import Job
+from kinrank.runs.ray.storage import Folder
 from kinrank.types import Neighbors, SparseRows
 
 if TYPE_CHECKING:
-    from kinrank.cluster.session import Cluster
-    from kinrank.cluster.traffic import Traffic
+    from kinrank.runs.ray.session import Cluster
+    from kinrank.runs.ray.traffic import Traffic
 
 T = TypeVar("T")
 
@@ -98,7 +98,7 @@ class RayRunner(Runner):
         """The exact search in shards; None leaves it to the search's own stages, see ``find``."""
         if self.search != "exact":
             return None
-        from kinrank.cluster.shards import find_neighbors
+        from kinrank.runs.ray.shards import find_neighbors
 
         return partial(find_neighbors, run=self)
 

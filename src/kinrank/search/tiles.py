@@ -16,8 +16,8 @@ import numpy as np
 
 from kinrank.kernels.search import settle
 from kinrank.kernels.topk import scan_products
-from kinrank.stored import HalfRows, Stored, for_kernels
-from kinrank.threads import borrowed
+from kinrank.parallel import borrowed
+from kinrank.search.stored import HalfRows, Stored, for_kernels
 from kinrank.types import Floats, Ints
 
 TILE_ROWS = 512

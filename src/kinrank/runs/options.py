@@ -19,7 +19,7 @@ SEARCHES = ("exact", "approximate", "quantized")
 VECTORS = ("float32", "float16")
 
 
-class Where(TypedDict, total=False):
+class RunOptions(TypedDict, total=False):
     """Keywords of every ``rerank``, beside ``threads`` and ``block_size``.
 
     search : "exact"; "approximate" for many rows; or "quantized", which looks at codes of the rows,
@@ -41,7 +41,7 @@ class Where(TypedDict, total=False):
 @contextmanager
 def runner_for(
     method: Method, queries: Any, gallery: Any, k: int | None, threads: int | None,
-    block_size: int | None, where: Where,
+    block_size: int | None, where: RunOptions,
 ) -> Iterator[Runner]:  # fmt: skip
     """The runner for one call of ``rerank``."""
     for name in where if method.reads_in_blocks else ():
@@ -54,7 +54,7 @@ def runner_for(
     if budget is None and work is None:
         yield run
         return
-    from kinrank.large.begin import disk_run
+    from kinrank.runs.begin import disk_run
 
     with disk_run(method, queries, gallery, k, run, budget, work) as on_disk:
         yield on_disk

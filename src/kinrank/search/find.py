@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from kinrank import progress
-from kinrank.neighbors.cells import CellSearch, cell_count
-from kinrank.neighbors.exact import exact_neighbors_and_more, search_range, stacked
-from kinrank.neighbors.search import Found, Measure, exact_search
-from kinrank.neighbors.tiles import squared_norms
 from kinrank.parallel import Runner
-from kinrank.stored import Stored
+from kinrank.search.cells import CellSearch, cell_count, measured_recall
+from kinrank.search.exact import (
+    Measure,
+    SearchResult,
+    exact_neighbors_and_more,
+    exact_search,
+    search_range,
+    stacked,
+)
+from kinrank.search.stored import Stored
+from kinrank.search.tiles import squared_norms
 from kinrank.types import Neighbors
 
 FEW = 20_000  # rows up to which an approximate search is not worth its while
@@ -39,7 +45,7 @@ def find_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
 
 def find_rows(
     queries: Stored, gallery: Stored, k: int, run: Runner, measure: Measure = "squared"
-) -> Found:
+) -> SearchResult:
     """The ``k`` nearest gallery rows of each query.
 
     Exactly, unless there are so many queries that it pays to prepare an approximate search.
@@ -47,7 +53,7 @@ def find_rows(
     if run.search == "exact" or measure == "inner" or not _many(len(queries), len(gallery), k):
         return exact_search(queries, gallery, k, run, measure)
     if run.search == "quantized":
-        from kinrank.neighbors.approximate import Coded
+        from kinrank.search.quantized import Coded
 
         return Coded(gallery, run).search(queries, k, run)
     return CellSearch(gallery, run).search(queries, k, run)
@@ -60,7 +66,7 @@ def _approximately(
 
     They are what is ranked for. The recall of the other rows is told to ``progress``.
     """
-    from kinrank.neighbors.approximate import Coded, measured_recall
+    from kinrank.search.quantized import Coded
 
     n = len(vectors)
     prepared = Coded(vectors, run) if run.search == "quantized" else CellSearch(vectors, run)

@@ -12,17 +12,16 @@ import numpy as np
 from kinrank import progress
 from kinrank.kernels.scan import farthest_of
 from kinrank.kernels.search import settle
-from kinrank.neighbors.cells import cell_count, far_rows
-from kinrank.neighbors.search import Found, exact_search
-from kinrank.neighbors.tiles import settling
 from kinrank.optional import require
 from kinrank.parallel import Out, Runner
-from kinrank.stored import Stored, for_kernels
+from kinrank.search.cells import cell_count, far_rows
+from kinrank.search.exact import SearchResult, exact_search
+from kinrank.search.stored import Stored, for_kernels
+from kinrank.search.tiles import settling
 from kinrank.types import Floats, Ints, Neighbors
 
 _BLOCK = 16384
 _PROBES = 16
-_SAMPLE = 256
 _CODES = 4  # columns that a byte of a product-quantised row stands for
 _WIDER = 4  # times as many candidates where their order is only roughly known
 
@@ -115,12 +114,12 @@ class Coded:
         """The same of the first rows."""
         return self.rows(0, count, k, run)
 
-    def search(self, queries: Stored, k: int, run: Runner) -> Found:
+    def search(self, queries: Stored, k: int, run: Runner) -> SearchResult:
         """About the ``k`` nearest rows of each query; their distances are exact."""
         outs = (Out(np.int32, k), Out(np.float32, k))
         args = (self._search, queries, self._vectors, Runner(run.threads))
         one = run.cut(_BLOCK, 1)
-        return Found(*one.fill("search", _query_block, args, len(queries), *outs))
+        return SearchResult(*one.fill("search", _query_block, args, len(queries), *outs))
 
 
 def _settled(
@@ -172,11 +171,3 @@ def _candidates(search: FaissSearch, rows: Floats, vectors: Stored, k: int, run:
     if len(short):
         found[short] = exact_search(rows[short], vectors, k, run).indices
     return found
-
-
-def measured_recall(vectors: Stored, neighbors: Neighbors, run: Runner, first: int = 0) -> float:
-    """The share of the true neighbours of some rows from ``first`` on that their lists hold."""
-    rows = np.arange(first, len(vectors), max(1, (len(vectors) - first) // _SAMPLE))
-    exact = exact_search(vectors[rows], vectors, neighbors.k, Runner(run.threads))
-    pairs = zip(neighbors.indices[rows], exact.indices, strict=True)
-    return float(np.mean([len(np.intersect1d(*pair)) / neighbors.k for pair in pairs]))

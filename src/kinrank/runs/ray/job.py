@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.cluster.handles import Array, Handle
-from kinrank.cluster.storage import Storage
 from kinrank.errors import InvalidInputError
+from kinrank.runs.ray.handles import Array, Handle
+from kinrank.runs.ray.storage import Storage
 
 INLINE = 1 << 16  # bytes up to which an array travels with the job
 

@@ -8,9 +8,9 @@ from hypothesis.extra.numpy import arrays
 
 import naive
 from engine_data import clustered
-from kinrank.neighbors import tiles
-from kinrank.neighbors.exact import exact_neighbors, exact_neighbors_and_more
 from kinrank.parallel import Runner
+from kinrank.search import tiles
+from kinrank.search.exact import exact_neighbors, exact_neighbors_and_more
 from kinrank.validation import as_vectors
 
 

@@ -7,6 +7,7 @@ queries (and of rows where every row is looked at). The search grows by its own 
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 import warnings
@@ -19,13 +20,11 @@ import numpy as np
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError, KinrankWarning
-from kinrank.large.memory import resident_bytes
-from kinrank.large.sizes import format_bytes
-from kinrank.neighbors.exact import exact_neighbors
-from kinrank.neighbors.search import search_pieces
-from kinrank.neighbors.tiles import TILE_COLUMNS
 from kinrank.parallel import MAX_BLOCK, Array, Out, Runner
-from kinrank.progress import format_seconds
+from kinrank.progress import format_bytes, format_seconds
+from kinrank.runs.mapped import resident_bytes
+from kinrank.search.exact import exact_neighbors, search_pieces
+from kinrank.search.tiles import TILE_COLUMNS
 from kinrank.types import Ints, SparseRows
 from kinrank.validation import as_vectors, check_int
 
@@ -43,6 +42,9 @@ _THREAD_BYTES = 48  # the same, for each thread
 _FILES = 0.12  # share of the budget for the pages of files that are in use
 _BASE = 250 << 20  # an interpreter with numpy, numba and faiss
 _AHEAD = 5  # blocks of results for each thread that wait to be written
+
+_UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,21 @@ class Plan:
         return "\n".join([*lines, memory])
 
 
+def parse_bytes(name: str, value: object) -> int:
+    """``4_000_000_000``, "4GB", "512 MiB" or "1.5g" as bytes; what ``name`` was given."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0:
+        return int(value)
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", value.lower())
+        if found:
+            size = int(float(found[1]) * {**_UNITS, **_BINARY}[found[2]])
+            if size > 0:
+                return size
+    raise InvalidInputError(
+        f'`{name}` must be a number of bytes or a size such as "4GB" or "512MiB", got {value!r}.'
+    )
+
+
 def make_plan(
     method: Method, queries: Array, gallery: Array, k: int | None, run: Runner, budget: int | None
 ) -> Plan:
@@ -137,7 +154,7 @@ def make_plan(
 
 def _in_cells(n: int) -> bool:
     """Whether an approximate search of so many rows is one."""
-    from kinrank.neighbors.find import FEW
+    from kinrank.search.find import FEW
 
     return n > FEW
 
@@ -156,7 +173,7 @@ def _search_rate(rows: Array, run: Runner) -> float:
 
 def _searched(n: int, width: int, search: str) -> float:
     """Products of two columns that a search of all rows computes, or what costs as much."""
-    from kinrank.neighbors.cells import PROBES, cell_count
+    from kinrank.search.cells import PROBES, cell_count
 
     if search == "exact" or not _in_cells(n):
         return float(n) * n * width
