@@ -26,7 +26,7 @@ def rerank(
     params: str | None = None,
     threads: int | None = None,
     block_size: int | None = None,
-    search: Literal["exact", "approximate", "quantized"] = "exact",
+    search: Literal["exact", "approximate"] = "exact",
     memory_budget: int | str | None = None,
     work: PathLike | None = None,
     vectors: Literal["float32", "float16"] = "float32",
@@ -46,8 +46,7 @@ def rerank(
         at their defaults
     threads : how many threads to use; None is one per core
     block_size : how many rows a thread takes at a time; never changes the result
-    search : "exact"; "approximate" for many rows; or "quantized", which looks at codes of the rows,
-        for more rows than the system's memory holds (extra ``ann``)
+    search : "exact", or "approximate" for many rows
     memory_budget : bytes, or a size such as "4GB", that the process may occupy; stages are then
         kept in files, and arrays that are mapped from files are never copied into memory
     work : the folder of these files, in which a run that was stopped goes on; it is emptied when

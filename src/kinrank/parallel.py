@@ -101,7 +101,7 @@ class Out:
 class Runner:
     """How many threads work, and on how many rows at a time; neither changes a result.
 
-    search : "exact", "approximate" or "quantized", which neighbour search the stages use
+    search : "exact" or "approximate", which neighbour search the stages use
     vectors : "float32" or "float16", in which vectors are kept
     """
 

@@ -301,7 +301,7 @@ def test_what_does_not_go_together(cluster):
     with pytest.raises(InvalidInputError, match="`storage` must be given to `connect`"):
         kinrank.rerank(rows[:2], rows[2:], cluster=cluster, storage="somewhere")
     with pytest.raises(UnknownNameError, match="`search` must be one of approximate, exact, got"):
-        kinrank.rerank(rows[:2], rows[2:], cluster=cluster, search="quantized")
+        kinrank.rerank(rows[:2], rows[2:], cluster=cluster, search="nearest")
 
 
 class Busy:

@@ -180,7 +180,7 @@ class CAS(JointMethod):
         ids : (n_gallery,) names of the rows, all text or all 64-bit integers; None numbers them
         context : (n_context, d) rows that enrich the graph and are never answers, such as past
             queries and unlabelled images
-        search : "exact", or "approximate" for many rows (extra ``ann``), for lists and for queries
+        search : "exact", or "approximate" for many rows, for lists and for queries
         threads : how many threads to use; never changes the result
 
         Returns

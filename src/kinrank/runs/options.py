@@ -15,15 +15,14 @@ from kinrank.validation import check_choice
 if TYPE_CHECKING:
     from kinrank.methods.base import Method
 
-SEARCHES = ("exact", "approximate", "quantized")
+SEARCHES = ("exact", "approximate")
 VECTORS = ("float32", "float16")
 
 
 class RunOptions(TypedDict, total=False):
     """Keywords of every ``rerank``, beside ``threads`` and ``block_size``.
 
-    search : "exact"; "approximate" for many rows; or "quantized", which looks at codes of the rows,
-        for more rows than the system's memory holds (extra ``ann``)
+    search : "exact", or "approximate" for many rows
     memory_budget : bytes, or a size such as "4GB", that the process may occupy; stages are then
         kept in files. An error says at once if that cannot be.
     work : the folder of these files, in which a run that was stopped goes on; None is one that is
@@ -32,7 +31,7 @@ class RunOptions(TypedDict, total=False):
         in memory and in files; everything is computed in float32 from them
     """
 
-    search: Literal["exact", "approximate", "quantized"]
+    search: Literal["exact", "approximate"]
     memory_budget: int | str | None
     work: PathLike | None
     vectors: Literal["float32", "float16"]

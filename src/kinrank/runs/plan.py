@@ -34,13 +34,11 @@ if TYPE_CHECKING:
 _ROWS, _QUERIES = 4096, 64  # of the sample
 _SEEDS, _LIST = 16, 26  # rows whose nearest are in the sample, and the nearest of these
 _PIECE = 65536  # rows that are looked at at a time
-_LISTS = 1.6  # bytes of an inverted list over those in it: they grow by doubling
 _PROBED = 1.8  # time of a distance in a cell over that of one in a search of all rows
-_CODED = 10.0  # the same for codes
 _ROW_BYTES = 140  # of arrays as long as there are rows, outside files
 _THREAD_BYTES = 48  # the same, for each thread
 _FILES = 0.12  # share of the budget for the pages of files that are in use
-_BASE = 250 << 20  # an interpreter with numpy, numba and faiss
+_BASE = 250 << 20  # an interpreter with numpy and numba
 _AHEAD = 5  # blocks of results for each thread that wait to be written
 
 _UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -178,15 +176,13 @@ def _searched(n: int, width: int, search: str) -> float:
     if search == "exact" or not _in_cells(n):
         return float(n) * n * width
     cells = cell_count(n)
-    slower = _CODED if search == "quantized" else _PROBED
-    return slower * n * 2 * (cells + PROBES * n / cells) * width
+    return _PROBED * n * 2 * (cells + PROBES * n / cells) * width
 
 
 def _least(
     method: Method, sample: _Sample, n: int, width: int, run: Runner, budget: int | None
 ) -> int:
     """Memory that is not in files, and room for the pages of files."""
-    index = _LISTS * n * (width / 4 + 8) if run.search == "quantized" else 0.0
     row = max((size / sample.rows for size in sample.bytes.values()), default=0.0)
     waiting = row * min(MAX_BLOCK, n) * _AHEAD * run.threads
     ranking = method.ranking_bytes * n * run.threads
@@ -194,8 +190,7 @@ def _least(
     if run.vectors == "float16":
         own += 4 * width * min(TILE_COLUMNS, n)  # of a tile that products are computed from
     base = max(_BASE, resident_bytes() or 0)
-    # The index is gone when queries are ranked.
-    total = base + own + max(index, waiting, ranking)
+    total = base + own + max(waiting, ranking)
     return int(total + _FILES * (budget or total))
 
 

@@ -23,7 +23,6 @@ from kinrank.kernels.lists import gather_rows
 from kinrank.kernels.scan import farthest_of
 from kinrank.kernels.search import settle
 from kinrank.kernels.topk import scan_products
-from kinrank.optional import require
 from kinrank.parallel import Array, Out, Runner
 from kinrank.search.exact import SearchResult, exact_search
 from kinrank.search.stored import HalfRows, Stored, for_kernels, rows_between
@@ -115,8 +114,9 @@ class Cells:
 
 def _one_thread_each() -> Any:
     """Products of two cells are small: threads of their own would mostly wait for each other."""
-    control = require("threadpoolctl", extra="ann", purpose="The approximate search")
-    return control.threadpool_limits(1, user_api="blas")
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, user_api="blas")
 
 
 class CellSearch:

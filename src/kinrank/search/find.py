@@ -52,10 +52,6 @@ def find_rows(
     """
     if run.search == "exact" or measure == "inner" or not _many(len(queries), len(gallery), k):
         return exact_search(queries, gallery, k, run, measure)
-    if run.search == "quantized":
-        from kinrank.search.quantized import Coded
-
-        return Coded(gallery, run).search(queries, k, run)
     return CellSearch(gallery, run).search(queries, k, run)
 
 
@@ -66,10 +62,8 @@ def _approximately(
 
     They are what is ranked for. The recall of the other rows is told to ``progress``.
     """
-    from kinrank.search.quantized import Coded
-
     n = len(vectors)
-    prepared = Coded(vectors, run) if run.search == "quantized" else CellSearch(vectors, run)
+    prepared = CellSearch(vectors, run)
     with progress.stage("neighbours", n):
         if _many(n_first, n, first_k):
             longer = prepared.first(n_first, first_k, run)
