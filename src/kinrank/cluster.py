@@ -5,7 +5,7 @@ with kinrank.cluster.connect("ray://host:10001") as cluster:
     print(cluster.report)
 """
 
+from kinrank.runs.ray.report import Report
 from kinrank.runs.ray.session import Cluster, connect
-from kinrank.runs.ray.traffic import Report
 
 __all__ = ["Cluster", "Report", "connect"]

@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -32,6 +31,8 @@ R = TypeVar("R", bound="Runner")
 
 Array: TypeAlias = npt.NDArray[Any]
 Range: TypeAlias = tuple[int, int]
+Kernel: TypeAlias = Callable[..., Any]
+Args: TypeAlias = tuple[Any, ...]
 
 BLOCKS_PER_THREAD = 8
 MAX_BLOCK = 8192
@@ -135,9 +136,7 @@ class Runner:
         with progress.stage(name, n) as advance, self._each(kernel, self.blocks(n)) as results:
             return [_after(result, advance, part) for part, result in results]
 
-    def rows(
-        self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, n_columns: int
-    ) -> SparseRows:
+    def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
         """Sparse rows from ``kernel(low, high, *args) -> (lengths, indices[, data])`` of blocks.
 
         kernel : importable; args : arrays and numbers, or dataclasses of such, never changed
@@ -146,9 +145,7 @@ class Runner:
         # Without a row, an empty block says whether rows have values.
         return join_blocks(parts or [kernel(0, 0, *args)], n, n_columns)
 
-    def fill(
-        self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, *outs: Out
-    ) -> Any:
+    def fill(self, name: str, kernel: Kernel, args: Args, n: int, *outs: Out) -> Any:
         """Arrays that ``kernel(low, high, *args, *arrays)`` writes rows low to high of.
 
         kernel, args : as in ``rows``. Returns one array, or a tuple of as many as there are outs.
@@ -161,12 +158,9 @@ class Runner:
         """An array to write into, for steps that are not cut into rows."""
         return np.empty(shape, dtype)
 
-    def kept(
-        self, name: str, make: Callable[[], T], save: Callable[[T, Path], None],
-        load: Callable[[Path], T],
-    ) -> T:  # fmt: skip
-        """What ``make`` returns; a runner with files saves it, and loads it when it goes on."""
-        del name, save, load  # of no use here
+    def kept(self, name: str, make: Callable[[], Array]) -> Array:
+        """The array that ``make`` returns; a runner with files saves it for when it goes on."""
+        del name
         return make()
 
     @contextmanager

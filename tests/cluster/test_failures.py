@@ -29,7 +29,7 @@ from kinrank.cluster import connect
 from kinrank.parallel import Out
 from kinrank.runs.ray.failures import explained, is_lost
 from kinrank.runs.ray.join import join, reach
-from kinrank.runs.ray.runner import _FilledArray
+from kinrank.runs.ray.runner import put_block
 
 
 def at_stage(name, act):
@@ -199,9 +199,8 @@ def test_answers_of_a_wrong_size(joined, tmp_path):
             with pytest.raises(ClusterError, match=said):
                 one.runner(block_size=50).rows("entries", cluster_kernels.short_rows, (), 100, 100)
         run = cluster.runner(block_size=50)
-        place = _FilledArray(Out(np.int64, 3), 100, cluster.storage)
         with pytest.raises(ClusterError, match=r"of shape \(50, 3\) for rows 0 to 50, got \(3,\)"):
-            place.take((0, 50), iter([np.zeros(3)]))
+            put_block(np.empty((50, 3)), np.zeros(3), (0, 50))
         found = run.rows("entries", cluster_kernels.some_rows, (), 100, 100)
         assert found.indptr[-1] == len(found.indices) == 200
 
@@ -286,9 +285,9 @@ def test_without_the_extra(monkeypatch, package):
         connect("local")
 
 
-def test_arguments_frozen_by_name_are_refused(cluster):
+def test_kernels_with_frozen_arguments_are_refused(cluster):
     kernel = partial(cluster_kernels.refuse, values=np.zeros(3))
-    with pytest.raises(InvalidInputError, match="frozen by position"):
+    with pytest.raises(InvalidInputError, match="must be importable"):
         cluster.runner().fill("numbers", kernel, (), 3, Out(np.int64))
 
 

@@ -295,7 +295,7 @@ def test_a_list_of_blocks_is_written_again_as_often_as_needed(tmp_path):
     for low in range(0, 40, 10):
         call.finished(journal.BlockEntry(low, low + 10, 0, low))
     for last in (30, 20, 10):
-        call.checked(lambda block, last=last: block.low if block.low < last else -1)
+        call.checked(lambda block, _, last=last: block.low if block.low < last else -1)
         assert journal.Call(folder, facts).blocks == call.blocks
     assert [block.low for block in call.blocks] == [0]
     call.close()

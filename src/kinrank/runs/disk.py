@@ -1,24 +1,38 @@
-"""Blocks of rows in files: what is finished survives the process."""
+"""Runs in files: what is finished survives the process, and memory stays below a budget."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass, field
+import errno
+import hashlib
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, fields
+from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank import progress
-from kinrank.io import replacing, write_text_atomic
-from kinrank.parallel import Array, Out, Range, Runner
-from kinrank.runs.journal import BlockEntry, Call, Journal, check_sum, described, file_sum
+from kinrank._version import __version__
+from kinrank.errors import InvalidInputError
+from kinrank.io import PathLike, replacing
+from kinrank.parallel import Args, Array, Kernel, Out, Range, Runner
+from kinrank.runs.journal import BlockEntry, Call, Journal, check_sum, described
 from kinrank.runs.mapped import Memory
+from kinrank.runs.plan import make_plan, parse_bytes
 from kinrank.types import SparseRows
+from kinrank.validation import as_matrix
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from kinrank.methods.base import Method
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_PIECE = 1 << 24  # bytes of the vectors that are read at a time
 
 
 @dataclass(frozen=True)
@@ -32,41 +46,47 @@ class DiskRunner(Runner):
     journal: Journal = field(kw_only=True)
     memory: Memory = field(kw_only=True)
 
-    def fill(
-        self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, *outs: Out
-    ) -> Any:
+    def fill(self, name: str, kernel: Kernel, args: Args, n: int, *outs: Out) -> Any:
         shapes = [(out.shape(n), np.dtype(out.dtype)) for out in outs]
         call = self._call(name, kernel, args, n, shapes)
         files = [(call.file(at), *shape) for at, shape in enumerate(shapes)]
         arrays = [self.memory.writable(*file) for file in files]
 
         def check(low: int, high: int) -> int:
-            owned = (out.part(low, high) for out in outs)
-            return check_sum([array[part] for array, part in zip(arrays, owned, strict=True)])
+            owned = zip(arrays, outs, strict=True)
+            return check_sum(array[out.part(low, high)] for array, out in owned)
 
         def block(low: int, high: int) -> int:
             kernel(low, high, *args, *arrays)
             return check(low, high)
 
-        call.checked(lambda done: check(done.low, done.high))
-        self._work(call, name, n, block, lambda part, value: BlockEntry(*part, 0, value))
+        call.checked(lambda listed, _: check(listed.low, listed.high))
+        self._work(call, name, n, block, lambda rows, total: BlockEntry(*rows, 0, total))
         read = tuple(self.memory.readable(*file) for file in files)
         return read if len(read) > 1 else read[0]
 
-    def rows(
-        self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, n_columns: int
-    ) -> SparseRows:
+    def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
         call = self._call(name, kernel, args, n, [])
         lengths = self.memory.writable(call.file(0), (n,), np.int64)
-        call.begun()
-        self._check_rows(call, lengths)
-        call.begun()
-        end = call.blocks[-1].end if call.blocks else 0
-        with _Appended(call, end) as entries:
+        indices, data = (
+            self.memory.readable(file, (file.stat().st_size // 4,), dtype)
+            for file, dtype in ((call.file(1), np.int32), (call.file(2), np.float32))
+        )
 
-            def listed(part: Range, found: tuple[Array, ...]) -> BlockEntry:
-                lengths[slice(*part)] = found[0]
-                return BlockEntry(*part, *entries.append(found))
+        def check(block: BlockEntry, begin: int) -> int:
+            entries = (indices[begin : block.end], data[begin : block.end])
+            return check_sum([lengths[block.low : block.high], *entries[: 1 + (len(data) > 0)]])
+
+        call.checked(check, in_order=True)
+        with ExitStack() as stack:
+            files = [stack.enter_context(_cut_off(call.file(at), 4 * call.end)) for at in (1, 2)]
+
+            def listed(rows: Range, block: tuple[Array, ...]) -> BlockEntry:
+                lengths[slice(*rows)] = block[0]
+                for file, values in zip(files, block[1:], strict=False):
+                    file.write(np.ascontiguousarray(values).data)
+                    file.flush()
+                return BlockEntry(*rows, call.end + len(block[1]), check_sum(block))
 
             self._work(call, name, n, lambda low, high: kernel(low, high, *args), listed)
         return self._sparse(call, lengths, n_columns)
@@ -77,23 +97,21 @@ class DiskRunner(Runner):
         file.unlink()  # it lives as long as the array
         return array
 
-    def kept(
-        self, name: str, make: Callable[[], T], save: Callable[[T, Path], None],
-        load: Callable[[Path], T],
-    ) -> T:  # fmt: skip
+    def kept(self, name: str, make: Callable[[], Array]) -> Array:
         file = self.journal.kept(name)
-        listed = file.with_name(f"{file.name}.sum")
-        if file.exists() and listed.exists() and listed.read_bytes() == b"%d\n" % file_sum(file):
-            return load(file)
-        made = make()
-        with replacing(file) as stream:
-            save(made, Path(stream.name))
-            write_text_atomic(listed, f"{file_sum(Path(stream.name))}\n")
-        return made
+        if file.exists():
+            check, _, content = file.read_bytes().partition(b"\n")
+            if check == b"%d" % zlib.crc32(content):
+                loaded: Array = np.load(BytesIO(content), allow_pickle=False)
+                return loaded
+        array, stream = make(), BytesIO()
+        np.save(stream, array, allow_pickle=False)
+        content = stream.getvalue()
+        with replacing(file) as whole:
+            whole.write(b"%d\n" % zlib.crc32(content) + content)
+        return array
 
-    def _call(
-        self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, shapes: Any
-    ) -> Call:
+    def _call(self, name: str, kernel: Kernel, args: Args, n: int, shapes: Any) -> Call:
         facts = {
             "kernel": f"{kernel.__module__}.{kernel.__qualname__}",
             "rows": n,
@@ -111,22 +129,9 @@ class DiskRunner(Runner):
         stage = progress.stage(name, n)
         with closing(call), stage as advance, self._each(block, ranges) as results:
             advance(n - sum(high - low for low, high in ranges))
-            for part, found in results:
-                call.finished(listed(part, found))
-                advance(part[1] - part[0])
-
-    def _check_rows(self, call: Call, lengths: Array) -> None:
-        """Forget blocks of rows that are no longer what was written."""
-        begins = {block.low: end for block, end in zip(call.blocks, _ends(call), strict=True)}
-        kinds = ((call.file(1), np.int32), (call.file(2), np.float32))
-        indices, data = (self.memory.readable(f, (f.stat().st_size // 4,), d) for f, d in kinds)
-
-        def check(block: BlockEntry) -> int:
-            part = slice(begins[block.low], block.end)
-            found = [lengths[block.low : block.high], indices[part]]
-            return check_sum([*found, data[part]] if len(data) else found)
-
-        call.checked(check)
+            for rows, result in results:
+                call.finished(listed(rows, result))
+                advance(rows[1] - rows[0])
 
     def _sparse(self, call: Call, lengths: Array, n_columns: int) -> SparseRows:
         indptr = self.empty(len(lengths) + 1, np.int64)
@@ -139,36 +144,69 @@ class DiskRunner(Runner):
         return SparseRows(indptr, indices, data, n_columns)
 
 
-class _Appended:
-    """The files of indices and data, which grow block by block."""
-
-    def __init__(self, call: Call, end: int) -> None:
-        self._end = end
-        self._files: list[IO[bytes]] = [call.file(at).open("r+b", buffering=0) for at in (1, 2)]
-        for file in self._files:
-            file.truncate(min(4 * end, file.seek(0, 2)))
-            file.seek(0, 2)
-
-    def __enter__(self) -> _Appended:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for file in self._files:
-            file.close()
-
-    def append(self, found: tuple[Array, ...]) -> tuple[int, int]:
-        """Write a block's (lengths, indices[, data]); returns where it ends and its check sum."""
-        for file, values in zip(self._files, found[1:], strict=False):
-            _write(file, values)
-        self._end += len(found[1])
-        return self._end, check_sum(list(found))
+def _cut_off(path: Path, size: int) -> IO[bytes]:
+    """A file to write behind its first ``size`` bytes."""
+    file = path.open("r+b")
+    file.truncate(min(size, file.seek(0, 2)))
+    file.seek(0, 2)
+    return file
 
 
-def _write(file: IO[bytes], values: Array) -> None:
-    left = np.ascontiguousarray(values).data.cast("B")
-    while left:
-        left = left[file.write(left) :]
+@contextmanager
+def disk_run(
+    method: Method, queries: Any, gallery: Any, k: int | None, run: Runner,
+    budget: int | str | None, work: PathLike | None,
+) -> Iterator[DiskRunner]:  # fmt: skip
+    """A runner with files in ``work``; they are removed when the block ends without an error."""
+    matrices = (as_matrix("queries", queries), as_matrix("gallery", gallery))
+    limit = None if budget is None else parse_bytes("memory_budget", budget)
+    if limit is not None:
+        plan = make_plan(method, *matrices, k, run, limit)
+        progress.tell("plan", plan)
+        plan.check(_existing(Path(tempfile.gettempdir() if work is None else work)))
+    key = run_key(method, matrices, k, run)
+    folder = Path(tempfile.mkdtemp(prefix="kinrank-")) if work is None else Path(work)
+    try:
+        journal = Journal(folder, key)
+        with Memory(limit) as memory:
+            yield DiskRunner(**vars(run), journal=journal, memory=memory)
+        journal.clear()
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        then = "" if work is None else " What is finished is kept: make room and call again."
+        raise InvalidInputError(
+            f"`work` must be on a disk with room for all stages, got {folder}: "
+            f"{error.strerror}.{then}"
+        ) from error
+    finally:
+        if work is None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _ends(call: Call) -> list[int]:
-    return [0, *(block.end for block in call.blocks)][: len(call.blocks)]
+def _existing(folder: Path) -> Path:
+    """The folder, or the one above it that is there already."""
+    whole = folder.absolute()
+    return next(path for path in (whole, *whole.parents) if path.exists())
+
+
+def run_key(method: Method, matrices: tuple[Any, ...], k: int | None, run: Runner) -> str:
+    """What all results of a run follow from."""
+    digest = hashlib.blake2b(digest_size=16)
+    known: list[Any] = [type(method).__qualname__, __version__, k, run.search, run.vectors]
+    known += [(field.name, _value(getattr(method, field.name))) for field in fields(method)]
+    digest.update(repr(known).encode())
+    for matrix in matrices:
+        digest.update(f"{matrix.shape} {matrix.dtype}".encode())
+        step = max(1, _PIECE // (matrix.shape[1] * matrix.itemsize))
+        for low in range(0, len(matrix), step):
+            digest.update(np.ascontiguousarray(matrix[low : low + step]).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _value(value: Any) -> Any:
+    """A parameter as something whose text tells it from others."""
+    if hasattr(value, "tocsr"):
+        rows = value.tocsr()
+        return [rows.shape, *(part.tobytes() for part in (rows.indptr, rows.indices, rows.data))]
+    return value

@@ -13,11 +13,12 @@ of the machine bytes may be missing, and a folder can be touched by others.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -30,7 +31,6 @@ from kinrank.parallel import Array, Range, Runner
 from kinrank.reading import read_json
 
 FORMAT = 1
-_PIECE = 1 << 24  # bytes that are read at a time
 _OWN = ("run.json", "[0-9][0-9][0-9]-*", "kept-*", "scratch-*")
 
 
@@ -49,47 +49,50 @@ class Journal:
 
     def __init__(self, folder: Path, key: str) -> None:
         self.folder = folder
-        self._number = self._kept = self._scratch = 0
+        self._counts = dict.fromkeys(("call", "kept", "scratch"), 0)
         self._open(key)
 
     def call(self, name: str, facts: dict[str, Any]) -> Call:
         """The next call of the run; a folder that was begun before is gone on with."""
-        self._number += 1
         title = name.replace("/", "-").replace(" ", "-")
-        return Call(self.folder / f"{self._number:03d}-{title}", facts)
+        return Call(self.folder / f"{self._next('call'):03d}-{title}", facts)
 
     def kept(self, name: str) -> Path:
         """The file of something that is made once; it may not be there yet."""
-        self._kept += 1
-        return self.folder / f"kept-{self._kept}-{name}"
+        return self.folder / f"kept-{self._next('kept')}-{name}"
 
     def scratch(self) -> Path:
         """A new file that nobody will look for later."""
-        self._scratch += 1
-        file = self.folder / f"scratch-{os.getpid()}-{self._scratch}"
+        file = self.folder / f"scratch-{os.getpid()}-{self._next('scratch')}"
         file.touch()
         return file
 
     def clear(self) -> None:
         """Remove what was written; the folder too if nothing else is in it."""
-        _remove(self.folder)
+        for path in [path for pattern in _OWN for path in self.folder.glob(pattern)]:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
+
+    def _next(self, kind: str) -> int:
+        self._counts[kind] += 1
+        return self._counts[kind]
 
     def _open(self, key: str) -> None:
         """Begin a run, or find the one to go on with; refuses a folder of another run."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        file = self.folder / "run.json"
+        file, wanted = self.folder / "run.json", {"format": FORMAT, "key": key}
         if not file.exists():
             if any(self.folder.iterdir()):
                 raise InvalidInputError(
                     f"`work` must be an empty or new folder, or one of a run that was stopped, "
                     f"got {self.folder} with other files in it."
                 )
-            write_text_atomic(file, json.dumps({"format": FORMAT, "key": key}))
-            return
-        known = _read(file)
-        if known.get("format") != FORMAT or known.get("key") != key:
+            write_text_atomic(file, json.dumps(wanted))
+        elif _read(file) != wanted:
             raise InvalidInputError(
                 f"`work` must be a new folder for other vectors, parameters or versions, got "
                 f"{self.folder} with another run in it. Remove it, or repeat that run."
@@ -129,19 +132,25 @@ class Call:
         self._list.write(f"{block.low} {block.high} {block.end} {block.check}\n".encode())
         self.blocks.append(block)
 
-    def checked(self, check: Callable[[BlockEntry], int]) -> None:
-        """Forget blocks whose bytes are not what they were."""
-        self._rewrite([block for block in self.blocks if check(block) == block.check])
+    @property
+    def end(self) -> int:
+        """Where the entries of the last block end."""
+        return self.blocks[-1].end if self.blocks else 0
 
-    def begun(self) -> None:
-        """Forget blocks behind a gap: entries of rows are written one behind the other."""
-        kept, at = [], 0
-        for block in self.blocks:
-            if block.low != at:
+    def checked(self, check: Callable[[BlockEntry, int], int], in_order: bool = False) -> None:
+        """Forget blocks whose bytes, by ``check(block, begin of entries)``, are not what they were.
+
+        in_order : and those behind a gap: entries of rows are written one behind the other
+        """
+        listed, self.blocks = self.blocks, []
+        for block in listed:
+            behind_gap = block.low != (self.blocks[-1].high if self.blocks else 0)
+            if not (in_order and behind_gap) and check(block, self.end) == block.check:
+                self.blocks.append(block)
+            elif in_order:
                 break
-            kept.append(block)
-            at = block.high
-        self._rewrite(kept)
+        if len(self.blocks) < len(listed) or not self._clean:
+            self._rewrite()
 
     def missing(self, n: int, cut: Callable[[int], list[Range]]) -> list[Range]:
         """What is left of ``range(n)``, cut into blocks."""
@@ -157,13 +166,12 @@ class Call:
             self._list.close()
             self._list = None
 
-    def _rewrite(self, blocks: list[BlockEntry]) -> None:
-        if len(blocks) == len(self.blocks) and self._clean:
-            return
+    def _rewrite(self) -> None:
+        """Make the list anew."""
         self.close()
-        self.blocks, self._clean = [], True
+        kept, self.blocks, self._clean = self.blocks, [], True
         (self.folder / "blocks").unlink()
-        for block in blocks:
+        for block in kept:
             self.finished(block)
 
     def _listed(self, n: int) -> Iterator[BlockEntry]:
@@ -183,21 +191,11 @@ class Call:
                 self._clean = False
 
 
-def check_sum(parts: list[Array]) -> int:
+def check_sum(arrays: Iterable[Array]) -> int:
     """A sum over the bytes of arrays."""
-    total = 0
-    for part in parts:
-        total = zlib.crc32(np.ascontiguousarray(part).data, total)
-    return total
-
-
-def file_sum(path: Path) -> int:
-    """The same over a file."""
-    total = 0
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            total = zlib.crc32(piece, total)
-    return total
+    return functools.reduce(
+        lambda total, array: zlib.crc32(np.ascontiguousarray(array).data, total), arrays, 0
+    )
 
 
 def described(value: Any) -> Any:
@@ -211,15 +209,6 @@ def described(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, Runner):  # threads change nothing
         return [described(getattr(value, field.name)) for field in fields(value)]
     return type(value).__name__
-
-
-def _remove(folder: Path) -> None:
-    for pattern in _OWN:
-        for path in folder.glob(pattern):
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
 
 
 def _read(file: Path) -> dict[str, Any]:

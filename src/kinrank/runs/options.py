@@ -53,7 +53,7 @@ def runner_for(
     if budget is None and work is None:
         yield run
         return
-    from kinrank.runs.begin import disk_run
+    from kinrank.runs.disk import disk_run
 
     with disk_run(method, queries, gallery, k, run, budget, work) as on_disk:
         yield on_disk

@@ -11,7 +11,7 @@ import re
 import shutil
 import time
 import warnings
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,10 @@ import numpy as np
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError, KinrankWarning
-from kinrank.parallel import MAX_BLOCK, Array, Out, Runner
+from kinrank.parallel import MAX_BLOCK, Args, Array, Kernel, Out, Runner
 from kinrank.progress import format_bytes, format_seconds
 from kinrank.runs.mapped import resident_bytes
+from kinrank.search import cells, find
 from kinrank.search.exact import exact_neighbors, search_pieces
 from kinrank.search.tiles import TILE_COLUMNS
 from kinrank.types import Ints, SparseRows
@@ -40,9 +41,6 @@ _THREAD_BYTES = 48  # the same, for each thread
 _FILES = 0.12  # share of the budget for the pages of files that are in use
 _BASE = 250 << 20  # an interpreter with numpy and numba
 _AHEAD = 5  # blocks of results for each thread that wait to be written
-
-_UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 @dataclass(frozen=True)
@@ -90,9 +88,13 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values."""
-        stages = [vars(stage) for stage in self.stages]
-        own = {"least_memory_bytes": self.least, "memory_budget_bytes": self.budget}
-        return {"stages": stages, "bytes": self.bytes, "seconds": self.seconds, **own}
+        return {
+            "stages": [vars(stage) for stage in self.stages],
+            "bytes": self.bytes,
+            "seconds": self.seconds,
+            "least_memory_bytes": self.least,
+            "memory_budget_bytes": self.budget,
+        }
 
     def __str__(self) -> str:
         lines = [f"  {'stage':<16} {'on disk':>12} {'time':>10}"]
@@ -111,12 +113,13 @@ def parse_bytes(name: str, value: object) -> int:
     """``4_000_000_000``, "4GB", "512 MiB" or "1.5g" as bytes; what ``name`` was given."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0:
         return int(value)
-    if isinstance(value, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", value.lower())
-        if found:
-            size = int(float(found[1]) * {**_UNITS, **_BINARY}[found[2]])
-            if size > 0:
-                return size
+    pattern = r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?\s*"
+    match = re.fullmatch(pattern, value.lower()) if isinstance(value, str) else None
+    if match:
+        power = " kmgt".index(match[2] or " ")
+        size = int(float(match[1]) * (1024 if match[3] else 1000) ** power)
+        if size > 0:
+            return size
     raise InvalidInputError(
         f'`{name}` must be a number of bytes or a size such as "4GB" or "512MiB", got {value!r}.'
     )
@@ -130,53 +133,38 @@ def make_plan(
     n, width = len(queries) + len(gallery), gallery.shape[1]
     stored, rate = n * width * np.dtype(run.vectors).itemsize, _search_rate(gallery, run)
     stages = [Stage("vectors", stored, 0.0)]
-    if run.search == "approximate" and _in_cells(n):
+    if run.search == "approximate" and n > find.FEW:
         stages.append(Stage("cells", 2 * stored, 0.0))  # copies in the order of cells
+    by_rows, by_queries = n / sample.rows, len(queries) / sample.queries
     for name, seconds in sample.seconds.items():
-        bytes_ = sample.bytes.get(name, 0)
+        times, whole = by_rows, seconds * by_rows
         if name == "neighbours":
-            whole = rate * _searched(n, width, run.search)
-            stages.append(Stage(name, int(bytes_ * n / sample.rows), whole))
-        elif name == "search":
-            times = sample.n_queries(len(queries))
-            stages.append(Stage(name, int(bytes_ * times), seconds * times * n / sample.rows))
-        elif name in sample.by_query:
-            times = sample.n_queries(len(queries))
-            dense = n / sample.rows if method.ranking_bytes else 1.0
-            stages.append(Stage(name, int(bytes_ * times), seconds * times * dense))
-        else:
-            times = n / sample.rows
-            stages.append(Stage(name, int(bytes_ * times), seconds * times))
+            whole = rate * _products(n, width, run.search)
+        elif name == "search" or name in sample.by_query:
+            times, dense = by_queries, name == "search" or method.ranking_bytes > 0
+            whole = seconds * by_queries * (by_rows if dense else 1.0)
+        stages.append(Stage(name, int(sample.bytes[name] * times), whole))
     return Plan(tuple(stages), _least(method, sample, n, width, run, budget), budget)
-
-
-def _in_cells(n: int) -> bool:
-    """Whether an approximate search of so many rows is one."""
-    from kinrank.search.find import FEW
-
-    return n > FEW
 
 
 def _search_rate(rows: Array, run: Runner) -> float:
     """Seconds of a product of two columns in an exact search of some rows."""
-    some, run = as_vectors(("gallery", _some(rows, _ROWS))), Runner(run.threads)
-    k = min(_LIST, len(some))
+    vectors, run = as_vectors(("gallery", _strided(rows, _ROWS))), Runner(run.threads)
+    k = min(_LIST, len(vectors))
     with progress.listen(progress.Stopwatch()):
-        exact_neighbors(some[:k], k, run)  # kernels are loaded
+        exact_neighbors(vectors[:k], k, run)  # kernels are loaded
         begun = time.perf_counter()
-        exact_neighbors(some, k, run)
+        exact_neighbors(vectors, k, run)
         seconds = time.perf_counter() - begun
-    return seconds / _searched(len(some), some.shape[1], "exact")
+    return seconds / _products(len(vectors), vectors.shape[1], "exact")
 
 
-def _searched(n: int, width: int, search: str) -> float:
+def _products(n: int, width: int, search: str) -> float:
     """Products of two columns that a search of all rows computes, or what costs as much."""
-    from kinrank.search.cells import PROBES, cell_count
-
-    if search == "exact" or not _in_cells(n):
+    if search == "exact" or n <= find.FEW:
         return float(n) * n * width
-    cells = cell_count(n)
-    return _PROBED * n * 2 * (cells + PROBES * n / cells) * width
+    count = cells.cell_count(n)
+    return _PROBED * n * 2 * (count + cells.PROBES * n / count) * width
 
 
 def _least(
@@ -186,11 +174,10 @@ def _least(
     row = max((size / sample.rows for size in sample.bytes.values()), default=0.0)
     waiting = row * min(MAX_BLOCK, n) * _AHEAD * run.threads
     ranking = method.ranking_bytes * n * run.threads
-    own = n * (_ROW_BYTES + _THREAD_BYTES * run.threads)
+    arrays = n * (_ROW_BYTES + _THREAD_BYTES * run.threads)
     if run.vectors == "float16":
-        own += 4 * width * min(TILE_COLUMNS, n)  # of a tile that products are computed from
-    base = max(_BASE, resident_bytes() or 0)
-    total = base + own + max(waiting, ranking)
+        arrays += 4 * width * min(TILE_COLUMNS, n)  # of a tile that products are computed from
+    total = max(_BASE, resident_bytes() or 0) + arrays + max(waiting, ranking)
     return int(total + _FILES * (budget or total))
 
 
@@ -201,29 +188,26 @@ class _Sample:
     rows: int
     queries: int
     seconds: dict[str, float] = field(default_factory=dict)
-    bytes: dict[str, int] = field(default_factory=dict)
+    bytes: Counter[str] = field(default_factory=Counter)
     by_query: set[str] = field(default_factory=set)
 
     @classmethod
     def of(
         cls, method: Method, queries: Array, gallery: Array, k: int | None, run: Runner
     ) -> _Sample:
-        some = _some(queries, _QUERIES), _regions(gallery, run)
-        found = cls(len(some[0]) + len(some[1]), len(some[0]))
-        recorder = _Recorder(run.threads, run.block_size, vectors=run.vectors, sample=found)
-        kept = None if k is None else min(check_int("k", k, 1), len(some[1]))
+        rows = _strided(queries, _QUERIES), _regions(gallery, run)
+        sample = cls(len(rows[0]) + len(rows[1]), len(rows[0]))
+        recorder = _Recorder(run.threads, run.block_size, vectors=run.vectors, sample=sample)
+        kept = None if k is None else min(check_int("k", k, 1), len(rows[1]))
         with warnings.catch_warnings(), progress.gather():
             warnings.simplefilter("ignore", KinrankWarning)
-            watch = progress.Stopwatch(then=found.note)
+            watch = progress.Stopwatch(then=sample.note)
             with progress.listen(progress.Stopwatch()):  # the first time, kernels are loaded
-                method.ranked(*some, kept, replace(recorder, sample=cls(1, 1)))
+                method.ranked(*rows, kept, replace(recorder, sample=cls(1, 1)))
             with progress.listen(watch):
-                method.ranked(*some, kept, recorder)
-        found.seconds = watch.seconds
-        return found
-
-    def n_queries(self, n: int) -> float:
-        return n / self.queries
+                method.ranked(*rows, kept, recorder)
+        sample.seconds = watch.seconds
+        return sample
 
     def note(self, stage: str, done: int, total: int) -> None:
         if done == 0 and total == self.queries:
@@ -236,27 +220,22 @@ class _Recorder(Runner):
 
     sample: _Sample = field(kw_only=True)
 
-    def rows(
-        self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, n_columns: int
-    ) -> SparseRows:
-        found = super().rows(name, kernel, args, n, n_columns)
-        parts = (found.indptr, found.indices, found.data)
-        self._note(name, sum(part.nbytes for part in parts if part is not None))
-        return found
+    def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
+        rows = super().rows(name, kernel, args, n, n_columns)
+        self._note(name, rows.indptr, rows.indices, rows.data)
+        return rows
 
-    def fill(
-        self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, *outs: Out
-    ) -> Any:
-        found = super().fill(name, kernel, args, n, *outs)
-        self._note(name, sum(a.nbytes for a in (found if len(outs) > 1 else (found,))))
-        return found
+    def fill(self, name: str, kernel: Kernel, args: Args, n: int, *outs: Out) -> Any:
+        filled = super().fill(name, kernel, args, n, *outs)
+        self._note(name, *(filled if len(outs) > 1 else (filled,)))
+        return filled
 
-    def _note(self, name: str, size: int) -> None:
-        stage = progress.current() or name
-        self.sample.bytes[stage] = self.sample.bytes.get(stage, 0) + size
+    def _note(self, name: str, *arrays: Array | None) -> None:
+        size = sum(array.nbytes for array in arrays if array is not None)
+        self.sample.bytes[progress.current() or name] += size
 
 
-def _some(rows: Array, count: int) -> Array:
+def _strided(rows: Array, count: int) -> Array:
     return np.array(rows[:: max(1, -(-len(rows) // count))])
 
 
@@ -270,10 +249,10 @@ def _regions(rows: Array, run: Runner) -> Array:
         return np.array(rows)
     run = Runner(run.threads)
 
-    def nearest(some: Array) -> Ints:
+    def nearest(queries: Array) -> Ints:
         pieces = (rows[low : low + _PIECE] for low in range(0, len(rows), _PIECE))
         floats = (piece.astype(np.float32) for piece in pieces)
-        return np.unique(search_pieces(some.astype(np.float32), floats, _LIST, run).indices)
+        return np.unique(search_pieces(queries.astype(np.float32), floats, _LIST, run).indices)
 
-    near = nearest(_some(rows, _SEEDS))
+    near = nearest(_strided(rows, _SEEDS))
     return np.array(rows[nearest(rows[near])[:_ROWS]])

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from kinrank import progress
 from kinrank.kernels.cells import merge_lists, refine_lists, reverse_lists
@@ -60,16 +60,14 @@ class Cells:
     def of(cls, vectors: Stored, run: Runner, seed: int = 0) -> Cells:
         """Find centres among some rows, and put all rows into the cell of the nearest."""
         with progress.stage("cells", len(vectors)):
-            centres = run.kept("centres", lambda: _centres(vectors, seed), _save, _load)
+            centres = run.kept("centres", lambda: _centres(vectors, seed))
             numbers, starts = _by_cell(vectors, centres, run)
             return cls(_in_order(vectors, numbers, run), numbers, starts, centres)
 
     @cached_property
     def places(self) -> Ints:
         """Where each row lies in the order of cells."""
-        places = np.empty_like(self.numbers)
-        places[self.numbers] = np.arange(len(places), dtype=np.int32)
-        return places
+        return _inverse(self.numbers)
 
     def lists(self, k: int, run: Runner) -> tuple[Ints, Floats]:
         """About the ``k`` nearest rows of every row, itself first, in the order of cells."""
@@ -81,10 +79,8 @@ class Cells:
         own : whether the queries are the first rows themselves
         """
         order, starts = _by_cell(queries, self.centres, run)
-        found = self._search(_in_order(queries, order, run), order, starts, k, own, run)
-        places = np.empty_like(order)
-        places[order] = np.arange(len(order), dtype=np.int32)
-        return (places, *found)
+        lists = self._search(_in_order(queries, order, run), order, starts, k, own, run)
+        return (_inverse(order), *lists)
 
     @cached_property
     def around(self) -> Ints:
@@ -107,16 +103,10 @@ class Cells:
         args = (self, rows, names, starts, own)
         outs = (Out(np.int32, indptr=k * starts), Out(np.float32, indptr=k * starts))
         few = run.cut(run.block_size or _FEW_CELLS)
-        with _one_thread_each():
+        # Products of two cells are small: threads of their own would mostly wait for each other.
+        with threadpool_limits(1, user_api="blas"):
             ids, values = few.fill("neighbours", _search_cells, args, len(self.centres), *outs)
         return ids.reshape(-1, k), values.reshape(-1, k)
-
-
-def _one_thread_each() -> Any:
-    """Products of two cells are small: threads of their own would mostly wait for each other."""
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(1, user_api="blas")
 
 
 class CellSearch:
@@ -130,9 +120,9 @@ class CellSearch:
     @property
     def division(self) -> tuple[Floats, Ints]:
         """The centres of one of the divisions, (c, d), and the cell of each row, (n,)."""
-        known, cell = self._first, np.empty_like(self._first.numbers)
-        cell[known.numbers] = np.repeat(np.arange(len(known.centres)), np.diff(known.starts))
-        return known.centres, cell
+        cells, cell = self._first, np.empty_like(self._first.numbers)
+        cell[cells.numbers] = np.repeat(np.arange(len(cells.centres)), np.diff(cells.starts))
+        return cells.centres, cell
 
     def rows(self, low: int, high: int, k: int, run: Runner) -> Neighbors:
         """About the ``k`` nearest rows of rows low to high, each first in its own list."""
@@ -226,6 +216,12 @@ def _nearest_centre(low: int, high: int, rows: Stored, centres: Floats, out: Int
     out[low:high] = (rows[low:high] @ centres.T - squared_norms(centres) / 2).argmax(axis=1)
 
 
+def _inverse(order: Ints) -> Ints:
+    inverse = np.empty_like(order)
+    inverse[order] = np.arange(len(order), dtype=np.int32)
+    return inverse
+
+
 def _in_order(vectors: Stored, numbers: Ints, run: Runner) -> Stored:
     rows = for_kernels(vectors)
     out = Out(rows.dtype, rows.shape[1])
@@ -288,13 +284,3 @@ def measured_recall(vectors: Stored, neighbors: Neighbors, run: Runner, first: i
     exact = exact_search(vectors[rows], vectors, neighbors.k, Runner(run.threads))
     pairs = zip(neighbors.indices[rows], exact.indices, strict=True)
     return float(np.mean([len(np.intersect1d(*pair)) / neighbors.k for pair in pairs]))
-
-
-def _save(centres: Floats, path: Path) -> None:
-    with path.open("wb") as file:
-        np.save(file, centres)
-
-
-def _load(path: Path) -> Floats:
-    centres: Array = np.load(path)
-    return centres

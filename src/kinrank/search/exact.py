@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -41,17 +41,7 @@ class SearchResult:
 
 
 def exact_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
-    """The ``k`` nearest rows of every row, the row itself first.
-
-    Parameters
-    ----------
-    vectors : (n, d) float32, finite, or rows kept in float16
-    k : length of the lists, the row itself counted; 1 <= k <= n
-
-    Returns
-    -------
-    Neighbors
-    """
+    """The ``k`` nearest rows of every row, the row itself first and counted; 1 <= k <= n."""
     return exact_neighbors_and_more(vectors, k, 0, k, run)[0]
 
 
@@ -72,21 +62,22 @@ def search_range(
 ) -> Neighbors:
     """The ``k`` nearest rows of rows low to high; norms : of ``squared_norms``."""
     # One block at a time, whose products and kernels use all threads.
-    one = run.cut(BLOCK, 1)
-    args = (low, vectors, norms, Runner(run.threads))
+    alone = run.cut(BLOCK, 1)
+    args = (rows_between(vectors, low, high), low, vectors, norms, False, run.threads)
     outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
-    return Neighbors(*one.fill("neighbours", _neighbors_block, args, high - low, *outs))
+    return Neighbors(*alone.fill("neighbours", _search_block, args, high - low, *outs))
 
 
-def _neighbors_block(
-    low: int, high: int, start: int, vectors: Stored, norms: Floats, run: Runner,
-    indices: Ints, distances: Floats, farthest: Floats,
+def _search_block(
+    low: int, high: int, queries: Stored, start: int, gallery: Stored, norms: Floats, inner: bool,
+    threads: int, indices: Ints, values: Floats, *farthest: Floats,
 ) -> None:  # fmt: skip
-    part, first = slice(low, high), start + low
-    rows, out = rows_between(vectors, first, start + high), (indices[part], distances[part])
-    search_tiles(
-        rows, vectors, norms, *out, threads=run.threads, first=first, farthest=farthest[part]
-    )
+    """Queries in the gallery; with ``farthest`` they are its rows from number ``start`` on."""
+    block = slice(low, high)
+    lists = (indices[block], values[block])
+    more: Any = {"first": start + low, "farthest": farthest[0][block]} if farthest else {}
+    rows = rows_between(queries, low, high)
+    search_tiles(rows, gallery, norms, *lists, threads=threads, inner=inner, **more)
 
 
 def stacked(longer: Neighbors, rest: Neighbors, run: Runner) -> Neighbors:
@@ -116,21 +107,10 @@ def exact_search(
     """The ``k`` nearest gallery rows of each query, 1 <= k <= len(gallery)."""
     n, outs = len(queries), (Out(np.int32, k), Out(np.float32, k))
     if n < _FEW or 4 * k > len(gallery):
-        each = few(run, n, len(gallery))
-        return SearchResult(
-            *each.fill("search", _search_all, (queries, gallery, measure), n, *outs)
-        )
-    args = (queries, gallery, squared_norms(gallery), measure, run.threads)
+        each, all_of = few(run, n, len(gallery)), (queries, gallery, measure)
+        return SearchResult(*each.fill("search", _search_all, all_of, n, *outs))
+    args = (queries, 0, gallery, squared_norms(gallery), measure == "inner", run.threads)
     return SearchResult(*Runner(1, BLOCK).fill("search", _search_block, args, n, *outs))
-
-
-def _search_block(
-    low: int, high: int, queries: Stored, gallery: Stored, norms: Floats, measure: Measure,
-    threads: int, indices: Ints, values: Floats,
-) -> None:  # fmt: skip
-    rows, part = rows_between(queries, low, high), slice(low, high)
-    lists = (indices[part], values[part])
-    search_tiles(rows, gallery, norms, *lists, threads=threads, inner=measure == "inner")
 
 
 def _search_all(

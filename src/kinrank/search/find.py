@@ -27,15 +27,26 @@ def find_neighbors_and_more(
 ) -> tuple[Neighbors, Neighbors]:
     """The ``k`` nearest rows of every row, itself first, and ``first_k`` >= k of the first rows.
 
-    A runner that has ``neighbors`` is asked for them; otherwise ``run.search`` decides.
+    A runner that has ``neighbors`` is asked for them; otherwise ``run.search`` decides. What is
+    ranked for are the first rows: where they are few, their lists are exact. The recall of an
+    approximate search of the others is told to ``progress``.
     """
-    own: Any = getattr(run, "neighbors", None)
-    if own is not None:
-        found: tuple[Neighbors, Neighbors] = own(vectors, k, n_first, first_k)
-        return found
-    if run.search == "exact" or len(vectors) <= FEW or 4 * k > len(vectors):
+    search_by_runner: Any = getattr(run, "neighbors", None)
+    if search_by_runner is not None:
+        lists: tuple[Neighbors, Neighbors] = search_by_runner(vectors, k, n_first, first_k)
+        return lists
+    n = len(vectors)
+    if run.search == "exact" or n <= FEW or 4 * k > n:
         return exact_neighbors_and_more(vectors, k, n_first, first_k, run)
-    return _approximately(vectors, k, n_first, first_k, run)
+    cells = CellSearch(vectors, run)
+    with progress.stage("neighbours", n):
+        if _many(n_first, n, first_k):
+            longer = cells.first(n_first, first_k, run)
+        else:
+            longer = search_range(vectors, squared_norms(vectors), 0, n_first, first_k, run)
+        neighbors = stacked(longer, cells.rows(n_first, n, k, run), run)
+    progress.tell("recall", measured_recall(vectors, neighbors, run, n_first))
+    return neighbors, longer
 
 
 def find_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
@@ -53,25 +64,6 @@ def find_rows(
     if run.search == "exact" or measure == "inner" or not _many(len(queries), len(gallery), k):
         return exact_search(queries, gallery, k, run, measure)
     return CellSearch(gallery, run).search(queries, k, run)
-
-
-def _approximately(
-    vectors: Stored, k: int, n_first: int, first_k: int, run: Runner
-) -> tuple[Neighbors, Neighbors]:
-    """Lists of all rows, and longer ones of the first, which are exact if there are few of them.
-
-    They are what is ranked for. The recall of the other rows is told to ``progress``.
-    """
-    n = len(vectors)
-    prepared = CellSearch(vectors, run)
-    with progress.stage("neighbours", n):
-        if _many(n_first, n, first_k):
-            longer = prepared.first(n_first, first_k, run)
-        else:
-            longer = search_range(vectors, squared_norms(vectors), 0, n_first, first_k, run)
-        found = stacked(longer, prepared.rows(n_first, n, k, run), run)
-    progress.tell("recall", measured_recall(vectors, found, run, n_first))
-    return found, longer
 
 
 def _many(n_queries: int, n: int, k: int) -> bool:

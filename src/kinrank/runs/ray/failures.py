@@ -5,41 +5,43 @@ from __future__ import annotations
 from typing import Any
 
 from kinrank.errors import ClusterError
+from kinrank.parallel import Range
+
+_LOST = (
+    "WorkerCrashedError",
+    "NodeDiedError",
+    "ObjectLostError",
+    "ObjectFetchTimedOutError",
+    "LocalRayletDiedError",
+)
 
 
 def is_lost(error: BaseException, ray: Any) -> bool:
     """Whether a worker, a node or what it held in memory is gone, so that the block can go on."""
-    gone = (
-        ray.exceptions.WorkerCrashedError,
-        ray.exceptions.NodeDiedError,
-        ray.exceptions.ObjectLostError,
-        ray.exceptions.ObjectFetchTimedOutError,
-        ray.exceptions.LocalRayletDiedError,
-    )
-    return isinstance(_cause(error, ray), gone)
+    return isinstance(_cause(error, ray), tuple(getattr(ray.exceptions, name) for name in _LOST))
 
 
 def explained(
-    error: BaseException, ray: Any, name: str, block: tuple[int, int], attempts: int
+    error: BaseException, ray: Any, name: str, block: Range, attempts: int
 ) -> BaseException:
     """The error to raise for a block that cannot be finished."""
     cause, (low, high) = _cause(error, ray), block
-    where = f"the stage {name!r}, rows {low} to {high}"
+    place = f"the stage {name!r}, rows {low} to {high}"
+    smaller = max(1, (high - low) // 2)
     if isinstance(cause, (MemoryError, ray.exceptions.OutOfMemoryError)):
-        smaller = max(1, (high - low) // 2)
         return ClusterError(
-            f"A worker ran out of memory in {where}: blocks must be smaller than {high - low} "
+            f"A worker ran out of memory in {place}: blocks must be smaller than {high - low} "
             f"rows, use block_size={smaller} (or give workers more memory)."
         )
     if is_lost(cause, ray):
         return ClusterError(
-            f"Workers were lost {attempts} times in {where}; the last time: {first_line(cause)} "
-            f"If their machines ran out of memory, use block_size={max(1, (high - low) // 2)}."
+            f"Workers were lost {attempts} times in {place}; the last time: {first_line(cause)} "
+            f"If their machines ran out of memory, use block_size={smaller}."
         )
     if isinstance(cause, OSError):
-        return ClusterError(f"A worker could not read or write in {where}: {cause}")
+        return ClusterError(f"A worker could not read or write in {place}: {cause}")
     if isinstance(cause, ray.exceptions.RayError):
-        return ClusterError(f"The cluster failed in {where}: {first_line(cause)}")
+        return ClusterError(f"The cluster failed in {place}: {first_line(cause)}")
     return cause
 
 
@@ -52,5 +54,4 @@ def _cause(error: BaseException, ray: Any) -> BaseException:
 
 def first_line(error: BaseException) -> str:
     """What an error says, without what follows."""
-    lines = str(error).strip().splitlines()
-    return lines[0].strip() if lines else type(error).__name__
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].strip()

@@ -6,103 +6,80 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kinrank.errors import ClusterError
 from kinrank.optional import require
-
-Array: TypeAlias = npt.NDArray[Any]
+from kinrank.parallel import Array
 
 PURPOSE = "Work on a cluster"
+CHANGED = "The storage must keep what is put there, got"
 
 
-class Handle(Protocol):
+class Handle:
     """What a task is given instead of an array."""
 
     def open(self) -> Array:
         """The array; not to be written into."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class SharedArray:
+class SharedArray(Handle):
     """An array in Ray's object store, read where it lies."""
 
     ref: Any
 
     def open(self) -> Array:
-        """See Handle."""
-        ray = require("ray", extra="ray", purpose=PURPOSE)
-        return np.asarray(_AsWritable(ray.get(self.ref)))
-
-
-class _AsWritable:
-    """An array of the object store without its mark of being read-only.
-
-    Numba compiles a kernel anew for arrays with that mark; no kernel writes into what it reads.
-    """
-
-    def __init__(self, array: Array) -> None:
-        self.array = array
-        facts = dict(array.__array_interface__)
-        self.__array_interface__ = {**facts, "data": (facts["data"][0], False)}
+        array = require("ray", extra="ray", purpose=PURPOSE).get(self.ref)
+        # Without its mark of being read-only: numba compiles a kernel anew for arrays with it, and
+        # no kernel writes into what it reads.
+        known = array.__array_interface__
+        unmarked = {**known, "data": (known["data"][0], False)}
+        return np.asarray(SimpleNamespace(__array_interface__=unmarked, array=array))
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What an array is besides its numbers."""
-
-    shape: tuple[int, ...]
-    dtype: str
-
-    @classmethod
-    def of(cls, array: Array) -> Kind:
-        """That of an array."""
-        return cls(array.shape, array.dtype.str)
-
-
-@dataclass(frozen=True)
-class Mapped:
+class MappedFile(Handle):
     """A file on storage that every node sees under the same path; only what is read is fetched."""
 
     path: str
-    kind: Kind
+    shape: tuple[int, ...]
+    dtype: str
 
     def open(self) -> Array:
-        """See Handle."""
         try:
             # Copy on write: kernels see a plain array and nothing can reach the file.
             array = np.asarray(np.load(self.path, mmap_mode="c", allow_pickle=False))
         except Exception as error:  # a broken header raises almost anything
+            raise ClusterError(f"{CHANGED} for {self.path}: {error}") from error
+        if (array.shape, array.dtype.str) != (self.shape, self.dtype):  # kernels check nothing
             raise ClusterError(
-                f"The storage must keep what is put there, got for {self.path}: {error}"
-            ) from error
-        if Kind.of(array) != self.kind:  # kernels check nothing
-            raise ClusterError(
-                f"The storage must keep what is put there, got for {self.path}: {array.dtype} "
-                f"{array.shape} instead of {np.dtype(self.kind.dtype)} {self.kind.shape}"
+                f"{CHANGED} for {self.path}: {array.dtype} {array.shape} instead of "
+                f"{np.dtype(self.dtype)} {self.shape}"
             )
         return array
 
 
 @dataclass(frozen=True)
-class Fetched:
+class FetchedFile(Handle):
     """A file behind an fsspec URL, copied once to each node that reads it."""
 
     url: str
     session: str
-    kind: Kind
+    shape: tuple[int, ...]
+    dtype: str
 
     def open(self) -> Array:
-        """See Handle."""
         folder = local_folder(self.session)
         folder.mkdir(mode=0o700, exist_ok=True)
         copy = folder / self.url.rpartition("/")[2]
         if not copy.exists():
             self._fetch(copy)
-        return Mapped(str(copy), self.kind).open()
+        return MappedFile(str(copy), self.shape, self.dtype).open()
 
     def _fetch(self, copy: Path) -> None:
         import fcntl
@@ -119,30 +96,37 @@ class Fetched:
 
 
 @dataclass(frozen=True)
-class Sliced:
-    """Some rows of an array."""
+class RowRange(Handle):
+    """Rows low to high of an array."""
 
     whole: Handle
     low: int
     high: int
 
     def open(self) -> Array:
-        """See Handle."""
         return self.whole.open()[self.low : self.high]
 
 
 @dataclass(frozen=True)
-class Written(Mapped):
-    """A file that this process writes into."""
+class Target:
+    """An array that blocks fill: tasks write to its file from ``offset`` on, or send their rows."""
 
-    memory: Any
+    shape: tuple[int, ...]
+    dtype: str
+    file: str | None = None
+    offset: int = 0
 
-    def flushed(self) -> Mapped:
-        """What others may read from now on."""
-        self.memory.flush()
-        return Mapped(self.path, self.kind)
+    @property
+    def handle(self) -> MappedFile:
+        """Of its file."""
+        return MappedFile(str(self.file), self.shape, self.dtype)
 
 
 def local_folder(session: str) -> Path:
     """Where a node keeps its copies of one session."""
     return Path(tempfile.gettempdir()) / f"kinrank-{session}"
+
+
+def entries_file(prefix: str, low: int, at: int) -> Path:
+    """Where the block from row ``low`` on leaves its indices (0) or data (1)."""
+    return Path(f"{prefix}.{low}.{at}.part")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,17 +12,15 @@ import numpy.typing as npt
 
 from kinrank import progress
 from kinrank.errors import ClusterError
-from kinrank.parallel import Out, Range, Runner, join_blocks
+from kinrank.parallel import Args, Array, Kernel, Out, Range, Runner
 from kinrank.runs.ray import tasks
 from kinrank.runs.ray.failures import explained, is_lost
-from kinrank.runs.ray.handles import Array, Kind
-from kinrank.runs.ray.job import Job
-from kinrank.runs.ray.storage import Folder
 from kinrank.types import Neighbors, SparseRows
 
 if TYPE_CHECKING:
+    from kinrank.runs.ray.handles import Target
+    from kinrank.runs.ray.report import Traffic
     from kinrank.runs.ray.session import Cluster
-    from kinrank.runs.ray.traffic import Traffic
 
 T = TypeVar("T")
 
@@ -44,51 +41,38 @@ class RayRunner(Runner):
     cluster: Cluster = field(kw_only=True)
     here: int = field(default=1, kw_only=True)
 
-    def rows(
-        self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, n_columns: int
-    ) -> SparseRows:
-        storage, parts = self.cluster.storage, {}
-        # A name of its own: a worker that was given up may still write when the next stage runs.
-        stage = str(storage.new_file()) if isinstance(storage, Folder) else None
-        begin = self._beginner(tasks.rows_block, kernel, args, n, lambda _: stage)
-        for (low, high), answer in self._answers(name, begin, n):
-            lengths, *rest = answer.arrays
-            sent = [len(array) for array in rest] if stage is None else []
+    def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
+        storage = self.cluster.storage
+        prefix, blocks = storage.entries_prefix(), {}
+        answers = self._answers(name, tasks.rows_block, kernel, args, n, lambda _: prefix)
+        for (low, high), answer in answers:
+            lengths, *entries = answer.arrays
+            sent = [len(array) for array in entries] if prefix is None else []
             if len(lengths) != high - low or any(count != lengths.sum() for count in sent):
                 raise ClusterError(
                     f"A worker must send {high - low} rows of the stage {name!r}, and as many "
                     f"entries as it says, got {len(lengths)} rows and {sent} entries."
                 )
-            parts[low] = answer.arrays
-        if not isinstance(storage, Folder):
-            return join_blocks([parts.pop(low) for low in sorted(parts)], n, n_columns)
-        indptr = np.zeros(n + 1, np.int64)
-        np.cumsum(np.concatenate([parts[low][0] for low in sorted(parts)]), out=indptr[1:])
-        counts = {low: int(parts[low][0].sum()) for low in sorted(parts)}
-        arrays = [
-            storage.join(
-                {tasks.part_file(str(stage), low, at): count for low, count in counts.items()},
-                dtype,
-            )
-            for at, dtype in enumerate(array.dtype for array in parts[0][1:])
-        ]
-        return SparseRows(indptr, arrays[0], arrays[1] if len(arrays) > 1 else None, n_columns)
+            blocks[low] = answer.arrays
+        return storage.joined(blocks, prefix, n, n_columns)
 
-    def fill(
-        self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, *outs: Out
-    ) -> Any:
+    def fill(self, name: str, kernel: Kernel, args: Args, n: int, *outs: Out) -> Any:
         if n == 0:
             return super().fill(name, kernel, args, n, *outs)
-        places = [_FilledArray(out, n, self.cluster.storage) for out in outs]
-        begin = self._beginner(
-            tasks.fill_block, kernel, args, n, lambda block: tuple(p.part(block) for p in places)
-        )
-        for block, answer in self._answers(name, begin, n):
-            arrived = iter(answer.arrays)
-            for place in places:
-                place.take(block, arrived)
-        arrays = tuple(place.finished() for place in places)
-        return arrays if len(arrays) > 1 else arrays[0]
+        storage = self.cluster.storage
+        targets = [storage.target(out.shape(n), out.dtype) for out in outs]
+        arrays = [np.empty(t.shape, t.dtype) if t.file is None else None for t in targets]
+
+        def owned(block: Range) -> tuple[tuple[Target, slice], ...]:
+            return tuple((t, out.part(*block)) for t, out in zip(targets, outs, strict=True))
+
+        for block, answer in self._answers(name, tasks.fill_block, kernel, args, n, owned):
+            sent = iter(answer.arrays)
+            for array, out in zip(arrays, outs, strict=True):
+                if array is not None:
+                    put_block(array[out.part(*block)], next(sent), block)
+        filled = tuple(map(storage.filled, targets, arrays))
+        return filled if len(filled) > 1 else filled[0]
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
         return self.cluster.storage.empty(shape, dtype)
@@ -102,60 +86,51 @@ class RayRunner(Runner):
 
         return partial(find_neighbors, run=self)
 
-    @contextmanager
-    def _each(
-        self, kernel: Callable[[int, int], T], ranges: list[Range]
-    ) -> Iterator[Iterator[tuple[Range, T]]]:
-        with Runner(self.here)._each(kernel, ranges) as results:
-            yield results
+    def map(self, name: str, kernel: Callable[[int, int], T], n: int) -> list[T]:
+        return Runner(self.here, self.block_size).map(name, kernel, n)
 
-    def _beginner(
-        self, task: Callable[..., Any], kernel: Callable[..., Any], args: tuple[Any, ...], n: int,
+    def _answers(
+        self, name: str, task: Kernel, kernel: Kernel, args: Args, n: int,
         more: Callable[[Range], Any],
-    ) -> Callable[[], Begin]:  # fmt: skip
-        """A function that stores what the blocks of a stage need and returns what begins one."""
-        blocks = self.blocks(n)
+    ) -> Iterator[tuple[Range, tasks.Answer]]:  # fmt: skip
+        """The answers of all blocks, as they come; tasks are also given ``more(block)``."""
+        cluster, blocks = self.cluster, self.blocks(n)
         looked = {blocks[at * len(blocks) // LOOKS] for at in range(LOOKS)} if blocks else set()
 
         def prepare() -> Begin:
-            job = self.cluster.ray.put(Job.of(kernel, args, self.cluster.storage))
+            job = cluster.ray.put(tasks.BlockJob.of(kernel, args, cluster.storage))
+            return lambda block: cluster.begin(task, job, *block, block in looked, more(block))
 
-            def begin(block: Range) -> Any:
-                return self.begin(task, job, *block, block in looked, more(block))
+        return self.gather(name, prepare, blocks, AHEAD * cluster.cpus)
 
-            return begin
-
-        return prepare
-
-    def begin(self, task: Callable[..., Any], *args: Any) -> Any:
-        """Hand a task to the cluster."""
-        return self.cluster.remote(task).remote(*args)
-
-    def _answers(
-        self, name: str, prepare: Callable[[], Begin], n: int
+    def gather(
+        self, name: str, prepare: Callable[[], Begin], blocks: list[Range], window: int
     ) -> Iterator[tuple[Range, tasks.Answer]]:
-        """The answers of all blocks, as they come."""
-        traffic = self.cluster.report.stage(name)
-        before, window = self.cluster.storage.sent, AHEAD * self.cluster.cpus
+        """Begin blocks, ``window`` at a time, and yield what each gives, as they come.
+
+        prepare : stores what blocks read, and returns what begins one
+        """
+        storage, traffic = self.cluster.storage, self.cluster.report.stage(name)
+        n, before = sum(high - low for low, high in blocks), storage.sent
         with progress.stage(name, n) as advance:
-            for block, answer in self.gather(name, prepare, self.blocks(n), traffic, window):
+            for block, answer in self._finished(name, prepare, blocks, window, traffic):
                 rows = block[1] - block[0]
                 traffic.count(answer, rows, rows / n)
                 advance(rows)
                 yield block, answer
-        traffic.sent += self.cluster.storage.sent - before
+        traffic.sent += storage.sent - before
 
-    def gather(
-        self, name: str, prepare: Callable[[], Begin], blocks: list[Range], traffic: Traffic,
-        window: int,
-    ) -> Iterator[tuple[Range, Any]]:  # fmt: skip
-        """Begin blocks, ``window`` at a time, and yield what each gives, as they come.
+    def _finished(
+        self, name: str, prepare: Callable[[], Begin], blocks: list[Range], window: int,
+        traffic: Traffic,
+    ) -> Iterator[tuple[Range, tasks.Answer]]:  # fmt: skip
+        """Blocks and their answers.
 
         A block whose worker or node is lost more often than Ray itself tries again is begun anew,
         with everything that it reads stored again.
         """
         ray, begin = self.cluster.ray, prepare()
-        waiting, lost = list(reversed(blocks)), dict.fromkeys(blocks, 0)
+        waiting, lost = blocks[::-1], dict.fromkeys(blocks, 0)
         running: dict[Any, Range] = {}
         try:
             while waiting or running:
@@ -174,8 +149,8 @@ class RayRunner(Runner):
                     self.cluster.storage.renew()
                     begin = prepare()
                     waiting.append(block)
-                    continue
-                yield block, result
+                else:
+                    yield block, result
         finally:
             for ref in running:
                 ray.cancel(ref, force=False)
@@ -189,40 +164,11 @@ class RayRunner(Runner):
             raise ClusterError(f"The cluster was lost in the stage {name!r}: {error}") from error
 
 
-class _FilledArray:
-    """An array that blocks are put into: here, or by the tasks themselves in a shared file."""
-
-    def __init__(self, out: Out, n: int, storage: Any) -> None:
-        self._out = out
-        self._shape, self._dtype = out.shape(n), np.dtype(out.dtype).str
-        self._storage = storage if isinstance(storage, Folder) and 0 not in self._shape else None
-        if self._storage is None:
-            self._array = np.empty(self._shape, self._dtype)
-            self._part = partial(tasks.BlockPart, self._shape, self._dtype)
-        else:
-            self._path, offset = self._storage.begin(self._shape, self._dtype)
-            self._part = partial(
-                tasks.BlockPart, self._shape, self._dtype, file=str(self._path), offset=offset
-            )
-
-    def part(self, block: Range) -> tasks.BlockPart:
-        """What the task of a block is told."""
-        own = self._out.part(*block)
-        return self._part(own.start, own.stop)
-
-    def take(self, block: Range, arrived: Iterator[Array]) -> None:
-        """Put what a task sent into its place."""
-        if self._storage is None:
-            own, part = self._array[self._out.part(*block)], next(arrived)
-            if own.shape != part.shape:
-                raise ClusterError(
-                    f"A worker must send an array of shape {own.shape} for rows {block[0]} to "
-                    f"{block[1]}, got {part.shape}."
-                )
-            own[...] = part
-
-    def finished(self) -> Array:
-        """The array, all blocks being there."""
-        if self._storage is None:
-            return self._array
-        return self._storage.finished(self._path, Kind(self._shape, self._dtype))
+def put_block(rows: Array, sent: Array, block: Range) -> None:
+    """Put what the task of a block sent into its place."""
+    if rows.shape != sent.shape:
+        raise ClusterError(
+            f"A worker must send an array of shape {rows.shape} for rows {block[0]} to "
+            f"{block[1]}, got {sent.shape}."
+        )
+    rows[...] = sent

@@ -12,12 +12,12 @@ from kinrank import progress
 from kinrank._version import __version__
 from kinrank.errors import ClusterError, InvalidInputError, KinrankWarning
 from kinrank.optional import require
-from kinrank.parallel import thread_count
+from kinrank.parallel import Runner, thread_count
 from kinrank.runs.ray import tasks
 from kinrank.runs.ray.handles import PURPOSE
 from kinrank.runs.ray.join import join
-from kinrank.runs.ray.storage import Remote, Storage, make_storage
-from kinrank.runs.ray.traffic import Report
+from kinrank.runs.ray.report import Report
+from kinrank.runs.ray.storage import Storage, UrlStorage, make_storage
 from kinrank.validation import check_choice, check_int
 
 if TYPE_CHECKING:
@@ -78,13 +78,13 @@ def using(
     threads: int | None = None,
 ) -> Iterator[Cluster]:
     """A connection that is there already, or one for as long as the block takes."""
-    if isinstance(cluster, Cluster):
-        if storage is not None:
-            raise InvalidInputError("`storage` must be given to `connect`, got it a second time.")
-        yield cluster
+    if not isinstance(cluster, Cluster):
+        with connect(cluster, storage=storage, threads=threads) as connection:
+            yield connection
         return
-    with connect(cluster, storage=storage, threads=threads) as made:
-        yield made
+    if storage is not None:
+        raise InvalidInputError("`storage` must be given to `connect`, got it a second time.")
+    yield cluster
 
 
 class Cluster:
@@ -128,8 +128,7 @@ class Cluster:
 
         if not (self._open and self.ray.is_initialized()):
             raise ClusterError("The connection to the cluster must be open, got a closed one.")
-        if block_size is not None:
-            block_size = check_int("block_size", block_size, 1)
+        block_size = Runner.of(1, block_size).block_size  # checked
         check_choice("search", search, ("exact", "approximate"))
         self._greet()
         return RayRunner(self.cpus, block_size, search, cluster=self, here=thread_count(threads))
@@ -150,12 +149,12 @@ class Cluster:
         progress.tell("cluster", self.report)
         return ranking
 
-    def remote(self, task: Callable[..., Any]) -> Any:
-        """A function of ours as Ray takes it, made known to the cluster once."""
+    def begin(self, task: Callable[..., Any], *args: Any) -> Any:
+        """Hand a task to the cluster, which is told what it does once."""
         if task not in self._remote:
             options = {"num_cpus": 1, "max_retries": self.retries}
             self._remote[task] = self.ray.remote(**options)(task)
-        return self._remote[task]
+        return self._remote[task].remote(*args)
 
     def close(self) -> None:
         """Remove what was stored, and leave."""
@@ -163,7 +162,7 @@ class Cluster:
             return
         self._open = False
         try:
-            if isinstance(self.storage, Remote) and self.ray.is_initialized():
+            if isinstance(self.storage, UrlStorage) and self.ray.is_initialized():
                 # A node that is lost keeps nothing.
                 with suppress(self.ray.exceptions.RayError, ConnectionError):
                     self._on_every_node(tasks.clear, self.storage.session)
@@ -180,9 +179,8 @@ class Cluster:
 
     def _greet(self) -> None:
         """See that every node that is new can do our work, and do it to the same bits."""
-        own = tasks.greet()
         try:
-            found = self._on_every_node(tasks.greet, new=True)
+            greetings = self._on_every_node(tasks.greet, new=True)
         except self.ray.exceptions.OutOfMemoryError as error:
             raise ClusterError(
                 "Every node must have memory left for a worker, got one that was ended before it "
@@ -193,38 +191,44 @@ class Cluster:
             raise ClusterError(
                 f"Every node must be able to import kinrank {__version__}, got: {reason}"
             ) from error
-        for node, theirs in found.items():
-            self.report.nodes.append({"node": node, **theirs})
-            if theirs["kinrank"] != own["kinrank"]:
+        here = tasks.greet()
+        for node, there in greetings.items():
+            self.report.nodes.append({"node": node, **there})
+            if there["kinrank"] != __version__:
                 raise ClusterError(
-                    f"Every node must have kinrank {own['kinrank']}, got {theirs['kinrank']} on "
-                    f"{node}."
+                    f"Every node must have kinrank {__version__}, got {there['kinrank']} on {node}."
                 )
-            other = [name for name in own if theirs[name] != own[name]]
-            if other:
-                listed = ", ".join(f"{name} {theirs[name]} (here {own[name]})" for name in other)
+            differ = [
+                f"{name} {there[name]} (here {here[name]})"
+                for name in here
+                if there[name] != here[name]
+            ]
+            if differ:
                 warnings.warn(
-                    f"The node {node} has {listed}: the last bits of results may depend on which "
-                    "machine computes them.",
+                    f"The node {node} has {', '.join(differ)}: the last bits of results may depend "
+                    "on which machine computes them.",
                     KinrankWarning,
                     stacklevel=4,
                 )
 
-    def _on_every_node(self, function: Any, *args: Any, new: bool = False) -> dict[str, Any]:
+    def _on_every_node(self, task: Any, *args: Any, new: bool = False) -> dict[str, Any]:
         """The answers of all nodes, or of those that were not asked before, by address."""
-        nodes = [node for node in self.ray.nodes() if node["Alive"]]
-        if new:
-            nodes = [node for node in nodes if node["NodeID"] not in self._greeted]
-        self._greeted |= {node["NodeID"] for node in nodes}
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as Pinned
 
-        task = self.ray.remote(function)
-        refs = [
-            task.options(num_cpus=0, scheduling_strategy=Pinned(node["NodeID"], soft=False)).remote(
-                *args
-            )
-            for node in nodes
-        ]
-        answers = self.ray.get(refs, timeout=GREET_SECONDS)
-        names = [node["NodeManagerAddress"] for node in nodes]
-        return dict(zip(names, answers, strict=True))
+        nodes = {
+            node["NodeID"]: node["NodeManagerAddress"]
+            for node in self.ray.nodes()
+            if node["Alive"] and not (new and node["NodeID"] in self._greeted)
+        }
+        self._greeted |= set(nodes)
+        remote = self.ray.remote(task)
+        answers = self.ray.get(
+            [
+                remote.options(num_cpus=0, scheduling_strategy=Pinned(node, soft=False)).remote(
+                    *args
+                )
+                for node in nodes
+            ],
+            timeout=GREET_SECONDS,
+        )
+        return dict(zip(nodes.values(), answers, strict=True))

@@ -8,19 +8,46 @@ process, this one decides, as it would have alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from kinrank import progress
+from kinrank.kernels import shards as kernels
+from kinrank.kernels.search import merge
 from kinrank.parallel import Range, Runner
-from kinrank.runs.ray import shard_tasks as tasks
+from kinrank.runs.ray.handles import Handle, RowRange
+from kinrank.runs.ray.tasks import Answer
 from kinrank.search.exact import search_range, stacked
-from kinrank.search.tiles import BLOCK, TILE_COLUMNS, TILE_ROWS, squared_norms
-from kinrank.types import Floats, Longs, Neighbors
+from kinrank.search.tiles import (
+    BLOCK,
+    SLACK,
+    TILE_COLUMNS,
+    TILE_ROWS,
+    search_tiles,
+    squared_norms,
+)
+from kinrank.types import Floats, Ints, Longs, Neighbors
 
 if TYPE_CHECKING:
     from kinrank.runs.ray.runner import Begin, RayRunner
+
+
+class ShardLists(NamedTuple):
+    """What a shard knows of some rows.
+
+    ids, values : (m, k) its nearest rows, ascending by (value, id)
+    tops : (m,) the largest |y|^2 - 2 xy; least, most : (m,) exact distances of those near it
+    margins : (m,) how near that is
+    """
+
+    ids: Ints
+    values: Floats
+    tops: Floats
+    least: Floats
+    most: Floats
+    margins: Floats
 
 
 def find_neighbors(
@@ -38,63 +65,104 @@ def _search_range(
     vectors: Floats, norms: Floats, wanted: Range, k: int, run: RayRunner
 ) -> Neighbors:
     """The lists of some rows; where products do not tell the farthest, this process does."""
-    low, high = wanted
-    out = _empty(high - low, k)
-    here, tile = Runner(run.here), TILE_ROWS
-    for at in np.unique(_fill(vectors, float(norms.max()), low, out, run) // tile):
+    (low, high), lists = wanted, (wanted[1] - wanted[0], k)
+    out = Neighbors(
+        np.empty(lists, np.int32), np.empty(lists, np.float32), np.empty(high - low, np.float32)
+    )
+    unsure = _search_shards(vectors, float(norms.max()), low, out, run)
+    for tile in np.unique(unsure // TILE_ROWS).tolist():
         # Tiles as this process cuts them when it is alone: the same products, the same choice.
-        begin, end = low + int(at) * tile, min(low + int(at + 1) * tile, high)
-        alone = search_range(vectors, norms, begin, end, k, here)
+        begin, end = low + tile * TILE_ROWS, min(low + (tile + 1) * TILE_ROWS, high)
+        alone = search_range(vectors, norms, begin, end, k, Runner(run.here))
         out.farthest[begin - low : end - low] = alone.farthest
     return out
 
 
-def _fill(vectors: Floats, peak: float, low: int, out: Neighbors, run: RayRunner) -> Longs:
-    """Put in what shards find for rows from ``low`` on; returns those without a sure farthest."""
-    storage, traffic = run.cluster.storage, run.cluster.report.stage("neighbours")
-    size, before = _shard_size(len(vectors), run), storage.sent
+def _search_shards(vectors: Floats, peak: float, low: int, out: Neighbors, run: RayRunner) -> Longs:
+    """Fill in the lists of rows from ``low`` on; returns the rows without a sure farthest."""
+    n, cpus = len(vectors), run.cluster.cpus
+    # One shard for every processor, in whole tiles.
+    size = min(n, run.cluster.shard_rows or -(-n // (cpus * TILE_COLUMNS)) * TILE_COLUMNS)
     # A block of rows is as many tasks as there are shards, and one that merges.
-    window = max(2, 2 * run.cluster.cpus * size // len(vectors))
+    window = max(2, 2 * cpus * size // n)
     blocks = run.cut(run.block_size or BLOCK).blocks(len(out))
     unsure = [np.empty(0, np.int64)]
 
     def prepare() -> Begin:
-        handles = storage.keep_parts(vectors, size)
-        shards = [tasks.Shard(handle, at * size, size) for at, handle in enumerate(handles)]
-        return lambda block: _begin(shards, low + block[0], low + block[1], out.k, peak, run)
+        shards = run.cluster.storage.keep_shards(vectors, size)
+        return lambda block: _begin(shards, size, low + block[0], low + block[1], out.k, peak, run)
 
-    with progress.stage("neighbours", len(out)) as advance:
-        for (begin, end), answer in run.gather("neighbours", prepare, blocks, traffic, window):
-            out.indices[begin:end], out.distances[begin:end] = answer.arrays[:2]
-            out.farthest[begin:end], sure = answer.arrays[2:]
-            unsure.append(begin + np.flatnonzero(~sure))
-            traffic.count(answer, end - begin, 0.0)
-            advance(end - begin)
-    traffic.sent += storage.sent - before
+    for (begin, end), answer in run.gather("neighbours", prepare, blocks, window):
+        rows = slice(begin, end)
+        out.indices[rows], out.distances[rows], out.farthest[rows], sure = answer.arrays
+        unsure.append(begin + np.flatnonzero(~sure))
     return np.concatenate(unsure)
 
 
 def _begin(
-    shards: list[tasks.Shard], low: int, high: int, k: int, peak: float, run: RayRunner
+    shards: list[Handle], size: int, low: int, high: int, k: int, peak: float, run: RayRunner
 ) -> Any:
     """Search rows low to high in every shard, and merge."""
+    firsts = range(0, size * len(shards), size)
     rows = [
-        (shard, max(low - shard.first, 0), min(high - shard.first, shard.size))
-        for shard in shards
-        if shard.first < high and low < shard.first + shard.size
+        RowRange(shard, max(low - first, 0), min(high - first, size))
+        for shard, first in zip(shards, firsts, strict=True)
+        if first < high and low < first + size
     ]
-    parts = [run.begin(tasks.search_shard, rows, shard, k, peak) for shard in shards]
-    return run.begin(tasks.merge_lists, low, k, *parts)
+    lists = [
+        run.cluster.begin(search_shard, rows, shard, first, k, peak)
+        for shard, first in zip(shards, firsts, strict=True)
+    ]
+    return run.cluster.begin(merge_lists, low, k, *lists)
 
 
-def _shard_size(n: int, run: RayRunner) -> int:
-    """Rows of a shard: one for every processor, in whole tiles."""
-    tile = TILE_COLUMNS
-    each = -(-n // run.cluster.cpus)
-    return min(n, run.cluster.shard_rows or -(-each // tile) * tile)
+def search_shard(
+    queries: list[Handle], shard: Handle, first: int, k: int, peak: float
+) -> ShardLists:
+    """The ``k`` nearest rows of a shard, exactly.
 
-
-def _empty(n: int, k: int) -> Neighbors:
-    return Neighbors(
-        np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.empty(n, np.float32)
+    queries : the rows that are searched for, in pieces; first : the number of the shard's first row
+    peak : the largest squared norm of all rows
+    """
+    pieces = [handle.open() for handle in queries]
+    rows = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    vectors, m = shard.open(), len(rows)
+    lists, race = (m, min(k, len(vectors))), (m, kernels.CONTENDERS)
+    found = ShardLists(
+        np.empty(lists, np.int32),
+        np.empty(lists, np.float32),
+        tops=np.full(m, -np.inf, np.float32),
+        least=np.empty(m, np.float32),
+        most=np.empty(m, np.float32),
+        margins=np.empty(m, np.float32),
     )
+    found.margins[:] = 2 * SLACK * math.sqrt(rows.shape[1]) * (squared_norms(rows) + peak)
+    contenders = (np.empty(race, np.float32), np.empty(race, np.int64), np.zeros(m, np.int64))
+
+    def watch(part: slice, products: Floats, norms: Floats, column: int) -> None:
+        state = (array[part] for array in (found.margins, found.tops, *contenders))
+        kernels.race(0, len(products), products, norms, column, *state)
+
+    search_tiles(rows, vectors, squared_norms(vectors), found.ids, found.values, watch=watch)
+    kernels.settle_race(0, m, rows, vectors, *contenders[1:], found.least, found.most)
+    found.ids[:] += np.int32(first)
+    return found
+
+
+def merge_lists(start: int, k: int, *shards: ShardLists) -> Answer:
+    """Lists of all shards as one: indices, distances, the farthest, and whether that is certain."""
+    # Copies: kernels are compiled for arrays that are not marked as read-only.
+    ids, values = np.array(shards[0].ids), np.array(shards[0].values)
+    m = len(ids)
+    for shard in shards[1:]:
+        shape = (m, min(k, ids.shape[1] + shard.ids.shape[1]))
+        merged = (np.empty(shape, np.int32), np.empty(shape, np.float32))
+        merge(0, m, ids, values, np.array(shard.ids), np.array(shard.values), *merged)
+        ids, values = merged
+    lists = (np.empty((m, k), np.int32), np.empty((m, k), np.float32))
+    kernels.own_first(0, m, start, ids, values, *lists)
+    tops = np.stack([shard.tops for shard in shards])
+    racing = tops >= tops.max(axis=0) - shards[0].margins
+    least = np.where(racing, [shard.least for shard in shards], np.inf).min(axis=0)
+    most = np.where(racing, [shard.most for shard in shards], -np.inf).max(axis=0)
+    return Answer((*lists, most.astype(np.float32), least == most))

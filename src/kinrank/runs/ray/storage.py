@@ -20,17 +20,19 @@ import numpy.typing as npt
 
 from kinrank.errors import ClusterError, InvalidInputError
 from kinrank.optional import require
+from kinrank.parallel import Array, join_blocks
 from kinrank.runs.ray.handles import (
+    CHANGED,
     PURPOSE,
-    Array,
-    Fetched,
+    FetchedFile,
     Handle,
-    Kind,
-    Mapped,
+    MappedFile,
+    RowRange,
     SharedArray,
-    Sliced,
-    Written,
+    Target,
+    entries_file,
 )
+from kinrank.types import SparseRows
 
 
 class Storage:
@@ -41,44 +43,17 @@ class Storage:
 
     def __init__(self) -> None:
         self.session = secrets.token_hex(8)
-        self.sent = 0
-        self._known: dict[int, tuple[weakref.ref[Array], Handle]] = {}
-        self._parts: dict[int, tuple[weakref.ref[Array], int, list[Handle]]] = {}
-
-    @property
-    def held(self) -> int:
-        """Bytes of the arrays that are stored now."""
-        whole = [held[0]() for held in list(self._known.values())]
-        parts = [held[0]() for held in list(self._parts.values())]
-        return sum(array.nbytes for array in (*whole, *parts) if array is not None)
+        self.sent = self._count = 0
+        # By identity and the rows of a shard, None for the whole.
+        self._known: dict[tuple[int, int | None], tuple[weakref.ref[Array], list[Handle]]] = {}
 
     def keep(self, array: Array) -> Handle:
         """A handle of ``array``, which must not be changed from now on."""
-        held = self._known.get(id(array))
-        if held is not None and held[0]() is array:
-            return held[1]
-        handle = self._store(np.ascontiguousarray(array))
-        self.sent += array.nbytes
-        self._remember(array, handle)
-        return handle
+        return self._handles(array, None)[0]
 
-    def keep_parts(self, array: Array, size: int) -> list[Handle]:
-        """Handles of ``array`` in parts of ``size`` rows, stored once like the whole."""
-        held = self._parts.get(id(array))
-        if held is not None and held[0]() is array and held[1] == size:
-            return held[2]
-        handles = self._cut(array, size)
-        self._parts[id(array)] = (weakref.ref(array), size, handles)
-        for handle in handles:
-            weakref.finalize(array, _forget, weakref.ref(self), id(array), handle)
-        return handles
-
-    def _cut(self, array: Array, size: int) -> list[Handle]:
-        self.sent += array.nbytes
-        return [
-            self._store(np.ascontiguousarray(array[low : low + size]))
-            for low in range(0, len(array), size)
-        ]
+    def keep_shards(self, array: Array, size: int) -> list[Handle]:
+        """Handles of ``array`` in shards of ``size`` rows, stored once like the whole."""
+        return self._handles(array, size)
 
     def renew(self) -> None:
         """Store every array again when it is next asked for: a node was lost with its memory."""
@@ -87,31 +62,69 @@ class Storage:
         """An array to write into."""
         return np.empty(shape, dtype)
 
+    def target(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Target:
+        """An array for blocks to fill."""
+        return Target(shape, np.dtype(dtype).str)
+
+    def filled(self, target: Target, array: Array | None) -> Array:
+        """The array of a target, all blocks being there; ``array`` if it has no file."""
+        assert target.file is None
+        assert array is not None
+        return array
+
+    def entries_prefix(self) -> str | None:
+        """What files begin with that tasks leave entries of sparse rows in; None: they send them.
+
+        A name of its own: a worker that was given up may still write when the next stage runs.
+        """
+        return None
+
+    def joined(
+        self, blocks: dict[int, tuple[Array, ...]], prefix: str | None, n: int, n_columns: int
+    ) -> SparseRows:
+        """Blocks of (lengths, indices[, data]) by their first row, as one."""
+        del prefix
+        return join_blocks([blocks.pop(low) for low in sorted(blocks)], n, n_columns)
+
     def close(self) -> None:
         """Remove what was stored."""
         self._known.clear()
-        self._parts.clear()
+
+    def _handles(self, array: Array, size: int | None) -> list[Handle]:
+        known = self._known.get((id(array), size))
+        if known is not None and known[0]() is array:
+            return known[1]
+        handles = [self._sent(array)] if size is None else self._shards(array, size)
+        self._remember(array, handles, size)
+        return handles
+
+    def _shards(self, array: Array, size: int) -> list[Handle]:
+        return [self._sent(array[low : low + size]) for low in range(0, len(array), size)]
+
+    def _sent(self, array: Array) -> Handle:
+        self.sent += array.nbytes
+        return self._store(np.ascontiguousarray(array))
 
     def _store(self, array: Array) -> Handle:
         raise NotImplementedError
 
-    def _remember(self, array: Array, handle: Handle) -> None:
-        self._known[id(array)] = (weakref.ref(array), handle)
-        weakref.finalize(array, _forget, weakref.ref(self), id(array), handle)
-
     def _drop(self, handle: Handle) -> None:
         """Remove what nobody holds any more."""
 
+    def _remember(self, array: Array, handles: list[Handle], size: int | None = None) -> None:
+        key = (id(array), size)
+        self._known[key] = (weakref.ref(array), handles)
+        weakref.finalize(array, _forget, weakref.ref(self), key, handles)
 
-def _forget(storage: weakref.ref[Storage], key: int, handle: Handle) -> None:
-    alive = storage()
-    if alive is None:
+
+def _forget(ref: weakref.ref[Storage], key: tuple[int, int | None], handles: list[Handle]) -> None:
+    storage = ref()
+    if storage is None:
         return
-    held = alive._known.get(key)
-    if held is not None and held[1] is handle:
-        del alive._known[key]
-    alive._parts.pop(key, None)
-    alive._drop(handle)
+    if key in storage._known and storage._known[key][1] is handles:
+        del storage._known[key]
+    for handle in handles:
+        storage._drop(handle)
 
 
 class ObjectStore(Storage):
@@ -121,15 +134,14 @@ class ObjectStore(Storage):
         super().__init__()
         self._put = put
 
+    def renew(self) -> None:
+        self._known.clear()
+
     def _store(self, array: Array) -> Handle:
         return SharedArray(self._put(array))
 
-    def renew(self) -> None:
-        self._known.clear()
-        self._parts.clear()
 
-
-class Folder(Storage):
+class FolderStorage(Storage):
     """In files that all nodes see; results are written there too."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -144,86 +156,93 @@ class Folder(Storage):
                 f"`storage` must be a folder that all machines see and may write to, or a URL, "
                 f"got {path!r}: {error}"
             ) from error
-        self._count = 0
 
-    def new_file(self) -> Path:
-        """A name that is not in use."""
-        self._count += 1
-        return self.folder / f"{self._count}.npy"
-
-    def begin(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> tuple[Path, int]:
-        """An npy file of that shape without contents, and where they begin."""
-        path = self.new_file()
-        header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
-        with path.open("wb") as file:
-            np.lib.format.write_array_header_2_0(file, header)
-            offset = file.tell()
-            size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-            file.truncate(offset + size)
-        return path, offset
-
-    def join(self, parts: dict[Path, int], dtype: npt.DTypeLike) -> Array:
-        """Files of so many bare numbers that tasks left, one behind the other, mapped."""
-        size = sum(parts.values())
-        for part, count in parts.items():
-            there = part.stat().st_size if part.exists() else 0
-            if there != count * np.dtype(dtype).itemsize and count:
-                raise ClusterError(
-                    f"The storage must keep what is put there, got {there} bytes in {part} instead "
-                    f"of {count * np.dtype(dtype).itemsize}"
-                )
-        if size == 0:
-            return np.empty(0, dtype)
-        path, offset = self.begin((size,), dtype)
-        with path.open("r+b") as whole:
-            whole.seek(offset)
-            for part in parts:
-                with part.open("rb") as file:
-                    shutil.copyfileobj(file, whole, 1 << 20)
-                part.unlink()
-        return self.finished(path, Kind((size,), np.dtype(dtype).str))
-
-    def finished(self, path: Path, kind: Kind) -> Array:
-        """What tasks wrote to a file, mapped; it need not be stored again."""
-        handle = Mapped(str(path), kind)
-        array = handle.open()
-        self._remember(array, handle)
-        return array
+    def keep(self, array: Array) -> Handle:
+        if isinstance(array.base, np.memmap):  # what was written to it may not be in the file yet
+            array.base.flush()
+        return super().keep(array)
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
         shape = (shape,) if isinstance(shape, int) else shape
         if 0 in shape:
             return np.empty(shape, dtype)
-        path, _ = self.begin(shape, dtype)
-        mapped = np.load(path, mmap_mode="r+", allow_pickle=False)
-        array = np.asarray(mapped)
-        self._remember(array, Written(str(path), Kind.of(array), mapped))
+        target = self.target(shape, dtype)
+        array = np.asarray(np.load(str(target.file), mmap_mode="r+", allow_pickle=False))
+        self._remember(array, [target.handle])
         return array
 
-    def keep(self, array: Array) -> Handle:
-        handle = super().keep(array)
-        return handle.flushed() if isinstance(handle, Written) else handle
+    def target(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Target:
+        if 0 in shape:
+            return super().target(shape, dtype)
+        path = str(self._new_file())
+        mapped = np.lib.format.open_memmap(path, "w+", dtype, shape)
+        return Target(shape, mapped.dtype.str, path, mapped.offset)
 
-    def _cut(self, array: Array, size: int) -> list[Handle]:
-        whole = self.keep(array)
-        return [Sliced(whole, low, low + size) for low in range(0, len(array), size)]
+    def filled(self, target: Target, array: Array | None) -> Array:
+        if array is not None:
+            return array
+        handle = target.handle
+        mapped = handle.open()
+        self._remember(mapped, [handle])  # it need not be stored again
+        return mapped
 
-    def _store(self, array: Array) -> Handle:
-        path = self.new_file()
-        with path.open("xb") as file:  # nobody knows of it before it is closed
-            np.lib.format.write_array(file, array, allow_pickle=False)
-        return Mapped(str(path), Kind.of(array))
+    def entries_prefix(self) -> str:
+        return str(self._new_file())
 
-    def _drop(self, handle: Handle) -> None:
-        if isinstance(handle, Mapped):
-            Path(handle.path).unlink(missing_ok=True)
+    def joined(
+        self, blocks: dict[int, tuple[Array, ...]], prefix: str | None, n: int, n_columns: int
+    ) -> SparseRows:
+        indptr = np.zeros(n + 1, np.int64)
+        np.cumsum(np.concatenate([blocks[low][0] for low in sorted(blocks)]), out=indptr[1:])
+        arrays: list[Array] = []
+        for at, empty in enumerate(blocks[0][1:]):
+            files = [entries_file(str(prefix), low, at) for low in sorted(blocks)]
+            counts = [int(blocks[low][0].sum()) for low in sorted(blocks)]
+            arrays.append(self.concatenated(files, counts, empty.dtype))
+        return SparseRows(indptr, arrays[0], arrays[1] if len(arrays) > 1 else None, n_columns)
+
+    def concatenated(self, files: list[Path], counts: list[int], dtype: npt.DTypeLike) -> Array:
+        """Files of so many bare numbers that tasks left, one behind the other, mapped."""
+        for path, count in zip(files, counts, strict=True):
+            wanted = count * np.dtype(dtype).itemsize
+            size = path.stat().st_size if path.exists() else 0
+            if size != wanted:
+                raise ClusterError(f"{CHANGED} {size} bytes in {path} instead of {wanted}")
+        target = self.target((sum(counts),), dtype)
+        if target.file is None:
+            return np.empty(target.shape, dtype)
+        with Path(target.file).open("r+b") as whole:
+            whole.seek(target.offset)
+            for path in files:
+                with path.open("rb") as file:
+                    shutil.copyfileobj(file, whole, 1 << 20)
+                path.unlink()
+        return self.filled(target, None)
 
     def close(self) -> None:
         super().close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def _new_file(self) -> Path:
+        self._count += 1
+        return self.folder / f"{self._count}.npy"
 
-class Remote(Storage):
+    def _shards(self, array: Array, size: int) -> list[Handle]:
+        whole = self.keep(array)
+        return [RowRange(whole, low, low + size) for low in range(0, len(array), size)]
+
+    def _store(self, array: Array) -> Handle:
+        path = self._new_file()
+        with path.open("xb") as file:  # nobody knows of it before it is closed
+            np.lib.format.write_array(file, array, allow_pickle=False)
+        return MappedFile(str(path), array.shape, array.dtype.str)
+
+    def _drop(self, handle: Handle) -> None:
+        if isinstance(handle, MappedFile):
+            Path(handle.path).unlink(missing_ok=True)
+
+
+class UrlStorage(Storage):
     """Behind a URL that fsspec knows; results come back by the object store."""
 
     def __init__(self, url: str) -> None:
@@ -232,7 +251,6 @@ class Remote(Storage):
         if not all(part.strip("/") for part in url.partition("://")[::2]):
             raise InvalidInputError(f"`storage` must say a place, as scheme://place, got {url!r}.")
         self.url = f"{url.rstrip('/')}/kinrank-{self.session}"
-        self._count = 0
         try:
             self._files, self._path = fsspec.core.url_to_fs(self.url)
             self._files.makedirs(self._path, exist_ok=True)
@@ -242,28 +260,28 @@ class Remote(Storage):
                 f"{error}"
             ) from error
 
-    def _store(self, array: Array) -> Handle:
-        self._count += 1
-        name = f"{self._count}.npy"
-        with self._files.open(f"{self._path}/{name}", "wb") as file:
-            np.lib.format.write_array(file, array, allow_pickle=False)
-        return Fetched(f"{self.url}/{name}", self.session, Kind.of(array))
-
-    def _drop(self, handle: Handle) -> None:
-        assert isinstance(handle, Fetched)
-        with suppress(OSError):  # nobody is there to be told
-            self._files.rm(f"{self._path}/{handle.url.rpartition('/')[2]}")
-
     def close(self) -> None:
         super().close()
         with suppress(OSError):
             self._files.rm(self._path, recursive=True)
 
+    def _store(self, array: Array) -> Handle:
+        self._count += 1
+        name = f"{self._count}.npy"
+        with self._files.open(f"{self._path}/{name}", "wb") as file:
+            np.lib.format.write_array(file, array, allow_pickle=False)
+        return FetchedFile(f"{self.url}/{name}", self.session, array.shape, array.dtype.str)
 
-def make_storage(where: str | os.PathLike[str] | None, put: Callable[[Any], Any]) -> Storage:
+    def _drop(self, handle: Handle) -> None:
+        assert isinstance(handle, FetchedFile)
+        with suppress(OSError):  # nobody is there to be told
+            self._files.rm(f"{self._path}/{handle.url.rpartition('/')[2]}")
+
+
+def make_storage(place: str | os.PathLike[str] | None, put: Callable[[Any], Any]) -> Storage:
     """None is the object store; a folder; or a URL."""
-    if where is None:
+    if place is None:
         return ObjectStore(put)
-    if isinstance(where, str) and "://" in where:
-        return Remote(where)
-    return Folder(where)
+    if isinstance(place, str) and "://" in place:
+        return UrlStorage(place)
+    return FolderStorage(place)

@@ -1,53 +1,87 @@
-"""What runs on the workers."""
+"""What runs on the workers: blocks of a stage, by the name of its kernel and handles of arrays."""
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import platform
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kinrank._version import __version__
-from kinrank.runs.ray import pages
-from kinrank.runs.ray.handles import Array, local_folder
-from kinrank.runs.ray.job import Job, arrays_in
+from kinrank.errors import InvalidInputError
+from kinrank.parallel import Array
+from kinrank.runs.ray.handles import Handle, Target, entries_file, local_folder
+
+if TYPE_CHECKING:
+    from kinrank.runs.ray.storage import Storage
+
+INLINE = 1 << 16  # bytes up to which an array travels with the job
 
 
 @dataclass(frozen=True)
-class BlockPart:
-    """What one block owns of an array that is being filled.
+class BlockJob:
+    """A kernel by name, and the arguments of every block with handles in the place of arrays."""
 
-    shape, dtype : of the whole array; begin, end : the block's part along the first axis
-    file, offset : where the part is written; without a file it is sent back
-    """
+    module: str
+    name: str
+    args: Any
 
-    shape: tuple[int, ...]
-    dtype: str
-    begin: int
-    end: int
-    file: str | None = None
-    offset: int = 0
+    @classmethod
+    def of(cls, kernel: Callable[..., Any], args: tuple[Any, ...], storage: Storage) -> BlockJob:
+        """Store the arrays of ``args``, and those of dataclasses in it."""
+        name = getattr(kernel, "__qualname__", f"<{type(kernel).__name__}>")
+        if "<" in name:
+            raise InvalidInputError(f"`kernel` must be importable, got {kernel.__module__}.{name}.")
 
-    def write(self, own: Array) -> None:
-        """Put the block's part into its place in the file."""
-        assert self.file is not None
-        row = own.itemsize * int(np.prod(own.shape[1:], dtype=np.int64))
-        # Not through a mapping: its pages may belong to two blocks, and to two machines. Others
-        # see what was written once the file is closed, on network file systems too.
-        with Path(self.file).open("r+b") as file:
-            file.seek(self.offset + self.begin * row)
-            file.write(own.tobytes())
+        def packed(value: Any) -> Any:
+            if _is_large(value):
+                return storage.keep(value)
+            return np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value
+
+        return cls(kernel.__module__, name, _replaced(args, packed))
+
+    def open(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """The kernel and its arguments, where a task runs."""
+        kernel: Any = importlib.import_module(self.module)
+        for name in self.name.split("."):
+            kernel = getattr(kernel, name)
+        return kernel, _replaced(self.args, _opened)
+
+
+def _opened(value: Any) -> Any:
+    if isinstance(value, Handle):
+        return value.open()
+    read_only = isinstance(value, np.ndarray) and not value.flags.writeable
+    return value.copy() if read_only else value
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.nbytes > INLINE
+
+
+def _replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
+    """Arguments with ``replace`` called on all that is no tuple, list or dataclass."""
+    if isinstance(value, tuple | list):
+        return tuple(_replaced(item, replace) for item in value)
+    if not dataclasses.is_dataclass(value) or isinstance(value, type | Handle):
+        return replace(value)
+    copy: Any = object.__new__(type(value))  # as it was: nothing is checked or derived again
+    for field in dataclasses.fields(value):
+        object.__setattr__(copy, field.name, _replaced(getattr(value, field.name), replace))
+    return copy
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a task sends back: its arrays, and the bytes that it read of its arguments.
+    """What a task sends back.
 
-    read, whole : bytes of the pages that were touched, and of all stored arguments; 0 if nobody
-        looked
+    read, whole : bytes of its arguments in pages that it touched, and of all; 0 if nobody looked
     written : bytes that the task put into files instead
     """
 
@@ -57,53 +91,76 @@ class Answer:
     written: int = 0
 
 
-def rows_block(job: Job, low: int, high: int, look: bool, stage: str | None) -> Answer:
-    """(lengths, indices[, data]) of the rows low to high; with ``stage`` only the lengths.
+def rows_block(job: BlockJob, low: int, high: int, look: bool, prefix: str | None) -> Answer:
+    """(lengths, indices[, data]) of the rows low to high; with ``prefix`` only the lengths.
 
-    stage : what the names of files begin with that the rest is left in
+    prefix : what the names of files begin with that the entries are left in
     """
     kernel, args = job.open()
-    arrays = tuple(kernel(low, high, *args))
-    read = _looked(look, kernel, (low, high, *args))
-    if stage is None:
-        return Answer(arrays, *read)
-    for at, array in enumerate(arrays[1:]):
-        array.tofile(part_file(stage, low, at))
-    dtypes = tuple(np.empty(0, array.dtype) for array in arrays[1:])
-    return Answer((arrays[0], *dtypes), *read, sum(array.nbytes for array in arrays[1:]))
+    lengths, *entries = kernel(low, high, *args)
+    read = _looked(look, kernel, (low, high, *args), args)
+    if prefix is None:
+        return Answer((lengths, *entries), *read)
+    for at, array in enumerate(entries):
+        array.tofile(entries_file(prefix, low, at))
+    dtypes = (np.empty(0, array.dtype) for array in entries)
+    return Answer((lengths, *dtypes), *read, sum(array.nbytes for array in entries))
 
 
-def part_file(stage: str, low: int, at: int) -> Path:
-    """Where the block from row ``low`` on leaves its indices (0) or data (1)."""
-    return Path(f"{stage}.{low}.{at}.part")
-
-
-def fill_block(job: Job, low: int, high: int, look: bool, parts: tuple[BlockPart, ...]) -> Answer:
-    """The rows low to high of the arrays that a kernel fills."""
+def fill_block(
+    job: BlockJob, low: int, high: int, look: bool, targets: tuple[tuple[Target, slice], ...]
+) -> Answer:
+    """The rows low to high of the arrays that a kernel fills, and what they own of each."""
     kernel, args = job.open()
     # Kernels write at the places of the whole array; pages that nobody touches cost nothing.
-    outs = tuple(np.empty(part.shape, part.dtype) for part in parts)
+    outs = tuple(np.empty(target.shape, target.dtype) for target, _ in targets)
     kernel(low, high, *args, *outs)
     read = _looked(look, kernel, (low, high, *args, *outs), args)
-    kept, written = [], 0
-    for part, out in zip(parts, outs, strict=True):
-        own = out[part.begin : part.end]
-        if part.file is None:
-            kept.append(own.copy())
-        else:
-            part.write(own)
-            written += own.nbytes
-    return Answer(tuple(kept), *read, written)
+    sent, written = [], 0
+    for (target, owned), out in zip(targets, outs, strict=True):
+        block = out[owned]
+        if target.file is None:
+            sent.append(block.copy())
+            continue
+        # Not through a mapping: its pages may belong to two blocks, and to two machines. Others
+        # see what was written once the file is closed, on network file systems too.
+        with Path(target.file).open("r+b") as file:
+            file.seek(target.offset + owned.start * out.strides[0])
+            file.write(block.tobytes())
+        written += block.nbytes
+    return Answer(tuple(sent), *read, written)
 
 
-def _looked(look: bool, kernel: Any, call: tuple[Any, ...], args: Any = None) -> tuple[int, int]:
-    """Run a kernel again, now that its pages are mapped, and count those that it touches."""
+def _looked(look: bool, kernel: Any, call: tuple[Any, ...], args: Any) -> tuple[int, int]:
+    """Run a kernel again, now that its pages are mapped: bytes that it touches, and of all.
+
+    The processor marks pages as they are used (Linux); the marks are taken back first. Memory that
+    is mapped together with the arrays is counted with them; those in the store lie apart.
+    """
     if not look:
         return 0, 0
-    arrays = [a for a in arrays_in(call if args is None else args) if a.nbytes > pages.SMALL]
-    with pages.touched(arrays) as count:
-        kernel(*call)
-    return count.bytes, sum(array.nbytes for array in arrays)
+    arrays: list[Array] = []
+    _replaced(args, lambda value: arrays.append(value) if _is_large(value) else None)
+    try:
+        Path("/proc/self/clear_refs").write_text("1", encoding="ascii")
+    except OSError:  # the system does not tell
+        return 0, 0
+    kernel(*call)
+    return _referenced([array.ctypes.data for array in arrays]), sum(a.nbytes for a in arrays)
+
+
+def _referenced(addresses: list[int]) -> int:
+    """Bytes in marked pages of the mappings at some addresses."""
+    total, wanted = 0, False
+    with Path("/proc/self/smaps").open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            head = line.split(" ", 1)[0]
+            if head == "Referenced:":
+                total += int(line.split()[1]) * 1024 if wanted else 0
+            elif not head.endswith(":"):
+                begin, _, end = head.partition("-")
+                wanted = any(int(begin, 16) <= at < int(end, 16) for at in addresses)
+    return total
 
 
 def greet() -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from kinrank.progress import format_bytes
 from kinrank.runs.ray.tasks import Answer
 
 
@@ -16,8 +17,9 @@ class Traffic:
     sent : bytes of arrays stored for this stage and not before; each node that reads one whole from
         the object store or from a URL gets it once
     returned : bytes that tasks sent back or wrote
-    looked : blocks whose reading was measured; read, whole, own : sums over these of the bytes in
-        pages that the block touched, of all that it might have read, and of the block's own share
+    looked : blocks whose reading was measured; rows, read, whole, share : sums over these of their
+        rows, of the bytes in pages that the block touched, of all that it might have read, and of
+        the block's own share
     """
 
     tasks: int = 0
@@ -28,7 +30,7 @@ class Traffic:
     rows: int = 0
     read: int = 0
     whole: int = 0
-    own: float = 0.0
+    share: float = 0.0
 
     def count(self, answer: Answer, rows: int, share: float) -> None:
         """One finished block of so many rows, ``share`` of all."""
@@ -39,27 +41,27 @@ class Traffic:
             self.rows += rows
             self.read += answer.read
             self.whole += answer.whole
-            self.own += share * answer.whole
+            self.share += share * answer.whole
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, int]:
         """As the report shows it; what a block reads outside itself is a mean over blocks."""
-        known: dict[str, Any] = {
+        facts = {
             "tasks": self.tasks,
             "retried": self.retried,
             "sent_bytes": self.sent,
             "returned_bytes": self.returned,
         }
         if self.looked:
-            outside = max(0.0, self.read - self.own)
-            per_row = self.own / max(1, self.rows)
-            known |= {
+            outside = max(0.0, self.read - self.share) / self.looked
+            per_row = self.share / max(1, self.rows)
+            facts |= {
                 "block_rows": round(self.rows / self.looked),
-                "block_bytes": round(self.own / self.looked),
-                "outside_bytes": round(outside / self.looked),
-                "outside_rows": round(outside / self.looked / per_row) if per_row else 0,
+                "block_bytes": round(self.share / self.looked),
+                "outside_bytes": round(outside),
+                "outside_rows": round(outside / per_row) if per_row else 0,
                 "whole_bytes": round(self.whole / self.looked),
             }
-        return known
+        return facts
 
 
 @dataclass
@@ -75,36 +77,20 @@ class Report:
 
     def summary(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "nodes": self.nodes,
-            "stages": {name: stage.summary() for name, stage in self.stages.items()},
-        }
+        stages = {name: traffic.summary() for name, traffic in self.stages.items()}
+        return {"nodes": self.nodes, "stages": stages}
 
     def __str__(self) -> str:
         titles = ("stage", "tasks", "sent", "returned", "a block reads", "outside", "of")
         lines: list[tuple[str, ...]] = [titles]
-        for name, stage in self.stages.items():
-            known = stage.summary()
-            read = [
-                size_text(known[key]) if key in known else "-"
-                for key in ("block_bytes", "outside_bytes", "whole_bytes")
-            ]
-            moved = (size_text(known["sent_bytes"]), size_text(known["returned_bytes"]))
-            lines.append((name, str(stage.tasks), *moved, *read))
-        widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
-        return "\n".join(
-            "  ".join(
-                cell.rjust(width) if at else cell.ljust(width)
-                for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+        for name, traffic in self.stages.items():
+            facts = traffic.summary()
+            sizes = ("sent", "returned", "block", "outside", "whole")
+            texts = (
+                format_bytes(facts[f"{size}_bytes"]) if f"{size}_bytes" in facts else "-"
+                for size in sizes
             )
-            for line in lines
+            lines.append((name, str(traffic.tasks), *texts))
+        return "\n".join(
+            f"{line[0]:<16}" + "".join(f"{cell:>15}" for cell in line[1:]) for line in lines
         )
-
-
-def size_text(size: float) -> str:
-    """Bytes for people: 12 kB, 3.4 MB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
