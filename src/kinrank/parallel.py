@@ -134,16 +134,20 @@ class Runner:
         more than the threads of this process.
         """
         with progress.stage(name, n) as advance, self._each(kernel, self.blocks(n)) as results:
-            return [_after(result, advance, part) for part, result in results]
+            blocks = []
+            for (low, high), result in results:
+                advance(high - low)
+                blocks.append(result)
+            return blocks
 
     def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
         """Sparse rows from ``kernel(low, high, *args) -> (lengths, indices[, data])`` of blocks.
 
         kernel : importable; args : arrays and numbers, or dataclasses of such, never changed
         """
-        parts = self.map(name, lambda a, b: kernel(a, b, *args), n)
+        blocks = self.map(name, lambda low, high: kernel(low, high, *args), n)
         # Without a row, an empty block says whether rows have values.
-        return join_blocks(parts or [kernel(0, 0, *args)], n, n_columns)
+        return join_blocks(blocks or [kernel(0, 0, *args)], n, n_columns)
 
     def fill(self, name: str, kernel: Kernel, args: Args, n: int, *outs: Out) -> Any:
         """Arrays that ``kernel(low, high, *args, *arrays)`` writes rows low to high of.
@@ -169,7 +173,7 @@ class Runner:
     ) -> Iterator[Iterator[tuple[Range, T]]]:
         """The results of ranges, in order; no more than a few wait to be taken."""
         if self.threads == 1 or len(ranges) <= 1:
-            yield ((part, kernel(*part)) for part in ranges)
+            yield ((rows, kernel(*rows)) for rows in ranges)
             return
         with borrowed(self.threads) as pool:
             yield _in_order(pool, kernel, ranges, 4 * self.threads)
@@ -181,32 +185,27 @@ ALONE = Runner(1, 1 << 40)  # all at once, for work inside a block
 def _in_order(
     pool: ThreadPoolExecutor, kernel: Callable[[int, int], T], ranges: list[Range], window: int
 ) -> Iterator[tuple[Range, T]]:
-    started = ((part, pool.submit(kernel, *part)) for part in ranges)
+    started = ((rows, pool.submit(kernel, *rows)) for rows in ranges)
     waiting = deque(islice(started, window))
     while waiting:
-        part, future = waiting.popleft()
+        rows, future = waiting.popleft()
         result = future.result()
         waiting.extend(islice(started, 1))
-        yield part, result
+        yield rows, result
 
 
-def join_blocks(parts: list[Any], n: int, n_columns: int) -> SparseRows:
+def join_blocks(blocks: list[Any], n: int, n_columns: int) -> SparseRows:
     """Blocks of (lengths, indices[, data]) as one; each is let go of when it is copied."""
     indptr = np.zeros(n + 1, np.int64)
-    np.cumsum(np.concatenate([part[0] for part in parts]), out=indptr[1:])
+    np.cumsum(np.concatenate([block[0] for block in blocks]), out=indptr[1:])
     indices = np.empty(int(indptr[-1]), np.int32)
-    data = np.empty(len(indices), np.float32) if len(parts[0]) > 2 else None
+    data = np.empty(len(indices), np.float32) if len(blocks[0]) > 2 else None
     at = 0
-    parts.reverse()
-    while parts:
-        _, ids, *values = parts.pop()
+    blocks.reverse()
+    while blocks:
+        _, ids, *values = blocks.pop()
         indices[at : at + len(ids)] = ids
         if data is not None:
             data[at : at + len(ids)] = values[0]
         at += len(ids)
     return SparseRows(indptr, indices, data, n_columns)
-
-
-def _after(result: T, advance: progress.Advance, part: Range) -> T:
-    advance(part[1] - part[0])
-    return result

@@ -20,7 +20,9 @@ Advance = Callable[[int], None]
 
 _listener: ContextVar[Listener | None] = ContextVar("kinrank_progress", default=None)
 _current: ContextVar[str | None] = ContextVar("kinrank_stage", default=None)
-_facts: ContextVar[Facts | None] = ContextVar("kinrank_facts", default=None)
+_facts: ContextVar[tuple[dict[str, Any], dict[str, Callable[[Any], None]]] | None] = ContextVar(
+    "kinrank_facts", default=None
+)
 
 
 @contextmanager
@@ -70,29 +72,14 @@ class stage:  # noqa: N801
             self._listener(self._name, self._done, self._total)
 
 
-class Facts(dict[str, Any]):
-    """What a run told of itself; ``on(name, act)`` acts as soon as a fact is told."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._acts: dict[str, Callable[[Any], None]] = {}
-
-    def on(self, name: str, act: Callable[[Any], None]) -> None:
-        """Call ``act(fact)`` when it is told."""
-        self._acts[name] = act
-
-    def tell(self, name: str, fact: Any) -> None:
-        """Keep a fact."""
-        self[name] = fact
-        if name in self._acts:
-            self._acts[name](fact)
-
-
 @contextmanager
-def gather() -> Iterator[Facts]:
-    """What the calls inside tell of themselves, such as the recall of an approximate search."""
-    facts = Facts()
-    token = _facts.set(facts)
+def gather(**acts: Callable[[Any], None]) -> Iterator[dict[str, Any]]:
+    """What the calls inside tell of themselves, such as the recall of an approximate search.
+
+    acts : by the name of a fact, what is called with it as soon as it is told
+    """
+    facts: dict[str, Any] = {}
+    token = _facts.set((facts, acts))
     try:
         yield facts
     finally:
@@ -101,9 +88,10 @@ def gather() -> Iterator[Facts]:
 
 def tell(name: str, fact: Any) -> None:
     """Say something to whoever gathers facts."""
-    facts = _facts.get()
-    if facts is not None:
-        facts.tell(name, fact)
+    facts, acts = _facts.get() or ({}, {})
+    facts[name] = fact
+    if name in acts:
+        acts[name](fact)
 
 
 def current() -> str | None:

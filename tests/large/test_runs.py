@@ -298,4 +298,3 @@ def test_a_list_of_blocks_is_written_again_as_often_as_needed(tmp_path):
         call.checked(lambda block, _, last=last: block.low if block.low < last else -1)
         assert journal.Call(folder, facts).blocks == call.blocks
     assert [block.low for block in call.blocks] == [0]
-    call.close()

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,10 +121,10 @@ def rerank(
         return
     if out is None:
         raise click.UsageError("Missing option '--out'.")
-    with shown_warnings() as warned, progress.gather() as told:
-        told.on("plan", lambda plan: click.echo(plan, err=True) if on_terminal else None)
-        with watched(show=on_terminal) as watch:
-            ranking = rank_on(cluster, storage, chosen, *matrices, k, threads, block_size, **where)
+    shown = {"plan": partial(click.echo, err=True)} if on_terminal else {}
+    told_of = progress.gather(**shown)
+    with shown_warnings() as warned, told_of as told, watched(show=on_terminal) as watch:
+        ranking = rank_on(cluster, storage, chosen, *matrices, k, threads, block_size, **where)
     ranking.save(out)
     summary = {
         "method": method,

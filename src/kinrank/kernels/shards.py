@@ -1,4 +1,4 @@
-"""Kernels of the search in shards: who may be the farthest, and lists that become one."""
+"""Kernels of the search in shards: which rows may be the farthest."""
 
 from __future__ import annotations
 
@@ -60,15 +60,3 @@ def settle_race(low, high, rows, shard, ids, counts, least, most):
         for t in range(shard.shape[0] if many else counts[row]):
             value = squared_distance(rows[row], shard[t if many else ids[row, t]])
             least[row], most[row] = min(least[row], value), max(most[row], value)
-
-
-@kernel
-def own_first(low, high, start, ids, values, out_ids, out):
-    """Lists with the row itself, start + i, in front of the others."""
-    for row in range(low, high):
-        out_ids[row, 0], out[row, 0] = start + row, np.float32(0)
-        at = 1
-        for t in range(ids.shape[1]):
-            if ids[row, t] != start + row and at < out.shape[1]:
-                out_ids[row, at], out[row, at] = ids[row, t], values[row, t]
-                at += 1

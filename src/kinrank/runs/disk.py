@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
 from io import BytesIO
 from pathlib import Path
@@ -126,8 +126,7 @@ class DiskRunner(Runner):
     ) -> None:  # fmt: skip
         """Do the blocks that are missing, and list each that is finished."""
         ranges = call.missing(n, self.blocks)
-        stage = progress.stage(name, n)
-        with closing(call), stage as advance, self._each(block, ranges) as results:
+        with progress.stage(name, n) as advance, self._each(block, ranges) as results:
             advance(n - sum(high - low for low, high in ranges))
             for rows, result in results:
                 call.finished(listed(rows, result))
@@ -193,9 +192,9 @@ def _existing(folder: Path) -> Path:
 def run_key(method: Method, matrices: tuple[Any, ...], k: int | None, run: Runner) -> str:
     """What all results of a run follow from."""
     digest = hashlib.blake2b(digest_size=16)
-    known: list[Any] = [type(method).__qualname__, __version__, k, run.search, run.vectors]
-    known += [(field.name, _value(getattr(method, field.name))) for field in fields(method)]
-    digest.update(repr(known).encode())
+    facts: list[Any] = [type(method).__qualname__, __version__, k, run.search, run.vectors]
+    facts += [(field.name, _value(getattr(method, field.name))) for field in fields(method)]
+    digest.update(repr(facts).encode())
     for matrix in matrices:
         digest.update(f"{matrix.shape} {matrix.dtype}".encode())
         step = max(1, _PIECE // (matrix.shape[1] * matrix.itemsize))
@@ -208,5 +207,5 @@ def _value(value: Any) -> Any:
     """A parameter as something whose text tells it from others."""
     if hasattr(value, "tocsr"):
         rows = value.tocsr()
-        return [rows.shape, *(part.tobytes() for part in (rows.indptr, rows.indices, rows.data))]
+        return [rows.shape, *(array.tobytes() for array in (rows.indptr, rows.indices, rows.data))]
     return value

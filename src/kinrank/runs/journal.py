@@ -18,10 +18,11 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,11 @@ class BlockEntry:
     high: int
     end: int
     check: int
+
+    @property
+    def line(self) -> str:
+        """In the list."""
+        return f"{self.low} {self.high} {self.end} {self.check}\n"
 
 
 class Journal:
@@ -115,9 +121,8 @@ class Call:
                 f"`work` must be a folder of this version's runs, got {folder.parent}, where "
                 f"{folder.name} was made by something else. Remove it and begin again."
             )
-        self._clean = True  # nothing else is in the list
-        self.blocks = list(self._listed(int(facts["rows"])))
-        self._list: IO[bytes] | None = None
+        self._list = self.folder / "blocks"
+        self.blocks = self._listed(int(facts["rows"]))
 
     def file(self, number: int) -> Path:
         """The file of an array; it is there, perhaps without anything in it."""
@@ -127,9 +132,8 @@ class Call:
 
     def finished(self, block: BlockEntry) -> None:
         """List a block whose bytes are written."""
-        if self._list is None:
-            self._list = (self.folder / "blocks").open("ab", buffering=0)
-        self._list.write(f"{block.low} {block.high} {block.end} {block.check}\n".encode())
+        with self._list.open("ab") as file:
+            file.write(block.line.encode())
         self.blocks.append(block)
 
     @property
@@ -149,8 +153,9 @@ class Call:
                 self.blocks.append(block)
             elif in_order:
                 break
-        if len(self.blocks) < len(listed) or not self._clean:
-            self._rewrite()
+        text = "".join(block.line for block in self.blocks)
+        if self._list.exists() and self._list.read_bytes() != text.encode():
+            write_text_atomic(self._list, text)
 
     def missing(self, n: int, cut: Callable[[int], list[Range]]) -> list[Range]:
         """What is left of ``range(n)``, cut into blocks."""
@@ -160,35 +165,16 @@ class Call:
             at = block.high
         return left + [(at + low, at + high) for low, high in cut(n - at)]
 
-    def close(self) -> None:
-        """Close the list."""
-        if self._list is not None:
-            self._list.close()
-            self._list = None
-
-    def _rewrite(self) -> None:
-        """Make the list anew."""
-        self.close()
-        kept, self.blocks, self._clean = self.blocks, [], True
-        (self.folder / "blocks").unlink()
-        for block in kept:
-            self.finished(block)
-
-    def _listed(self, n: int) -> Iterator[BlockEntry]:
-        """The blocks in the list; lines that are no blocks of ``n`` rows are left out."""
-        try:
-            *lines, rest = (self.folder / "blocks").read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return
-        self._clean = not rest  # what ends without a newline was not finished
-        for line in lines:
-            try:
+    def _listed(self, n: int) -> list[BlockEntry]:
+        """The blocks in the list; what is no block of ``n`` rows is left out."""
+        blocks = []
+        lines = self._list.read_bytes().split(b"\n") if self._list.exists() else [b""]
+        for line in lines[:-1]:  # what ends without a newline was not finished
+            with suppress(TypeError, ValueError):
                 block = BlockEntry(*map(int, line.split()))
-                if not 0 <= block.low < block.high <= n or block.end < 0:
-                    raise ValueError
-                yield block
-            except (TypeError, ValueError):
-                self._clean = False
+                if 0 <= block.low < block.high <= n and block.end >= 0:
+                    blocks.append(block)
+        return blocks
 
 
 def check_sum(arrays: Iterable[Array]) -> int:
@@ -213,7 +199,7 @@ def described(value: Any) -> Any:
 
 def _read(file: Path) -> dict[str, Any]:
     what = "a file of a stopped run"
-    known = read_json(file, what)
-    if not isinstance(known, dict):
-        raise FileFormatError(f"{file} must be {what}, got {type(known).__name__}.")
-    return known
+    facts = read_json(file, what)
+    if not isinstance(facts, dict):
+        raise FileFormatError(f"{file} must be {what}, got {type(facts).__name__}.")
+    return facts

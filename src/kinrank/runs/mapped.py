@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -98,18 +98,16 @@ class Memory:
 
     def _watch(self) -> None:
         assert self.budget is not None
-        pause = _PAUSE
+        pause, limit = _PAUSE, _TRIGGER * self.budget
         while not self._over.wait(pause):
-            used = resident_bytes()
+            used, pause = resident_bytes(), _PAUSE
             if used is None:
                 return
-            if used > _TRIGGER * self.budget:
+            if used > limit:
                 self.drop()
-                # What is left belongs to no file: to drop again at once would only slow things.
-                still: Any = resident_bytes()
-                pause = 5 * _PAUSE if still > 0.8 * _TRIGGER * self.budget else _PAUSE
-            else:
-                pause = _PAUSE
+                if (resident_bytes() or 0) > 0.8 * limit:
+                    # It belongs to no file: to drop again at once would only slow things.
+                    pause = 5 * _PAUSE
 
 
 def _reserve(stream: IO[bytes], size: int) -> None:

@@ -20,16 +20,7 @@ VECTORS = ("float32", "float16")
 
 
 class RunOptions(TypedDict, total=False):
-    """Keywords of every ``rerank``, beside ``threads`` and ``block_size``.
-
-    search : "exact", or "approximate" for many rows
-    memory_budget : bytes, or a size such as "4GB", that the process may occupy; stages are then
-        kept in files. An error says at once if that cannot be.
-    work : the folder of these files, in which a run that was stopped goes on; None is one that is
-        removed in any case. What is in it is removed when the ranking is there.
-    vectors : "float32"; or "float16", to which values are rounded once and in which they are kept,
-        in memory and in files; everything is computed in float32 from them
-    """
+    """Keywords of every ``rerank``, see ``kinrank.rerank``."""
 
     search: Literal["exact", "approximate"]
     memory_budget: int | str | None
@@ -40,16 +31,16 @@ class RunOptions(TypedDict, total=False):
 @contextmanager
 def runner_for(
     method: Method, queries: Any, gallery: Any, k: int | None, threads: int | None,
-    block_size: int | None, where: RunOptions,
+    block_size: int | None, options: RunOptions,
 ) -> Iterator[Runner]:  # fmt: skip
     """The runner for one call of ``rerank``."""
-    for name in where if method.reads_in_blocks else ():
+    for name in options if method.reads_in_blocks else ():
         raise InvalidInputError(f"`{name}` must be left out for {type(method).__name__}.")
     run = Runner.of(threads, block_size)
-    search = check_choice("search", where.get("search", "exact"), SEARCHES)
-    vectors = check_choice("vectors", where.get("vectors", "float32"), VECTORS)
+    search = check_choice("search", options.get("search", "exact"), SEARCHES)
+    vectors = check_choice("vectors", options.get("vectors", "float32"), VECTORS)
     run = replace(run, search=search, vectors=vectors)
-    budget, work = where.get("memory_budget"), where.get("work")
+    budget, work = options.get("memory_budget"), options.get("work")
     if budget is None and work is None:
         yield run
         return

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -73,13 +74,15 @@ class Cells:
         """About the ``k`` nearest rows of every row, itself first, in the order of cells."""
         return self._search(self.vectors, self.numbers, self.starts, k, True, run)
 
-    def search(self, queries: Stored, k: int, run: Runner, own: bool) -> tuple[Ints, Ints, Floats]:
+    def search(
+        self, queries: Stored, k: int, run: Runner, are_rows: bool
+    ) -> tuple[Ints, Ints, Floats]:
         """About the ``k`` nearest rows of each query: where its list lies, and the lists.
 
-        own : whether the queries are the first rows themselves
+        are_rows : whether the queries are the first rows themselves
         """
         order, starts = _by_cell(queries, self.centres, run)
-        lists = self._search(_in_order(queries, order, run), order, starts, k, own, run)
+        lists = self._search(_in_order(queries, order, run), order, starts, k, are_rows, run)
         return (_inverse(order), *lists)
 
     @cached_property
@@ -97,10 +100,10 @@ class Cells:
         return around[:count] if held[-1] >= least else np.arange(len(sizes), dtype=np.int32)
 
     def _search(
-        self, rows: Stored, names: Ints, starts: Longs, k: int, own: bool, run: Runner
+        self, rows: Stored, names: Ints, starts: Longs, k: int, are_rows: bool, run: Runner
     ) -> tuple[Ints, Floats]:
         """The lists of rows in the order of cells."""
-        args = (self, rows, names, starts, own)
+        args = (self, rows, names, starts, are_rows)
         outs = (Out(np.int32, indptr=k * starts), Out(np.float32, indptr=k * starts))
         few = run.cut(run.block_size or _FEW_CELLS)
         # Products of two cells are small: threads of their own would mostly wait for each other.
@@ -129,8 +132,8 @@ class CellSearch:
         first, second = self._first, self._second
         n, outs = len(first.numbers), (Out(np.int32, k), Out(np.float32, k))
         # In the order of the second division, in which rows of a list lie near each other.
-        own = (np.arange(n, dtype=np.int32), *second.lists(k, run))
-        args: Any = (1, first.places[second.numbers], *first.lists(k, run), *own)
+        lists = (np.arange(n, dtype=np.int32), *second.lists(k, run))
+        args: Any = (1, first.places[second.numbers], *first.lists(k, run), *lists)
         merged, merged_d = run.fill("neighbours", merge_lists, args, n, *outs)
         ids, values = self._refined(merged, merged_d, run)
         args = (for_kernels(second.vectors), self._landmarks, values)
@@ -148,9 +151,9 @@ class CellSearch:
         back = (Out(np.int32, _REVERSE), Out(np.uint8, _REVERSE))
         by_thread = run.cut(-(-n // run.threads))  # every block goes through all lists
         for _ in range(_REFINED):
-            known = (second.places, ids)
-            reverse = by_thread.fill("neighbours", reverse_lists, (*known, fresh), n, *back)
-            args = (for_kernels(second.vectors), *known, values, fresh, *reverse)
+            lists = (second.places, ids)
+            reverse = by_thread.fill("neighbours", reverse_lists, (*lists, fresh), n, *back)
+            args = (for_kernels(second.vectors), *lists, values, fresh, *reverse)
             ids, values, fresh = run.fill("neighbours", refine_lists, args, n, *outs)
             if fresh.mean() < _SETTLED:
                 break
@@ -159,36 +162,36 @@ class CellSearch:
     def first(self, count: int, k: int, run: Runner) -> Neighbors:
         """As ``rows``, of the first rows and without a look through other lists."""
         rows = rows_between(self._vectors, 0, count)
-        found = self._merged(rows, k, run, own=True)
-        args = (for_kernels(rows), self._landmarks, found.values)
+        nearest = self._merged(rows, k, run, are_rows=True)
+        args = (for_kernels(rows), self._landmarks, nearest.values)
         far = run.fill("neighbours", _far_rows, args, count, Out(np.float32))
-        return Neighbors(found.indices, found.values, far)
+        return Neighbors(nearest.indices, nearest.values, far)
 
     def search(self, queries: Stored, k: int, run: Runner) -> SearchResult:
         """About the ``k`` nearest rows of each query."""
-        return self._merged(queries, k, run, own=False)
+        return self._merged(queries, k, run, are_rows=False)
 
-    def _merged(self, queries: Stored, k: int, run: Runner, *, own: bool) -> SearchResult:
+    def _merged(self, queries: Stored, k: int, run: Runner, *, are_rows: bool) -> SearchResult:
         outs = (Out(np.int32, k), Out(np.float32, k))
-        both = (cells.search(queries, k, run, own) for cells in (self._first, self._second))
-        args = (int(own), *(part for found in both for part in found))
+        both = (cells.search(queries, k, run, are_rows) for cells in (self._first, self._second))
+        args = (int(are_rows), *chain.from_iterable(both))
         return SearchResult(*run.fill("search", merge_lists, args, len(queries), *outs))
 
 
 def _search_cells(
-    low: int, high: int, cells: Cells, rows: Stored, names: Ints, starts: Longs, own: bool,
+    low: int, high: int, cells: Cells, rows: Stored, names: Ints, starts: Longs, are_rows: bool,
     ids: Ints, values: Floats,
 ) -> None:  # fmt: skip
     k = len(ids) // max(len(rows), 1)
     for cell in range(low, high):
-        part = slice(starts[cell], starts[cell + 1])
-        if part.start < part.stop:
-            out = (ids.reshape(-1, k)[part], values.reshape(-1, k)[part])
-            _search_cell(cells, cell, rows[part], names[part], own, out)
+        members = slice(starts[cell], starts[cell + 1])
+        if members.start < members.stop:
+            out = (ids.reshape(-1, k)[members], values.reshape(-1, k)[members])
+            _search_cell(cells, cell, rows[members], names[members], are_rows, out)
 
 
 def _search_cell(
-    cells: Cells, cell: int, rows: Floats, names: Ints, own: bool, out: tuple[Ints, Floats]
+    cells: Cells, cell: int, rows: Floats, names: Ints, are_rows: bool, out: tuple[Ints, Floats]
 ) -> None:
     """The lists of the rows of one cell."""
     k, count = out[0].shape[1], len(rows)
@@ -200,13 +203,14 @@ def _search_cell(
     heaps = empty_heaps(count, min(len(others), k + SPARE))
     scan_products(0, count, rows @ others.T, squared_norms(others), 0, *heaps)
     members = (for_kernels(cells.vectors), places[heaps[1]])
-    settle(0, count, *settling(rows, *members, names if own else None, cells.numbers), *out)
+    settle(0, count, *settling(rows, *members, names if are_rows else None, cells.numbers), *out)
 
 
 def _by_cell(rows: Stored, centres: Floats, run: Runner) -> tuple[Ints, Longs]:
     """Row numbers in the order of the nearest centre, and where each centre's begin."""
-    one = run.cut(_BLOCK, 1)
-    cell = one.fill("cells", _nearest_centre, (rows, centres), len(rows), Out(np.int32))
+    cell = run.cut(_BLOCK, 1).fill(
+        "cells", _nearest_centre, (rows, centres), len(rows), Out(np.int32)
+    )
     starts = np.zeros(len(centres) + 1, np.int64)
     np.cumsum(np.bincount(cell, minlength=len(centres)), out=starts[1:])
     return np.argsort(cell, kind="stable").astype(np.int32), starts
@@ -251,29 +255,29 @@ def _centres(vectors: Stored, seed: int) -> Floats:
     n, count = len(vectors), cell_count(len(vectors))
     random = np.random.default_rng(seed)
     centres = np.array(vectors[np.sort(random.choice(n, count, replace=False))])
-    some = np.array(vectors[:: max(1, n // (_PER_CELL * count))])
-    cell = np.empty(len(some), np.int32)
-    with progress.stage("cells", _ROUNDS * len(some)) as advance:
+    sample = np.array(vectors[:: max(1, n // (_PER_CELL * count))])
+    cell = np.empty(len(sample), np.int32)
+    with progress.stage("cells", _ROUNDS * len(sample)) as advance:
         for _ in range(_ROUNDS):
-            for low in range(0, len(some), _BLOCK):
-                _nearest_centre(low, low + _BLOCK, some, centres, cell)
+            for low in range(0, len(sample), _BLOCK):
+                _nearest_centre(low, low + _BLOCK, sample, centres, cell)
                 advance(len(cell[low : low + _BLOCK]))
             order = np.argsort(cell, kind="stable")
             filled, first = np.unique(cell[order], return_index=True)
-            sums = np.add.reduceat(some[order], first, axis=0)
+            sums = np.add.reduceat(sample[order], first, axis=0)
             centres[filled] = sums / np.bincount(cell, minlength=count)[filled, None]
     return centres
 
 
 def far_rows(vectors: Stored) -> Floats:
     """Rows that are farthest from some of the others, to estimate largest distances by."""
-    some = np.array(vectors[:: max(1, len(vectors) // _LANDMARKS)][:_LANDMARKS])
-    top, who = np.full(len(some), -np.inf, np.float32), np.zeros(len(some), np.int64)
+    sample = np.array(vectors[:: max(1, len(vectors) // _LANDMARKS)][:_LANDMARKS])
+    top, who = np.full(len(sample), -np.inf, np.float32), np.zeros(len(sample), np.int64)
     for low in range(0, len(vectors), _BLOCK):
-        part = vectors[low : low + _BLOCK]
-        squared = squared_norms(part) - 2 * (some @ part.T)
+        rows = vectors[low : low + _BLOCK]
+        squared = squared_norms(rows) - 2 * (sample @ rows.T)
         best = squared.argmax(axis=1)
-        value = squared[np.arange(len(some)), best]
+        value = squared[np.arange(len(sample)), best]
         who, top = np.where(value > top, best + low, who), np.maximum(value, top)
     return vectors[np.unique(who)]
 

@@ -63,21 +63,21 @@ def search_range(
     """The ``k`` nearest rows of rows low to high; norms : of ``squared_norms``."""
     # One block at a time, whose products and kernels use all threads.
     alone = run.cut(BLOCK, 1)
-    args = (rows_between(vectors, low, high), low, vectors, norms, False, run.threads)
+    args = (rows_between(vectors, low, high), low, vectors, norms, False, Runner(run.threads))
     outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
     return Neighbors(*alone.fill("neighbours", _search_block, args, high - low, *outs))
 
 
 def _search_block(
     low: int, high: int, queries: Stored, start: int, gallery: Stored, norms: Floats, inner: bool,
-    threads: int, indices: Ints, values: Floats, *farthest: Floats,
+    run: Runner, indices: Ints, values: Floats, *farthest: Floats,
 ) -> None:  # fmt: skip
     """Queries in the gallery; with ``farthest`` they are its rows from number ``start`` on."""
     block = slice(low, high)
     lists = (indices[block], values[block])
     more: Any = {"first": start + low, "farthest": farthest[0][block]} if farthest else {}
     rows = rows_between(queries, low, high)
-    search_tiles(rows, gallery, norms, *lists, threads=threads, inner=inner, **more)
+    search_tiles(rows, gallery, norms, *lists, threads=run.threads, inner=inner, **more)
 
 
 def stacked(longer: Neighbors, rest: Neighbors, run: Runner) -> Neighbors:
@@ -109,7 +109,7 @@ def exact_search(
     if n < _FEW or 4 * k > len(gallery):
         each, all_of = few(run, n, len(gallery)), (queries, gallery, measure)
         return SearchResult(*each.fill("search", _search_all, all_of, n, *outs))
-    args = (queries, 0, gallery, squared_norms(gallery), measure == "inner", run.threads)
+    args = (queries, 0, gallery, squared_norms(gallery), measure == "inner", run)
     return SearchResult(*Runner(1, BLOCK).fill("search", _search_block, args, n, *outs))
 
 
@@ -130,14 +130,14 @@ def _search_all(
 def search_pieces(queries: Floats, pieces: Iterable[Floats], k: int, run: Runner) -> SearchResult:
     """As ``exact_search``, of a gallery that is read a piece at a time; at most all its rows."""
     n, first = len(queries), 0
-    found = SearchResult(np.empty((n, 0), np.int32), np.empty((n, 0), np.float32))
+    best = SearchResult(np.empty((n, 0), np.int32), np.empty((n, 0), np.float32))
     for piece in pieces:
-        part = exact_search(queries, piece, min(k, len(piece)), run)
-        args = (found.indices, found.values, part.indices + np.int32(first), part.values)
+        more = exact_search(queries, piece, min(k, len(piece)), run)
+        args = (best.indices, best.values, more.indices + np.int32(first), more.values)
         first += len(piece)
         outs = (Out(np.int32, min(k, first)), Out(np.float32, min(k, first)))
-        found = SearchResult(*Runner(run.threads).fill("search", merge, args, n, *outs))
-    return found
+        best = SearchResult(*Runner(run.threads).fill("search", merge, args, n, *outs))
+    return best
 
 
 def dense_search(queries: Floats, gallery: Stored, measure: Measure = "squared") -> Floats:

@@ -45,16 +45,17 @@ def search_tiles(
     """
     tile = np.empty(min(len(rows), TILE_ROWS) * min(len(gallery), TILE_COLUMNS), np.float32)
     with borrowed(threads) as pool:
-        searched = _Gallery(gallery, norms, inner, tile, watch, pool, threads)
+        searched = _TiledGallery(gallery, norms, inner, tile, watch, pool, threads)
         for low in range(0, len(rows), TILE_ROWS):
-            part = slice(low, min(low + TILE_ROWS, len(rows)))
+            tile_rows = slice(low, min(low + TILE_ROWS, len(rows)))
             number = None if first is None else first + low
-            far = None if farthest is None else farthest[part]
-            searched.search(rows[part], part, number, indices[part], values[part], far)
+            lists = (indices[tile_rows], values[tile_rows])
+            far = None if farthest is None else farthest[tile_rows]
+            searched.search(rows[tile_rows], tile_rows, number, *lists, far)
 
 
 @dataclass(frozen=True, eq=False)
-class _Gallery:
+class _TiledGallery:
     """What is searched, and room for one tile of products."""
 
     rows: Stored
@@ -98,9 +99,9 @@ class _Gallery:
         """What no row outside the heaps is below: their last, less what products may be off."""
         if heaps.shape[1] == len(self.rows):
             return None
-        own = squared_norms(rows)
-        slack = np.float32(SLACK * math.sqrt(rows.shape[1])) * (own + self.norms.max())
-        bounds: Floats = heaps[:, 0] / 2 - slack if self.inner else heaps[:, 0] + own - slack
+        norms = squared_norms(rows)
+        slack = np.float32(SLACK * math.sqrt(rows.shape[1])) * (norms + self.norms.max())
+        bounds: Floats = heaps[:, 0] / 2 - slack if self.inner else heaps[:, 0] + norms - slack
         return bounds
 
     def _spread(self, kernel: Callable[..., Any], count: int, *args: Any) -> None:
@@ -135,7 +136,7 @@ def settling(
 def squared_norms(vectors: Stored) -> Floats:
     """|x|^2 of every row."""
     if isinstance(vectors, HalfRows):
-        parts = (vectors[low : low + BLOCK] for low in range(0, len(vectors), BLOCK))
-        return np.concatenate([squared_norms(part) for part in parts])
+        blocks = (vectors[low : low + BLOCK] for low in range(0, len(vectors), BLOCK))
+        return np.concatenate([squared_norms(block) for block in blocks])
     norms: Floats = np.einsum("ij,ij->i", vectors, vectors)
     return norms

@@ -37,8 +37,8 @@ class SharedArray(Handle):
         array = require("ray", extra="ray", purpose=PURPOSE).get(self.ref)
         # Without its mark of being read-only: numba compiles a kernel anew for arrays with it, and
         # no kernel writes into what it reads.
-        known = array.__array_interface__
-        unmarked = {**known, "data": (known["data"][0], False)}
+        interface = array.__array_interface__
+        unmarked = {**interface, "data": (interface["data"][0], False)}
         return np.asarray(SimpleNamespace(__array_interface__=unmarked, array=array))
 
 

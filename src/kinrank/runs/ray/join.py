@@ -6,10 +6,10 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import urlsplit
 
 from kinrank.errors import ClusterError, InvalidInputError
@@ -21,65 +21,52 @@ ATTEMPTS = 3  # to join a cluster that is too busy
 
 def join(ray: Any, address: str, cpus: int) -> None:
     """Connect this process; see ``session.connect``."""
-    if not isinstance(address, str):
-        _refuse(address)
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == "local":
+        # Ray replaces 127.0.0.1 by an address that other machines can reach, a second one of
+        # loopback it leaves alone.
+        loopback = {"_node_ip_address": "127.0.0.2"} if sys.platform == "linux" else {}
         with _environment(_own_token()):
-            ray.init(num_cpus=cpus, include_dashboard=False, **_loopback(), **quiet)
+            ray.init(num_cpus=cpus, include_dashboard=False, **loopback, **quiet)
         return
     if address != "auto":
         reach(address)
     try:
         with _environment({}):
-            _patiently(lambda: ray.init(address, **quiet))
+            _join_patiently(ray, address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        token = any(name.startswith("RAY_AUTH") for name in os.environ)
-        hint = "" if token else " (If it wants a token, set RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH.)"
+        hint = " (If it wants a token, set RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH.)"
         raise ClusterError(
-            f"The cluster {address!r} cannot be joined: {first_line(error)}{hint}"
+            f"The cluster {address!r} cannot be joined: {first_line(error)}"
+            f"{'' if _user_has_token() else hint}"
         ) from error
 
 
-def _patiently(begin: Callable[[], Any]) -> None:
+def _join_patiently(ray: Any, address: str, **options: Any) -> None:
     """Try again where the cluster was too busy to start a server for this client in time."""
-    for _ in range(ATTEMPTS - 1):
+    for attempt in range(1, ATTEMPTS + 1):
         try:
-            begin()
+            ray.init(address, **options)
             return
         except ConnectionError as error:
-            if "Initialization failure" not in str(error):
+            if "Initialization failure" not in str(error) or attempt == ATTEMPTS:
                 raise
-    begin()
-
-
-def _loopback() -> dict[str, str]:
-    """The address of workers on this machine, where there is a second one of loopback.
-
-    Ray replaces 127.0.0.1 by an address that other machines can reach.
-    """
-    return {"_node_ip_address": "127.0.0.2"} if sys.platform == "linux" else {}
 
 
 def reach(address: str) -> None:
     """See that somebody listens there, before Ray waits for minutes."""
     try:
-        parts = urlsplit(address if "://" in address else f"ray://{address}")
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        _refuse(address)
-    if parts.scheme != "ray" or host is None or port is None:
-        _refuse(address)
+        url = urlsplit(address if "://" in address else f"ray://{address}")
+        if url.scheme != "ray" or url.hostname is None or url.port is None:
+            raise ValueError(address)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"`cluster` must be 'local', 'auto', 'HOST:PORT' or 'ray://HOST:PORT', got {address!r}."
+        ) from error
     try:
-        socket.create_connection((host, port), REACH_SECONDS).close()
+        socket.create_connection((url.hostname, url.port), REACH_SECONDS).close()
     except (OSError, UnicodeError) as error:
         raise ClusterError(f"The cluster {address!r} cannot be reached: {error}") from error
-
-
-def _refuse(address: object) -> NoReturn:
-    raise InvalidInputError(
-        f"`cluster` must be 'local', 'auto', 'HOST:PORT' or 'ray://HOST:PORT', got {address!r}."
-    )
 
 
 @cache
@@ -88,15 +75,17 @@ def _token() -> str:
     return secrets.token_hex(32)
 
 
+def _user_has_token() -> bool:
+    return any(name.startswith("RAY_AUTH") for name in os.environ)
+
+
 def _own_token() -> dict[str, str]:
     """What workers on this machine are asked for; nothing if the user's settings say how.
 
     Ray turns tokens on by itself for a cluster that it starts; without this it would keep one in
     the user's home.
     """
-    if any(name.startswith("RAY_AUTH") for name in os.environ):
-        return {}
-    return {"RAY_AUTH_TOKEN": _token()}
+    return {} if _user_has_token() else {"RAY_AUTH_TOKEN": _token()}
 
 
 @contextmanager
@@ -115,7 +104,6 @@ def _environment(more: dict[str, str]) -> Iterator[None]:
         yield
     finally:
         for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
+            os.environ.pop(name, None)
+            if value is not None:
                 os.environ[name] = value

@@ -128,7 +128,7 @@ def search_shard(
     rows = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
     vectors, m = shard.open(), len(rows)
     lists, race = (m, min(k, len(vectors))), (m, kernels.CONTENDERS)
-    found = ShardLists(
+    nearest = ShardLists(
         np.empty(lists, np.int32),
         np.empty(lists, np.float32),
         tops=np.full(m, -np.inf, np.float32),
@@ -136,17 +136,17 @@ def search_shard(
         most=np.empty(m, np.float32),
         margins=np.empty(m, np.float32),
     )
-    found.margins[:] = 2 * SLACK * math.sqrt(rows.shape[1]) * (squared_norms(rows) + peak)
+    nearest.margins[:] = 2 * SLACK * math.sqrt(rows.shape[1]) * (squared_norms(rows) + peak)
     contenders = (np.empty(race, np.float32), np.empty(race, np.int64), np.zeros(m, np.int64))
 
     def watch(part: slice, products: Floats, norms: Floats, column: int) -> None:
-        state = (array[part] for array in (found.margins, found.tops, *contenders))
+        state = (array[part] for array in (nearest.margins, nearest.tops, *contenders))
         kernels.race(0, len(products), products, norms, column, *state)
 
-    search_tiles(rows, vectors, squared_norms(vectors), found.ids, found.values, watch=watch)
-    kernels.settle_race(0, m, rows, vectors, *contenders[1:], found.least, found.most)
-    found.ids[:] += np.int32(first)
-    return found
+    search_tiles(rows, vectors, squared_norms(vectors), nearest.ids, nearest.values, watch=watch)
+    kernels.settle_race(0, m, rows, vectors, *contenders[1:], nearest.least, nearest.most)
+    nearest.ids[:] += np.int32(first)
+    return nearest
 
 
 def merge_lists(start: int, k: int, *shards: ShardLists) -> Answer:
@@ -159,8 +159,15 @@ def merge_lists(start: int, k: int, *shards: ShardLists) -> Answer:
         merged = (np.empty(shape, np.int32), np.empty(shape, np.float32))
         merge(0, m, ids, values, np.array(shard.ids), np.array(shard.values), *merged)
         ids, values = merged
-    lists = (np.empty((m, k), np.int32), np.empty((m, k), np.float32))
-    kernels.own_first(0, m, start, ids, values, *lists)
+    # The row itself comes first; one that is not in its list, after copies of it, takes a place.
+    rows = np.arange(start, start + m, dtype=np.int32)[:, None]
+    others = ids != rows
+    others[others.all(axis=1), -1] = False
+    zeros = np.zeros((m, 1), np.float32)
+    lists = (
+        np.hstack([rows, ids[others].reshape(m, k - 1)]),
+        np.hstack([zeros, values[others].reshape(m, k - 1)]),
+    )
     tops = np.stack([shard.tops for shard in shards])
     racing = tops >= tops.max(axis=0) - shards[0].margins
     least = np.where(racing, [shard.least for shard in shards], np.inf).min(axis=0)

@@ -91,9 +91,9 @@ class Storage:
         self._known.clear()
 
     def _handles(self, array: Array, size: int | None) -> list[Handle]:
-        known = self._known.get((id(array), size))
-        if known is not None and known[0]() is array:
-            return known[1]
+        ref, handles = self._known.get((id(array), size), (None, []))
+        if ref is not None and ref() is array:
+            return handles
         handles = [self._sent(array)] if size is None else self._shards(array, size)
         self._remember(array, handles, size)
         return handles
