@@ -194,12 +194,14 @@ def _in_order(
         yield rows, result
 
 
-def join_blocks(blocks: list[Any], n: int, n_columns: int) -> SparseRows:
+def join_blocks(
+    blocks: list[Any], n: int, n_columns: int, empty: Callable[[int, Any], Array] = np.empty
+) -> SparseRows:
     """Blocks of (lengths, indices[, data]) as one; each is let go of when it is copied."""
     indptr = np.zeros(n + 1, np.int64)
     np.cumsum(np.concatenate([block[0] for block in blocks]), out=indptr[1:])
-    indices = np.empty(int(indptr[-1]), np.int32)
-    data = np.empty(len(indices), np.float32) if len(blocks[0]) > 2 else None
+    indices = empty(int(indptr[-1]), np.int32)
+    data = empty(len(indices), np.float32) if len(blocks[0]) > 2 else None
     at = 0
     blocks.reverse()
     while blocks:

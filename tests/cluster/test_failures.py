@@ -192,11 +192,8 @@ def test_files_that_are_changed_while_tasks_run(joined, tmp_path):
 
 def test_answers_of_a_wrong_size(joined, tmp_path):
     with connect() as cluster, connect(storage=tmp_path) as shared:
-        for one, said in (
-            (cluster, r"got 50 rows and \[50, 50\] entries"),
-            (shared, "200 bytes in"),
-        ):
-            with pytest.raises(ClusterError, match=said):
+        for one in (cluster, shared):
+            with pytest.raises(ClusterError, match=r"got 50 rows and \[50, 50\] entries"):
                 one.runner(block_size=50).rows("entries", cluster_kernels.short_rows, (), 100, 100)
         run = cluster.runner(block_size=50)
         with pytest.raises(ClusterError, match=r"of shape \(50, 3\) for rows 0 to 50, got \(3,\)"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -62,6 +63,16 @@ class MappedFile(Handle):
                 f"{np.dtype(self.dtype)} {self.shape}"
             )
         return array
+
+
+def new_file(path: str, array: Array) -> MappedFile:
+    """An array in a file that nobody sees before it is whole."""
+    # Not into the file itself: a worker that was given up may write it again while it is mapped.
+    begun = Path(f"{path}.{secrets.token_hex(4)}")
+    with begun.open("xb") as file:
+        np.lib.format.write_array(file, array, allow_pickle=False)
+    begun.replace(path)
+    return MappedFile(path, array.shape, array.dtype.str)
 
 
 @dataclass(frozen=True)
@@ -125,8 +136,3 @@ class Target:
 def local_folder(session: str) -> Path:
     """Where a node keeps its copies of one session."""
     return Path(tempfile.gettempdir()) / f"kinrank-{session}"
-
-
-def entries_file(prefix: str, low: int, at: int) -> Path:
-    """Where the block from row ``low`` on leaves its indices (0) or data (1)."""
-    return Path(f"{prefix}.{low}.{at}.part")

@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from kinrank import progress
 from kinrank.errors import ClusterError
-from kinrank.parallel import Args, Array, Kernel, Out, Range, Runner
+from kinrank.parallel import Args, Array, Kernel, Out, Range, Runner, join_blocks
 from kinrank.runs.ray import tasks
 from kinrank.runs.ray.failures import explained, is_lost
+from kinrank.runs.ray.handles import Handle, Target
 from kinrank.types import Neighbors, SparseRows
 
 if TYPE_CHECKING:
-    from kinrank.runs.ray.handles import Target
     from kinrank.runs.ray.report import Traffic
     from kinrank.runs.ray.session import Cluster
 
@@ -42,19 +42,26 @@ class RayRunner(Runner):
     here: int = field(default=1, kw_only=True)
 
     def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
-        storage = self.cluster.storage
-        prefix, blocks = storage.entries_prefix(), {}
+        if n == 0:
+            return super().rows(name, kernel, args, n, n_columns)
+        storage, blocks = self.cluster.storage, {}
+        prefix, files = storage.entries_prefix(), list[Handle]()
         answers = self._answers(name, tasks.rows_block, kernel, args, n, lambda _: prefix)
         for (low, high), answer in answers:
-            lengths, *entries = answer.arrays
-            sent = [len(array) for array in entries] if prefix is None else []
-            if len(lengths) != high - low or any(count != lengths.sum() for count in sent):
+            blocks[low] = (*answer.arrays, *(file.open() for file in answer.files))
+            files += answer.files
+            lengths, *entries = blocks[low]
+            counts = [len(array) for array in entries]
+            if len(lengths) != high - low or any(count != lengths.sum() for count in counts):
                 raise ClusterError(
                     f"A worker must send {high - low} rows of the stage {name!r}, and as many "
-                    f"entries as it says, got {len(lengths)} rows and {sent} entries."
+                    f"entries as it says, got {len(lengths)} rows and {counts} entries."
                 )
-            blocks[low] = answer.arrays
-        return storage.joined(blocks, prefix, n, n_columns)
+        ascending = [blocks.pop(low) for low in sorted(blocks)]
+        rows = join_blocks(ascending, n, n_columns, storage.empty)
+        for file in files:
+            storage.drop(file)
+        return rows
 
     def fill(self, name: str, kernel: Kernel, args: Args, n: int, *outs: Out) -> Any:
         if n == 0:

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import ClusterError, InvalidInputError
+from kinrank.errors import InvalidInputError
 from kinrank.optional import require
-from kinrank.parallel import Array, join_blocks
+from kinrank.parallel import Array
 from kinrank.runs.ray.handles import (
-    CHANGED,
     PURPOSE,
     FetchedFile,
     Handle,
@@ -30,9 +29,8 @@ from kinrank.runs.ray.handles import (
     RowRange,
     SharedArray,
     Target,
-    entries_file,
+    new_file,
 )
-from kinrank.types import SparseRows
 
 
 class Storage:
@@ -73,18 +71,8 @@ class Storage:
         return array
 
     def entries_prefix(self) -> str | None:
-        """What files begin with that tasks leave entries of sparse rows in; None: they send them.
-
-        A name of its own: a worker that was given up may still write when the next stage runs.
-        """
+        """What files begin with that tasks leave entries of rows in; None if they send them."""
         return None
-
-    def joined(
-        self, blocks: dict[int, tuple[Array, ...]], prefix: str | None, n: int, n_columns: int
-    ) -> SparseRows:
-        """Blocks of (lengths, indices[, data]) by their first row, as one."""
-        del prefix
-        return join_blocks([blocks.pop(low) for low in sorted(blocks)], n, n_columns)
 
     def close(self) -> None:
         """Remove what was stored."""
@@ -108,7 +96,7 @@ class Storage:
     def _store(self, array: Array) -> Handle:
         raise NotImplementedError
 
-    def _drop(self, handle: Handle) -> None:
+    def drop(self, handle: Handle) -> None:
         """Remove what nobody holds any more."""
 
     def _remember(self, array: Array, handles: list[Handle], size: int | None = None) -> None:
@@ -124,7 +112,7 @@ def _forget(ref: weakref.ref[Storage], key: tuple[int, int | None], handles: lis
     if key in storage._known and storage._known[key][1] is handles:
         del storage._known[key]
     for handle in handles:
-        storage._drop(handle)
+        storage.drop(handle)
 
 
 class ObjectStore(Storage):
@@ -189,36 +177,6 @@ class FolderStorage(Storage):
     def entries_prefix(self) -> str:
         return str(self._new_file())
 
-    def joined(
-        self, blocks: dict[int, tuple[Array, ...]], prefix: str | None, n: int, n_columns: int
-    ) -> SparseRows:
-        indptr = np.zeros(n + 1, np.int64)
-        np.cumsum(np.concatenate([blocks[low][0] for low in sorted(blocks)]), out=indptr[1:])
-        arrays: list[Array] = []
-        for at, empty in enumerate(blocks[0][1:]):
-            files = [entries_file(str(prefix), low, at) for low in sorted(blocks)]
-            counts = [int(blocks[low][0].sum()) for low in sorted(blocks)]
-            arrays.append(self.concatenated(files, counts, empty.dtype))
-        return SparseRows(indptr, arrays[0], arrays[1] if len(arrays) > 1 else None, n_columns)
-
-    def concatenated(self, files: list[Path], counts: list[int], dtype: npt.DTypeLike) -> Array:
-        """Files of so many bare numbers that tasks left, one behind the other, mapped."""
-        for path, count in zip(files, counts, strict=True):
-            wanted = count * np.dtype(dtype).itemsize
-            size = path.stat().st_size if path.exists() else 0
-            if size != wanted:
-                raise ClusterError(f"{CHANGED} {size} bytes in {path} instead of {wanted}")
-        target = self.target((sum(counts),), dtype)
-        if target.file is None:
-            return np.empty(target.shape, dtype)
-        with Path(target.file).open("r+b") as whole:
-            whole.seek(target.offset)
-            for path in files:
-                with path.open("rb") as file:
-                    shutil.copyfileobj(file, whole, 1 << 20)
-                path.unlink()
-        return self.filled(target, None)
-
     def close(self) -> None:
         super().close()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -232,12 +190,9 @@ class FolderStorage(Storage):
         return [RowRange(whole, low, low + size) for low in range(0, len(array), size)]
 
     def _store(self, array: Array) -> Handle:
-        path = self._new_file()
-        with path.open("xb") as file:  # nobody knows of it before it is closed
-            np.lib.format.write_array(file, array, allow_pickle=False)
-        return MappedFile(str(path), array.shape, array.dtype.str)
+        return new_file(str(self._new_file()), array)
 
-    def _drop(self, handle: Handle) -> None:
+    def drop(self, handle: Handle) -> None:
         if isinstance(handle, MappedFile):
             Path(handle.path).unlink(missing_ok=True)
 
@@ -272,7 +227,7 @@ class UrlStorage(Storage):
             np.lib.format.write_array(file, array, allow_pickle=False)
         return FetchedFile(f"{self.url}/{name}", self.session, array.shape, array.dtype.str)
 
-    def _drop(self, handle: Handle) -> None:
+    def drop(self, handle: Handle) -> None:
         assert isinstance(handle, FetchedFile)
         with suppress(OSError):  # nobody is there to be told
             self._files.rm(f"{self._path}/{handle.url.rpartition('/')[2]}")

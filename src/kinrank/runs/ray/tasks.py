@@ -16,7 +16,7 @@ import numpy as np
 from kinrank._version import __version__
 from kinrank.errors import InvalidInputError
 from kinrank.parallel import Array
-from kinrank.runs.ray.handles import Handle, Target, entries_file, local_folder
+from kinrank.runs.ray.handles import Handle, MappedFile, Target, local_folder, new_file
 
 if TYPE_CHECKING:
     from kinrank.runs.ray.storage import Storage
@@ -82,29 +82,28 @@ class Answer:
     """What a task sends back.
 
     read, whole : bytes of its arguments in pages that it touched, and of all; 0 if nobody looked
-    written : bytes that the task put into files instead
+    written : bytes that the task put into files instead; files : new ones among these
     """
 
     arrays: tuple[Array, ...]
     read: int = 0
     whole: int = 0
     written: int = 0
+    files: tuple[MappedFile, ...] = ()
 
 
 def rows_block(job: BlockJob, low: int, high: int, look: bool, prefix: str | None) -> Answer:
-    """(lengths, indices[, data]) of the rows low to high; with ``prefix`` only the lengths.
+    """(lengths, indices[, data]) of the rows low to high.
 
-    prefix : what the names of files begin with that the entries are left in
+    prefix : what the names of files begin with that the entries are left in; None sends them
     """
     kernel, args = job.open()
     lengths, *entries = kernel(low, high, *args)
     read = _looked(look, kernel, (low, high, *args), args)
     if prefix is None:
         return Answer((lengths, *entries), *read)
-    for at, array in enumerate(entries):
-        array.tofile(entries_file(prefix, low, at))
-    dtypes = (np.empty(0, array.dtype) for array in entries)
-    return Answer((lengths, *dtypes), *read, sum(array.nbytes for array in entries))
+    files = tuple(new_file(f"{prefix}.{low}.{at}", array) for at, array in enumerate(entries))
+    return Answer((lengths,), *read, sum(array.nbytes for array in entries), files)
 
 
 def fill_block(
