@@ -39,33 +39,20 @@ def torch_threads(count: int | None) -> Iterator[None]:
     if count is None:
         yield
         return
-    _enter(count)
+    # What the calling thread has asked for, the last at the end.
+    asked: list[int] = _local.__dict__.setdefault("asked", [])
+    before = torch.get_num_threads()  # first: a new thread begins with the common number here
+    with _LOCK:
+        if not _inside:
+            _before.append(before)
+        _inside.append(count)
+        torch.set_num_threads(count)
+    asked.append(count)
     try:
         yield
     finally:
-        _leave()
-
-
-def _enter(count: int) -> None:
-    now = torch.get_num_threads()  # first: a new thread begins with the common number at this call
-    with _LOCK:
-        if not _inside:
-            _before.append(now)
-        _inside.append(count)
-        torch.set_num_threads(count)
-    _own().append(count)
-
-
-def _leave() -> None:
-    own = _own()
-    with _LOCK:
-        _inside.remove(own.pop())
-        torch.set_num_threads(own[-1] if own else _before[-1])
-        if not _inside:
-            _before.clear()
-
-
-def _own() -> list[int]:
-    """What the calling thread has asked for, the last at the end."""
-    asked: list[int] = _local.__dict__.setdefault("asked", [])
-    return asked
+        with _LOCK:
+            _inside.remove(asked.pop())
+            torch.set_num_threads(asked[-1] if asked else _before[-1])
+            if not _inside:
+                _before.clear()
