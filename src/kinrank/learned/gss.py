@@ -1,4 +1,4 @@
-"""Guided similarity separation: the graph, the network over it, and how it learns; see ``kinrank.methods.learned.gss``."""
+"""Guided similarity separation: graph, network, training; see ``kinrank.methods.learned.gss``."""
 
 from __future__ import annotations
 
