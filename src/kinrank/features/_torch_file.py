@@ -58,8 +58,7 @@ class _Tensor:
         # Strides of 0 would repeat a number as often as the file says.
         if max(self.offset + sum(ends), math.prod(self.shape) - 1) >= len(storage):
             raise ValueError("a tensor outside of its storage")
-        width = storage.itemsize
-        steps = [stride * width for stride in self.strides]
+        steps = [stride * storage.itemsize for stride in self.strides]
         view = np.lib.stride_tricks.as_strided(storage[self.offset :], self.shape, steps)
         return np.array(view)
 

@@ -110,29 +110,30 @@ class TorchNetwork:
         self._lock = threading.Lock()  # torch has threads of its own, and hooks are the module's
         self._layer = None
         if preprocessing.layer is not None:
-            inner = dict(module.named_modules())
-            if preprocessing.layer not in inner:
-                raise _unknown_layer(preprocessing.layer, [n for n in inner if n])
-            self._layer = inner[preprocessing.layer]
+            layers = dict(module.named_modules())
+            if preprocessing.layer not in layers:
+                raise _unknown_layer(preprocessing.layer, [name for name in layers if name])
+            self._layer = layers[preprocessing.layer]
 
     def __call__(self, batch: npt.NDArray[np.float32]) -> Array:
-        seen: list[Any] = []
-        hooks = []
+        inner: list[Any] = []  # what the layer gave
+        hook = None
         with self._lock, self._torch.inference_mode():
-            if self._layer is not None:
-                hooks.append(self._layer.register_forward_hook(lambda *told: seen.append(told[-1])))
+            if self._layer is not None:  # scripted modules take no hooks, and need none
+                hook = self._layer.register_forward_hook(lambda *call: inner.append(call[-1]))
             try:
-                seen.append(self._module(self._torch.from_numpy(batch).to(self._device)))
+                output = self._module(self._torch.from_numpy(batch).to(self._device))
             except Exception as error:  # modules raise what they like
                 raise _did_not_run(self.name, batch, error) from error
             finally:
-                for hook in hooks:
+                if hook is not None:
                     hook.remove()
-            output = seen[0]  # of the layer, or else of the whole
-            if hooks and len(seen) == 1:
-                raise InvalidInputError(
-                    f"`layer` must be run, got one that {self.name} leaves out."
-                )
+            if hook is not None:
+                if not inner:
+                    raise InvalidInputError(
+                        f"`layer` must be run, got one that {self.name} leaves out."
+                    )
+                output = inner[0]
             if not isinstance(output, self._torch.Tensor):
                 raise InvalidInputError(
                     f"{self.name} must give a tensor, got {type(output).__name__}; "

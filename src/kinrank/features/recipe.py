@@ -14,7 +14,7 @@ from kinrank.features.preprocess import from_mapping
 from kinrank.features.registry import MODELS, load_model
 from kinrank.reading import reading
 
-_PARTS = ("pool", "p", "levels", "scales", "scale_power")
+_FIELDS = ("pool", "p", "levels", "scales", "scale_power")
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,15 @@ class Recipe:
     def of(cls, network: Network, descriptor: Descriptor) -> Recipe | None:
         """None where words do not tell it: torch modules, whitenings, rows of regions."""
         file = getattr(network, "file", None)
-        if file is None or descriptor.regional:
-            return None
-        if descriptor.whitening is not None or descriptor.region_whitening is not None:
+        whitened = descriptor.whitening is not None or descriptor.region_whitening is not None
+        if file is None or descriptor.regional or whitened:
             return None
         named = [info.name for info in MODELS.values() if info.sha256 == network.key]
         return cls(
             model=named[0] if named else str(Path(file).resolve()),
             key=network.key,
             preprocessing=network.preprocessing.describe(),
-            descriptor={name: getattr(descriptor, name) for name in _PARTS},
+            descriptor={name: getattr(descriptor, name) for name in _FIELDS},
         )
 
     @classmethod
@@ -54,9 +53,8 @@ class Recipe:
         """From ``str(recipe)``."""
         with reading("A recipe of features", "whole"):
             recipe = cls(**json.loads(text))
-            texts, fields = (recipe.model, recipe.key), (recipe.preprocessing, recipe.descriptor)
-            right = all(isinstance(one, str) for one in texts)
-            if not right or not all(isinstance(one, dict) for one in fields):
+            types = [type(value) for value in vars(recipe).values()]
+            if types != [str, str, dict, dict]:
                 raise TypeError("fields of other types")
         return recipe
 

