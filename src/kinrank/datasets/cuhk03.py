@@ -117,10 +117,9 @@ def _test_images(folder: Path, word: str, testset: set[tuple[int, int]]) -> Part
 
 
 def _testset(folder: Path, split: int) -> set[tuple[int, int]]:
-    file = folder / "cuhk-03.mat"
-    if not file.is_file():
-        file = folder / "cuhk03_release" / "cuhk-03.mat"
-    if not file.is_file():
+    places = (folder / "cuhk-03.mat", folder / "cuhk03_release" / "cuhk-03.mat")
+    file = next((file for file in places if file.is_file()), None)
+    if file is None:
         raise FileFormatError(
             f"{folder} must hold splits_classic_*.json or cuhk-03.mat, got neither."
         )

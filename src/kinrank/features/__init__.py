@@ -11,8 +11,7 @@ from kinrank.features.extraction import Extracted, Summary, extract, extract_to_
 from kinrank.features.networks import OnnxNetwork, TorchNetwork
 from kinrank.features.pooling import gem, mac, multiscale, regional, rmac, rmac_regions, spoc
 from kinrank.features.preprocess import PRESETS, Preprocessing, preset
-from kinrank.features.recipe import Recipe
-from kinrank.features.registry import MODELS, ModelInfo, load_model, models
+from kinrank.features.registry import MODELS, ModelInfo, Recipe, load_model, models
 from kinrank.features.sources import ImageList, collect, find_images, from_dataset
 from kinrank.features.whitening import Whitening, learned_whitening, pca_whitening, unit
 

@@ -20,8 +20,7 @@ from kinrank.features.chunks import Chunk, ChunkStore, ListFeatures, cut
 from kinrank.features.descriptors import Descriptor
 from kinrank.features.extractor import FeatureExtractor, ImageFeatures
 from kinrank.features.images import large_files
-from kinrank.features.recipe import Recipe
-from kinrank.features.registry import load_model
+from kinrank.features.registry import Recipe, load_model
 from kinrank.features.sources import Failure, ImageList, as_list
 from kinrank.io import PathLike, npz_members
 from kinrank.parallel import thread_count
@@ -95,9 +94,8 @@ def extract(
     everything = range(len(chosen))
     with progress.stage("extract", len(chosen)) as advance, large_files():
         extractor.probe(map(chosen.item, everything))
-        batches = extractor.stream(chosen.batches(everything, batch), threads, advance)
-        features = ImageFeatures.joined(list(batches))
-    result = ListFeatures(chosen, lambda: [features])
+        batches = list(extractor.stream(chosen.batches(everything, batch), threads, advance))
+    result = ListFeatures(chosen, lambda: batches)
     return Extracted(
         features=np.concatenate(list(result.blocks())),
         owners=result.owners(),

@@ -1,4 +1,4 @@
-"""Networks by name, from a file, or a module: what `--model` understands.
+"""Networks by name, from a file, or a module: what `--model` understands; and recipes with them.
 
 Named networks come from weights inside packages of the package registry; nothing is downloaded by
 kinrank. On first use they are written as ONNX into the user's cache.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import json
 import os
 import sys
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,15 @@ from kinrank.errors import (
     UnknownNameError,
 )
 from kinrank.features._torch_file import read_state
+from kinrank.features.descriptors import Descriptor
 from kinrank.features.efficientnet import efficientnet_lite
 from kinrank.features.networks import Network, OnnxNetwork, TorchNetwork
 from kinrank.features.preprocess import PRESETS, Preprocessing, from_mapping, read_description
 from kinrank.io import replacing
+from kinrank.reading import reading
 
 EXTRA = "efficientnet"
+_RECIPE_FIELDS = ("pool", "p", "levels", "scales", "scale_power")  # of a descriptor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +139,68 @@ def load_model(model: Any, preset: str | None = None, **fields: Any) -> Network:
     raise UnknownNameError("model", text, MODELS)
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """A network, what it sees, and how its maps become rows.
+
+    Attributes
+    ----------
+    model : a name of ``models()``, or an ONNX file
+    key : of the network, so that another one in the same place is noticed
+    preprocessing, descriptor : their fields
+    """
+
+    model: str
+    key: str
+    preprocessing: dict[str, Any]
+    descriptor: dict[str, Any]
+
+    @classmethod
+    def of(cls, network: Network, descriptor: Descriptor) -> Recipe | None:
+        """None where words do not tell it: torch modules, whitenings, rows of regions."""
+        file = getattr(network, "file", None)
+        whitened = descriptor.whitening is not None or descriptor.region_whitening is not None
+        if file is None or descriptor.regional or whitened:
+            return None
+        named = [info.name for info in MODELS.values() if info.sha256 == network.key]
+        return cls(
+            model=named[0] if named else str(Path(file).resolve()),
+            key=network.key,
+            preprocessing=network.preprocessing.describe(),
+            descriptor={name: getattr(descriptor, name) for name in _RECIPE_FIELDS},
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Recipe:
+        """From ``str(recipe)``."""
+        with reading("A recipe of features", "whole"):
+            recipe = cls(**json.loads(text))
+            types = [type(value) for value in vars(recipe).values()]
+            if types != [str, str, dict, dict]:
+                raise TypeError("fields of other types")
+        return recipe
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))
+
+    def load(self) -> tuple[Network, Descriptor]:
+        """The network and the descriptor; only networks from files, so that no code is run."""
+        if self.model not in MODELS and not Path(self.model).is_file():
+            raise InvalidInputError(
+                f"The network that made the vectors must be there, got no file {self.model}."
+            )
+        with reading("A recipe of features", "whole"):
+            from_mapping(self.preprocessing)
+            scales = tuple(self.descriptor["scales"])
+            descriptor = Descriptor(**{**self.descriptor, "scales": scales})
+        network = load_model(self.model, **self.preprocessing)
+        if network.key != self.key:
+            raise InvalidInputError(
+                f"The network must be the one that made the vectors, got another in {self.model}."
+            )
+        return network, descriptor
+
+
 def cached(info: ModelInfo) -> Path:
     """The ONNX file of a named network; it is made if it is not there, or not as it should be."""
     file = cache_folder() / f"{info.name}-{info.sha256[:8]}.onnx"
@@ -165,8 +231,7 @@ def convert(info: ModelInfo) -> bytes:
 
 def cache_folder() -> Path:
     """Where converted networks are kept; ``KINRANK_CACHE`` moves it."""
-    chosen = os.environ.get("KINRANK_CACHE")
-    if chosen:
+    if chosen := os.environ.get("KINRANK_CACHE"):
         return Path(chosen)
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")

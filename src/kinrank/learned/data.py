@@ -102,11 +102,7 @@ class TrainingLists:
                 "`labels` must give some row another row of its identity (of another camera, if "
                 f"cameras are given) among its {spare - 1} nearest, got none."
             )
-
-    @property
-    def steps(self) -> int:
-        """How many batches an epoch has."""
-        return -(-min(len(self.usable), self._recipe.queries) // self._recipe.batch)
+        self.steps = -(-min(len(self.usable), recipe.queries) // recipe.batch)  # in an epoch
 
     def batches(self, epoch: int) -> Iterator[tuple[Ints, Flags, Flags]]:
         """The batches of an epoch; the same for the same seed and epoch.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -15,17 +15,15 @@ from kinrank.learned.data import Labelled, TrainingLists, queries_and_gallery, s
 from kinrank.learned.gss import GalleryGraph, GSSNetwork, GSSTask
 from kinrank.learned.lattqe import LAttQENetwork
 from kinrank.learned.loop import Progress, fit
-from kinrank.learned.network import ListNetwork, from_arrays, size, tensor
-from kinrank.learned.recipes import (
-    AnyRecipe,
-    CSARecipe,
-    GSSRecipe,
-    LAttQERecipe,
-    SSRRecipe,
-    TrainingRecipe,
-    recipe_class,
+from kinrank.learned.network import (
+    ListNetwork,
+    check_device,
+    from_arrays,
+    size,
+    tensor,
+    torch_threads,
 )
-from kinrank.learned.runtime import check_device, torch_threads
+from kinrank.learned.recipes import AnyRecipe, GSSRecipe, TrainingRecipe, recipe_class
 from kinrank.learned.ssr import SSRNetwork
 from kinrank.learned.weights import Arrays, Card, load_weights
 from kinrank.metrics.protocols import reid
@@ -35,6 +33,12 @@ from kinrank.reading import reading
 from kinrank.registry import method_class
 
 _FEW_NUMBERS = 1 << 18
+_NETWORKS: dict[str, Callable[[Any, int], nn.Module]] = {
+    "csa": lambda recipe, _: CSANetwork(recipe),
+    "gss": lambda recipe, dimension: GSSNetwork(dimension, recipe.decay),
+    "lattqe": LAttQENetwork,
+    "ssr": lambda recipe, _: SSRNetwork(recipe),
+}
 
 
 def train_lists(
@@ -89,13 +93,9 @@ class ListTask:
         self._method = recipe.method
         self._queries, self._gallery = queries_and_gallery(held, recipe.seed)
         self._lists = TrainingLists(learned, recipe, run)
+        self.steps = self._lists.steps
         self._device = next(network.parameters()).device
         self._vectors = tensor(learned.vectors, self._device)
-
-    @property
-    def steps(self) -> int:
-        """Batches in an epoch."""
-        return self._lists.steps
 
     def losses(self, epoch: int) -> Iterator[Tensor]:
         """The loss of each batch."""
@@ -132,16 +132,7 @@ def build(recipe: AnyRecipe, dimension: int) -> nn.Module:
     device = check_device(recipe.device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        network: nn.Module
-        match recipe:
-            case CSARecipe():
-                network = CSANetwork(recipe)
-            case SSRRecipe():
-                network = SSRNetwork(recipe)
-            case LAttQERecipe():
-                network = LAttQENetwork(recipe, dimension)
-            case GSSRecipe():
-                network = GSSNetwork(dimension, recipe.decay)
+        network = _NETWORKS[recipe.method](recipe, dimension)
     return network.to(device)
 
 

@@ -100,15 +100,14 @@ class Checkpoint:
 
 
 class TrainingTask(Protocol):
-    """What is learned, and how well that went."""
+    """What is learned, and how well that went.
 
-    @property
-    def network(self) -> nn.Module:
-        """What learns."""
+    network : what learns
+    steps : how many losses an epoch has
+    """
 
-    @property
-    def steps(self) -> int:
-        """How many losses an epoch has."""
+    network: Any
+    steps: int
 
     def losses(self, epoch: int) -> Iterator[Tensor]:
         """The loss of each step of an epoch, one after another."""

@@ -76,7 +76,14 @@ def train(
         arrays, card = train_lists(recipe, data, run, **how)
     save_weights(out, arrays, card)
     kept.remove()
-    _warn_if_useless(card)
+    before, after = card.metrics.get("mAP none"), card.metrics.get("mAP")
+    if before is not None and after is not None and after <= before:
+        warnings.warn(
+            f"{method} did not help on the held-out identities: mAP {100 * before:.1f} without "
+            f"it, {100 * after:.1f} with it.",
+            KinrankWarning,
+            stacklevel=2,
+        )
     return card
 
 
@@ -109,16 +116,3 @@ def _identity(recipe: AnyRecipe, data: Labelled) -> str:
     for column in columns[:1] if isinstance(recipe, GSSRecipe) else columns:
         digest.update(b"none" if column is None else column.tobytes())
     return digest.hexdigest()
-
-
-def _warn_if_useless(card: Card) -> None:
-    """Say when the held-out part was ranked no better than without the method."""
-    before, after = card.metrics.get("mAP none"), card.metrics.get("mAP")
-    if before is None or after is None or after > before:
-        return
-    warnings.warn(
-        f"{card.method} did not help on the held-out identities: mAP {100 * before:.1f} without "
-        f"it, {100 * after:.1f} with it.",
-        KinrankWarning,
-        stacklevel=3,
-    )

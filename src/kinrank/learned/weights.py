@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from kinrank._version import __version__
@@ -85,18 +84,6 @@ def how_to_train(method: str) -> str:
 def digest(path: PathLike) -> str:
     """What tells two files of weights apart."""
     return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
-
-
-def checked_arrays(path: PathLike, arrays: Arrays, expected: Mapping[str, Any]) -> Arrays:
-    """The arrays, if they have the names and shapes of ``expected``, all of them finite."""
-    for name, tensor in expected.items():
-        shape, got = tuple(tensor.shape), arrays.get(name)
-        if got is None or got.shape != shape or not np.isfinite(got).all():
-            found = "none" if got is None else f"shape {got.shape}"
-            raise FileFormatError(
-                f"{path} must hold finite weights {name!r} of shape {shape}, got {found}."
-            )
-    return {name: arrays[name] for name in expected}
 
 
 def _parse(path: PathLike, words: Mapping[str, str]) -> Card:
