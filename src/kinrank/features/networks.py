@@ -65,13 +65,13 @@ class OnnxNetwork:
             raise InvalidInputError(f"{path} must have one input, a batch of images, got {got}.")
         self._input, self._dtype = inputs[0].name, _TYPES[inputs[0].type]
         self._output = preprocessing.layer or self._session.get_outputs()[0].name
-        self.batch_size, *sides = (s if isinstance(s, int) else None for s in inputs[0].shape)
+        self.batch_size, *shape = (s if isinstance(s, int) else None for s in inputs[0].shape)
         if preprocessing.layout == "nhwc":
-            sides = [sides[2], sides[0], sides[1]]
-        _, height, width = sides
+            shape = [shape[2], shape[0], shape[1]]
+        _, height, width = shape
         if adapt and height is not None and width is not None:
             preprocessing = replace(preprocessing, size=(height, width), resize="stretch")
-        _check_input(path, preprocessing, *sides)
+        _check_input(path, preprocessing, shape)
         self.preprocessing = preprocessing
 
     def __call__(self, batch: npt.NDArray[np.float32]) -> Array:
@@ -182,26 +182,19 @@ def _unknown_layer(layer: str, names: list[str]) -> InvalidInputError:
     )
 
 
-def _check_input(
-    path: Path,
-    preprocessing: Preprocessing,
-    channels: int | None,
-    height: int | None,
-    width: int | None,
-) -> None:
+def _check_input(path: Path, preprocessing: Preprocessing, shape: list[int | None]) -> None:
     """Refuse a preprocessing that gives other sizes than a network of fixed size takes."""
+    channels, *fixed = shape
     if channels not in (None, 3):
         raise InvalidInputError(
             f"{path} must take 3 channels ({preprocessing.layout}), got {channels}."
         )
-    given = preprocessing.input_size or (None, None)
-    for fixed, side in zip((height, width), given, strict=True):
-        if fixed is not None and side != fixed:
-            got = preprocessing.input_size or "pictures of many sizes"
-            raise InvalidInputError(
-                f"`size` must be {height} x {width} (height x width), the fixed input of {path}, "
-                f"got {got}."
-            )
+    size = preprocessing.input_size
+    if any(side not in (None, got) for side, got in zip(fixed, size or (None, None), strict=True)):
+        raise InvalidInputError(
+            f"`size` must be {fixed[0]} x {fixed[1]} (height x width), the fixed input of {path}, "
+            f"got {size or 'pictures of many sizes'}."
+        )
 
 
 def _channels_first(output: Array, preprocessing: Preprocessing) -> Array:

@@ -196,22 +196,18 @@ def _pair(size: Size | int | None) -> Size:
     return (size, size) if isinstance(size, int) else size
 
 
-def _check_size(name: str, size: Any) -> Size | int | None:
-    if size is None:
-        return None
-    if isinstance(size, (tuple, list)):
-        if len(size) != 2:
-            raise InvalidInputError(f"`{name}` must be a height and a width, got {size!r}.")
-        high, wide = (check_int(name, side, 1, MAX_SIDE) for side in size)
-        return high, wide
-    return check_int(name, size, 1, MAX_SIDE)
+def _check_size(name: str, size: Any) -> tuple[int, ...] | int | None:
+    if not isinstance(size, (tuple, list)):
+        return None if size is None else check_int(name, size, 1, MAX_SIDE)
+    if len(size) != 2:
+        raise InvalidInputError(f"`{name}` must be a height and a width, got {size!r}.")
+    return tuple(check_int(name, side, 1, MAX_SIDE) for side in size)
 
 
-def _check_three(name: str, values: Any) -> tuple[float, float, float]:
+def _check_three(name: str, values: Any) -> tuple[float, ...]:
     if not isinstance(values, (tuple, list)) or len(values) != 3:
         raise InvalidInputError(f"`{name}` must be three numbers, got {values!r}.")
-    red, green, blue = (check_float(name, value, -1e6, 1e6) for value in values)
-    return red, green, blue
+    return tuple(check_float(name, value, -1e6, 1e6) for value in values)
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
