@@ -18,7 +18,7 @@ from kinrank.io import load_array
 from kinrank.progress import format_seconds, peak_memory
 
 if TYPE_CHECKING:
-    from kinrank.learned.checkpoint import Progress
+    from kinrank.learned.loop import Progress
 
 NAMES = ("csa", "gss", "lattqe", "ssr")
 

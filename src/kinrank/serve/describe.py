@@ -18,9 +18,9 @@ import numpy as np
 
 from kinrank.errors import InvalidInputError
 from kinrank.features import Descriptor, Recipe, load_model
+from kinrank.features.extractor import FeatureExtractor
 from kinrank.features.images import UnreadableError, read_image
 from kinrank.features.networks import Network
-from kinrank.features.worker import Item, Worker
 from kinrank.optional import require
 from kinrank.serve.problems import Problem
 from kinrank.types import Floats
@@ -50,7 +50,7 @@ class NetworkDescriber:
 
     def __init__(self, name: str, network: Network, descriptor: Descriptor, width: int) -> None:
         self.name = name
-        self._worker = Worker(network, descriptor)
+        self._extractor = FeatureExtractor(network, descriptor)
         self._lock = threading.Lock()  # one picture at a time is decoded, and each may be large
         blank, stream = _pillow().new("RGB", (64, 64), (128, 128, 128)), io.BytesIO()
         blank.save(stream, "PNG")
@@ -74,17 +74,17 @@ class NetworkDescriber:
 
     def describe(self, picture: bytes) -> Floats:
         """See Describer."""
-        scales = self._worker.descriptor.scales
+        scales = self._extractor.descriptor.scales
         size = check_picture(picture, drafted=max(scales) <= 1)
         try:
             for scale in scales:
-                wide, high = self._worker.network.preprocessing.geometry(*size, scale)[0]
+                wide, high = self._extractor.network.preprocessing.geometry(*size, scale)[0]
                 if wide * high > _INPUT:
                     raise unreadable(f"the network would get {wide} x {high} pixels")
         except InvalidInputError as error:
             raise unreadable(str(error).rstrip(".")) from error
         with as_file(picture) as file, self._lock:
-            rows = self._worker([Item(file)])
+            rows = self._extractor([(file, None)])
         if rows.failures:
             raise unreadable(rows.failures[0])
         return rows.features
