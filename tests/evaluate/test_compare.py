@@ -10,10 +10,10 @@ from kinrank.evaluate import cells as cells_module
 from kinrank.evaluate import comparison as compare_module
 from kinrank.evaluate.cells import Failed, Measured, fingerprint, measure
 from kinrank.evaluate.comparison import compare
-from kinrank.evaluate.layout import comparison_table, difference_table
-from kinrank.evaluate.render import render
 from kinrank.evaluate.spec import parse_method
 from kinrank.evaluate.worker import WorkerError, _ended, run_worker
+from kinrank.report.comparison import comparison_table, difference_table
+from kinrank.report.formats import render
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kinrank.cli.evaluate import threads_option
 from kinrank.cli.files import output_file
 from kinrank.cli.report import shown_warnings, watched
 from kinrank.io import write_text_atomic
@@ -39,7 +40,7 @@ DIGITS = "digits"
     metavar="[FOLDER]",
     help="With picture files: those of FOLDER, or files made of the digits.",
 )
-@click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
+@threads_option
 def demo(out: Path, open_page: bool, images: str | None, threads: int | None) -> None:
     """Re-rank handwritten digits and show what changed.
 
@@ -52,7 +53,10 @@ def demo(out: Path, open_page: bool, images: str | None, threads: int | None) ->
     measured; of other folders the page shows what changed. Up to 100 pictures are the queries.
     """
     # Here and not above, so that the other commands start without numba and scikit-learn.
-    from kinrank.demo import render, run
+    from kinrank.demo import run
+    from kinrank.report.pages import check_extra, demo_page
+
+    check_extra()
 
     if sys.stderr.isatty():
         click.echo("Ranking (the first run on a machine compiles for a while) ...", err=True)
@@ -66,7 +70,7 @@ def demo(out: Path, open_page: bool, images: str | None, threads: int | None) ->
             stack.enter_context(watched(show=sys.stderr.isatty()))
             folder = None if images == DIGITS else images
             result = stack.enter_context(run_images(folder, threads))
-        write_text_atomic(out, render(result))
+        write_text_atomic(out, demo_page(result))
     click.echo(_table(result))
     click.echo(f"\nPage with pictures: {out}")
     if open_page:
@@ -102,8 +106,10 @@ def _figures(result: Demo) -> list[str]:
 def _changes(result: Demo) -> list[str]:
     """Of pictures without classes: how much is new."""
     changed = result.changes()
-    some = int((changed > 0).sum())
-    return [f"{some} queries have new results in their first ten, {changed.mean():.1f} on average"]
+    number = int((changed > 0).sum())
+    return [
+        f"{number} queries have new results in their first ten, {changed.mean():.1f} on average"
+    ]
 
 
 def _row(title: str, figures: dict[str, float], form: str) -> str:

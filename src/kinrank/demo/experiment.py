@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank import datasets, progress
 from kinrank.datasets.digits import digits
-from kinrank.demo.subject import DIGITS, Subject
 from kinrank.evaluate import Evaluation
 from kinrank.evaluate.search import Plain
 from kinrank.methods.cas import CAS
@@ -23,6 +22,44 @@ SIDE = 8  # pixels of a digit
 HEADLINES = ("mAP", "R1", "mINP")
 # Each digit has some 170 of its kind: clusters may be larger than the default's.
 PARAMS = {"k1": 60, "k2": 6}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """The words of a page.
+
+    Attributes
+    ----------
+    title, many, vectors : what is ranked, many of it, and what is compared
+    one : one picture in words, with {} for its class
+    word : what a class is called
+    origin, command : where the pictures come from, and how the page was made
+    kind : how pictures are drawn: a few large pixels, or photos
+    side : pixels of a picture
+    """
+
+    title: str
+    many: str
+    vectors: str
+    one: str
+    word: str
+    origin: str
+    command: str
+    kind: Literal["pixels", "photos"]
+    side: int
+
+
+DIGITS = Subject(
+    title="digits",
+    many="handwritten digits",
+    vectors="the pixels",
+    one="a handwritten {}",
+    word="digit",
+    origin="handwritten digits of scikit-learn (UCI Optical Recognition of Handwritten Digits)",
+    command="kinrank demo",
+    kind="pixels",
+    side=8,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +147,25 @@ class Demo:
         """What the table's figures changed by, as the shown figures differ."""
         before, after = self.before.headline, self.after.headline
         return {name: round(after[name], 2) - round(before[name], 2) for name in before}
+
+    def words(self, rows: DemoRows, row: int) -> str:
+        """A picture in words."""
+        return self.subject.one.format(rows.label(row) or row)
+
+    def results(self, outcome: Outcome, row: int) -> list[tuple[int, str]]:
+        """The first results of a query: right or wrong, or new or kept where nobody knows."""
+        first = outcome.ranking.indices[row, :FIRST]
+        if self.judged:
+            flags, words = self.right(outcome)[row, :FIRST], ("wrong", "right")
+        else:
+            flags = np.isin(first, self.before.ranking.indices[row, :FIRST])
+            words = ("new", "kept")
+        return [(int(at), words[int(flag)]) for at, flag in zip(first, flags, strict=True)]
+
+    def hits(self, outcome: Outcome, row: int) -> list[bool]:
+        """Whether each result is right, down to as many as there are right ones."""
+        right = self.right(outcome)[row]
+        return right[: right.sum()].tolist()  # type: ignore[no-any-return]
 
     def right(self, outcome: Outcome) -> npt.NDArray[np.bool_]:
         """Which results are of the query's digit, (n_queries, n_gallery)."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import time
 import warnings
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,12 +16,12 @@ import numpy.typing as npt
 
 from kinrank import datasets
 from kinrank.datasets.digits import digits
-from kinrank.demo.experiment import PARAMS, Demo, DemoRows, rank_twice
-from kinrank.demo.subject import DIGITS, Subject
+from kinrank.demo.experiment import DIGITS, PARAMS, Demo, DemoRows, Subject, rank_twice
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.features import Descriptor, Extracted, ImageList, collect, extract, load_model
 from kinrank.features.images import read_image
 from kinrank.optional import require
+from kinrank.report.thumbnails import jpeg_uri
 
 MODEL = "efficientnet-lite0"
 QUERIES = 100  # at most; a page is to be looked at
@@ -43,9 +41,7 @@ class FilePart(DemoRows):
         """A small JPEG of the file."""
         image = read_image(self.files[row])
         image.thumbnail((THUMBNAIL, THUMBNAIL))
-        stream = io.BytesIO()
-        image.save(stream, "JPEG", quality=85)
-        return f"data:image/jpeg;base64,{b64encode(stream.getvalue()).decode()}"
+        return jpeg_uri(image)
 
 
 @contextmanager

@@ -23,9 +23,8 @@ from kinrank.metrics.results import (
 if TYPE_CHECKING:
     from kinrank.evaluate.ablation import ablate
     from kinrank.evaluate.comparison import compare
-    from kinrank.evaluate.pool import Pooled
     from kinrank.evaluate.reporting import report
-    from kinrank.evaluate.search import Plain
+    from kinrank.evaluate.search import Plain, Pooled
 
 __all__ = [
     "Evaluation",
@@ -50,10 +49,10 @@ __all__ = [
 # Loaded on first use: to measure a ranking needs none of them.
 _LAZY = {
     "Plain": "kinrank.evaluate.search",
-    "Pooled": "kinrank.evaluate.pool",
+    "Pooled": "kinrank.evaluate.search",
     "ablate": "kinrank.evaluate.ablation",
     "compare": "kinrank.evaluate.comparison",
-    "report": "kinrank.evaluate.reporting.build",
+    "report": "kinrank.evaluate.reporting",
 }
 
 

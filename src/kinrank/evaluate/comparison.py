@@ -47,6 +47,20 @@ class Comparison:
         """The cells that could not be computed."""
         return [cell for cell in self.cells.values() if isinstance(cell, Failed)]
 
+    @property
+    def measured(self) -> list[Measured]:
+        """The cells that could be computed."""
+        return [cell for cell in self.cells.values() if isinstance(cell, Measured)]
+
+    @property
+    def best(self) -> str:
+        """The best method by the first metric of the first set, the reference not counted."""
+        others = [m for m in self.methods if m != self.reference]
+        done = [c for c in self.measured if c.data == self.sets[0] and c.method in others]
+        if not done:
+            return others[0] if others else self.reference
+        return max(done, key=lambda cell: cell.summary[cell.headlines[0]]).method
+
     def get(self, method: str, data: str) -> Measured | None:
         """A cell, or None if it failed."""
         cell = self.cells[method, data]
@@ -54,8 +68,7 @@ class Comparison:
 
     def headlines(self, data: str) -> tuple[str, ...]:
         """The metrics of a set; none if every cell of it failed."""
-        done = (self.get(method, data) for method in self.methods)
-        return next((cell.headlines for cell in done if cell is not None), ())
+        return next((cell.headlines for cell in self.measured if cell.data == data), ())
 
     def differences(
         self, data: str, metric: str, reference: str | None = None, *, draws: int = DRAWS
@@ -64,17 +77,15 @@ class Comparison:
         base = self.get(reference or self.reference, data)
         if base is None:
             return {}
-        others = [m for m in self.methods if m != base.method and self.get(m, data) is not None]
-        columns = [self._values(m, data, metric) - base.per_query[metric] for m in others]
-        if not columns:
+        changes = {
+            cell.method: cell.per_query[metric] - base.per_query[metric]
+            for cell in self.measured
+            if cell.data == data and cell.method != base.method
+        }
+        if not changes:
             return {}
-        intervals = confidence_intervals(np.stack(columns, axis=1), draws=draws)
-        return dict(zip(others, intervals, strict=True))
-
-    def _values(self, method: str, data: str, metric: str) -> Any:
-        cell = self.get(method, data)
-        assert cell is not None
-        return cell.per_query[metric]
+        intervals = confidence_intervals(np.stack(list(changes.values()), axis=1), draws=draws)
+        return dict(zip(changes, intervals, strict=True))
 
 
 def compare(

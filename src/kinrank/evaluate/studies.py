@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias
 
 from kinrank.errors import UnknownNameError
-from kinrank.evaluate.search import Plain
 from kinrank.evaluate.spec import NONE, MethodSpec
 from kinrank.registry import method_class, untrained_methods
 from kinrank.registry import methods as registered
@@ -33,7 +30,7 @@ class Study:
     Attributes
     ----------
     form : rows (a table), bars (groups of bars), curve (a parameter), latency (time only)
-    parameter, own : of a curve, the sign of the parameter and the label of its value in the base
+    parameter, base : of a curve, the sign of the parameter and the label of its value in the base
     """
 
     key: str
@@ -41,7 +38,7 @@ class Study:
     form: Literal["rows", "bars", "curve", "latency"]
     variants: Sequence[Variant]
     parameter: str = ""
-    own: str = ""
+    base: str = ""
 
 
 # The values that the paper's tables show, and round the settings of its authors where it has plots.
@@ -126,8 +123,8 @@ def _parameter(name: str) -> Callable[[MethodSpec, Grids], Study]:
         ]
         if name == "k1":
             variants += _other_diffusion(grids[name])
-        own = getattr(base.build(), name, None)
-        shown = "" if own is None else f"{own:g}"
+        value = getattr(base.build(), name, None)
+        shown = "" if value is None else f"{value:g}"
         return Study(name, f"Effect of {SIGNS[name]}", "curve", variants, SIGNS[name], shown)
 
     return study
@@ -150,14 +147,6 @@ STUDIES: dict[str, Callable[[MethodSpec, Grids], Study]] = {
     **{name: _parameter(name) for name in VALUES},
     "latency": _latency,
 }
-
-
-def complexity(name: str) -> str:
-    """The orders of time that the documentation of a method names, added up."""
-    cls = Plain if name == NONE else method_class(name)
-    sentence = re.search(r"Time (O\(.*?)(?:memory|[.]\s|$)", inspect.getdoc(cls) or "", re.DOTALL)
-    orders = re.findall(r"O\(([^()]*)\)", sentence[1]) if sentence else []
-    return f"O({' + '.join(orders)})" if orders else ""
 
 
 def _with(base: MethodSpec, **changes: Any) -> MethodSpec:
