@@ -45,7 +45,7 @@ def test_the_digits_are_those_of_the_protocol(demo):
     np.testing.assert_array_equal(demo.gallery.labels[:17], digits.target[1:18])
     assert digits.images[18].max() == 16
     expected = 255 - np.round(digits.images[18] * 255 / 16)
-    np.testing.assert_allclose(demo.queries.image(1), expected, atol=1)
+    np.testing.assert_allclose(demo.queries.pixels[1], expected, atol=1)
 
 
 def test_before_is_the_plain_ranking(demo):

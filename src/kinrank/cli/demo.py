@@ -57,7 +57,6 @@ def demo(out: Path, open_page: bool, images: str | None, threads: int | None) ->
     from kinrank.report.pages import check_extra, demo_page
 
     check_extra()
-
     if sys.stderr.isatty():
         click.echo("Ranking (the first run on a machine compiles for a while) ...", err=True)
     with ExitStack() as stack:
@@ -82,7 +81,7 @@ def _table(result: Demo) -> str:
     rows = [
         f"{len(result.queries)} {result.subject.many} among {len(result.gallery):,} others",
         "",
-        *(_figures(result) if result.judged else _changes(result)),
+        *_figures(result),
         "",
         f"Time of each stage of {result.call}",
     ]
@@ -94,23 +93,17 @@ def _table(result: Demo) -> str:
 
 
 def _figures(result: Demo) -> list[str]:
+    if not result.judged:
+        changed = result.changes()
+        new = f"{(changed > 0).sum()} queries have new results in their first ten"
+        return [f"{new}, {changed.mean():.1f} on average"]
     before, after = result.before, result.after
-    return [
-        " " * _WIDTH + "".join(f"{name:>9}" for name in before.headline),
-        _row(before.name, before.headline, "9.2f"),
-        _row(after.name, after.headline, "9.2f"),
-        _row("change", result.change, "+9.2f"),
+    lines = (
+        (before.name, before.headline, "9.2f"),
+        (after.name, after.headline, "9.2f"),
+        ("change", result.change, "+9.2f"),
+    )
+    return [" " * _WIDTH + "".join(f"{name:>9}" for name in before.headline)] + [
+        f"{title:<{_WIDTH}}" + "".join(format(value, form) for value in figures.values())
+        for title, figures, form in lines
     ]
-
-
-def _changes(result: Demo) -> list[str]:
-    """Of pictures without classes: how much is new."""
-    changed = result.changes()
-    number = int((changed > 0).sum())
-    return [
-        f"{number} queries have new results in their first ten, {changed.mean():.1f} on average"
-    ]
-
-
-def _row(title: str, figures: dict[str, float], form: str) -> str:
-    return f"{title:<{_WIDTH}}" + "".join(format(value, form) for value in figures.values())

@@ -147,7 +147,8 @@ def evaluate(
             spec.build()
         label = spec.label
         with running():
-            ranked, seconds, _, _ = timed_ranking(spec, chosen, threads=threads)
+            ranked, timing = timed_ranking(spec, chosen, threads=threads)
+        seconds = timing["seconds"]
     result = chosen.evaluate(ranked)
     if per_query is not None:
         _write_queries(per_query, chosen, result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,13 +12,16 @@ import click
 
 from kinrank.cli.evaluate import Command, data_options, load_sets, running, threads_option
 from kinrank.cli.files import output_file
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.io import write_text_atomic
+from kinrank.progress import format_seconds
 
 if TYPE_CHECKING:
+    from kinrank.datasets import Dataset
     from kinrank.evaluate.spec import MethodSpec
     from kinrank.report.chart import Chart
 
+MANY = 8  # methods that take long enough to say so beforehand
 FORMS = ("csv", "md", "tex", "html")
 STUDIES = "bsd, nss, distance, k1, k2, omega, kappa, sigma, mu, beta, latency"
 
@@ -75,6 +79,7 @@ def compare_command(
         check_extra()
     sets, specs = load_sets(data, files), _methods(methods, pool)
     with running() as on_cell:
+        _tell_time(specs, sets, threads)
         comparison = compare(
             specs, sets, work=work, isolate=isolate, threads=threads, on_cell=on_cell
         )
@@ -181,8 +186,9 @@ def report_command(
     """
     from kinrank.evaluate.reporting import report
 
-    sets = load_sets(data, files)
+    sets, specs = load_sets(data, files), _methods(methods)
     with running() as on_cell:
+        _tell_time(specs, sets, threads)
         report(
             sets, out, methods=methods, focus=focus,
             studies=() if studies == "none" else _words(studies), values=_grids(values),
@@ -191,7 +197,7 @@ def report_command(
     click.echo(f"Written to {out}", err=True)
 
 
-def _methods(text: str, pool: int | None) -> list[MethodSpec]:
+def _methods(text: str, pool: int | None = None) -> list[MethodSpec]:
     """The methods, and each of them over a pool besides if that was asked for."""
     from kinrank.evaluate.spec import NONE, left_out, parse_methods
 
@@ -201,6 +207,26 @@ def _methods(text: str, pool: int | None) -> list[MethodSpec]:
     if pool is None:
         return specs
     return specs + [replace(s, pool=pool) for s in specs if s.name != NONE and s.pool is None]
+
+
+def _tell_time(specs: Sequence[MethodSpec], sets: Sequence[Dataset], threads: int | None) -> None:
+    """Say about how long many methods will take on large sets."""
+    from kinrank.evaluate.cells import SAMPLES, estimate_seconds
+
+    for data in sets:
+        rows = len(data.query) + len(data.gallery)
+        if len(specs) <= MANY or rows <= 2 * SAMPLES[1] or data.gallery.features is None:
+            continue
+        seconds = 0.0
+        for spec in specs:
+            with suppress(KinrankError):  # the cell itself will say why
+                seconds += estimate_seconds(spec, data, threads=threads)
+        click.echo(
+            f"{len(specs)} methods on {data.name} will take about {format_seconds(seconds)}, "
+            f"judging by {SAMPLES[0]:,} and {SAMPLES[1]:,} of its {rows:,} rows; cells that are "
+            "kept from before take none.",
+            err=True,
+        )
 
 
 def _words(text: str) -> Sequence[str] | None:

@@ -9,16 +9,16 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from kinrank import datasets, progress
+from kinrank import progress
+from kinrank.datasets.base import Dataset, Part
 from kinrank.datasets.digits import digits
 from kinrank.evaluate import Evaluation
 from kinrank.evaluate.search import Plain
 from kinrank.methods.cas import CAS
-from kinrank.png import data_uri
-from kinrank.types import Floats, Ranking
+from kinrank.report.thumbnails import Side, picture
+from kinrank.types import Ranking
 
 FIRST = 10  # how many results the page shows
-SIDE = 8  # pixels of a digit
 HEADLINES = ("mAP", "R1", "mINP")
 # Each digit has some 170 of its kind: clusters may be larger than the default's.
 PARAMS = {"k1": 60, "k2": 6}
@@ -63,37 +63,6 @@ DIGITS = Subject(
 
 
 @dataclass(frozen=True, eq=False)
-class DemoRows:
-    """The queries or the gallery.
-
-    Attributes
-    ----------
-    vectors : (n, d) float32, unit rows
-    labels : (n,) the digits, or whatever the classes are; None where nobody knows
-    """
-
-    vectors: Floats
-    labels: npt.NDArray[Any] | None
-
-    def __len__(self) -> int:
-        return len(self.vectors)
-
-    def label(self, row: int) -> str:
-        """The class of ``row`` as it is shown; nothing if it is not known."""
-        return "" if self.labels is None else str(self.labels[row])
-
-    def picture(self, row: int) -> str:
-        """The picture of ``row`` as a URI."""
-        return data_uri(self.image(row))
-
-    def image(self, row: int) -> npt.NDArray[np.uint8]:
-        """The picture of ``row``, black on white."""
-        ink = self.vectors[row] / self.vectors[row].max()
-        grey: npt.NDArray[np.uint8] = np.round(255 * (1 - ink)).astype(np.uint8)
-        return grey.reshape(SIDE, SIDE)
-
-
-@dataclass(frozen=True, eq=False)
 class Outcome:
     """One ranking of the whole gallery, what it is worth and what it cost."""
 
@@ -123,13 +92,22 @@ class Demo:
     ``preparation`` is the time of what both rankings need, such as features of pictures.
     """
 
-    queries: DemoRows
-    gallery: DemoRows
+    data: Dataset
     params: Mapping[str, Any]
     before: Outcome
     after: Outcome
     subject: Subject = DIGITS
     preparation: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def queries(self) -> Part:
+        """The queries, with labels where they are known."""
+        return self.data.query
+
+    @property
+    def gallery(self) -> Part:
+        """What is ranked."""
+        return self.data.gallery
 
     @property
     def judged(self) -> bool:
@@ -148,9 +126,18 @@ class Demo:
         before, after = self.before.headline, self.after.headline
         return {name: round(after[name], 2) - round(before[name], 2) for name in before}
 
-    def words(self, rows: DemoRows, row: int) -> str:
+    def picture(self, side: Side, row: int) -> str:
+        """A picture as a URI."""
+        return picture(self.data, side, row) or ""
+
+    def label(self, side: Side, row: int) -> str:
+        """The class of ``row`` as it is shown; nothing if it is not known."""
+        labels = getattr(self.data, side).labels
+        return "" if labels is None else str(labels[row])
+
+    def words(self, side: Side, row: int) -> str:
         """A picture in words."""
-        return self.subject.one.format(rows.label(row) or row)
+        return self.subject.one.format(self.label(side, row) or row)
 
     def results(self, outcome: Outcome, row: int) -> list[tuple[int, str]]:
         """The first results of a query: right or wrong, or new or kept where nobody knows."""
@@ -169,10 +156,8 @@ class Demo:
 
     def right(self, outcome: Outcome) -> npt.NDArray[np.bool_]:
         """Which results are of the query's digit, (n_queries, n_gallery)."""
-        assert self.gallery.labels is not None
-        assert self.queries.labels is not None
-        found = self.gallery.labels[outcome.ranking.indices]
-        return np.asarray(found == self.queries.labels[:, None])
+        results = np.asarray(self.gallery.labels)[outcome.ranking.indices]
+        return np.asarray(results == np.asarray(self.queries.labels)[:, None])
 
     @property
     def gains(self) -> npt.NDArray[np.float64]:
@@ -212,31 +197,21 @@ def run(threads: int | None = None, **params: Any) -> Demo:
     Each runs twice and the second time is measured, so that the times are those of the method and
     not of the compiler.
     """
-    data = digits()
-    queries, gallery = _part(data.query), _part(data.gallery)
-    return rank_twice(data, queries, gallery, params or PARAMS, threads)
+    return Demo(*rank_twice(digits(), params or PARAMS, threads))
 
 
 def rank_twice(
-    data: datasets.Dataset,
-    queries: DemoRows,
-    gallery: DemoRows,
-    params: Mapping[str, Any],
-    threads: int | None = None,
-    subject: Subject = DIGITS,
-) -> Demo:
-    """Rank ``gallery`` for ``queries`` before and after; ``data`` says what is right, if anyone."""
-    known, outcomes = gallery.labels is not None, []
+    data: Dataset, params: Mapping[str, Any], threads: int | None = None
+) -> tuple[Dataset, Mapping[str, Any], Outcome, Outcome]:
+    """What a Demo begins with: the gallery ranked for the queries before and after."""
+    queries, gallery = data.query.features, data.gallery.features
+    known, outcomes = data.gallery.labels is not None, []
     for name, method in (("Euclidean", Plain()), ("CAS", CAS(**params))):
-        method.rerank(queries.vectors, gallery.vectors, threads=threads)
+        method.rerank(queries, gallery, threads=threads)
         watch = progress.Stopwatch()
         with progress.listen(watch):
-            ranking = method.rerank(queries.vectors, gallery.vectors, threads=threads)
+            ranking = method.rerank(queries, gallery, threads=threads)
         evaluation = data.evaluate(ranking) if known else None
         outcomes.append(Outcome(name, ranking, evaluation, watch.seconds))
     before, after = outcomes
-    return Demo(queries, gallery, params, before, after, subject)
-
-
-def _part(part: datasets.Part) -> DemoRows:
-    return DemoRows(np.asarray(part.features, np.float32), np.asarray(part.labels, np.int64))
+    return data, params, before, after

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -150,12 +151,12 @@ class CellRunner:
             self._prints[id(data)] = fingerprint(data)
         key = cell_key(spec, self._prints[id(data)], isolated=self.isolate)
         file = self.folder / f"{key}.npz"
-        kept = _load(file, spec, data) if file.is_file() else None
-        if kept is not None:
-            return kept
+        # A broken file is no reason to stop.
+        with suppress(OSError, FileFormatError):
+            return replace(Measured.load(file), method=spec.label, data=data.name)
         if self.isolate:
             cell = run_worker(spec, self._source(data), file, threads=self.threads)
-            return _named(cell, spec, data)
+            return replace(cell, method=spec.label, data=data.name)
         cell = measure(spec, data, threads=self.threads)
         cell.save(file)
         return cell
@@ -171,19 +172,6 @@ class CellRunner:
                 advance(1)
             self._sources[id(data)] = {"path": str(folder), "name": data.name}
         return self._sources[id(data)]
-
-
-def _load(file: Path, spec: MethodSpec, data: Dataset) -> Measured | None:
-    """A kept cell; None if its file is broken, which is no reason to stop."""
-    try:
-        return _named(Measured.load(file), spec, data)
-    except (OSError, FileFormatError):
-        return None
-
-
-def _named(cell: Measured, spec: MethodSpec, data: Dataset) -> Measured:
-    """The same cell under the names of this comparison."""
-    return replace(cell, method=spec.label, data=data.name)
 
 
 def _check_names(specs: Sequence[MethodSpec], sets: Sequence[Dataset]) -> None:

@@ -169,44 +169,37 @@ def choose_examples(
 
     Of the queries that gained most over the whole ranking, those whose first ten gained most.
     """
-    gains = np.where(np.isnan(aps[1] - aps[0]), 0, aps[1] - aps[0])
-    order = np.argsort(-gains, kind="stable")
-    last = int(order[-1])
-    candidates = [int(query) for query in order[: 10 * count] if gains[query] >= 0]
-    examples = [_example(data, rankings, aps, query) for query in candidates]
+    gains = np.nan_to_num(aps[1] - aps[0])
+    order = np.argsort(-gains, kind="stable").tolist()
+
+    def example(query: int) -> Example:
+        before, after = (_first_counted(data, ranking, query) for ranking in rankings)
+        return Example(query, before, after, float(aps[0][query]), float(aps[1][query]))
+
+    examples = [example(query) for query in order[: 10 * count] if gains[query] >= 0]
     examples.sort(key=lambda example: -example.seen_gain)  # stable: then by gain in AP
-    losers = [_example(data, rankings, aps, last)] if gains[last] < 0 else []
+    losers = [example(order[-1])] if gains[order[-1]] < 0 else []
     return examples[: count - len(losers)] + losers
-
-
-def _example(
-    data: Dataset, rankings: Sequence[Ranking], aps: Sequence[Values], query: int
-) -> Example:
-    before, after = (_first_counted(data, ranking, query) for ranking in rankings)
-    return Example(query, before, after, float(aps[0][query]), float(aps[1][query]))
 
 
 def histogram(data: Dataset, ranking: Ranking) -> DistanceHistogram:
     """Distances of matches and non-matches over a sample of the queries."""
     n = len(ranking)
-    queries = np.linspace(0, n - 1, min(n, MAX_QUERIES)).astype(np.int64)
-    matches: list[npt.NDArray[np.float32]] = []
-    others: list[npt.NDArray[np.float32]] = []
-    for query in queries:
-        codes = data.relevance(int(query))
-        listed = ranking.indices[query] >= 0
-        kinds = codes[ranking.indices[query][listed]]
-        distances = ranking.distances[query][listed]
-        matches.append(distances[kinds == RIGHT])
-        others.append(distances[(kinds != RIGHT) & (kinds != NOT_COUNTED)])
-    right, wrong = np.concatenate(matches), np.concatenate(others)
-    everything = np.concatenate([right, wrong])
-    finite = everything[np.isfinite(everything)]
-    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
+    distances: list[npt.NDArray[np.float32]] = []
+    kinds: list[npt.NDArray[np.int8]] = []
+    for query in np.linspace(0, n - 1, min(n, MAX_QUERIES)).astype(np.int64):
+        rows = ranking.indices[query]
+        kinds.append(data.relevance(int(query))[rows[rows >= 0]])
+        distances.append(ranking.distances[query][rows >= 0])
+    values, codes = np.concatenate(distances), np.concatenate(kinds)
+    right, wrong = values[codes == RIGHT], values[(codes != RIGHT) & (codes != NOT_COUNTED)]
+    finite = [part[np.isfinite(part)] for part in (right, wrong)]
+    everything = np.concatenate(finite)
+    low, high = (everything.min(), everything.max()) if len(everything) else (0.0, 1.0)
     edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
-    counts = [np.histogram(part[np.isfinite(part)], edges)[0] for part in (right, wrong)]
-    shares = [count / max(count.sum(), 1) for count in counts]
-    return DistanceHistogram(edges, shares[0], shares[1], _right_order(right, wrong))
+    counts = [np.histogram(part, edges)[0] for part in finite]
+    matches, others = (count / max(count.sum(), 1) for count in counts)
+    return DistanceHistogram(edges, matches, others, _right_order(right, wrong))
 
 
 def _right_order(matches: npt.NDArray[np.float32], others: npt.NDArray[np.float32]) -> float:
@@ -214,15 +207,13 @@ def _right_order(matches: npt.NDArray[np.float32], others: npt.NDArray[np.float3
     if not len(matches) or not len(others):
         return float("nan")
     ordered = np.sort(others)
-    nearer = len(ordered) - np.searchsorted(ordered, matches, "right")
-    level = np.searchsorted(ordered, matches, "right") - np.searchsorted(ordered, matches, "left")
-    return float((nearer + level / 2).mean() / len(ordered))
+    left, right = (np.searchsorted(ordered, matches, side) for side in ("left", "right"))
+    return float((len(ordered) - right + (right - left) / 2).mean() / len(ordered))
 
 
 def _first_counted(data: Dataset, ranking: Ranking, query: int) -> list[tuple[int, bool]]:
     """The first gallery rows that the protocol looks at, and whether they are right."""
-    codes = data.relevance(query)
-    rows = ranking.indices[query]
+    codes, rows = data.relevance(query), ranking.indices[query]
     rows = rows[rows >= 0]
     counted = rows[codes[rows] != NOT_COUNTED][:FIRST]
     return [(int(row), bool(codes[row] == RIGHT)) for row in counted]

@@ -37,13 +37,11 @@ class MethodSpec:
 
     def build(self) -> Method:
         """The method itself."""
-        if self.name == NONE:
-            try:
-                method: Method = Plain(**self.params)
-            except TypeError as error:
-                raise InvalidInputError(f"{NONE}: {error}") from error
-        else:
-            method = make_method(self.name, **self.params)
+        try:
+            plain = Plain(**self.params) if self.name == NONE else None
+        except TypeError as error:
+            raise InvalidInputError(f"{NONE}: {error}") from error
+        method: Method = plain or make_method(self.name, **self.params)
         return method if self.pool is None else Pooled(method=method, pool=self.pool)
 
     @property
@@ -72,10 +70,9 @@ def parse_methods(text: str) -> list[MethodSpec]:
             specs += [MethodSpec(NONE), *(MethodSpec(name) for name in ready_methods())]
         else:
             specs.append(parse_method(word))
-    unique = {spec.label: spec for spec in specs}
-    if not unique:
+    if not specs:
         raise InvalidInputError("`methods` must name at least one method, got none.")
-    return list(unique.values())
+    return list({spec.label: spec for spec in specs}.values())
 
 
 def left_out(text: str) -> dict[str, str]:

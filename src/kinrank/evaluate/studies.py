@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from kinrank.errors import UnknownNameError
@@ -51,15 +51,7 @@ VALUES: dict[str, tuple[float, ...]] = {
     "mu": (0.05, 0.1, 0.23, 0.5, 1.0, 2.0),
     "beta": (0.0, 0.001, 0.01, 0.1, 0.5, 1.0),
 }
-SIGNS = {
-    "k1": "k₁",
-    "k2": "k₂",
-    "omega": "ω",
-    "kappa": "κ",
-    "sigma": "σ",  # noqa: RUF001 - the paper's letter
-    "mu": "μ",
-    "beta": "β",
-}
+SIGNS = dict(zip(VALUES, ("k₁", "k₂", "ω", "κ", "σ", "μ", "β"), strict=True))  # noqa: RUF001
 # Diffusion on the same graph, for the figure of k1: the first of these that is registered.
 OTHER_DIFFUSION = ("rdp", "dfs", "fsr")
 
@@ -71,23 +63,19 @@ def make_studies(
 ) -> list[Study]:
     """The studies asked for, all by default, as variations of ``base``."""
     wanted = list(STUDIES) if keys is None else list(keys)
-    for key in wanted:
-        if key not in STUDIES:
-            raise UnknownNameError("study", key, STUDIES)
+    for kind, names, known in (("study", wanted, STUDIES), ("values", values or {}, VALUES)):
+        for name in names:
+            if name not in known:
+                raise UnknownNameError(kind, name, known)
     start = MethodSpec("cas") if base is None else base
-    grids: dict[str, Sequence[float]] = {**VALUES, **(values or {})}
-    for key in values or {}:
-        if key not in VALUES:
-            raise UnknownNameError("values", key, VALUES)
-    return [STUDIES[key](start, grids) for key in wanted]
+    return [STUDIES[key](start, {**VALUES, **(values or {})}) for key in wanted]
 
 
 def _bsd(base: MethodSpec, _: Grids) -> Study:
     kinds = {"OSM": "original", "SSM": "smoothed", "BSD": "bidirectional"}
-    clusters = {"k-nn": "knn", "k-recip": "expanded"}
     variants = [
         Variant(f"{short}+{name}", _with(base, similarity=kind, clusters=cluster), name)
-        for name, cluster in clusters.items()
+        for name, cluster in (("k-nn", "knn"), ("k-recip", "expanded"))
         for short, kind in kinds.items()
     ]
     title = "Effectiveness of Bidirectional Similarity Diffusion"
@@ -102,16 +90,10 @@ def _nss(base: MethodSpec, _: Grids) -> Study:
 
 
 def _distance(base: MethodSpec, _: Grids) -> Study:
-    kinds = {
-        "Baseline": "similarity",
-        "Euclidean": "euclidean",
-        "Cosine": "cosine",
-        "Jaccard": "jaccard",
-        "JS Divergence": "js",
-    }
+    kinds = {"Baseline": "similarity", "Euclidean": "euclidean", "Cosine": "cosine"}
     variants = [
         Variant(label, _with(base, divergence=kind), "js" if kind == "js" else "others")
-        for label, kind in kinds.items()
+        for label, kind in {**kinds, "Jaccard": "jaccard", "JS Divergence": "js"}.items()
     ]
     return Study("distance", "Effectiveness of the distance measure", "rows", variants)
 
@@ -131,13 +113,10 @@ def _parameter(name: str) -> Callable[[MethodSpec, Grids], Study]:
 
 
 def _latency(base: MethodSpec, _: Grids) -> Study:
-    others = [
-        MethodSpec(NONE),
-        *(MethodSpec(name) for name in untrained_methods() if name != base.name),
-    ]
-    variants = [Variant(spec.label, spec, "others") for spec in others]
-    title = "Time of re-ranking"
-    return Study("latency", title, "latency", [*variants, Variant(base.label, base, "base")])
+    names = [NONE, *(name for name in untrained_methods() if name != base.name)]
+    variants = [Variant(name, MethodSpec(name), "others") for name in names]
+    variants.append(Variant(base.label, base, "base"))
+    return Study("latency", "Time of re-ranking", "latency", variants)
 
 
 STUDIES: dict[str, Callable[[MethodSpec, Grids], Study]] = {
@@ -150,14 +129,12 @@ STUDIES: dict[str, Callable[[MethodSpec, Grids], Study]] = {
 
 
 def _with(base: MethodSpec, **changes: Any) -> MethodSpec:
-    return MethodSpec(base.name, {**base.params, **changes}, base.pool)
+    return replace(base, params={**base.params, **changes})
 
 
 def _baseline(base: MethodSpec) -> Variant:
-    metric = base.params.get("metric")
-    return Variant(
-        "Baseline", MethodSpec(NONE, {} if metric is None else {"metric": metric}), "first"
-    )
+    kept = {name: value for name, value in base.params.items() if name == "metric"}
+    return Variant("Baseline", MethodSpec(NONE, kept), "first")
 
 
 def _other_diffusion(values: Sequence[float]) -> list[Variant]:

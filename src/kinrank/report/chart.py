@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 INK, SOFT, LINE = "#1d1f23", "#5d636d", "#dfdcd6"
 WIDTH, HEIGHT = 5.0, 3.2  # inches
-FONT = 10
+FONT = 11
 FORMATS = ("pdf", "svg", "png")
 # No dates and no random names inside; letters as outlines in SVG, as TrueType in PDF.
 _SETTINGS: Any = {"svg.hashsalt": "kinrank", "svg.fonttype": "path", "pdf.fonttype": 42}

@@ -58,6 +58,7 @@ def curves(
         ax.set_ylabel(metric, fontsize=FONT, color=INK)
         if base in labels:
             ax.axvline(list(labels).index(base), color=SOFT, ls="--", lw=1)
+    chart.canvas.align_ylabels()
     _name_places(axes[-1], labels)
     _name_x(axes[-1], x_title)
     if len(next(iter(shown.values()))) > 1:

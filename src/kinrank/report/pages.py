@@ -82,7 +82,7 @@ def tuning_page(tuning: Tuning) -> str:
 
 def demo_page(demo: Demo) -> str:
     """The queries of a demonstration before and after."""
-    names = [f"Query {row}, {demo.words(demo.queries, row)}" for row in range(len(demo.queries))]
+    names = [f"Query {row}, {demo.words('query', row)}" for row in range(len(demo.queries))]
     chart = None
     if demo.judged:
         aps = (demo.before.ap / 100, demo.after.ap / 100)

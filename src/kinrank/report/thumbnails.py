@@ -6,7 +6,7 @@ import io
 from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,7 @@ HEIGHT = 128
 MAX_RAW_BYTES = 40_000
 TYPES = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
 ORANGE = (255, 140, 0)
+Side: TypeAlias = Literal["query", "gallery"]
 
 
 def has_pictures(data: Dataset) -> bool:
@@ -28,7 +29,7 @@ def has_pictures(data: Dataset) -> bool:
     return data.image("query", 0) is not None and data.image("gallery", 0) is not None
 
 
-def picture(data: Dataset, side: Literal["query", "gallery"], row: int) -> str | None:
+def picture(data: Dataset, side: Side, row: int) -> str | None:
     """An image as a data URI; a query of the Revisited protocol with its box in orange."""
     pixels = getattr(data, side).pixels
     if pixels is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -52,15 +53,16 @@ class Search:
         """Try the other parameters at ``size``, as far as the effort goes."""
         left = int(self.effort * (LARGEST / size) ** 2)
         known = self._both({self.grid.size: size}, size)
+        defaults = {field.name: field.default for field in fields(method_class(self.method))}
         curves = []
         for name, values in self.grid.rest.items():
-            tried = self._allowed(name, values, size)
+            params = {self.grid.size: size, **self.fixed}
+            tried = allowed_values(self.method, params, name, values)
             if name in self.fixed or len(tried) < 2 or left < len(tried) - 1:
                 continue
-            default = self._default(name)
-            params = {self.grid.size: size}
+            default = defaults[name]
             scores = [
-                known if value == default else self._both({**params, name: value}, size)
+                known if value == default else self._both({self.grid.size: size, name: value}, size)
                 for value in tried
             ]
             curves.append(option_curve(name, tried, np.stack(scores, axis=1), default))
@@ -72,35 +74,29 @@ class Search:
         return make_method(self.method, **{**self.grid.quick, **self.fixed, **params})
 
     def _shallow(self, value: int) -> Values:
-        method, found = self.make(**{self.grid.size: value}), []
+        method, scores = self.make(**{self.grid.size: value}), []
         for pair in self.pairs:
-            found.append(agreement(*pair.first(method, DEPTHS[-1], self.run)))
+            scores.append(agreement(*pair.first(method, DEPTHS[-1], self.run)))
             self.advance(1)
-        return np.concatenate(found)
+        return np.concatenate(scores)
 
     def _both(self, params: dict[str, Any], size: int) -> Values:
         """Agreement on the first few and on many results, (2, rows)."""
-        method, deep, found = self.make(**params), max(DEPTHS[-1], BEYOND * size), []
+        method, deep, scores = self.make(**params), max(DEPTHS[-1], BEYOND * size), []
         for pair in self.pairs[: self.tested]:
             one, other = pair.first(method, deep, self.run)
-            found.append([agreement(one, other), agreement(one, other, (one.shape[1],))])
+            scores.append([agreement(one, other), agreement(one, other, (one.shape[1],))])
             self.advance(1)
-        return np.concatenate(found, axis=1)
+        return np.concatenate(scores, axis=1)
 
-    def _default(self, name: str) -> Any:
-        return next(
-            parameter.default
-            for parameter in fields(method_class(self.method))
-            if parameter.name == name
-        )
 
-    def _allowed(self, name: str, values: Sequence[Any], size: int) -> list[Any]:
-        """Those of ``values`` that the method takes beside the others."""
-        taken = []
-        for value in values:
-            try:
-                self.make(**{self.grid.size: size, name: value})
-            except InvalidInputError:
-                continue
-            taken.append(value)
-        return taken
+def allowed_values(
+    method: str, fixed: dict[str, Any], name: str, values: Sequence[Any]
+) -> list[Any]:
+    """Those of ``values`` that the method takes beside the parameters that are fixed."""
+    allowed = []
+    for value in values:
+        with suppress(InvalidInputError):
+            make_method(method, **{**fixed, name: value})
+            allowed.append(value)
+    return allowed

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from kinrank.tune.diagnosis import Diagnosis, Evidence, judge, look
 from kinrank.tune.param_grid import ParamGrid, param_grid
 from kinrank.tune.result import Tuning
 from kinrank.tune.scoring import DEPTHS, agreement, expected_gain
-from kinrank.tune.search import Search
+from kinrank.tune.search import Search, allowed_values
 from kinrank.tune.split import Pair, draw, list_length, sample_size, split, view
 from kinrank.types import Floats, Ints
 from kinrank.validation import as_matrix, as_vectors, check_float, check_int
@@ -49,82 +49,75 @@ def run_tuning(
     random = np.random.default_rng(check_int("seed", seed, 0))
     vectors = _vectors(queries, gallery, make_method(method, **fixed))
     n_queries = 0 if queries is None else len(as_matrix("queries", queries))
-    collection = Collection(vectors, n_queries, random, run)
     tuning = Tuning(
         method=method, params=fixed, curves=(), gain=0.0, gain_error=0.0, diagnosis=UNKNOWN,
         seconds=0.0, n_rows=len(vectors), n_sampled=0, n_pairs=0, seed=seed,
     )  # fmt: skip
     if len(vectors) < LEAST_ROWS:
-        warnings.warn(
+        _warn(
             f"There are only {len(vectors)} rows, too few to choose parameters from: "
-            "the defaults are used.",
-            KinrankWarning,
-            stacklevel=3,
+            "the defaults are used."
         )
         return tuning
-    tuning = _tuned(tuning, collection, grid, budget)
+    tuning = _tuned(tuning, vectors, n_queries, grid, budget, random, run)
     if not tuning.diagnosis.helps:
-        warnings.warn(
-            f"Re-ranking is not expected to help here. {tuning.diagnosis.reason}",
-            KinrankWarning,
-            stacklevel=3,
-        )
+        _warn(f"Re-ranking is not expected to help here. {tuning.diagnosis.reason}")
     return replace(tuning, seconds=time.perf_counter() - begun)
 
 
-@dataclass(frozen=True, eq=False)
-class Collection:
-    """Rows to choose parameters for.
-
-    vectors : (n, d), the queries first
-    """
-
-    vectors: Floats
-    n_queries: int
-    random: np.random.Generator
-    run: Runner
-
-    def looks(self, count: int, length: int) -> list[Look]:
-        """Rows to look at, those that are asked for first, and halves of their features."""
-        random, run, unit = self.random, self.run, _are_unit(self.vectors)
-        looks = []
-        for sample in draw(self.vectors, self.n_queries, count, random, run):
-            rows = self.vectors[sample.rows]
-            pair = split(rows, sample.n_asked, min(length, len(rows)), random, run, unit=unit)
-            looks.append((rows, pair))
-        return looks
+def _warn(text: str) -> None:
+    warnings.warn(text, KinrankWarning, stacklevel=4)  # where `kinrank.tune` was called
 
 
-def _tuned(empty: Tuning, collection: Collection, grid: ParamGrid, budget: float) -> Tuning:
+def _tuned(
+    empty: Tuning, vectors: Floats, n_queries: int, grid: ParamGrid, budget: float,
+    random: np.random.Generator, run: Runner,
+) -> Tuning:  # fmt: skip
     """The search itself: first the size, then options at that size, then what it all brings."""
-    run, n = collection.run, len(collection.vectors)
-    share = _share(budget, n)
+    n, fixed = len(vectors), empty.params
+    # How many pairs of halves the budget pays for; small collections are cheap.
+    share = budget / PAIR_RUNS * PAIR_ROWS / sample_size(n)
     n_pairs = int(np.clip(round(share), 1, MOST_PAIRS))
     # All pairs are of the same rows, or each is of other regions and too few to tell much alone.
     tested = 1 if sample_size(n) == n else n_pairs
-    values = _values(empty, grid, n // 2)
+    sizes = [size for size in grid.values if size <= n // 2]
+    values = allowed_values(empty.method, fixed, grid.size, sizes)
     length = _length(empty, grid, values)
     with progress.stage("diagnosis", 1):
-        groups, hubs = look(collection.vectors, collection.random, run)
+        groups, hubs = look(vectors, random, run)
     with progress.stage("halves", n_pairs):
-        looks = collection.looks(n_pairs, length)
+        looks = _looks(vectors, n_queries, n_pairs, length, random, run)
     n_options = sum(len(options) - 1 for options in grid.rest.values())
     n_trials = len(values) * n_pairs + (n_options + 1) * tested
     with progress.stage("trials", n_trials + 1) as advance, _quiet():
         pairs, effort = [pair for _, pair in looks], share / tested
-        search = Search(empty.method, empty.params, grid, pairs, tested, effort, run, advance)
-        curves = [] if grid.size in empty.params else [search.size(values, groups.size)]
-        size = int(curves[0].chosen if curves else empty.params[grid.size])
+        search = Search(empty.method, fixed, grid, pairs, tested, effort, run, advance)
+        curves = [] if grid.size in fixed else [search.size(values, groups.size)]
+        size = int(curves[0].chosen if curves else fixed[grid.size])
         curves += search.options(size)
-        params = {**empty.params, **{curve.parameter: curve.chosen for curve in curves}}
-        chosen = search.make(**params)
-        evidence, gain, error = _brings(chosen, size, looks[:tested], length, run)
+        params = {**fixed, **{curve.parameter: curve.chosen for curve in curves}}
+        evidence, gain, error = _brings(search.make(**params), size, looks[:tested], length, run)
     diagnosis = judge(groups, hubs, evidence)
     return replace(
         empty, params=params, curves=tuple(curves), diagnosis=diagnosis,
         gain=gain if diagnosis.helps else 0.0, gain_error=error if diagnosis.helps else 0.0,
         n_sampled=len(looks[0][0]), n_pairs=n_pairs,
     )  # fmt: skip
+
+
+def _looks(
+    vectors: Floats, n_queries: int, count: int, length: int, random: np.random.Generator,
+    run: Runner,
+) -> list[Look]:  # fmt: skip
+    """Rows to look at, those that are asked for first, and halves of their features."""
+    norms = np.linalg.norm(vectors[:: max(1, len(vectors) // 1000)], axis=1)
+    unit = bool(np.ptp(norms) <= SAME_NORM * norms.max())  # as far as a few rows tell
+    looks = []
+    for sample in draw(vectors, n_queries, count, random, run):
+        rows = vectors[sample.rows]
+        pair = split(rows, sample.n_asked, min(length, len(rows)), random, run, unit=unit)
+        looks.append((rows, pair))
+    return looks
 
 
 def _brings(
@@ -134,9 +127,9 @@ def _brings(
     room = min(len(rows) - pair.one.rows.n_queries for rows, pair in looks)
     depth = min(max(size, DEPTHS[-1]), room)
     listed = min(LISTED * depth, room)
-    parts = [_rankings(method, depth, listed, look, length, run) for look in looks]
+    rankings = [_rankings(method, depth, listed, look, length, run) for look in looks]
     one, other, plain_one, plain_other, before, after = map(
-        np.concatenate, zip(*parts, strict=True)
+        np.concatenate, zip(*rankings, strict=True)
     )
     few, many = DEPTHS[-1:], (depth,)
     more = agreement(one, other, few) - agreement(plain_one, plain_other, few)
@@ -166,9 +159,7 @@ def _rankings(
 
 
 def _vectors(queries: Any, gallery: Any, method: Method) -> Floats:
-    named = (
-        [("gallery", gallery)] if queries is None else [("queries", queries), ("gallery", gallery)]
-    )
+    named = ([] if queries is None else [("queries", queries)]) + [("gallery", gallery)]
     vectors = as_vectors(*named, cosine=getattr(method, "metric", "cosine") == "cosine")
     if vectors.shape[1] < 2:
         raise InvalidInputError(
@@ -177,39 +168,13 @@ def _vectors(queries: Any, gallery: Any, method: Method) -> Floats:
     return vectors
 
 
-def _are_unit(vectors: Floats) -> bool:
-    """Whether the rows have one norm, as far as a few of them tell."""
-    norms = np.linalg.norm(vectors[:: max(1, len(vectors) // 1000)], axis=1)
-    return bool(np.ptp(norms) <= SAME_NORM * norms.max())
-
-
-def _share(budget: float, n_rows: int) -> float:
-    """How many pairs of halves the budget pays for; small collections are cheap."""
-    return budget / PAIR_RUNS * PAIR_ROWS / sample_size(n_rows)
-
-
-def _values(empty: Tuning, grid: ParamGrid, limit: int) -> list[int]:
-    """The sizes that fit the rows and the parameters that are fixed."""
-    fitting = []
-    for value in grid.values:
-        try:
-            make_method(empty.method, **{**empty.params, grid.size: value})
-        except InvalidInputError:
-            continue
-        if value <= limit:
-            fitting.append(value)
-    return fitting
-
-
 def _length(empty: Tuning, grid: ParamGrid, values: list[int]) -> int:
     """The longest neighbour lists that any trial asks for."""
-    size = int(empty.params.get(grid.size, values[-1]))
     tried = [{}, *({name: options[-1]} for name, options in grid.rest.items())]
-    lengths = []
-    for params in tried:
-        known = {grid.size: size, **params, **empty.params}
-        lengths.append(list_length(make_method(empty.method, **known)))
-    return max(lengths)
+    return max(
+        list_length(make_method(empty.method, **{grid.size: values[-1], **params, **empty.params}))
+        for params in tried
+    )
 
 
 @contextmanager
