@@ -149,25 +149,15 @@ def test_in_chromium(browser, page_file, tmp_path, scheme, size) -> None:
 
 
 def test_thumbnails_have_the_box_of_the_query(picture_set) -> None:
-    image = pytest.importorskip("PIL.Image")
+    from PIL import Image
+
     uri = thumbnails.picture(picture_set, "query", 0)
     content = BytesIO(b64decode(uri.partition(",")[2]))
-    with image.open(content) as small:
+    with Image.open(content) as small:
         assert small.height == thumbnails.HEIGHT
         pixels = np.asarray(small.convert("RGB"), int)
     orange = (pixels[..., 0] > 200) & (abs(pixels[..., 1] - 140) < 60) & (pixels[..., 2] < 90)
     assert orange.sum() > 50
-
-
-def test_without_pillow_small_files_are_taken_as_they_are(picture_set, monkeypatch) -> None:
-    def absent(package, *, extra, purpose):
-        raise OptionalDependencyError(package, extra, purpose)
-
-    monkeypatch.setattr(thumbnails, "require", absent)
-    uri = thumbnails.picture(picture_set, "gallery", 3)
-    assert b64decode(uri.partition(",")[2]) == (picture_set.images / "g3.png").read_bytes()
-    monkeypatch.setattr(thumbnails, "MAX_RAW_BYTES", 10)
-    assert thumbnails.picture(picture_set, "gallery", 3) is None
 
 
 def test_files_that_are_no_images_are_left_out(picture_set, tmp_path) -> None:

@@ -145,11 +145,11 @@ def ablate_command(
     if out is None:
         return
     out.mkdir(parents=True, exist_ok=True)
-    for result in ablation.results:
-        key, charts = result.study.key, study_charts(result)
+    for study in ablation.studies:
+        key, charts = study.key, study_charts(study)
         for form in ("csv", "md", "tex"):
-            write_text_atomic(out / f"{key}.{form}", render(result.table(), form))
-        names = [key] if len(charts) == 1 else [f"{key}-{name}" for name in result.sets]
+            write_text_atomic(out / f"{key}.{form}", render(study.table(), form))
+        names = [key] if len(charts) == 1 else [f"{key}-{name}" for name in study.sets]
         _save_charts(out, dict(zip(names, charts, strict=False)))
     click.echo(f"Written to {out}", err=True)
 

@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kinrank.metrics.bootstrap import Interval, confidence_intervals, paired_difference
-from kinrank.metrics.draws import single_shot
 from kinrank.metrics.protocols import reid, retrieval, revisited
 from kinrank.metrics.results import (
     Evaluation,
@@ -19,6 +18,7 @@ from kinrank.metrics.results import (
     RetrievalEvaluation,
     RevisitedEvaluation,
 )
+from kinrank.metrics.single_shot import single_shot
 
 if TYPE_CHECKING:
     from kinrank.evaluate.ablation import ablate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kinrank.datasets.base import Dataset
@@ -13,7 +13,6 @@ from kinrank.evaluate.cells import Failed, Measured
 from kinrank.evaluate.comparison import CellRunner, OnCell
 from kinrank.evaluate.spec import MethodSpec, parse_method
 from kinrank.evaluate.studies import Study, make_studies
-from kinrank.report.ablation import study_table
 from kinrank.report.table import Table
 
 # What the paper's ablations show of each protocol.
@@ -26,49 +25,15 @@ SHOWN: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class StudyResult:
-    """The cells of one study, one for each variant and data set."""
-
-    study: Study
-    sets: Sequence[str]
-    metrics: Mapping[str, tuple[str, ...]]
-    cells: Sequence[Mapping[str, Measured | Failed]]
-
-    def value(self, variant: int, data: str, metric: str) -> float | None:
-        """A mean, or None where the cell failed."""
-        cell = self.measured(variant, data)
-        return None if cell is None else cell.summary[metric]
-
-    def measured(self, variant: int, data: str) -> Measured | None:
-        """A cell, or None where it failed."""
-        cell = self.cells[variant][data]
-        return cell if isinstance(cell, Measured) else None
-
-    def places(self) -> list[tuple[str, str]]:
-        """Sets and metrics, one metric after the other as in the paper."""
-        names = dict.fromkeys(metric for shown in self.metrics.values() for metric in shown)
-        return [(d, metric) for metric in names for d in self.sets if metric in self.metrics[d]]
-
-    @property
-    def failures(self) -> list[Failed]:
-        """The cells that could not be computed."""
-        return [c for row in self.cells for c in row.values() if isinstance(c, Failed)]
-
-    def table(self) -> Table:
-        """The study as a table in the paper's layout."""
-        return study_table(self)
-
-
-@dataclass(frozen=True, eq=False)
 class Ablation:
     """All studies that were run."""
 
     method: str
-    results: Sequence[StudyResult]
+    studies: Sequence[Study]
 
     def tables(self) -> dict[str, Table]:
         """Study key -> table."""
-        return {result.study.key: result.table() for result in self.results}
+        return {study.key: study.table() for study in self.studies}
 
 
 def ablate(
@@ -99,7 +64,7 @@ def ablate(
     chosen = make_studies(studies, base, values)
     total = sum(len(study.variants) for study in chosen) * len(sets)
     done = 0
-    results = []
+    measured: list[Study] = []
     with tempfile.TemporaryDirectory(prefix="kinrank-") as temporary:
         folders = (Path(work or temporary), Path(temporary))
         # Only the table of times needs a process for each cell.
@@ -115,5 +80,5 @@ def ablate(
                     if on_cell is not None:
                         on_cell(cell, done, total)
             metrics = {data.name: SHOWN[data.protocol] for data in sets}
-            results.append(StudyResult(study, [d.name for d in sets], metrics, cells))
-    return Ablation(base.label, results)
+            measured.append(replace(study, metrics=metrics, cells=cells))
+    return Ablation(base.label, measured)

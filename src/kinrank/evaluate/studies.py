@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from kinrank.errors import UnknownNameError
+from kinrank.evaluate.cells import Failed, Measured
 from kinrank.evaluate.spec import NONE, MethodSpec
 from kinrank.registry import method_class, untrained_methods
 from kinrank.registry import methods as registered
+from kinrank.report.ablation import study_table
+from kinrank.report.table import Table
 
 Grids: TypeAlias = Mapping[str, Sequence[float]]
 
@@ -31,6 +34,8 @@ class Study:
     ----------
     form : rows (a table), bars (groups of bars), curve (a parameter), latency (time only)
     parameter, base : of a curve, the sign of the parameter and the label of its value in the base
+    metrics : data set -> what is shown of it, once it has been run
+    cells : for each variant, data set -> what was measured, once it has been run
     """
 
     key: str
@@ -39,6 +44,37 @@ class Study:
     variants: Sequence[Variant]
     parameter: str = ""
     base: str = ""
+    metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cells: Sequence[Mapping[str, Measured | Failed]] = ()
+
+    @property
+    def sets(self) -> list[str]:
+        """The names of the data sets."""
+        return list(self.metrics)
+
+    def value(self, variant: int, data: str, metric: str) -> float | None:
+        """A mean, or None where the cell failed."""
+        cell = self.measured(variant, data)
+        return None if cell is None else cell.summary[metric]
+
+    def measured(self, variant: int, data: str) -> Measured | None:
+        """A cell, or None where it failed."""
+        cell = self.cells[variant][data]
+        return cell if isinstance(cell, Measured) else None
+
+    def places(self) -> list[tuple[str, str]]:
+        """Sets and metrics, one metric after the other as in the paper."""
+        names = dict.fromkeys(metric for shown in self.metrics.values() for metric in shown)
+        return [(d, metric) for metric in names for d in self.sets if metric in self.metrics[d]]
+
+    @property
+    def failures(self) -> list[Failed]:
+        """The cells that could not be computed."""
+        return [c for row in self.cells for c in row.values() if isinstance(c, Failed)]
+
+    def table(self) -> Table:
+        """The study as a table in the paper's layout."""
+        return study_table(self)
 
 
 # The values that the paper's tables show, and round the settings of its authors where it has plots.

@@ -6,8 +6,8 @@ retrieval; all others have their metrics below them, as in its tables of re-iden
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from kinrank.report.table import Column, Row, Table, Value
 
@@ -24,48 +24,36 @@ NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A column: a metric, the time or the memory of a set."""
+class _Place(NamedTuple):
+    """What a column shows: a metric, the time or the memory of a set."""
 
     data: str
     metric: str
-    by_level: bool
-
-    @property
-    def is_metric(self) -> bool:
-        return self.metric not in (TIME, MEMORY)
-
-    def column(self) -> Column:
-        group, name = self.data, LEVELS.get(self.metric, self.metric)
-        if self.by_level:
-            group, name = name, self.data
-        if self.is_metric:
-            return Column(name, group)
-        return Column(name, group, "seconds" if self.metric == TIME else "bytes", None)
+    column: Column
 
     def value(self, comparison: Comparison, method: str) -> float | None:
         cell = comparison.get(method, self.data)
-        if cell is None:
-            return None
-        if self.is_metric:
-            return cell.summary[self.metric]
-        return cell.seconds if self.metric == TIME else cell.peak_bytes
+        if cell is None or self.metric == MEMORY:
+            return None if cell is None else cell.peak_bytes
+        return cell.seconds if self.metric == TIME else cell.summary[self.metric]
 
 
 def comparison_table(comparison: Comparison, title: str = "Comparison of methods") -> Table:
     """Methods as rows, sets and metrics as columns, with time and memory."""
     places = _places(comparison)
-    ties = _ties(comparison, places)
+    ties = [_ties(comparison, place) for place in places]
     rows = []
     for method in comparison.methods:
-        values: list[Value] = [place.value(comparison, method) for place in places]
-        marks = [NOT_TOLD_APART if (method, place) in ties else "" for place in places]
+        values = [place.value(comparison, method) for place in places]
+        marks = [NOT_TOLD_APART if method in methods else "" for methods in ties]
         section = "first" if method == comparison.reference else "methods"
         rows.append(Row(method, values, section, marks))
-    table = _unmarked_best(Table(title, [place.column() for place in places], rows))
+    table = Table(title, [place.column for place in places], rows)
+    for row, bold in zip(rows, table.best(), strict=True):
+        # A value that looks the same as the best needs no mark.
+        row.marks[:] = ["" if best else m for m, best in zip(row.marks, bold, strict=True)]
     notes = [NOTE]
-    if any(NOT_TOLD_APART in row.marks for row in table.rows):
+    if any(NOT_TOLD_APART in row.marks for row in rows):
         notes.append(
             f"{NOT_TOLD_APART} not told apart from the best of its column: the paired 95% "
             "bootstrap interval of the difference holds zero."
@@ -82,23 +70,19 @@ def comparison_table(comparison: Comparison, title: str = "Comparison of methods
 
 def difference_table(comparison: Comparison) -> Table:
     """What each method gains over the reference, in points, with its interval."""
-    columns, gains = [], []
-    for place in _places(comparison):
-        if place.is_metric:
-            column = place.column()
-            columns += [
-                Column(column.name, column.group, "points", None),
-                Column("95% interval", column.group, "text", None),
-            ]
-            gains.append(comparison.differences(place.data, place.metric))
+    places = [place for place in _places(comparison) if place.column.best]
+    columns = []
+    for place in places:
+        columns.append(replace(place.column, kind="points", best=None))
+        columns.append(Column("95% interval", place.column.group, "text", None))
+    gains = [comparison.differences(place.data, place.metric) for place in places]
     rows = []
     for method in comparison.methods:
         if method == comparison.reference:
             continue
         values: list[Value] = []
         marks = []
-        for intervals in gains:
-            gain = intervals.get(method)
+        for gain in (intervals.get(method) for intervals in gains):
             if gain is None:
                 values += [None, None]
             else:
@@ -117,36 +101,38 @@ def comparison_tables(comparison: Comparison) -> list[Table]:
     return [comparison_table(comparison), *([difference_table(comparison)] if several else [])]
 
 
-def _unmarked_best(table: Table) -> Table:
-    """A value that looks the same as the best needs no mark."""
-    rows = [
-        replace(row, marks=["" if best else m for m, best in zip(row.marks, bold, strict=True)])
-        for row, bold in zip(table.rows, table.best(), strict=True)
-    ]
-    return replace(table, rows=rows)
-
-
 def _places(comparison: Comparison) -> list[_Place]:
     """The columns: by level if all of several sets have levels, else by set."""
     metrics = {data: comparison.headlines(data) for data in comparison.sets}
     names = [name for headlines in metrics.values() for name in headlines]
-    by_level = len(metrics) > 1 and all(name in LEVELS for name in names)
     measured_alone = any(cell.peak_bytes is not None for cell in comparison.measured)
-    extra = [TIME] + ([MEMORY] if measured_alone else [])
-    if by_level:
-        order = [name for name in LEVELS if name in names] + extra
-        return [_Place(data, name, True) for name in order for data in metrics]
-    return [_Place(data, name, False) for data in metrics for name in (*metrics[data], *extra)]
+    costs = {TIME: Column(TIME, "", "seconds", None)}
+    if measured_alone:
+        costs[MEMORY] = Column(MEMORY, "", "bytes", None)
+    if len(metrics) > 1 and all(name in LEVELS for name in names):
+        order = [*(name for name in LEVELS if name in names), *costs]
+        return [
+            _Place(data, name, replace(costs.get(name, Column("")), name=data, group=_level(name)))
+            for name in order
+            for data in metrics
+        ]
+    return [
+        _Place(data, name, replace(costs.get(name, Column("")), name=_level(name), group=data))
+        for data in metrics
+        for name in (*metrics[data], *costs)
+    ]
 
 
-def _ties(comparison: Comparison, places: list[_Place]) -> set[tuple[str, _Place]]:
-    """Cells that the queries do not tell apart from the best of their column."""
-    ties = set()
-    for place in places:
-        values = {method: place.value(comparison, method) for method in comparison.methods}
-        scores = {method: value for method, value in values.items() if value is not None}
-        if place.is_metric and len(scores) > 1:
-            best = max(scores, key=lambda method: scores[method])
-            gains = comparison.differences(place.data, place.metric, best)
-            ties |= {(method, place) for method, g in gains.items() if not g.excludes_zero}
-    return ties
+def _level(metric: str) -> str:
+    return LEVELS.get(metric, metric)
+
+
+def _ties(comparison: Comparison, place: _Place) -> set[str]:
+    """Methods that the queries do not tell apart from the best of a column."""
+    values = {method: place.value(comparison, method) for method in comparison.methods}
+    scores = {method: value for method, value in values.items() if value is not None}
+    if not place.column.best or len(scores) < 2:
+        return set()
+    best = max(scores, key=lambda method: scores[method])
+    gains = comparison.differences(place.data, place.metric, best)
+    return {method for method, gain in gains.items() if not gain.excludes_zero}

@@ -26,18 +26,6 @@ if TYPE_CHECKING:
     from kinrank.tune.result import Tuning
 
 MOVERS = 8  # queries that gained or lost most
-WORDS = {
-    "mAP": "mean average precision",
-    "mAP E": "mean average precision, Easy",
-    "mAP M": "mean average precision, Medium",
-    "mAP H": "mean average precision, Hard",
-    "R1": "queries whose first result is right",
-    "R5": "queries with a right one in the first five",
-    "R10": "queries with a right one in the first ten",
-    "mINP": "how early the last right answer comes",
-    "hit@1": "queries whose first result is right",
-    "recall@10": "right answers found in the first ten",
-}
 
 
 def check_extra() -> None:
@@ -115,7 +103,7 @@ def comparison_page(
         focus=focus,
         sets=sets,
         comparison=comparison,
-        tiles={data: _tiles(comparison, data, focus) for data in comparison.sets},
+        difference=paired_difference,
         tables=comparison_tables(comparison),
         gains=gain_charts(comparison),
         queries=[_queries(report) for report in reports],
@@ -129,23 +117,6 @@ def comparison_page(
         study_charts=study_charts,
         costs=cost_charts(comparison),
     )
-
-
-def _tiles(comparison: Comparison, data: str, focus: str) -> list[dict[str, Any]]:
-    """The figures that matter, before and after, with what the queries say about the change."""
-    before, after = comparison.get(comparison.reference, data), comparison.get(focus, data)
-    if before is None or after is None or before.method == after.method:
-        return []
-    return [
-        {
-            "metric": metric,
-            "words": WORDS.get(metric, ""),
-            "before": before.summary[metric],
-            "after": after.summary[metric],
-            "change": paired_difference(after.per_query[metric], before.per_query[metric]),
-        }
-        for metric in after.headlines
-    ]
 
 
 def gain_charts(comparison: Comparison) -> list[Chart]:

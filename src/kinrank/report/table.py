@@ -71,7 +71,7 @@ class Row:
     label: str
     values: Sequence[Value]
     section: str = ""
-    marks: Sequence[str] = ()
+    marks: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -127,9 +127,10 @@ class Table:
 
     def _shown(self, row: int, place: int) -> float | None:
         """Rounded, so that two values that look the same are both the best."""
-        value = self.columns[place].scaled(self.rows[row].values[place])
-        rounded = self.columns[place].kind in ("percent", "points") and value is not None
-        return round(value, 1) if rounded and value is not None else value
+        column = self.columns[place]
+        value = column.scaled(self.rows[row].values[place])
+        is_share = column.kind in ("percent", "points")
+        return round(value, 1) if is_share and value is not None else value
 
     def sections(self) -> list[list[int]]:
         """Row numbers, one list per section."""

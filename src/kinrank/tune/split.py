@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,12 +34,8 @@ REGION_SIZE = 200
 CORE = 8  # rows of a region, its middle, that are asked for
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Rows of a collection, those that are asked for first.
-
-    rows : (n,) row numbers in [queries; gallery]; n_asked : how many are asked for
-    """
+class Sample(NamedTuple):
+    """Rows of a collection (numbers in [queries; gallery]), the ``n_asked`` queries first."""
 
     rows: Ints
     n_asked: int
@@ -93,13 +89,14 @@ class KnownRows(Rows):
 
     def distances(self, length: int, *_: Any) -> VectorDistances:
         """As of Rows; lists are known."""
-        return VectorDistances.of(
-            _cut(self.known.neighbors, length), self.known.query_lists, self.vectors
-        )
+        lists = self.neighbors(length)
+        return VectorDistances.of(lists, self.known.query_lists, self.vectors)
 
-    def neighbors(self, length: int, run: Runner) -> Neighbors:  # noqa: ARG002
+    def neighbors(self, length: int, *_: Any) -> Neighbors:
         """As of Rows."""
-        return _cut(self.known.neighbors, length)
+        lists = self.known.neighbors
+        indices = np.ascontiguousarray(lists.indices[:, :length])
+        return Neighbors(indices, np.ascontiguousarray(lists.distances[:, :length]), lists.farthest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +123,7 @@ class View:
         if same not in self.compared:
             self.compared.clear()
             self.compared[same] = method.compare(self.rows.known, self.rows.n_queries, run)
-        compared = self.compared[same]
-        return method.order(compared, self.rows.n_queries, k, run).indices
+        return method.order(self.compared[same], self.rows.n_queries, k, run).indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,24 +151,15 @@ def split(
     length : of the neighbour lists, the row itself counted
     unit : make the rows of a half unit vectors again
     """
-    turned = _turned(vectors, random)
-    middle = vectors.shape[1] // 2
-    one, other = (
-        view(_unit(half) if unit else half, n_first, length, run)
-        for half in (turned[:, :middle], turned[:, middle:])
-    )
-    return Pair(one, other)
-
-
-def _turned(vectors: Floats, random: np.random.Generator) -> Floats:
-    """The rows in random other axes: signs, a cosine transform and an order at random."""
     from scipy.fft import dct
 
     width = vectors.shape[1]
+    # Random other axes: signs, a cosine transform and an order at random.
     signs = random.choice(np.array([-1, 1], np.float32), width)
     order = random.permutation(width)
     turned: Floats = dct(vectors * signs, norm="ortho")[:, order]
-    return turned
+    halves = (turned[:, : width // 2], turned[:, width // 2 :])
+    return Pair(*(view(_unit(h) if unit else h, n_first, length, run) for h in halves))
 
 
 def _unit(rows: Floats) -> Floats:
@@ -194,11 +181,3 @@ def list_length(method: Method) -> int:
         return method.list_length()
     sizes = [getattr(method, parameter.name) for parameter in fields(method)]
     return 1 + max(size for size in sizes if isinstance(size, int))
-
-
-def _cut(lists: Neighbors, length: int) -> Neighbors:
-    return Neighbors(
-        np.ascontiguousarray(lists.indices[:, :length]),
-        np.ascontiguousarray(lists.distances[:, :length]),
-        lists.farthest,
-    )

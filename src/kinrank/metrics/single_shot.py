@@ -71,9 +71,13 @@ def single_shot(
         rows = rows[matched]
         places = _places(indices[rows], len(gallery))
         for _ in range(repeats):
-            drawn = _draw(random, gallery, columns)
-            found = _ranks(places, queries[rows], gallery, drawn)
-            _add(values, rows, found, ranks)
+            # One column of each identity: the first of each in a random order.
+            mixed = random.permutation(columns)
+            drawn = mixed[np.unique(gallery[mixed], return_index=True)[1]]
+            right = _ranks(places, queries[rows], gallery, drawn)
+            values["mAP"][rows] += 1 / right
+            for rank in ranks:
+                values[f"R{rank}"][rows] += right <= rank
     if not has_match.any():
         raise InvalidInputError(
             "`query_ids` and `gallery_ids` must share at least one value across cameras, got none."
@@ -90,22 +94,10 @@ def _places(indices: Ints, n_gallery: int) -> npt.NDArray[np.int64]:
     return places[:, :n_gallery]  # -1 for none was put into the column too many
 
 
-def _draw(random: np.random.Generator, gallery: Ints, columns: npt.NDArray[Any]) -> Any:
-    """One column of each identity, by the first of each in a random order."""
-    mixed = random.permutation(columns)
-    return mixed[np.unique(gallery[mixed], return_index=True)[1]]
-
-
 def _ranks(places: Any, queries: Ints, gallery: Ints, drawn: Any) -> Values:
     """The rank of the right one among those drawn, infinite if it is not listed."""
-    own = np.searchsorted(gallery[drawn], queries)
-    mine = places[np.arange(len(places)), drawn[own]][:, None]
-    found: Values = 1.0 + (places[:, drawn] < mine).sum(axis=1)
-    found[mine[:, 0] == places.shape[1]] = np.inf
-    return found
-
-
-def _add(values: dict[str, Values], rows: Any, found: Values, ranks: Sequence[int]) -> None:
-    values["mAP"][rows] += 1 / found
-    for rank in ranks:
-        values[f"R{rank}"][rows] += found <= rank
+    right = drawn[np.searchsorted(gallery[drawn], queries)]
+    place = places[np.arange(len(places)), right][:, None]
+    ranks: Values = 1.0 + (places[:, drawn] < place).sum(axis=1)
+    ranks[place[:, 0] == places.shape[1]] = np.inf
+    return ranks
