@@ -77,9 +77,10 @@ def test_values_of_a_column_have_the_same_digits() -> None:
 
 def test_latex_has_only_what_pdflatex_reads_and_published_names() -> None:
     labels = ["cas(k1=60, omega=0.1, variant=paper)", "alphaqe", "aqewd", "kreciprocal(pool=5_0)"]
-    rows = [Row(label, [0.5], marks=["°"]) for label in labels]
+    rows = [Row(label, [0.5], marks=["°"]) for label in labels] + [Row("x", ["[-1.0, +2.0]"])]
     text = render(Table("Effect of k₁ and ω → μ", [Column("a<b")], rows, corner="κ"), "tex")
     assert text.isascii()
+    assert "[$-$1.0, +2.0]" in text
     assert r"CAS ($k_1=60$, $\omega=0.1$, variant=paper) & \textbf{50.0}$^\circ$" in text
     assert r"$\alpha$QE & " in text
     assert "AQEwD & " in text

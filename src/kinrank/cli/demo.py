@@ -25,21 +25,14 @@ DIGITS = "digits"
 
 @click.command()
 @click.option(
-    "--out",
-    type=output_file,
-    metavar="FILE",
-    default="demo.html",
-    show_default=True,
+    "--out", type=output_file, metavar="FILE", default="demo.html", show_default=True,
     help="The page, one HTML file that needs nothing else.",
-)
+)  # fmt: skip
 @click.option("--open", "open_page", is_flag=True, help="Show the page in the browser.")
 @click.option(
-    "--images",
-    is_flag=False,
-    flag_value=DIGITS,
-    metavar="[FOLDER]",
+    "--images", is_flag=False, flag_value=DIGITS, metavar="[FOLDER]",
     help="With picture files: those of FOLDER, or files made of the digits.",
-)
+)  # fmt: skip
 @threads_option
 def demo(out: Path, open_page: bool, images: str | None, threads: int | None) -> None:
     """Re-rank handwritten digits and show what changed.

@@ -43,12 +43,9 @@ def run_options(command: Command) -> Command:
 @run_options
 @click.option("--isolate/--no-isolate", default=True, help="A process per cell, for its memory.")
 @click.option(
-    "--out",
-    type=output_file,
-    multiple=True,
-    metavar="FILE",
+    "--out", type=output_file, multiple=True, metavar="FILE",
     help="The table as .csv, .md, .tex or .html; may be given several times.",
-)
+)  # fmt: skip
 @click.option("--figures", type=Path, metavar="FOLDER", help="Gains and costs as pdf and svg.")
 def compare_command(
     data: tuple[str, ...],

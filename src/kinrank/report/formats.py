@@ -113,7 +113,7 @@ def _tex(text: str) -> str:
 
 
 def _tex_cell(cell: Cell) -> str:
-    text = _tex(cell.text) or "--"
+    text = re.sub(r"-(?=\d)", "$-$", _tex(cell.text)) or "--"
     mark = {"": "", "°": r"$^\circ$"}.get(cell.mark, f"$^{{{_tex(cell.mark)}}}$")
     return (rf"\textbf{{{text}}}" if cell.bold else text) + mark
 

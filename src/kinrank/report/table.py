@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, product
 from typing import Literal, NamedTuple
 
 Kind = Literal["percent", "points", "seconds", "milliseconds", "bytes", "text"]
@@ -105,32 +105,21 @@ class Table:
 
     def best(self) -> list[list[bool]]:
         """For each row and column, whether the value is a best one, as shown."""
+        scopes: dict[object, list[tuple[int, int, float]]] = {}
+        for (r, row), (c, column) in product(enumerate(self.rows), enumerate(self.columns)):
+            value = column.scaled(row.values[c])
+            if value is not None and column.best:
+                # Two values that look the same are both the best.
+                value = round(value, 1) if column.kind in ("percent", "points") else value
+                scope = {"rows": r, "sections": (c, row.section), "columns": c}[self.bold]
+                scopes.setdefault(scope, []).append((r, c, value))
         bold = [[False] * len(self.columns) for _ in self.rows]
-        for scope in self._scopes():
-            shown = {at: self._shown(*at) for at in scope}
-            known = [value for value in shown.values() if value is not None]
-            aim = self.columns[scope[0][1]].best if scope else None
-            if aim is None or len(known) < 2:
-                continue
-            goal = max(known) if aim == "max" else min(known)
-            for (row, place), value in shown.items():
-                bold[row][place] = value == goal
+        for cells in scopes.values():
+            pick = max if self.columns[cells[0][1]].best == "max" else min
+            goal = pick(value for _, _, value in cells)
+            for r, c, value in cells:
+                bold[r][c] = value == goal and len(cells) > 1
         return bold
-
-    def _scopes(self) -> list[list[tuple[int, int]]]:
-        """The groups of (row, column) that are compared with each other."""
-        rows, columns = range(len(self.rows)), range(len(self.columns))
-        if self.bold == "rows":
-            return [[(row, place) for place in columns] for row in rows]
-        groups = self.sections() if self.bold == "sections" else [list(rows)]
-        return [[(row, place) for row in group] for place in columns for group in groups]
-
-    def _shown(self, row: int, place: int) -> float | None:
-        """Rounded, so that two values that look the same are both the best."""
-        column = self.columns[place]
-        value = column.scaled(self.rows[row].values[place])
-        is_share = column.kind in ("percent", "points")
-        return round(value, 1) if is_share and value is not None else value
 
     def sections(self) -> list[list[int]]:
         """Row numbers, one list per section."""
