@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kinrank.cluster import Cluster
     from kinrank.methods.base import Method
     from kinrank.runs.options import RunOptions
-    from kinrank.tune.tuning import Tuning
+    from kinrank.tune.result import Tuning
 
 
 def rerank(
@@ -144,7 +144,7 @@ def tune(
     >>> kinrank.tune(points[:20], points[20:]).diagnosis.verdict
     'will help'
     """
-    from kinrank.tune.run import run_tuning
+    from kinrank.tune.tuner import run_tuning
 
     return run_tuning(queries, gallery, method, budget, seed, threads, block_size, fixed)
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 Listener = Callable[[str, int, int], None]
@@ -142,6 +143,11 @@ def format_bytes(size: float) -> str:
 
 def peak_memory() -> int | None:
     """The largest resident size of this process so far, in bytes; None where it is not known."""
+    # Linux: `getrusage` would tell that of the parent, too, from before our program was loaded.
+    with suppress(OSError), Path("/proc/self/status").open(encoding="ascii") as status:
+        for line in status:
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
     try:
         import resource
     except ImportError:  # Windows

@@ -137,8 +137,8 @@ class Dataset:
     def evaluate(self, ranking: Any) -> Evaluation:
         """Measure a ranking by the protocol of this data set."""
         # Late: they bring numba.
-        from kinrank.metrics.draws import single_shot
         from kinrank.metrics.protocols import reid, retrieval, revisited
+        from kinrank.metrics.single_shot import single_shot
 
         if self.protocol == "revisited":
             assert self.gnd is not None
