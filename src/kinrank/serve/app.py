@@ -12,13 +12,20 @@ from pydantic.json_schema import models_json_schema
 
 from kinrank._version import __version__
 from kinrank.serve import problems
-from kinrank.serve.explore import INDEX, PLAIN
+from kinrank.serve.explore import INDEX, PLAIN, served_methods
 from kinrank.serve.gate import Gate
-from kinrank.serve.models import ItemsRequest, RerankRequest, SearchRequest, Sent
-from kinrank.serve.page_models import Asked, CompareRequest, Setting
+from kinrank.serve.models import (
+    CompareRequest,
+    ItemsRequest,
+    MethodBody,
+    QueryBody,
+    RequestBody,
+    RerankRequest,
+    SearchRequest,
+)
 from kinrank.serve.page_routes import router as page_router
 from kinrank.serve.routes import router
-from kinrank.serve.service import Service, served_methods
+from kinrank.serve.service import Service
 from kinrank.serve.work import Workers
 
 _SENT = (SearchRequest, RerankRequest, ItemsRequest, CompareRequest)
@@ -58,12 +65,12 @@ def _complete(schema: dict[str, Any], service: Service) -> dict[str, Any]:
     parts = schema.setdefault("components", {})
     known = parts.setdefault("schemas", {})
     template = "#/components/schemas/{model}"
-    wanted: list[tuple[type[Sent], Literal["validation"]]] = [
+    wanted: list[tuple[type[RequestBody], Literal["validation"]]] = [
         (model, "validation") for model in _SENT
     ]
     made = models_json_schema(wanted, ref_template=template)[1]["$defs"]
     known.update(json.loads(json.dumps(made)))  # parts that models share become their own
-    for model in (SearchRequest, ItemsRequest, Asked):
+    for model in (SearchRequest, ItemsRequest, QueryBody):
         fields = known[model.__name__]["properties"]
         for name in ("vector", "vectors"):
             _set_width(fields.get(name, {}), service.index.width)
@@ -84,7 +91,7 @@ def _set_limits(schema: dict[str, Any], service: Service) -> None:
         (ItemsRequest, "vectors", "maxItems", settings.max_batch),
         (RerankRequest, "candidates", "maxItems", settings.max_pool),
         (RerankRequest, "method", "enum", served_methods()),
-        (Setting, "method", "enum", [PLAIN, INDEX, *served_methods()]),
+        (MethodBody, "method", "enum", [PLAIN, INDEX, *served_methods()]),
     ):
         known[model.__name__]["properties"][name][limit] = value
     for path in schema["paths"].values():

@@ -12,16 +12,11 @@ import numpy as np
 
 from kinrank.errors import FileFormatError, InvalidInputError, KinrankWarning, UnknownIdError
 from kinrank.index.ids import Ids, IdTable, as_ids, named, refuse_duplicates
+from kinrank.io import PathLike
 from kinrank.optional import require
-from kinrank.stores.protocol import (
-    MOST,
-    Metric,
-    checked_queries,
-    engine_errors,
-    squared_distances,
-)
+from kinrank.stores.protocol import Metric, checked_queries, engine_errors, squared_distances
 from kinrank.types import Floats, Ints, Longs
-from kinrank.validation import as_matrix, check_int
+from kinrank.validation import as_matrix
 
 
 class FaissStore:
@@ -72,12 +67,7 @@ class FaissStore:
 
     @classmethod
     def open(
-        cls,
-        path: str | os.PathLike[str],
-        ids: Any = None,
-        vectors: Any = None,
-        *,
-        mmap: bool = True,
+        cls, path: PathLike, ids: Any = None, vectors: Any = None, *, mmap: bool = True
     ) -> FaissStore:
         """An index that ``faiss.write_index`` wrote; mapped, so that lists are read as needed."""
         faiss = _faiss()
@@ -106,7 +96,7 @@ class FaissStore:
 
     def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
         """See Store."""
-        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1, MOST)
+        rows, k = checked_queries(queries, k, self.width, self.metric)
         self._refuse_renumbered()
         with engine_errors("The search of the faiss index", RuntimeError, AssertionError):
             values, labels = self._index.search(rows, k)
