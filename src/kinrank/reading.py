@@ -50,7 +50,7 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
 def read_json(path: str | os.PathLike[str], what: str) -> Any:
     """The value in a JSON file."""
     with reading(path, what):
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(read_text(path, what))
 
 
 def read_text(path: str | os.PathLike[str], what: str = "text in UTF-8") -> str:

@@ -98,25 +98,25 @@ def extract(
         sides = collect(images, boxes=boxes)
         fields = {name: _field(name, text) for name, text in wanted.items()}
         network = load_model(_model(model), preset, **fields)
-        found = extract_to_file(
+        extracted = extract_to_file(
             sides, network, out, descriptor, batch=batch, part=part, threads=threads
         )
     summary = {
         "model": model,
         "preprocessing": network.preprocessing.describe(),
-        "arrays": {name: list(shape) for name, shape in found.arrays.items()},
-        "n_images": found.n_images,
-        "n_reused": found.n_reused,
-        "failures": [{"name": _shown(name), "reason": why} for name, why in found.failures],
+        "arrays": {name: list(shape) for name, shape in extracted.arrays.items()},
+        "n_images": extracted.n_images,
+        "n_reused": extracted.n_reused,
+        "failures": [{"name": _shown(name), "reason": why} for name, why in extracted.failures],
         **facts(begun, watch, warned, out),
     }
-    if found.failures:
-        _list_failures(found)
+    if extracted.failures:
+        _list_failures(extracted)
     if as_json:
         click.echo(json.dumps(summary))
     else:
         click.echo(_sentence(summary), err=True)
-    if strict and found.failures:
+    if strict and extracted.failures:
         raise click.exceptions.Exit(1)
 
 
@@ -218,10 +218,10 @@ def _sentence(summary: dict[str, Any]) -> str:
     )
 
 
-def _list_failures(found: Summary) -> None:
-    count = len(found.failures)
-    click.echo(f"{count:,} of {found.n_images:,} pictures could not be used:", err=True)
-    for name, why in found.failures[:SHOWN_FAILURES]:
+def _list_failures(extracted: Summary) -> None:
+    count = len(extracted.failures)
+    click.echo(f"{count:,} of {extracted.n_images:,} pictures could not be used:", err=True)
+    for name, why in extracted.failures[:SHOWN_FAILURES]:
         click.echo(f"  {_shown(name)}: {why}", err=True)
     if count > SHOWN_FAILURES:
         click.echo(f"  and {count - SHOWN_FAILURES:,} more; --json lists all", err=True)

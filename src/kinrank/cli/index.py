@@ -178,10 +178,10 @@ def _recipe(gallery: str, model: str | None, pool: str | None) -> str | None:
     if model is not None:
         from kinrank.features import Descriptor, Recipe, load_model
 
-        found = Recipe.of(load_model(model), Descriptor(pool=pool))  # type: ignore[arg-type]
-        if found is None:
+        recipe = Recipe.of(load_model(model), Descriptor(pool=pool))  # type: ignore[arg-type]
+        if recipe is None:
             raise InvalidInputError(f"`model` must be a name or an ONNX file, got {model!r}.")
-        return str(found)
+        return str(recipe)
     try:
         said = load_array(split_name(gallery)[0], "recipe")
     except KinrankError:  # a file of another kind, or one that does not say

@@ -62,28 +62,28 @@ def create_app(service: Service) -> FastAPI:
 
 def _complete(schema: dict[str, Any], service: Service) -> dict[str, Any]:
     """With the bodies that are read by hand, the width and limits of this service, its token."""
-    parts = schema.setdefault("components", {})
-    known = parts.setdefault("schemas", {})
+    components = schema.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
     template = "#/components/schemas/{model}"
     wanted: list[tuple[type[RequestBody], Literal["validation"]]] = [
         (model, "validation") for model in _SENT
     ]
     made = models_json_schema(wanted, ref_template=template)[1]["$defs"]
-    known.update(json.loads(json.dumps(made)))  # parts that models share become their own
+    schemas.update(json.loads(json.dumps(made)))  # components that models share become their own
     for model in (SearchRequest, ItemsRequest, QueryBody):
-        fields = known[model.__name__]["properties"]
+        fields = schemas[model.__name__]["properties"]
         for name in ("vector", "vectors"):
             _set_width(fields.get(name, {}), service.index.width)
     _set_limits(schema, service)
     if service.settings.token is not None:
-        parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         schema["security"] = [{"token": []}]
     return schema
 
 
 def _set_limits(schema: dict[str, Any], service: Service) -> None:
     """What this service refuses although others may take it."""
-    settings, known = service.settings, schema["components"]["schemas"]
+    settings, schemas = service.settings, schema["components"]["schemas"]
     for model, name, limit, value in (
         (SearchRequest, "k", "maximum", settings.max_k),
         (RerankRequest, "k", "maximum", settings.max_k),
@@ -93,7 +93,7 @@ def _set_limits(schema: dict[str, Any], service: Service) -> None:
         (RerankRequest, "method", "enum", served_methods()),
         (MethodBody, "method", "enum", [PLAIN, INDEX, *served_methods()]),
     ):
-        known[model.__name__]["properties"][name][limit] = value
+        schemas[model.__name__]["properties"][name][limit] = value
     for path in schema["paths"].values():
         for operation in path.values():
             for parameter in operation.get("parameters", []):

@@ -74,16 +74,16 @@ def cluster(
     method = _method(explorer, name, params) if name == "cas" else None
     if not isinstance(method, CAS):
         return explorer.cluster(query)
-    found = explorer.cluster_by(query, method, threads=threads)
-    if found is not None:
-        return found
+    local = explorer.cluster_by(query, method, threads=threads)
+    if local is not None:
+        return local
     first = explorer.plain(query).order[:POOL]
     plain = method.replace(metric="euclidean", geodesic=False)
     pool = plain.fit(explorer.vectors(first), threads=1).explorer()
-    found = pool.cluster(pool.vector_query(query.vector))
+    local = pool.cluster(pool.vector_query(query.vector))
     positions = np.append(first, -1).tolist()  # the query stays -1
-    members = [replace(member, position=positions[member.position]) for member in found.members]
-    return LocalCluster(members, found.edges)
+    members = [replace(member, position=positions[member.position]) for member in local.members]
+    return LocalCluster(members, local.edges)
 
 
 def _method(explorer: Explorer, name: str, params: Mapping[str, Any]) -> Method:

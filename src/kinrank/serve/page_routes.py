@@ -172,17 +172,17 @@ def _compare(service: Service, sent: CompareRequest, stop: threading.Event) -> R
             return ranked, 1000 * (time.perf_counter() - begun)
 
         left, right = timed(sent.left), timed(sent.right)
-        own = query.position
+        position = query.position
         answer: dict[str, Any] = {
-            "query": None if own < 0 else _row(view, own),
-            "left": _side(view, own, *left, right[0], sent.k),
-            "right": _side(view, own, *right, left[0], sent.k),
+            "query": None if position < 0 else _row(view, position),
+            "left": _side(view, position, *left, right[0], sent.k),
+            "right": _side(view, position, *right, left[0], sent.k),
         }
         if sent.cluster:
             way = sent.right
-            found = explore.cluster(explorer, query, way.method, way.params, threads)
-            members = [_member(view, own, member) for member in found.members]
-            answer["cluster"] = {"members": members, "edges": found.edges}
+            local = explore.cluster(explorer, query, way.method, way.params, threads)
+            members = [_member(view, position, member) for member in local.members]
+            answer["cluster"] = {"members": members, "edges": local.edges}
         return answer_json(CompareAnswer, answer)
 
 

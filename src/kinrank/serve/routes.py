@@ -252,8 +252,8 @@ def _explain(service: Service, query: str | None, vector: str | None, item: str)
     rows = None
     if vector is not None:
         rows = checked_rows(parse_vector(vector), "vector", service.index.width, 1)
-    found = service.explain(query, rows, item)
-    return answer_json(ExplainAnswer, {**asdict(found), "text": str(found)})
+    explanation = service.explain(query, rows, item)
+    return answer_json(ExplainAnswer, {**asdict(explanation), "text": str(explanation)})
 
 
 @router.post(

@@ -73,17 +73,17 @@ class LanceStore(TableStore):
             query = query.distance_type(_TYPES[self.metric]).select([self._id, "_distance"])
             query = query.limit(k)
             if self._refined:
-                found = query.refine_factor(self._refine).to_arrow()
+                results = query.refine_factor(self._refine).to_arrow()
             else:
-                found = query.bypass_vector_index().to_arrow()
-        owners = np.zeros(len(found), np.int64)  # a single query is answered without its number
-        if "query_index" in found.column_names:
-            owners = found["query_index"].to_numpy().astype(np.int64)
-        values = found["_distance"].to_numpy()
+                results = query.bypass_vector_index().to_arrow()
+        owners = np.zeros(len(results), np.int64)  # a single query is answered without its number
+        if "query_index" in results.column_names:
+            owners = results["query_index"].to_numpy().astype(np.int64)
+        values = results["_distance"].to_numpy()
         order = np.lexsort((values, owners))
         if self.metric == "inner":
             values = values - 1  # LanceDB answers 1 - xy
-        return owners[order], as_ids(found[self._id].to_pylist())[order], values[order]
+        return owners[order], as_ids(results[self._id].to_pylist())[order], values[order]
 
     def _rows_of(self, ids: Ids) -> tuple[list[Any], Floats]:
         with _errors():

@@ -109,12 +109,12 @@ class PgVectorStore(TableStore):
 
     def _nearest(self, rows: Floats, k: int) -> tuple[Longs, Any, npt.NDArray[Any]]:
         values = {"queries": [str(row.tolist()) for row in rows], "k": k}
-        found = self._rows(_SEARCH, values, self._settings(k))
-        owners = np.array([number for number, _, _ in found], np.int64) - 1
-        distances = np.array([value for _, _, value in found], np.float64)
+        results = self._rows(_SEARCH, values, self._settings(k))
+        owners = np.array([number for number, _, _ in results], np.int64) - 1
+        distances = np.array([value for _, _, value in results], np.float64)
         if self.metric == "euclidean":
             distances **= 2
-        return owners, [name for _, name, _ in found], distances
+        return owners, [name for _, name, _ in results], distances
 
     def _rows_of(self, ids: Ids) -> tuple[list[Any], Floats]:
         try:
@@ -144,23 +144,23 @@ class PgVectorStore(TableStore):
             raise InvalidInputError(f"`table` must be a name or (schema, table), got {table!r}.")
         text = sql.Identifier(*(_name("table", part) for part in parts)).as_string(self._connection)
         self._names = {"table": sql.SQL(_escaped(text))}
-        found = dict(self._rows(_COLUMNS, (text,)))
-        if not found:
+        columns = dict(self._rows(_COLUMNS, (text,)))
+        if not columns:
             raise InvalidInputError(
                 f"The database must have a table {text}, got none; one of a schema that is not "
                 "searched is (schema, table)."
             )
-        vector_column = self._vector_column(text, found, vector_column)
+        vector_column = self._vector_column(text, columns, vector_column)
         for column in (_name("id_column", id_column), vector_column):
-            if column not in found:
+            if column not in columns:
                 raise InvalidInputError(
-                    f"The table {text} must have a column {column!r}, got {', '.join(found)}."
+                    f"The table {text} must have a column {column!r}, got {', '.join(columns)}."
                 )
         for name, column in (("id", id_column), ("vector", vector_column)):
             quoted = sql.Identifier(column).as_string(self._connection)
             self._names[name] = sql.SQL(_escaped(quoted))
         self._names["operator"] = sql.SQL(_OPERATORS[self.metric])
-        kind = re.sub(r"\(\d+\)", "", found[id_column])
+        kind = re.sub(r"\(\d+\)", "", columns[id_column])
         if kind not in (*_TEXTS, *_INTEGERS):
             raise InvalidInputError(
                 f"Column {id_column!r} must hold text or integers to be ids, got {kind}."
@@ -168,7 +168,7 @@ class PgVectorStore(TableStore):
         self._text = kind in _TEXTS
         self._names["kind"] = sql.SQL(kind)
         self._names["shown"] = sql.SQL("text" if self._text else "bigint")
-        self.width = self._width(vector_column, found[vector_column])
+        self.width = self._width(vector_column, columns[vector_column])
 
     def _vector_column(self, table: str, kinds: dict[str, str], wanted: str | None) -> str:
         """The column that was named, or the one that it must be."""
