@@ -9,14 +9,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    GetJsonSchemaHandler,
     PlainValidator,
     WithJsonSchema,
     model_validator,
 )
 from pydantic.dataclasses import dataclass
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
 
 from kinrank.index import Explanation
 from kinrank.serve.bodies import LIMIT, WIDEST
@@ -51,9 +48,14 @@ class RequestBody(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
+def _describe_either(schema: dict[str, Any], model: type[EitherOr]) -> None:
+    schema["oneOf"] = [{"required": [name]} for name in model.either]
+
+
 class EitherOr(RequestBody):
     """A body of which exactly one of two fields must be given."""
 
+    model_config = ConfigDict(json_schema_extra=_describe_either)
     either: ClassVar[tuple[str, str]]
 
     @model_validator(mode="after")
@@ -62,13 +64,6 @@ class EitherOr(RequestBody):
             names = " and ".join(f"`{name}`" for name in self.either)
             raise ValueError(f"exactly one of {names} must be given")
         return self
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        schema = handler.resolve_ref_schema(handler(core))
-        return {**schema, "oneOf": [{"required": [name]} for name in cls.either]}
 
 
 class SearchRequest(EitherOr):

@@ -32,7 +32,6 @@ from kinrank.serve.models import (
     InfoAnswer,
     ItemsAnswer,
     ItemsRequest,
-    LimitsAnswer,
     RankingAnswer,
     RerankRequest,
     SearchRequest,
@@ -45,6 +44,7 @@ T = TypeVar("T")
 ItemId = Annotated[str, Path(min_length=1, description="the id of an item")]
 Results = Annotated[int, Query(ge=1, le=1_000_000, description="how many results")]
 BINARY = {"schema": {"type": "string", "format": "binary"}}
+_adapter = cache(TypeAdapter)
 router = APIRouter(responses=documented())
 
 
@@ -72,9 +72,6 @@ async def work(request: Request, function: Callable[..., T], *args: Any, slow: b
     """``function(*args)`` on a thread of the service; slow work has one of its own."""
     answer: T = await request.app.state.workers.run(function, *args, slow=slow)
     return answer
-
-
-_adapter = cache(TypeAdapter)
 
 
 def answer_json(model: type[Any], content: Any) -> Response:
@@ -119,32 +116,33 @@ async def health(request: Request) -> HealthAnswer:
 )
 async def prometheus(request: Request) -> Response:
     """Requests by route and status, a histogram of their times, the size of the index."""
-    service = service_of(request)
-    index = service.index.info()
+    index = service_of(request).index.info()
     gauges = {
         "index_rows": ("Rows of the index.", index["rows"]),
         "index_columns": ("Columns of a vector.", index["columns"]),
         "index_bytes": ("Bytes of the index.", sum(index["bytes"].values())),
     }
-    return Response(service.metrics.text(gauges), headers={"Content-Type": metrics.MEDIA_TYPE})
+    text = service_of(request).metrics.text(gauges)
+    return Response(text, headers={"Content-Type": metrics.MEDIA_TYPE})
 
 
 @router.get("/v1/info", tags=["state"], summary="What is served, and its limits")
 async def info(request: Request) -> InfoAnswer:
     """Rows, parameters, whether there are labels and pictures, and how much may be asked."""
     service = service_of(request)
-    index, settings = service.index.info(), service.settings
+    settings = service.settings
     limits = {name: getattr(settings, f"max_{name}") for name in ("body", "batch", "k", "pool")}
-    known = {name: index[name] for name in ("rows", "columns", "ids", "parameters")}
-    return InfoAnswer(
-        **known,
-        title=service.title,
-        labels=bool(service.labels.words),
-        images=service.pictures is not None,
-        model=None if service.describer is None else service.describer.name,
-        writable=settings.writable,
-        methods=served_methods(),
-        limits=LimitsAnswer(**limits, seconds=settings.timeout),
+    return InfoAnswer.model_validate(
+        {
+            **service.index.info(),
+            "title": service.title,
+            "labels": bool(service.labels.words),
+            "images": service.pictures is not None,
+            "model": None if service.describer is None else service.describer.name,
+            "writable": settings.writable,
+            "methods": served_methods(),
+            "limits": {**limits, "seconds": settings.timeout},
+        }
     )
 
 
