@@ -12,12 +12,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
 from kinrank.errors import InvalidInputError
-from kinrank.features import Descriptor, Recipe, load_model
+from kinrank.features import Descriptor
 from kinrank.features.extractor import FeatureExtractor
 from kinrank.features.images import UnreadableError, read_image
 from kinrank.features.networks import Network
@@ -61,19 +61,7 @@ class NetworkDescriber:
                 f"got {name!r} with {got}."
             )
 
-    @classmethod
-    def named(cls, model: str, pool: str | None, width: int) -> NetworkDescriber:
-        """By a model as for `kinrank extract`."""
-        return cls(model, load_model(model), Descriptor(pool=cast(Any, pool)), width)
-
-    @classmethod
-    def of_recipe(cls, text: str, width: int) -> NetworkDescriber:
-        """As the vectors of an index were made."""
-        recipe = Recipe.parse(text)
-        return cls(Path(recipe.model).name, *recipe.load(), width)
-
     def describe(self, picture: bytes) -> Floats:
-        """See Describer."""
         scales = self._extractor.descriptor.scales
         size = check_picture(picture, drafted=max(scales) <= 1)
         try:
@@ -97,13 +85,12 @@ class DigitDescriber:
     side = 8
 
     def describe(self, picture: bytes) -> Floats:
-        """See Describer."""
         check_picture(picture, drafted=False)
-        with as_file(picture) as file:
-            try:
+        try:
+            with as_file(picture) as file:
                 image = read_image(file)
-            except UnreadableError as error:
-                raise unreadable(str(error)) from error
+        except UnreadableError as error:
+            raise unreadable(str(error)) from error
         small = image.convert("L").resize((self.side, self.side), _pillow().Resampling.BOX)
         grey = np.asarray(small, np.float32)
         edge = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
