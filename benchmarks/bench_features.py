@@ -90,7 +90,7 @@ def throughput(model, count, pools):
             folder.mkdir()
             make_pictures(folder, count, size)
             listed = collect(str(folder))
-            files = [listed[""].file(row) for row in range(count)]
+            files = [listed[""].item(row)[0] for row in range(count)]
             inputs = [to_input(read_image(file), network.preprocessing) for file in files]
             batches = [np.stack(inputs[low : low + BATCH]) for low in range(0, count, BATCH)]
             del inputs

@@ -10,7 +10,7 @@ callers  eight threads that ask at once, against one
 build    fitting an index against the transductive run of the same gallery
 add      adding and removing rows against fitting the index
 thresholds  the false-match rate foretold without labels, and what it is
-million  1,000,000 rows with the approximate search: latency, saving, opening (extra `ann`)
+million  1,000,000 rows with the approximate search: latency, saving, opening
 
 FOLDER holds the feature sets; the default is ../shared/data beside the repository. Synthetic rows
 are clusters of 20 in 128 dimensions, of 50 for `million`.
@@ -31,8 +31,8 @@ import numpy as np
 
 import kinrank
 from kinrank import evaluate, progress
-from kinrank.neighbors.exact import exact_neighbors
 from kinrank.parallel import Runner
+from kinrank.search.exact import exact_neighbors
 from kinrank.stages.distance import VectorDistances
 from kinrank.types import Neighbors, Ranking
 

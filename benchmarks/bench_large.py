@@ -98,7 +98,7 @@ def measured(run):
 
 def shared_lists(folder, per_cluster, least=52):
     """Let the approximate search read lists that it found before, of ``least`` rows and more."""
-    from kinrank.neighbors import find
+    from kinrank.search import find
     from kinrank.types import Neighbors
 
     search = find._approximately
@@ -289,7 +289,7 @@ def load(folder):
 
 def recall(options):
     """Print recall of the graph against mAP of CAS and of k-reciprocal on a real set."""
-    from kinrank.neighbors import cells, find
+    from kinrank.search import cells, find
 
     find.FEW = 0
     query, gallery, score = load(Path(options.data) / options.set)

@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 
 import kinrank
-from kinrank.neighbors.exact import exact_neighbors
 from kinrank.parallel import Runner
 from kinrank.progress import Stopwatch, listen
 from kinrank.registry import method_class, ready_methods
+from kinrank.search.exact import exact_neighbors
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 SETS = {"roxford5k-efflite2-gem": (70, 4993, 1280), "market1501-retail-0288": (3368, 15913, 256)}

@@ -28,13 +28,11 @@ import kinrank
 from kinrank import datasets
 from kinrank.graph import clusters
 from kinrank.parallel import Runner
-from kinrank.tune.agreement import agreement
-from kinrank.tune.choose import best_size
 from kinrank.tune.diagnosis import look
-from kinrank.tune.run import MOST_PAIRS
-from kinrank.tune.sample import MAX_ROWS, draw
-from kinrank.tune.space import SIZES, SPACES
-from kinrank.tune.views import Pair, split, view
+from kinrank.tune.param_grid import PARAM_GRIDS, SIZES
+from kinrank.tune.scoring import agreement, best_size
+from kinrank.tune.split import MAX_ROWS, Pair, draw, split, view
+from kinrank.tune.tuner import MOST_PAIRS
 
 ROOT = Path(__file__).resolve().parents[1]
 QUERIES = 500
@@ -161,7 +159,7 @@ def interval(margins):
 
 def trial(k1):
     """CAS as tuning runs it."""
-    return kinrank.CAS(k1=k1, **SPACES["cas"].quick)
+    return kinrank.CAS(k1=k1, **PARAM_GRIDS["cas"].quick)
 
 
 def curves_of(rows, asked, random):

@@ -4,8 +4,8 @@ import hashlib
 
 import numpy as np
 
-from kinrank.large import journal
-from kinrank.neighbors import cells, find
+from kinrank.runs import journal
+from kinrank.search import cells, find
 
 # Runs a method with a work folder, and says how many blocks it did itself.
 RUN = """

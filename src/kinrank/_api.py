@@ -13,8 +13,8 @@ from kinrank.validation import check_choice
 if TYPE_CHECKING:
     from kinrank.cluster import Cluster
     from kinrank.methods.base import Method
-    from kinrank.tune.tuning import Tuning
-    from kinrank.where import Where
+    from kinrank.runs.options import RunOptions
+    from kinrank.tune.result import Tuning
 
 
 def rerank(
@@ -26,7 +26,7 @@ def rerank(
     params: str | None = None,
     threads: int | None = None,
     block_size: int | None = None,
-    search: Literal["exact", "approximate", "quantized"] = "exact",
+    search: Literal["exact", "approximate"] = "exact",
     memory_budget: int | str | None = None,
     work: PathLike | None = None,
     vectors: Literal["float32", "float16"] = "float32",
@@ -46,8 +46,7 @@ def rerank(
         at their defaults
     threads : how many threads to use; None is one per core
     block_size : how many rows a thread takes at a time; never changes the result
-    search : "exact"; "approximate" for many rows; or "quantized", which looks at codes of the rows,
-        for more rows than the system's memory holds (extra ``ann``)
+    search : "exact", or "approximate" for many rows
     memory_budget : bytes, or a size such as "4GB", that the process may occupy; stages are then
         kept in files, and arrays that are mapped from files are never copied into memory
     work : the folder of these files, in which a run that was stopped goes on; it is emptied when
@@ -78,7 +77,7 @@ def rerank(
         check_choice("params", params, ("auto",))
         found = tune(queries, gallery, method, threads=threads, block_size=block_size, **options)
         chosen = found.make()
-    where: Where = {}
+    where: RunOptions = {}
     if search != "exact":
         where["search"] = search
     if memory_budget is not None or work is not None:
@@ -91,13 +90,13 @@ def rerank(
 def rank_on(
     cluster: str | Cluster | None, storage: PathLike | None, method: Method, queries: Any,
     gallery: Any, k: int | None, threads: int | None, block_size: int | None,
-    **where: Unpack[Where],
+    **where: Unpack[RunOptions],
 ) -> Ranking:  # fmt: skip
     """``method.rerank`` on this machine, or on a cluster."""
     if cluster is None:
         _refuse_beside("no `cluster`", storage=storage)
         return method.rerank(queries, gallery, k, threads=threads, block_size=block_size, **where)
-    from kinrank.cluster.session import using
+    from kinrank.runs.ray.session import using
 
     search = where.pop("search", "exact")
     _refuse_beside("`cluster`", **where)
@@ -145,7 +144,7 @@ def tune(
     >>> kinrank.tune(points[:20], points[20:]).diagnosis.verdict
     'will help'
     """
-    from kinrank.tune.run import run_tuning
+    from kinrank.tune.tuner import run_tuning
 
     return run_tuning(queries, gallery, method, budget, seed, threads, block_size, fixed)
 

@@ -32,40 +32,8 @@ _DTYPES = {
 }  # fmt: skip
 
 
-def read_header(file: Path) -> tuple[dict[str, Entry], int]:
-    """The entries by name, and where the data begins."""
-    entries, begin = _read_json(file)
-    entries.pop("__metadata__", None)
-    return entries, begin
-
-
-def read_metadata(file: Path) -> dict[str, str]:
-    """The words that a file says about itself."""
-    metadata = _read_json(file)[0].get("__metadata__", {})
-    if not isinstance(metadata, dict):
-        raise FileFormatError(f"{file} must be {_WHOLE}, got metadata that is no JSON object.")
-    return {str(name): str(text) for name, text in metadata.items()}
-
-
-def write(
-    stream: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str]
-) -> None:
-    """Write arrays and words; the same ones give the same bytes."""
-    header: dict[str, Any] = {"__metadata__": dict(metadata)}
-    begin = 0
-    for name, array in arrays.items():
-        kind = next(kind for kind, dtype in _DTYPES.items() if np.dtype(dtype) == array.dtype)
-        end = begin + array.nbytes
-        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [begin, end]}
-        begin = end
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % _PREFIX)  # the data begins at a multiple of eight
-    stream.write(len(text).to_bytes(_PREFIX, "little") + text)
-    for array in arrays.values():
-        stream.write(np.ascontiguousarray(array).data)
-
-
-def _read_json(file: Path) -> tuple[dict[str, Any], int]:
+def read_header(file: Path) -> tuple[dict[str, Entry], Any, int]:
+    """The entries by name, what the file says about itself, and where the data begins."""
     with reading(file, _WHOLE), file.open("rb") as stream:
         length = int.from_bytes(stream.read(_PREFIX), "little")
         if length > min(_MAX_HEADER, file.stat().st_size - _PREFIX):
@@ -76,7 +44,7 @@ def _read_json(file: Path) -> tuple[dict[str, Any], int]:
             raise ValueError("a header that is not JSON") from error
         if not isinstance(entries, dict):
             raise TypeError("a header that is not a JSON object")
-    return entries, _PREFIX + length
+    return entries, entries.pop("__metadata__", {}), _PREFIX + length
 
 
 def read_entry(file: Path, name: str, entry: Entry, begin: int) -> npt.NDArray[Any]:
@@ -103,3 +71,21 @@ def read_entry(file: Path, name: str, entry: Entry, begin: int) -> npt.NDArray[A
         if kind == "BF16":
             return (array.astype(np.uint32) << 16).view(np.float32)
         return array
+
+
+def write(
+    stream: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str]
+) -> None:
+    """Write arrays and words; the same ones give the same bytes."""
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    begin = 0
+    for name, array in arrays.items():
+        kind = next(kind for kind, dtype in _DTYPES.items() if np.dtype(dtype) == array.dtype)
+        end = begin + array.nbytes
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [begin, end]}
+        begin = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _PREFIX)  # the data begins at a multiple of eight
+    stream.write(len(text).to_bytes(_PREFIX, "little") + text)
+    for array in arrays.values():
+        stream.write(np.ascontiguousarray(array).data)

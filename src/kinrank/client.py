@@ -11,7 +11,6 @@ import io
 import json
 import threading
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -51,12 +50,11 @@ class Client:
     """
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        self._url, self._timeout = urlsplit(url), timeout
+        if self._url.scheme not in ("http", "https") or not self._url.hostname:
             raise InvalidInputError(f"`url` must be like http://127.0.0.1:8765, got {url!r}.")
-        self._parts, self._timeout = parts, timeout
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._own = threading.local()
+        self._threads = threading.local()  # a connection for each
 
     def search(self, vectors: Any, k: int = 10, *, base: bool = False) -> Ranking:
         """Rank the index for each vector.
@@ -67,14 +65,12 @@ class Client:
         k : results per query
         base : by the plain distance, to compare with
         """
-        asked = urlencode({"k": k, "base": str(base).lower()})
         body = _npy(np.atleast_2d(as_array("vectors", vectors)))
-        return _ranking(self._ask("POST", f"/v1/search?{asked}", body, _NPY))
+        return _ranking(self._ask("POST", "/v1/search", body, _NPY, k=k, base=base))
 
     def search_image(self, picture: bytes | PathLike, k: int = 10) -> Ranking:
         """Rank the index for a picture: its bytes, or its file."""
-        path = f"/v1/search?{urlencode({'k': k})}"
-        return _ranking(self._ask("POST", path, *_picture(picture)))
+        return _ranking(self._ask("POST", "/v1/search", *_picture(picture), k=k))
 
     def rerank(
         self, query: Any, candidates: Any, ids: Any = None, k: int = 10, method: str = "cas",
@@ -94,18 +90,13 @@ class Client:
 
     def neighbors(self, one: int | str, k: int = 10) -> Ranking:
         """The rows nearest to a row of the index, itself left out."""
-        path = f"/v1/items/{quote(str(one), safe='')}/neighbors?{urlencode({'k': k})}"
-        return _ranking(self._ask("GET", path))
+        return _ranking(self._ask("GET", f"{_item(one)}/neighbors", k=k))
 
     def explain(self, item: int | str, *, query: Any = None, vector: Any = None) -> dict[str, Any]:
         """Why an item has its distance from a row (``query``, its id) or from a vector."""
-        asked: dict[str, Any] = {"item": item}
-        if query is not None:
-            asked["query"] = query
         if vector is not None:
-            asked["vector"] = ",".join(map(repr, as_array("vector", vector).ravel().tolist()))
-        found: dict[str, Any] = self._ask("GET", f"/v1/explain?{urlencode(asked)}")
-        return found
+            vector = ",".join(map(repr, as_array("vector", vector).ravel().tolist()))
+        return self._ask("GET", "/v1/explain", item=item, query=query, vector=vector)
 
     def add(
         self, vectors: Any, ids: Any = None, *, labels: Any = None, update: bool = False
@@ -114,14 +105,12 @@ class Client:
 
         labels : text, one for each row; saved with the index
         """
-        sent: dict[str, Any] = {
-            "vectors": np.atleast_2d(as_array("vectors", vectors)).tolist(),
-            "update": update,
-        }
+        rows = np.atleast_2d(as_array("vectors", vectors)).tolist()
+        sent: dict[str, Any] = {"vectors": rows, "update": update}
         if ids is not None:
             sent["ids"] = np.asarray(ids).tolist()
         if labels is not None:
-            sent["labels"] = [str(one) for one in labels]
+            sent["labels"] = [str(label) for label in labels]
         return int(self._ask("POST", "/v1/items", sent)["rows"])
 
     def add_image(
@@ -132,62 +121,64 @@ class Client:
 
         one : its id; None continues behind the largest integer
         """
-        sent = {"id": one, "label": label, "update": str(update).lower()}
-        asked = urlencode({name: value for name, value in sent.items() if value is not None})
-        return int(self._ask("POST", f"/v1/items?{asked}", *_picture(picture))["rows"])
+        asked: dict[str, Any] = {"id": one, "label": label, "update": update}
+        return int(self._ask("POST", "/v1/items", *_picture(picture), **asked)["rows"])
 
     def remove(self, one: int | str) -> int:
         """Remove a row; returns how many the index has then."""
-        return int(self._ask("DELETE", f"/v1/items/{quote(str(one), safe='')}")["rows"])
+        return int(self._ask("DELETE", _item(one))["rows"])
 
     def info(self) -> dict[str, Any]:
         """What is served, and its limits."""
-        found: dict[str, Any] = self._ask("GET", "/v1/info")
-        return found
+        return self._ask("GET", "/v1/info")
 
     def health(self) -> dict[str, Any]:
         """Whether the service is there."""
-        found: dict[str, Any] = self._ask("GET", "/health")
-        return found
+        return self._ask("GET", "/health")
 
     def close(self) -> None:
         """Close the connection of this thread."""
-        connection = getattr(self._own, "connection", None)
+        connection = self._threads.__dict__.pop("connection", None)
         if connection is not None:
             connection.close()
-            self._own.connection = None
 
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, method: str, path: str, body: Any = None, kind: str = _JSON) -> Any:
-        if body is not None and not isinstance(body, bytes):
-            body = json.dumps(body, allow_nan=False).encode()
+    def _ask(
+        self, method: str, path: str, body: Any = None, kind: str = _JSON, **asked: Any
+    ) -> dict[str, Any]:
+        """The answer as JSON; asked : what goes into the address, without what is None."""
+        words = {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in asked.items()
+            if value is not None
+        }
+        path = f"{self._url.path.rstrip('/')}{path}{'?' if words else ''}{urlencode(words)}"
         headers = dict(self._headers)
         if body is not None:
             headers["Content-Type"] = kind
+            body = body if isinstance(body, bytes) else json.dumps(body, allow_nan=False).encode()
         try:
-            status, content = self._send(method, self._parts.path.rstrip("/") + path, body, headers)
+            status, content = self._send(method, path, body, headers)
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            where = f"{self._parts.scheme}://{self._parts.netloc}"
-            raise ServiceError(0, "no-answer", f"{where} gave no answer: {error}.") from error
+            reason = f"{self._url.scheme}://{self._url.netloc} gave no answer: {error}."
+            raise ServiceError(0, "no-answer", reason) from error
         if status >= 300:
             raise _error(status, content)
-        return json.loads(content)
+        answer: dict[str, Any] = json.loads(content)
+        return answer
 
     def _send(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
     ) -> tuple[int, bytes]:
-        used = getattr(self._own, "connection", None)
+        used = getattr(self._threads, "connection", None)
         try:
-            return _exchange(used or self._connect(), method, path, body, headers)
+            return self._exchange(method, path, body, headers)
         except (http.client.RemoteDisconnected, ConnectionError):
             # A connection that was idle for too long has been closed; nothing was done yet, unless
             # it was a change: those are never sent twice.
@@ -195,24 +186,25 @@ class Client:
             repeatable = method == "GET" or path.startswith(("/v1/search", "/v1/rerank"))
             if used is None or not repeatable:
                 raise
-            return _exchange(self._connect(), method, path, body, headers)
+            return self._exchange(method, path, body, headers)
 
-    def _connect(self) -> http.client.HTTPConnection:
-        secure = self._parts.scheme == "https"
-        made = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        assert self._parts.hostname is not None
-        self._own.connection = made(self._parts.hostname, self._parts.port, timeout=self._timeout)
-        connection: http.client.HTTPConnection = self._own.connection
-        return connection
+    def _exchange(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[int, bytes]:
+        connection = getattr(self._threads, "connection", None)
+        if connection is None:
+            secure = self._url.scheme == "https"
+            made = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+            assert self._url.hostname is not None
+            connection = made(self._url.hostname, self._url.port, timeout=self._timeout)
+            self._threads.connection = connection
+        connection.request(method, path, body, dict(headers))
+        answer = connection.getresponse()
+        return answer.status, answer.read()
 
 
-def _exchange(
-    connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None,
-    headers: Mapping[str, str],
-) -> tuple[int, bytes]:  # fmt: skip
-    connection.request(method, path, body, dict(headers))
-    answer = connection.getresponse()
-    return answer.status, answer.read()
+def _item(item: int | str) -> str:
+    return f"/v1/items/{quote(str(item), safe='')}"
 
 
 def _picture(picture: bytes | PathLike) -> tuple[bytes, str]:
@@ -232,11 +224,14 @@ def _npy(array: Any) -> bytes:
 
 
 def _ranking(content: Mapping[str, Any]) -> Ranking:
-    missing = [[np.inf if one is None else one for one in row] for row in content["distances"]]
     indices = np.array(content["indices"], np.int32)
-    text = any(isinstance(one, str) for row in content["ids"] for one in row)
-    ids = [[("" if text else -1) if one is None else one for one in row] for row in content["ids"]]
-    return Ranking(indices, np.array(missing, np.float32), np.array(ids).reshape(indices.shape))
+    text = any(isinstance(item, str) for row in content["ids"] for item in row)
+
+    def filled(name: str, pad: Any) -> list[list[Any]]:
+        return [[pad if value is None else value for value in row] for row in content[name]]
+
+    ids = np.array(filled("ids", "" if text else -1)).reshape(indices.shape)
+    return Ranking(indices, np.array(filled("distances", np.inf), np.float32), ids)
 
 
 def _error(status: int, content: bytes) -> ServiceError:

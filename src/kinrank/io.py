@@ -51,9 +51,9 @@ def replacing(path: PathLike) -> Iterator[IO[bytes]]:
 def remove_leftovers(path: PathLike) -> None:
     """Remove what writers of ``path`` that were killed left beside it; no other may be writing."""
     target = Path(path).resolve()
-    own = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{{2 * _TOKEN}}}\.tmp")
+    leftover = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{{2 * _TOKEN}}}\.tmp")
     for file in target.parent.iterdir():
-        if own.fullmatch(file.name):
+        if leftover.fullmatch(file.name):
             file.unlink(missing_ok=True)
 
 
@@ -97,12 +97,14 @@ def save_safetensors(
 def load_safetensors(path: PathLike) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
     """All arrays of a safetensors file, in memory, and what it says about itself."""
     file = Path(path)
-    entries, begin = _safetensors.read_header(file)
+    entries, metadata, begin = _safetensors.read_header(file)
+    if not isinstance(metadata, dict):
+        raise FileFormatError(f"{file} must have a JSON object as its metadata, got {metadata!r}.")
     arrays = {
         name: np.array(_safetensors.read_entry(file, name, entry, begin))
         for name, entry in entries.items()
     }
-    return arrays, _safetensors.read_metadata(file)
+    return arrays, {str(name): str(text) for name, text in metadata.items()}
 
 
 def write_text_atomic(path: PathLike, text: str) -> None:
@@ -171,7 +173,7 @@ def _load_npz(file: Path, key: str | None) -> npt.NDArray[Any]:
 
 
 def _load_safetensors(file: Path, key: str | None) -> npt.NDArray[Any]:
-    entries, begin = _safetensors.read_header(file)
+    entries, _, begin = _safetensors.read_header(file)
     name = _pick(file, list(entries), key)
     return _safetensors.read_entry(file, name, entries[name], begin)
 

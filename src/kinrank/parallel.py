@@ -5,26 +5,24 @@ bit, for any number of threads and any block size.
 
 Heavy stages say what they compute in two forms, ``rows`` and ``fill``: an importable kernel, the
 arrays it reads, and what it makes. A runner of another kind can then do the same work elsewhere, in
-files (``kinrank.large``) or on other machines (``kinrank.cluster``).
+files (``kinrank.runs``) or on other machines (``kinrank.cluster``).
 """
 
 from __future__ import annotations
 
 import os
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank import progress
-from kinrank.threads import borrowed
 from kinrank.types import Longs, SparseRows
 from kinrank.validation import check_int
 
@@ -33,9 +31,16 @@ R = TypeVar("R", bound="Runner")
 
 Array: TypeAlias = npt.NDArray[Any]
 Range: TypeAlias = tuple[int, int]
+Kernel: TypeAlias = Callable[..., Any]
+Args: TypeAlias = tuple[Any, ...]
 
 BLOCKS_PER_THREAD = 8
 MAX_BLOCK = 8192
+_MOST = 4  # idle pools of each size that are kept: to start threads costs more than many a block
+_idle: defaultdict[int, list[ThreadPoolExecutor]] = defaultdict(list)
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # their threads stay behind
 
 
 def thread_count(threads: int | None = None) -> int:
@@ -45,6 +50,27 @@ def thread_count(threads: int | None = None) -> int:
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1
+
+
+@contextmanager
+def borrowed(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """A pool of threads that nobody else uses meanwhile, so that no work waits behind other work.
+
+    After an error nothing of it runs any more.
+    """
+    try:
+        pool = _idle[threads].pop()  # atomic, as is append
+    except IndexError:
+        pool = ThreadPoolExecutor(threads, thread_name_prefix="kinrank")
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(cancel_futures=True)
+        raise
+    if len(_idle[threads]) < _MOST:
+        _idle[threads].append(pool)
+    else:
+        pool.shutdown()
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +102,7 @@ class Out:
 class Runner:
     """How many threads work, and on how many rows at a time; neither changes a result.
 
-    search : "exact", "approximate" or "quantized", which neighbour search the stages use
+    search : "exact" or "approximate", which neighbour search the stages use
     vectors : "float32" or "float16", in which vectors are kept
     """
 
@@ -108,22 +134,22 @@ class Runner:
         more than the threads of this process.
         """
         with progress.stage(name, n) as advance, self._each(kernel, self.blocks(n)) as results:
-            return [_after(result, advance, part) for part, result in results]
+            blocks = []
+            for (low, high), result in results:
+                advance(high - low)
+                blocks.append(result)
+            return blocks
 
-    def rows(
-        self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, n_columns: int
-    ) -> SparseRows:
+    def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
         """Sparse rows from ``kernel(low, high, *args) -> (lengths, indices[, data])`` of blocks.
 
         kernel : importable; args : arrays and numbers, or dataclasses of such, never changed
         """
-        parts = self.map(name, lambda a, b: kernel(a, b, *args), n)
+        blocks = self.map(name, lambda low, high: kernel(low, high, *args), n)
         # Without a row, an empty block says whether rows have values.
-        return join_blocks(parts or [kernel(0, 0, *args)], n, n_columns)
+        return join_blocks(blocks or [kernel(0, 0, *args)], n, n_columns)
 
-    def fill(
-        self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], n: int, *outs: Out
-    ) -> Any:
+    def fill(self, name: str, kernel: Kernel, args: Args, n: int, *outs: Out) -> Any:
         """Arrays that ``kernel(low, high, *args, *arrays)`` writes rows low to high of.
 
         kernel, args : as in ``rows``. Returns one array, or a tuple of as many as there are outs.
@@ -136,12 +162,9 @@ class Runner:
         """An array to write into, for steps that are not cut into rows."""
         return np.empty(shape, dtype)
 
-    def kept(
-        self, name: str, make: Callable[[], T], save: Callable[[T, Path], None],
-        load: Callable[[Path], T],
-    ) -> T:  # fmt: skip
-        """What ``make`` returns; a runner with files saves it, and loads it when it goes on."""
-        del name, save, load  # of no use here
+    def kept(self, name: str, make: Callable[[], Array]) -> Array:
+        """The array that ``make`` returns; a runner with files saves it for when it goes on."""
+        del name
         return make()
 
     @contextmanager
@@ -150,7 +173,7 @@ class Runner:
     ) -> Iterator[Iterator[tuple[Range, T]]]:
         """The results of ranges, in order; no more than a few wait to be taken."""
         if self.threads == 1 or len(ranges) <= 1:
-            yield ((part, kernel(*part)) for part in ranges)
+            yield ((rows, kernel(*rows)) for rows in ranges)
             return
         with borrowed(self.threads) as pool:
             yield _in_order(pool, kernel, ranges, 4 * self.threads)
@@ -162,32 +185,29 @@ ALONE = Runner(1, 1 << 40)  # all at once, for work inside a block
 def _in_order(
     pool: ThreadPoolExecutor, kernel: Callable[[int, int], T], ranges: list[Range], window: int
 ) -> Iterator[tuple[Range, T]]:
-    started = ((part, pool.submit(kernel, *part)) for part in ranges)
+    started = ((rows, pool.submit(kernel, *rows)) for rows in ranges)
     waiting = deque(islice(started, window))
     while waiting:
-        part, future = waiting.popleft()
+        rows, future = waiting.popleft()
         result = future.result()
         waiting.extend(islice(started, 1))
-        yield part, result
+        yield rows, result
 
 
-def join_blocks(parts: list[Any], n: int, n_columns: int) -> SparseRows:
+def join_blocks(
+    blocks: list[Any], n: int, n_columns: int, empty: Callable[[int, Any], Array] = np.empty
+) -> SparseRows:
     """Blocks of (lengths, indices[, data]) as one; each is let go of when it is copied."""
     indptr = np.zeros(n + 1, np.int64)
-    np.cumsum(np.concatenate([part[0] for part in parts]), out=indptr[1:])
-    indices = np.empty(int(indptr[-1]), np.int32)
-    data = np.empty(len(indices), np.float32) if len(parts[0]) > 2 else None
+    np.cumsum(np.concatenate([block[0] for block in blocks]), out=indptr[1:])
+    indices = empty(int(indptr[-1]), np.int32)
+    data = empty(len(indices), np.float32) if len(blocks[0]) > 2 else None
     at = 0
-    parts.reverse()
-    while parts:
-        _, ids, *values = parts.pop()
+    blocks.reverse()
+    while blocks:
+        _, ids, *values = blocks.pop()
         indices[at : at + len(ids)] = ids
         if data is not None:
             data[at : at + len(ids)] = values[0]
         at += len(ids)
     return SparseRows(indptr, indices, data, n_columns)
-
-
-def _after(result: T, advance: progress.Advance, part: Range) -> T:
-    advance(part[1] - part[0])
-    return result

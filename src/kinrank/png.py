@@ -1,10 +1,9 @@
-"""Small grey pictures as data URIs, so that a page needs no files beside it."""
+"""Small grey pictures as PNG files."""
 
 from __future__ import annotations
 
 import struct
 import zlib
-from base64 import b64encode
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +20,6 @@ def encode_grey(pixels: npt.NDArray[np.uint8]) -> bytes:
     header = struct.pack(">IIBBBBB", width, height, *_GREY_8_BIT)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
     return _SIGNATURE + b"".join(_chunk(kind, data) for kind, data in chunks)
-
-
-def data_uri(pixels: npt.NDArray[np.uint8]) -> str:
-    """The same as a URI that an ``img`` takes."""
-    return "data:image/png;base64," + b64encode(encode_grey(pixels)).decode()
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

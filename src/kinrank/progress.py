@@ -11,8 +11,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 Listener = Callable[[str, int, int], None]
@@ -20,7 +21,9 @@ Advance = Callable[[int], None]
 
 _listener: ContextVar[Listener | None] = ContextVar("kinrank_progress", default=None)
 _current: ContextVar[str | None] = ContextVar("kinrank_stage", default=None)
-_facts: ContextVar[Facts | None] = ContextVar("kinrank_facts", default=None)
+_facts: ContextVar[tuple[dict[str, Any], dict[str, Callable[[Any], None]]] | None] = ContextVar(
+    "kinrank_facts", default=None
+)
 
 
 @contextmanager
@@ -70,29 +73,14 @@ class stage:  # noqa: N801
             self._listener(self._name, self._done, self._total)
 
 
-class Facts(dict[str, Any]):
-    """What a run told of itself; ``on(name, act)`` acts as soon as a fact is told."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._acts: dict[str, Callable[[Any], None]] = {}
-
-    def on(self, name: str, act: Callable[[Any], None]) -> None:
-        """Call ``act(fact)`` when it is told."""
-        self._acts[name] = act
-
-    def tell(self, name: str, fact: Any) -> None:
-        """Keep a fact."""
-        self[name] = fact
-        if name in self._acts:
-            self._acts[name](fact)
-
-
 @contextmanager
-def gather() -> Iterator[Facts]:
-    """What the calls inside tell of themselves, such as the recall of an approximate search."""
-    facts = Facts()
-    token = _facts.set(facts)
+def gather(**acts: Callable[[Any], None]) -> Iterator[dict[str, Any]]:
+    """What the calls inside tell of themselves, such as the recall of an approximate search.
+
+    acts : by the name of a fact, what is called with it as soon as it is told
+    """
+    facts: dict[str, Any] = {}
+    token = _facts.set((facts, acts))
     try:
         yield facts
     finally:
@@ -101,9 +89,10 @@ def gather() -> Iterator[Facts]:
 
 def tell(name: str, fact: Any) -> None:
     """Say something to whoever gathers facts."""
-    facts = _facts.get()
-    if facts is not None:
-        facts.tell(name, fact)
+    facts, acts = _facts.get() or ({}, {})
+    facts[name] = fact
+    if name in acts:
+        acts[name](fact)
 
 
 def current() -> str | None:
@@ -144,8 +133,21 @@ def format_seconds(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
+def format_bytes(size: float) -> str:
+    """``size`` for people: 812 kB, 3.4 MB, 1.25 GB."""
+    for unit, power in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= power:
+            return f"{size / power:,.{2 if unit == 'GB' else 1}f} {unit}"
+    return f"{size:.0f} B"
+
+
 def peak_memory() -> int | None:
     """The largest resident size of this process so far, in bytes; None where it is not known."""
+    # Linux: `getrusage` would tell that of the parent, too, from before our program was loaded.
+    with suppress(OSError), Path("/proc/self/status").open(encoding="ascii") as status:
+        for line in status:
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
     try:
         import resource
     except ImportError:  # Windows

@@ -50,7 +50,7 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
 def read_json(path: str | os.PathLike[str], what: str) -> Any:
     """The value in a JSON file."""
     with reading(path, what):
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(read_text(path, what))
 
 
 def read_text(path: str | os.PathLike[str], what: str = "text in UTF-8") -> str:
@@ -87,13 +87,19 @@ class Npz:
                 "times as many: save it uncompressed"
             )
         with self._archive.open(entry) as stream:
-            version = np.lib.format.read_magic(stream)
-            if version not in _HEADERS:
-                raise ValueError(f"`{name}` in version {version} of the npy format")
-            shape, _, dtype = _HEADERS[version](stream)
+            shape, _, dtype = read_npy_header(stream)
             # What is not read would not be in the check sum, and memory is asked for at once.
             if not dtype.hasobject and stream.tell() + math.prod(shape) * dtype.itemsize != size:
                 raise ValueError(f"`{name}` of shape {shape} in {size:,} bytes")
+
+
+def read_npy_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether by columns, and dtype of the npy file that ``stream`` is at the start of."""
+    version = np.lib.format.read_magic(stream)
+    if version not in _HEADERS:
+        raise ValueError(f"an array in version {version} of the npy format")
+    header: tuple[tuple[int, ...], bool, np.dtype[Any]] = _HEADERS[version](stream)
+    return header
 
 
 @contextmanager

@@ -77,6 +77,6 @@ def test_without_a_cluster_nothing_of_it_is_imported():
     code = (
         "import sys, numpy as np, kinrank; rows = np.eye(40); "
         "kinrank.rerank(rows[:2], rows[2:], k=3, k1=4, k2=2); "
-        "assert not {'ray', 'fsspec', 'kinrank.cluster.runner'} & set(sys.modules)"
+        "assert not {'ray', 'fsspec', 'kinrank.runs.ray.runner'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=SECONDS)

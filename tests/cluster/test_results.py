@@ -8,9 +8,9 @@ from cluster_data import METHODS, assert_same, data, on
 from kinrank import progress
 from kinrank.cluster import connect
 from kinrank.graph.clusters import reciprocal
-from kinrank.neighbors.exact import exact_neighbors_and_more
 from kinrank.parallel import Runner
 from kinrank.registry import make_method
+from kinrank.search.exact import exact_neighbors_and_more
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -53,7 +53,7 @@ def test_lists_of_shards(cluster):
 
 
 def test_the_approximate_search_is_that_of_one_process(cluster, monkeypatch):
-    monkeypatch.setattr("kinrank.neighbors.find.FEW", 500)
+    monkeypatch.setattr("kinrank.search.find.FEW", 500)
     method = make_method("cas", **METHODS["cas"])
     expected = method.rerank(*data(), 40, search="approximate")
     ranking = cluster.rerank(method, *data(), 40, block_size=450, search="approximate")

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine_data import clustered
-from kinrank.cluster import kernels
-from kinrank.cluster.shard_tasks import Shard, merge_lists, search_shard
+from kinrank.kernels import shards as kernels
 from kinrank.kernels.topk import squared_distance
-from kinrank.neighbors.exact import exact_neighbors
-from kinrank.neighbors.tiles import squared_norms
 from kinrank.parallel import Runner
+from kinrank.runs.ray.shards import merge_lists, search_shard
+from kinrank.search.exact import exact_neighbors
+from kinrank.search.tiles import squared_norms
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,11 @@ class Here:
 
 def in_shards(vectors, k, size, low=0, high=None):
     high = len(vectors) if high is None else high
-    shards = [Shard(Here(vectors[a : a + size]), a, size) for a in range(0, len(vectors), size)]
-    rows = [(Shard(Here(vectors), 0, len(vectors)), low, high)]
-    peak = float(squared_norms(vectors).max())
-    parts = [search_shard(rows, shard, k, peak) for shard in shards]
+    rows, peak = [Here(vectors[low:high])], float(squared_norms(vectors).max())
+    parts = [
+        search_shard(rows, Here(vectors[first : first + size]), first, k, peak)
+        for first in range(0, len(vectors), size)
+    ]
     return merge_lists(low, k, *parts).arrays
 
 

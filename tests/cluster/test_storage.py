@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kinrank import ClusterError, InvalidInputError
-from kinrank.cluster import tasks
-from kinrank.cluster.storage import Folder, Remote, make_storage
+from kinrank.runs.ray import tasks
+from kinrank.runs.ray.storage import FolderStorage, UrlStorage, make_storage
 
 VALUES = np.arange(50_000)
 
@@ -26,7 +26,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_files_that_were_changed_are_refused(tmp_path, change):
-    storage = Folder(tmp_path)
+    storage = FolderStorage(tmp_path)
     handle = storage.keep(VALUES)
     np.testing.assert_array_equal(handle.open(), VALUES)
     CHANGES[change](next(tmp_path.glob("*/*.npy")))
@@ -37,7 +37,7 @@ def test_files_that_were_changed_are_refused(tmp_path, change):
 
 @pytest.mark.parametrize("change", [name for name in CHANGES if name != "gone"])
 def test_copies_of_files_that_were_changed_are_refused(tmp_path, change):
-    storage = Remote(tmp_path.as_uri())
+    storage = UrlStorage(tmp_path.as_uri())
     handle = storage.keep(VALUES)
     CHANGES[change](next(tmp_path.glob("*/*.npy")))
     try:
@@ -46,17 +46,6 @@ def test_copies_of_files_that_were_changed_are_refused(tmp_path, change):
     finally:
         tasks.clear(storage.session)
         storage.close()
-
-
-@pytest.mark.parametrize("change", ["shortened", "gone"])
-def test_parts_that_were_changed_are_refused(tmp_path, change):
-    storage = Folder(tmp_path)
-    parts = {tmp_path / f"{at}.part": 6 for at in range(3)}
-    for part in parts:
-        np.arange(6, dtype=np.int32).tofile(part)
-    CHANGES[change](tmp_path / "1.part")
-    with pytest.raises(ClusterError, match=r"got \d+ bytes in .*1\.part instead of 24"):
-        storage.join(parts, np.int32)
 
 
 NOWHERE = [

@@ -2,12 +2,19 @@
 
 import json
 import pickle
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kinrank import FileFormatError, InvalidInputError, UnknownNameError, datasets
+from kinrank import (
+    FileFormatError,
+    InvalidInputError,
+    OptionalDependencyError,
+    UnknownNameError,
+    datasets,
+)
 
 OFFICIAL = {
     "imlist": [f"radcliffe_{i:06d}" for i in range(6)],
@@ -155,6 +162,15 @@ def test_cuhk03_new_protocol_from_its_configuration(tmp_path: Path, boxes, word)
     assert data.query.paths == [f"images_{word}/1_001_1_01.png", f"images_{word}/1_002_1_01.png"]
     assert data.gallery.labels.tolist() == [1, 2]
     assert data.gallery.cams.tolist() == [2, 2]
+
+
+def test_without_scipy_a_configuration_names_the_extra(tmp_path, monkeypatch):
+    (tmp_path / "images_labeled").mkdir()
+    (tmp_path / "cuhk03_new_protocol_config_labeled.mat").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.setitem(sys.modules, "scipy.io", None)
+    with pytest.raises(OptionalDependencyError, match=r"kinrank\[scipy\]"):
+        datasets.cuhk03(tmp_path)
 
 
 def test_cuhk03_new_protocol_from_splits(tmp_path: Path) -> None:

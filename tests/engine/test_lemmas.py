@@ -12,8 +12,8 @@ from kinrank.graph import clusters
 from kinrank.graph.build import build_graph, spectral_radius
 from kinrank.kernels import divergence as divergence_kernels
 from kinrank.kernels import guide
-from kinrank.neighbors.exact import exact_neighbors
 from kinrank.parallel import Runner
+from kinrank.search.exact import exact_neighbors
 from kinrank.stages import dense, diffuse, propagate, smooth
 from kinrank.stages.diverge import Divergence
 from kinrank.types import SparseRows

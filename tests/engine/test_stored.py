@@ -5,9 +5,9 @@ import pytest
 
 import kinrank
 from kinrank.kernels.stored import decode, row_of
-from kinrank.neighbors.tiles import squared_norms
 from kinrank.parallel import Runner
-from kinrank.stored import HalfRows, for_kernels, rows_between, stored_vectors
+from kinrank.search.stored import HalfRows, for_kernels, rows_between, stored_vectors
+from kinrank.search.tiles import squared_norms
 
 HALF = Runner(1, vectors="float16")
 

@@ -129,8 +129,8 @@ def test_ties_and_duplicates(rows, sizes, geodesic, n_queries):
 def test_stages_equal_the_twin_on_digits():
     """Every matrix on the way, not only the end."""
     from kinrank.graph.layout import Layout
-    from kinrank.neighbors.exact import exact_neighbors
     from kinrank.parallel import Runner
+    from kinrank.search.exact import exact_neighbors
     from kinrank.stages.distance import VectorDistances
     from kinrank.stages.pipeline import AllRows
 

@@ -4,9 +4,9 @@ import pytest
 from kinrank import InvalidInputError, UnknownNameError
 from kinrank.cli import evaluate_many
 from kinrank.evaluate.ablation import ablate
-from kinrank.evaluate.render import render
 from kinrank.evaluate.spec import MethodSpec, parse_method
-from kinrank.evaluate.studies import STUDIES, VALUES, complexity, make_studies
+from kinrank.evaluate.studies import STUDIES, VALUES, make_studies
+from kinrank.report.formats import render
 
 BASE = "cas(k1=8,k2=3)"
 
@@ -32,7 +32,7 @@ def test_variations_start_from_the_given_method() -> None:
     (study,) = make_studies(["k1"], parse_method("cas(omega=0.1)"), {"k1": [9]})
     spec = next(v.spec for v in study.variants if v.spec.name == "cas")
     assert dict(spec.params) == {"omega": 0.1, "k1": 9}
-    assert study.own == "20"
+    assert study.base == "20"
 
 
 def test_all_variants_can_be_made() -> None:
@@ -75,8 +75,8 @@ def test_latency_has_time_memory_and_complexity() -> None:
     (study,) = make_studies(["latency"], base)
     assert labels(study)[0] == "none"
     assert labels(study)[-1] == base.label
-    assert complexity("cas").startswith("O(")
-    assert complexity("none").startswith("O(")
+    assert parse_method("cas").complexity.startswith("O(")
+    assert parse_method("none").complexity.startswith("O(")
 
 
 def test_several_sets_stand_below_their_metric(levels_set) -> None:

@@ -63,7 +63,9 @@ def test_eval_over_a_pool(folder) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["eval"], "`query` must be a file of vectors"),
+        (["eval"], "A data set must be given: --data, or --query and --gallery"),
+        (["compare", "--query", "q.npy"], "`gallery` must be a file of vectors"),
+        (["eval", "--data", "toy", "--data", "digits"], "--data must be one data set, got 2"),
         (["eval", "--data", "{set}", "--gnd", "x.json"], "--gnd must not be given beside --data"),
         (["eval", "--data", "{set}", "--query", "x.npy"], "must both be given or neither"),
         (["eval", "--data", "{set}", "--method", "cass"], "Did you mean 'cas'"),
@@ -98,9 +100,21 @@ def test_compare_writes_all_forms_and_goes_on(folder, tmp_path) -> None:
     assert first.stderr.splitlines()[-1].startswith("[3/3] cas(k1=8, k2=3, pool=40) on arcs: mAP")
     assert all(out.stat().st_size > 100 for out in outs)
     assert "<!doctype html>" in outs[3].read_text(encoding="utf-8")
-    assert r"\toprule" in outs[2].read_text(encoding="utf-8")
+    assert outs[2].read_text(encoding="utf-8").count(r"\toprule") == 2
+    assert outs[1].read_text(encoding="utf-8") == first.stdout[:-1]
     # The same figures, times and all: nothing was run again.
     assert run(*args).stdout == first.stdout
+
+
+def test_compare_of_single_files_with_figures(folder, tmp_path) -> None:
+    names = ("query", "gallery", "query_ids", "gallery_ids")
+    files = [f"--{name.replace('_', '-')}={folder / name}.npy" for name in names]
+    text = done("compare", *files, "--methods", "none,cas(k1=8,k2=3)", "--no-isolate",
+                "--work", tmp_path / "work", "--figures", tmp_path / "figures")  # fmt: skip
+    assert "| features mAP |" in text
+    written = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {"features-mAP.pdf", "features-mAP.svg", "features-time.pdf"} <= written
+    assert (tmp_path / "figures" / "features-mAP.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_compare_says_what_failed_and_how_it_ended(folder, tmp_path, monkeypatch) -> None:
@@ -118,7 +132,9 @@ def test_ablate_writes_tables_and_plots(folder, tmp_path) -> None:
     text = done("ablate", "--data", folder, "--method", "cas(k1=8,k2=3)", "--studies", "nss,k2",
                 "--values", "k2=2,3", "--work", tmp_path / "work", "--out", out)  # fmt: skip
     assert "Effect of k₂" in text
-    names = {f"{key}.{form}" for key in ("nss", "k2") for form in ("csv", "md", "tex", "svg")}
+    names = {
+        f"{key}.{form}" for key in ("nss", "k2") for form in ("csv", "md", "tex", "pdf", "svg")
+    }
     assert {path.name for path in out.iterdir()} == names
 
 

@@ -10,10 +10,10 @@ from kinrank.evaluate import cells as cells_module
 from kinrank.evaluate import comparison as compare_module
 from kinrank.evaluate.cells import Failed, Measured, fingerprint, measure
 from kinrank.evaluate.comparison import compare
-from kinrank.evaluate.layout import comparison_table, difference_table
-from kinrank.evaluate.render import render
 from kinrank.evaluate.spec import parse_method
 from kinrank.evaluate.worker import WorkerError, _ended, run_worker
+from kinrank.report.comparison import comparison_table, difference_table
+from kinrank.report.formats import render
 
 
 @pytest.fixture
@@ -162,3 +162,18 @@ def test_a_cut_ranking_is_said(fake_method, toy_set, monkeypatch) -> None:
     found = compare("none", [toy_set], isolate=False)
     assert found.get("none", "toy").missing > 0
     assert "the ranking was cut" in render(comparison_table(found), "md")
+
+
+def test_time_is_estimated_from_two_samples(monkeypatch) -> None:
+    sizes = []
+
+    def timed(spec, data, *, threads=None):
+        sizes.append(len(data.query) + len(data.gallery))
+        return None, {"seconds": (sizes[-1] / 1000) ** 1.5}
+
+    monkeypatch.setattr(cells_module, "timed_ranking", timed)
+    data = datasets.toy(n_classes=10, per_class=800, n_queries=400)
+    found = cells_module.estimate_seconds(parse_method("none"), data)
+    n = len(data.query) + len(data.gallery)
+    assert found == pytest.approx((n / 1000) ** 1.5, rel=0.1)
+    assert sizes == pytest.approx([1000, 2000], rel=0.05)

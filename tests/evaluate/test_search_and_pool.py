@@ -10,8 +10,7 @@ from fakes import Fake
 from kinrank import InvalidInputError
 from kinrank.datasets.rows import StackedRows
 from kinrank.evaluate import search
-from kinrank.evaluate.pool import Pooled
-from kinrank.evaluate.search import Plain
+from kinrank.evaluate.search import Plain, Pooled
 from kinrank.methods.base import Method
 from kinrank.types import Ranking
 

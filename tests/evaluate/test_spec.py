@@ -1,9 +1,8 @@
 import pytest
 
 from kinrank import InvalidInputError, KinrankError, UnknownNameError, registry
-from kinrank.evaluate.pool import Pooled
-from kinrank.evaluate.search import Plain
-from kinrank.evaluate.spec import literal, parse_method, parse_methods
+from kinrank.evaluate.search import Plain, Pooled
+from kinrank.evaluate.spec import left_out, literal, parse_method, parse_methods
 
 
 def test_one_method(fake_method) -> None:
@@ -69,3 +68,8 @@ def test_what_is_refused(fake_method, text, message) -> None:
 def test_literals_are_data_only() -> None:
     assert literal("1e-3") == 0.001
     assert literal("__import__('os')") == "__import__('os')"
+
+
+def test_what_all_leaves_out_is_named() -> None:
+    assert {"csa", "lattqe", "ssr"} <= set(left_out("none,all"))
+    assert left_out("none,cas") == {}

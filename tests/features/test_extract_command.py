@@ -158,7 +158,7 @@ def test_killed_and_gone_on_with(arguments, tmp_path):
     slow = (
         "import time; from kinrank.features import images; read = images.read_image\n"
         "def slowly(*a, **k): time.sleep(0.05); return read(*a, **k)\n"
-        "from kinrank.features import worker; worker.read_image = slowly\n"
+        "from kinrank.features import extractor; extractor.read_image = slowly\n"
         "from kinrank.cli import main; main()"
     )
     command = [sys.executable, "-c", slow, *map(str, arguments), "--out", str(out)]

@@ -6,8 +6,7 @@ import pytest
 from kinrank import FileFormatError, InvalidInputError, KinrankWarning, UnknownNameError
 from kinrank.errors import OptionalDependencyError
 from kinrank.features import Preprocessing, load_model
-from kinrank.features._onnx_file import layer_names, with_output
-from kinrank.features._protobuf import field, fields, varint
+from kinrank.features._onnx_file import decode, encode, layer_names, varint, with_output
 from picture_files import tiny_network
 
 BATCH = np.random.default_rng(0).normal(size=(3, 3, 4, 5)).astype(np.float32)
@@ -115,12 +114,12 @@ def test_without_onnxruntime_the_cure_is_said(tiny, monkeypatch):
 def test_numbers_and_fields_of_the_wire_format():
     assert varint(1) == b"\x01"
     assert varint(300) == b"\xac\x02"
-    message = field(1, 150) + field(2, "testing") + field(3, b"\x01\x02") + field(4, -1)
-    found = [(n, v if isinstance(v, int) else bytes(v)) for n, v in fields(memoryview(message))]
+    message = encode(1, 150) + encode(2, "testing") + encode(3, b"\x01\x02") + encode(4, -1)
+    found = [(n, v if isinstance(v, int) else bytes(v)) for n, v in decode(memoryview(message))]
     assert found == [(1, 150), (2, b"testing"), (3, b"\x01\x02"), (4, 2**64 - 1)]
     for broken in (b"\x08", b"\x12\x05ab", b"\x0b", b"\xff" * 20):
         with pytest.raises(ValueError, match=r"a (field|number)"):
-            list(fields(memoryview(broken)))
+            list(decode(memoryview(broken)))
 
 
 # Torch

@@ -9,8 +9,17 @@ from hypothesis.extra.numpy import arrays
 
 import naive_features as naive
 from kinrank import InvalidInputError
-from kinrank.features import gem, mac, multiscale, pca_whitening, regional, rmac, spoc, unit
-from kinrank.features.regions import rmac_regions
+from kinrank.features import (
+    gem,
+    mac,
+    multiscale,
+    pca_whitening,
+    regional,
+    rmac,
+    rmac_regions,
+    spoc,
+    unit,
+)
 
 SIDES = st.integers(1, 9)
 MAPS = st.tuples(st.integers(1, 4), SIDES, SIDES).flatmap(

@@ -70,7 +70,7 @@ def where(draw):
     if not draw.chance(0.03):
         return {}
     return draw.pick((
-        {"vectors": "float16"}, {"vectors": "float64"}, {"vectors": None}, {"search": "quantized"},
+        {"vectors": "float16"}, {"vectors": "float64"}, {"vectors": None}, {"search": "exact"},
         {"search": "approximate"}, {"search": 3}, {"memory_budget": "4GB"}, {"memory_budget": 1},
         {"memory_budget": "many"}, {"memory_budget": -1}, {"memory_budget": np.nan},
         {"work": draw.file("work")}, {"memory_budget": 2**62, "vectors": "float16"},

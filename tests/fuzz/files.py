@@ -14,7 +14,7 @@ from fuzz.values import Draw
 from kinrank import CAS, datasets, features
 from kinrank.features import Whitening
 from kinrank.io import load_array, save_npz, save_safetensors
-from kinrank.large import journal
+from kinrank.runs import journal
 
 ROWS = np.random.default_rng(5).normal(size=(40, 6)).astype(np.float32)
 QUERIES = ROWS[:3] + 0.1

@@ -47,7 +47,7 @@ def test_files_that_are_no_weights(tmp_path):
     file.write_bytes(b"\x80\x04pickle")
     with pytest.raises(kinrank.FileFormatError, match="safetensors"):
         kinrank.rerank(ROWS[:2], ROWS, "csa", weights=file)
-    arrays, card = load_weights(weights("ssr", WIDTH), "ssr")
+    arrays, card = load_weights(weights("ssr", WIDTH), "ssr", WIDTH)
     scale = arrays.pop("scale")
     save_weights(file, arrays, card)
     with pytest.raises(kinrank.FileFormatError, match=r"weights 'scale' of shape \(\), got none"):
@@ -134,7 +134,7 @@ def test_other_weights_in_the_same_file_are_another_cell(tmp_path):
     network = build(learned.SSRRecipe(m=10, hidden=8, seed=4), WIDTH)
     from kinrank.learned.network import to_arrays
 
-    save_weights(file, to_arrays(network), load_weights(file, "ssr")[1])
+    save_weights(file, to_arrays(network), load_weights(file, "ssr", WIDTH)[1])
     assert parse_method(f"ssr(weights={file})").identity() != first
 
 

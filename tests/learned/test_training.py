@@ -14,10 +14,9 @@ from safetensors import safe_open
 
 import kinrank
 from kinrank import evaluate, learned
-from kinrank.learned.checkpoint import Checkpoint, Progress
 from kinrank.learned.data import TrainingLists, labelled, queries_and_gallery, split
 from kinrank.learned.fitting import build
-from kinrank.learned.loop import fit
+from kinrank.learned.loop import Checkpoint, Progress, fit
 from kinrank.learned.recipes import CSARecipe, LAttQERecipe, SSRRecipe
 from kinrank.parallel import Runner
 from learned_models import SUPERVISED, TINY
@@ -194,11 +193,11 @@ class Walk:
 
 
 def test_the_best_weights_are_kept_and_patience_ends_it():
-    state = fit(Walk([0.3, 0.5, 0.4, 0.5, 0.1]), epochs=9, patience=3, rate=0.1, checkpoint=None)
+    state = fit(Walk([0.3, 0.5, 0.4, 0.5, 0.1]), epochs=9, patience=3, rate=0.1)
     assert (state.epoch, state.best_epoch, state.best_score) == (4, 1, 0.5)
-    state = fit(Walk([0.6, 0.5, 0.4]), epochs=2, patience=9, rate=0.1, checkpoint=None)
+    state = fit(Walk([0.6, 0.5, 0.4]), epochs=2, patience=9, rate=0.1)
     assert (state.epoch, state.best_epoch, state.best_score) == (2, 0, 0.6)
-    state = fit(Walk([None] * 4), epochs=3, patience=9, rate=0.1, checkpoint=None)
+    state = fit(Walk([None] * 4), epochs=3, patience=9, rate=0.1)
     assert (state.epoch, state.best_epoch) == (3, 3)
 
 
@@ -208,7 +207,7 @@ def test_a_training_that_explodes_is_an_error():
             yield self.network(torch.ones(1, 1)).sum() * torch.inf
 
     with pytest.raises(kinrank.InvalidInputError, match="`rate` must be small"):
-        fit(Explosion([0.1] * 9), epochs=2, patience=2, rate=0.1, checkpoint=None)
+        fit(Explosion([0.1] * 9), epochs=2, patience=2, rate=0.1)
 
 
 def test_checkpoints_keep_every_bit(tmp_path):
@@ -259,16 +258,16 @@ def test_lists_have_the_query_first_and_mark_right_and_wrong(people):
         data, CSARecipe(anchors=8, m=12, drop=0.3, width=12, heads=3, batch=7), RUN
     )
     batch = next(lists.batches(0))
-    assert batch.ids.shape == batch.right.shape == (7, 13)
-    for ids, right, wrong in zip(batch.ids, batch.right, batch.wrong, strict=True):
+    assert batch[0].shape == batch[1].shape == (7, 13)
+    for ids, right, wrong in zip(*batch, strict=True):
         assert len(set(ids)) == 13
         full = lists.ids[ids[0]].tolist()
         assert ids.tolist() == sorted(ids.tolist(), key=full.index)
         same, camera = labels[ids] == labels[ids[0]], cams[ids] == cams[ids[0]]
         np.testing.assert_array_equal(right, same & ~camera)
         np.testing.assert_array_equal(wrong, ~same)
-    assert next(lists.batches(0)).ids.tobytes() == batch.ids.tobytes()
-    assert next(lists.batches(1)).ids.tobytes() != batch.ids.tobytes()
+    assert next(lists.batches(0))[0].tobytes() == batch[0].tobytes()
+    assert next(lists.batches(1))[0].tobytes() != batch[0].tobytes()
 
 
 @pytest.mark.parametrize("name", SUPERVISED)

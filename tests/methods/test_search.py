@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinrank.neighbors.search import exact_search
 from kinrank.ordering import ascending
 from kinrank.parallel import Runner
+from kinrank.search.exact import exact_search
 
 
 def expected(queries, gallery, k, measure):

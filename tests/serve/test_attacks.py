@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 import kinrank
 from index_data import QUERIES, ROWS
 from kinrank.serve import Settings
-from kinrank.serve.bodies import parse_npy
-from kinrank.serve.connections import HEAD
-from kinrank.serve.lists import take_out
+from kinrank.serve.bodies import parse_npy, take_out
 from kinrank.serve.problems import Problem
+from kinrank.serve.run import HEAD_SECONDS
 from serve_process import ask, npy, serving
 
 M = 1_000_000
@@ -251,7 +250,7 @@ def test_heads_have_a_deadline(limited):
     with connections(limited, 3) as made:
         made[1].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n")
         made[2].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n")
-        while len(ended) < 3 and time.monotonic() - begun < HEAD + 10:
+        while len(ended) < 3 and time.monotonic() - begun < HEAD_SECONDS + 10:
             for at in {0, 1, 2} - ended.keys():
                 made[at].settimeout(0.2)
                 try:
@@ -265,12 +264,12 @@ def test_heads_have_a_deadline(limited):
                 if gone:
                     ended[at] = time.monotonic() - begun
     assert len(ended) == 3
-    assert all(HEAD - 2 < seconds < HEAD + 5 for seconds in ended.values()), ended
+    assert all(HEAD_SECONDS - 2 < seconds < HEAD_SECONDS + 5 for seconds in ended.values()), ended
 
 
 def test_an_answer_that_nobody_takes_is_cut_off_at_last():
     """See ``Connection.timeout_keep_alive_handler``: what is closed is aborted later."""
-    from kinrank.serve.connections import Connection
+    from kinrank.serve.run import Connection
 
     asked = []
 

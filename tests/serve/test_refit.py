@@ -16,8 +16,7 @@ from kinrank.index.refit import Refits
 from kinrank.index.restage import RestagedRows, Sets
 from kinrank.parallel import Runner
 from kinrank.serve.problems import Problem
-from kinrank.serve.routes import stopped_with
-from kinrank.serve.work import until
+from kinrank.serve.work import stopped_with, until
 from kinrank.stages import diffuse
 from kinrank.stages.pipeline import AllRows, polynomial_of
 from serve_process import ask, serving

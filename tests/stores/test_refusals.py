@@ -30,7 +30,7 @@ def test_an_absent_lancedb_is_named_by_the_reranker(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "lancedb.rerankers", None)
     with pytest.raises(kinrank.OptionalDependencyError, match=r"kinrank\[lancedb\]"):
-        lancedb_reranker._reranker.__wrapped__()
+        lancedb_reranker.__getattr__("Reranker")
     with pytest.raises(AttributeError, match="no attribute 'nope'"):
         kinrank.stores.nope  # noqa: B018
 

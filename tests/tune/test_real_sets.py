@@ -7,7 +7,7 @@ import pytest
 
 import kinrank
 from kinrank import datasets
-from kinrank.tune.space import SIZES
+from kinrank.tune.param_grid import SIZES
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 PLACES = ["digits", *(sorted(DATA.iterdir()) if DATA.is_dir() else [])]

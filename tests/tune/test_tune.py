@@ -7,10 +7,9 @@ import pytest
 
 import kinrank
 from kinrank.parallel import Runner
-from kinrank.tune import run as running
-from kinrank.tune import sample as sampling
-from kinrank.tune.space import SPACES
-from kinrank.tune.views import list_length, split, view
+from kinrank.tune import split as sampling
+from kinrank.tune.param_grid import PARAM_GRIDS
+from kinrank.tune.split import list_length, split, view
 
 DIMENSION = 24
 
@@ -99,13 +98,13 @@ def test_auto_of_a_gallery_alone():
     assert 6 <= method.k1 <= 30
 
 
-@pytest.mark.parametrize("name", sorted(set(SPACES) - {"cas"}))
+@pytest.mark.parametrize("name", sorted(set(PARAM_GRIDS) - {"cas"}))
 def test_other_methods(name):
     tuning = kinrank.tune(QUERIES, GALLERY, name, budget=1)
-    space = SPACES[name]
-    assert tuning.curves[0].parameter == space.size
-    assert space.values[0] <= tuning.params[space.size] <= space.values[-1]
-    assert {curve.parameter for curve in tuning.curves[1:]} <= set(space.rest)
+    grid = PARAM_GRIDS[name]
+    assert tuning.curves[0].parameter == grid.size
+    assert grid.values[0] <= tuning.params[grid.size] <= grid.values[-1]
+    assert {curve.parameter for curve in tuning.curves[1:]} <= set(grid.rest)
     assert tuning.make().rerank(QUERIES, GALLERY, k=5).indices.shape == (30, 5)
 
 
@@ -149,9 +148,8 @@ def test_a_small_collection_is_tried_with_small_sizes_only():
 
 
 def test_large_collections_are_sampled(monkeypatch):
-    for module in (sampling, running):
-        monkeypatch.setattr(module, "MAX_ROWS", 400)
-        monkeypatch.setattr(module, "REGION_SIZE", 30)
+    monkeypatch.setattr(sampling, "MAX_ROWS", 400)
+    monkeypatch.setattr(sampling, "REGION_SIZE", 30)
     rows = blobs(200, 12)
     tuning = kinrank.tune(rows[:100], rows[100:], budget=1)
     assert tuning.n_sampled < 800 < tuning.n_rows
@@ -189,7 +187,7 @@ def test_halves_hold_all_that_the_features_say():
     np.testing.assert_allclose(products, ROWS @ ROWS.T, atol=1e-3)
 
 
-@pytest.mark.parametrize("name", sorted(SPACES))
+@pytest.mark.parametrize("name", sorted(PARAM_GRIDS))
 def test_a_view_ranks_as_the_method_does(name):
     method = kinrank.registry.make_method(name)
     rows = ROWS / np.linalg.norm(ROWS, axis=1, keepdims=True)

@@ -15,6 +15,7 @@ from kinrank.cli.demo import demo
 from kinrank.cli.evaluate import evaluate
 from kinrank.cli.evaluate_many import ablate_command, compare_command, report_command
 from kinrank.cli.extract import extract, models_command, whiten
+from kinrank.cli.files import ask_json
 from kinrank.cli.index import index
 from kinrank.cli.report import show_log
 from kinrank.cli.rerank import rerank
@@ -67,7 +68,7 @@ def app() -> None:
 
 
 @app.command()
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@ask_json("Print a JSON list.")
 def methods(as_json: bool) -> None:
     """List the methods of re-ranking."""
     summaries = {name: _summary(method_class(name)) for name in kinrank.methods()}
@@ -86,14 +87,8 @@ def _summary(cls: type) -> str:
     return " ".join(paragraph.split())
 
 
-app.add_command(rerank)
-app.add_command(index)
-app.add_command(train)
-app.add_command(tune)
-app.add_command(demo)
-app.add_command(serve)
-app.add_command(warmup_command)
-for command in (evaluate, compare_command, ablate_command, report_command):
-    app.add_command(command)
-for command in (extract, whiten, models_command):
+for command in (
+    rerank, index, train, tune, demo, serve, evaluate, compare_command, ablate_command,
+    report_command, extract, whiten, models_command, warmup_command,
+):  # fmt: skip
     app.add_command(command)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kinrank.cli.evaluate import threads_option
 from kinrank.cli.files import output_file
 from kinrank.cli.report import shown_warnings, watched
 from kinrank.io import write_text_atomic
@@ -24,22 +25,15 @@ DIGITS = "digits"
 
 @click.command()
 @click.option(
-    "--out",
-    type=output_file,
-    metavar="FILE",
-    default="demo.html",
-    show_default=True,
+    "--out", type=output_file, metavar="FILE", default="demo.html", show_default=True,
     help="The page, one HTML file that needs nothing else.",
-)
+)  # fmt: skip
 @click.option("--open", "open_page", is_flag=True, help="Show the page in the browser.")
 @click.option(
-    "--images",
-    is_flag=False,
-    flag_value=DIGITS,
-    metavar="[FOLDER]",
+    "--images", is_flag=False, flag_value=DIGITS, metavar="[FOLDER]",
     help="With picture files: those of FOLDER, or files made of the digits.",
-)
-@click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
+)  # fmt: skip
+@threads_option
 def demo(out: Path, open_page: bool, images: str | None, threads: int | None) -> None:
     """Re-rank handwritten digits and show what changed.
 
@@ -52,8 +46,10 @@ def demo(out: Path, open_page: bool, images: str | None, threads: int | None) ->
     measured; of other folders the page shows what changed. Up to 100 pictures are the queries.
     """
     # Here and not above, so that the other commands start without numba and scikit-learn.
-    from kinrank.demo import render, run
+    from kinrank.demo import run
+    from kinrank.report.pages import check_extra, demo_page
 
+    check_extra()
     if sys.stderr.isatty():
         click.echo("Ranking (the first run on a machine compiles for a while) ...", err=True)
     with ExitStack() as stack:
@@ -66,7 +62,7 @@ def demo(out: Path, open_page: bool, images: str | None, threads: int | None) ->
             stack.enter_context(watched(show=sys.stderr.isatty()))
             folder = None if images == DIGITS else images
             result = stack.enter_context(run_images(folder, threads))
-        write_text_atomic(out, render(result))
+        write_text_atomic(out, demo_page(result))
     click.echo(_table(result))
     click.echo(f"\nPage with pictures: {out}")
     if open_page:
@@ -78,7 +74,7 @@ def _table(result: Demo) -> str:
     rows = [
         f"{len(result.queries)} {result.subject.many} among {len(result.gallery):,} others",
         "",
-        *(_figures(result) if result.judged else _changes(result)),
+        *_figures(result),
         "",
         f"Time of each stage of {result.call}",
     ]
@@ -90,21 +86,17 @@ def _table(result: Demo) -> str:
 
 
 def _figures(result: Demo) -> list[str]:
+    if not result.judged:
+        changed = result.changes()
+        new = f"{(changed > 0).sum()} queries have new results in their first ten"
+        return [f"{new}, {changed.mean():.1f} on average"]
     before, after = result.before, result.after
-    return [
-        " " * _WIDTH + "".join(f"{name:>9}" for name in before.headline),
-        _row(before.name, before.headline, "9.2f"),
-        _row(after.name, after.headline, "9.2f"),
-        _row("change", result.change, "+9.2f"),
+    lines = (
+        (before.name, before.headline, "9.2f"),
+        (after.name, after.headline, "9.2f"),
+        ("change", result.change, "+9.2f"),
+    )
+    return [" " * _WIDTH + "".join(f"{name:>9}" for name in before.headline)] + [
+        f"{title:<{_WIDTH}}" + "".join(format(value, form) for value in figures.values())
+        for title, figures, form in lines
     ]
-
-
-def _changes(result: Demo) -> list[str]:
-    """Of pictures without classes: how much is new."""
-    changed = result.changes()
-    some = int((changed > 0).sum())
-    return [f"{some} queries have new results in their first ten, {changed.mean():.1f} on average"]
-
-
-def _row(title: str, figures: dict[str, float], form: str) -> str:
-    return f"{title:<{_WIDTH}}" + "".join(format(value, form) for value in figures.values())

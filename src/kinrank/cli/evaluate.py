@@ -1,18 +1,21 @@
-"""`kinrank eval`: features, ground truth and a method; metrics."""
+"""`kinrank eval`: features, ground truth and a method; metrics. And what such commands share."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kinrank.cli.evaluate_shared import running
 from kinrank.cli.files import output_file
+from kinrank.cli.report import shown_warnings, watched
 from kinrank.errors import InvalidInputError
 from kinrank.io import load_array, write_text_atomic
 from kinrank.progress import format_seconds
@@ -21,40 +24,98 @@ from kinrank.types import Ranking
 if TYPE_CHECKING:
     from kinrank.datasets import Dataset
     from kinrank.evaluate import Evaluation
+    from kinrank.evaluate.cells import Failed, Measured
+    from kinrank.evaluate.comparison import OnCell
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-FILES = ("query", "gallery", "gnd", "query_ids", "gallery_ids", "query_cams", "gallery_cams")
+DATA_HELP = (
+    "A folder of features, images or ground truth, or digits, toy. Words after it, with commas: "
+    "format=, query=, gallery=, distractors=, images=, name=, unit."
+)
+FILES = {
+    "query": "Vectors of the queries.",
+    "gallery": "Vectors to search in.",
+    "gnd": "Revisited ground truth, pkl or json.",
+    "query_ids": "Identities or classes of the queries.",
+    "gallery_ids": "Identities or classes of the gallery.",
+    "query_cams": "Cameras of the queries.",
+    "gallery_cams": "Cameras of the gallery.",
+}
+threads_option = click.option(
+    "--threads", type=int, help="Threads to use.  [default: one per core]"
+)
 
 
-def ask_files(command: Command) -> Command:
-    """Options for a data set in single files."""
-    texts = {
-        "query": "Vectors of the queries.",
-        "gallery": "Vectors to search in.",
-        "gnd": "Revisited ground truth, pkl or json.",
-        "query_ids": "Identities or classes of the queries.",
-        "gallery_ids": "Identities or classes of the gallery.",
-        "query_cams": "Cameras of the queries.",
-        "gallery_cams": "Cameras of the gallery.",
-    }
-    for name in reversed(FILES):
-        flag = f"--{name.replace('_', '-')}"
-        command = click.option(flag, metavar="FILE", help=texts[name])(command)
-    return command
+def data_options(command: Command) -> Command:
+    """Options for data sets: by name or folder, or one in single files."""
+    for name, text in reversed(FILES.items()):
+        command = click.option(f"--{name.replace('_', '-')}", metavar="FILE", help=text)(command)
+    text = f"{DATA_HELP} May be given several times."
+    return click.option("--data", multiple=True, metavar="SET", help=text)(command)
+
+
+def load_sets(texts: Sequence[str], files: dict[str, str | None]) -> list[Dataset]:
+    """The data sets that were asked for: those of --data, or one from single files.
+
+    Vectors in files may stand beside one set without its own.
+    """
+    from kinrank.datasets import from_files, load_spec
+
+    given: dict[str, Any] = {name: file for name, file in files.items() if file is not None}
+    if not texts and not given:
+        raise InvalidInputError(
+            "A data set must be given: --data, or --query and --gallery with --gnd or identities."
+        )
+    if not texts:
+        return [from_files(**{"query": None, "gallery": None, **given})]
+    sets = [load_spec(text) for text in texts]
+    vectors = {name: given.pop(name) for name in ("query", "gallery") if name in given}
+    if given:
+        word = next(iter(given)).replace("_", "-")
+        raise InvalidInputError(f"--{word} must not be given beside --data.")
+    if not vectors:
+        return sets
+    if len(vectors) == 1:
+        raise InvalidInputError("--query and --gallery must both be given or neither.")
+    if len(sets) > 1:
+        raise InvalidInputError("--query and --gallery must stand beside one --data, got several.")
+    return [sets[0].with_features(load_array(vectors["query"]), load_array(vectors["gallery"]))]
+
+
+@contextmanager
+def running() -> Iterator[OnCell]:
+    """Bars on a terminal, warnings as lines, and one line for each cell that is done."""
+    with shown_warnings(), watched(show=sys.stderr.isatty()):
+        yield tell_cell
+
+
+def tell_cell(cell: Measured | Failed, done: int, total: int) -> None:
+    """One line for a cell."""
+    width = len(str(total))
+    start = f"[{done:>{width}}/{total}] {cell.method} on {cell.data}: "
+    from kinrank.evaluate.cells import Failed
+
+    if isinstance(cell, Failed):
+        click.echo(f"{start}failed: {cell.reason}", err=True)
+        return
+    figures = "  ".join(f"{name} {100 * cell.summary[name]:.1f}" for name in cell.headlines)
+    memory = "" if cell.peak_bytes is None else f"  {cell.peak_bytes / 1e6:,.0f} MB"
+    click.echo(f"{start}{figures}  {format_seconds(cell.seconds)}{memory}", err=True)
+    for text in cell.warnings:
+        click.echo(f"Warning: {text}", err=True)
 
 
 @click.command(name="eval")
-@click.option("--data", metavar="SET", help="A data set, as for `kinrank compare`.")
-@ask_files
+@data_options
 @click.option("--method", default="cas", show_default=True, help="Such as cas(k1=60,k2=6), none.")
 @click.option("--pool", type=int, help="Search everything, then re-rank the first POOL of each.")
 @click.option("--ranking", metavar="FILE", help="Measure this ranking (npz) and run no method.")
 @click.option("--per-query", type=output_file, metavar="FILE", help="Values of each query, CSV.")
-@click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
+@threads_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, fractions not per cent.")
 def evaluate(
-    data: str | None,
+    data: tuple[str, ...],
     method: str,
     pool: int | None,
     ranking: str | None,
@@ -71,19 +132,24 @@ def evaluate(
     from kinrank.evaluate.cells import timed_ranking
     from kinrank.evaluate.spec import parse_method
 
-    chosen = _one_set(data, files)
+    sets = load_sets(data, files)
+    if len(sets) > 1:
+        raise InvalidInputError(f"--data must be one data set, got {len(sets)}.")
+    chosen = sets[0]
     seconds = None
     if ranking is not None:
-        found = Ranking.load(ranking)
+        ranked = Ranking.load(ranking)
         label = ranking
     else:
         spec = parse_method(method)
         if pool is not None:
-            spec = parse_method(f"{method.rstrip(')')}{',' if '(' in method else '('}pool={pool})")
+            spec = replace(spec, pool=pool)
+            spec.build()
         label = spec.label
         with running():
-            found, seconds, _, _ = timed_ranking(spec, chosen, threads=threads)
-    result = chosen.evaluate(found)
+            ranked, timing = timed_ranking(spec, chosen, threads=threads)
+        seconds = timing["seconds"]
+    result = chosen.evaluate(ranked)
     if per_query is not None:
         _write_queries(per_query, chosen, result)
     if as_json:
@@ -93,24 +159,6 @@ def evaluate(
         return
     took = "" if seconds is None else f", {format_seconds(seconds)}"
     click.echo(f"{label} on {chosen.name}{took}\n{result}")
-
-
-def _one_set(data: str | None, files: dict[str, str | None]) -> Dataset:
-    from kinrank.datasets import from_files, load_spec
-
-    given: dict[str, Any] = {name: file for name, file in files.items() if file is not None}
-    if data is None:
-        return from_files(**{"query": None, "gallery": None, **given})
-    chosen = load_spec(data)
-    vectors = {name: given.pop(name) for name in ("query", "gallery") if name in given}
-    if given:
-        word = next(iter(given)).replace("_", "-")
-        raise InvalidInputError(f"--{word} must not be given beside --data.")
-    if not vectors:
-        return chosen
-    if len(vectors) == 1:
-        raise InvalidInputError("--query and --gallery must both be given or neither.")
-    return chosen.with_features(load_array(vectors["query"]), load_array(vectors["gallery"]))
 
 
 def _write_queries(file: Path, data: Dataset, result: Evaluation) -> None:

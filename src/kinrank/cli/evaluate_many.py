@@ -2,45 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kinrank.cli.evaluate_shared import (
-    ask_data,
-    ask_run,
-    load_sets,
-    method_list,
-    running,
-    split_words,
-)
+from kinrank.cli.evaluate import Command, data_options, load_sets, running, threads_option
 from kinrank.cli.files import output_file
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.io import write_text_atomic
+from kinrank.progress import format_seconds
 
 if TYPE_CHECKING:
-    from kinrank.evaluate.ablation import Ablation
+    from kinrank.datasets import Dataset
+    from kinrank.evaluate.spec import MethodSpec
+    from kinrank.report.chart import Chart
 
+MANY = 8  # methods that take long enough to say so beforehand
 FORMS = ("csv", "md", "tex", "html")
 STUDIES = "bsd, nss, distance, k1, k2, omega, kappa, sigma, mu, beta, latency"
 
 
+def run_options(command: Command) -> Command:
+    """Where finished cells are kept, and how many threads work."""
+    text = "Keeps finished cells, so that a run can be stopped and gone on with."
+    return click.option(
+        "--work", type=Path, default="kinrank-work", show_default=True, metavar="FOLDER", help=text
+    )(threads_option(command))
+
+
 @click.command(name="compare")
-@ask_data
+@data_options
 @click.option(
     "--methods", default="all", show_default=True, help="Such as none,cas,cas(k1=60,k2=6), or all."
 )
 @click.option("--pool", type=int, help="Every method once more over the first POOL of each query.")
-@ask_run
+@run_options
 @click.option("--isolate/--no-isolate", default=True, help="A process per cell, for its memory.")
 @click.option(
-    "--out",
-    type=output_file,
-    multiple=True,
-    metavar="FILE",
+    "--out", type=output_file, multiple=True, metavar="FILE",
     help="The table as .csv, .md, .tex or .html; may be given several times.",
-)
+)  # fmt: skip
+@click.option("--figures", type=Path, metavar="FOLDER", help="Gains and costs as pdf and svg.")
 def compare_command(
     data: tuple[str, ...],
     methods: str,
@@ -49,6 +55,8 @@ def compare_command(
     threads: int | None,
     isolate: bool,
     out: tuple[Path, ...],
+    figures: Path | None,
+    **files: str | None,
 ) -> None:
     """Many methods on many data sets, in one table.
 
@@ -57,40 +65,49 @@ def compare_command(
     is not computed again. Exit code 1 if a cell failed.
     """
     from kinrank.evaluate.comparison import compare
-    from kinrank.evaluate.layout import comparison_table, difference_table
-    from kinrank.evaluate.render import render
-    from kinrank.evaluate.reporting.build import best_method
-    from kinrank.evaluate.reporting.page import render_page
+    from kinrank.report.comparison import comparison_tables
+    from kinrank.report.formats import render
+    from kinrank.report.pages import check_extra, comparison_page, cost_charts, gain_charts
 
     for file in out:
         if file.suffix[1:] not in FORMS:
             raise click.BadParameter(f"{file} must end in .{', .'.join(FORMS)}.")
-    sets, specs = load_sets(data), method_list(methods, pool)
-    with running() as told:
-        found = compare(specs, sets, work=work, isolate=isolate, threads=threads, on_cell=told)
-    table = comparison_table(found)
+    if figures is not None or any(file.suffix == ".html" for file in out):
+        check_extra()
+    sets, specs = load_sets(data, files), _methods(methods, pool)
+    with running() as on_cell:
+        _tell_time(specs, sets, threads)
+        comparison = compare(
+            specs, sets, work=work, isolate=isolate, threads=threads, on_cell=on_cell
+        )
+    tables = comparison_tables(comparison)
     for file in out:
-        if file.suffix == ".html":
-            page = render_page(found, best_method(found), sets, title="Comparison of methods")
-        else:
-            page = render(table, file.suffix[1:])
-        write_text_atomic(file, page)
-    click.echo(render(table, "md"))
-    if len(found.methods) > 1:
-        click.echo(render(difference_table(found), "md"))
-    if found.failures:
+        form = file.suffix[1:]
+        if form == "html":
+            title = "Comparison of methods"
+            text = comparison_page(comparison, comparison.best, sets, title=title)
+        else:  # the differences would be other columns of a CSV file
+            text = "\n".join(render(table, form) for table in tables[: 1 if form == "csv" else 2])
+        write_text_atomic(file, text)
+    if figures is not None:
+        charts = [*gain_charts(comparison), *cost_charts(comparison)]
+        _save_charts(figures, {chart.title.replace(": ", "-"): chart for chart in charts})
+    click.echo("\n".join(render(table, "md") for table in tables))
+    if comparison.failures:
         raise click.exceptions.Exit(1)
 
 
 @click.command(name="ablate")
-@ask_data
+@data_options
 @click.option("--method", default="cas", show_default=True, help="Where the variations start from.")
 @click.option("--studies", default="all", show_default=True, help=f"Of {STUDIES}; with commas.")
 @click.option(
     "--values", multiple=True, metavar="NAME=V,V,...", help="Other values, such as k1=10,20,40."
 )
-@ask_run
-@click.option("--out", type=Path, metavar="FOLDER", help="Tables (csv, md, tex) and plots (svg).")
+@run_options
+@click.option(
+    "--out", type=Path, metavar="FOLDER", help="Tables (csv, md, tex) and figures (pdf, svg)."
+)
 def ablate_command(
     data: tuple[str, ...],
     method: str,
@@ -99,6 +116,7 @@ def ablate_command(
     work: Path,
     threads: int | None,
     out: Path | None,
+    **files: str | None,
 ) -> None:
     """The paper's ablations on your features.
 
@@ -106,28 +124,35 @@ def ablate_command(
     paper's tables. Prints Markdown.
     """
     from kinrank.evaluate.ablation import ablate
-    from kinrank.evaluate.render import render
+    from kinrank.report.ablation import study_charts
+    from kinrank.report.formats import render
+    from kinrank.report.pages import check_extra
 
-    sets = load_sets(data)
-    chosen, grids = split_words(studies), _grids(values)
-    with running() as told:
-        found = ablate(
-            sets,
-            method=method,
-            studies=chosen,
-            values=grids,
-            work=work,
-            threads=threads,
-            on_cell=told,
-        )
-    for table in found.tables().values():
-        click.echo(render(table, "md"))
     if out is not None:
-        _write_ablation(out, found)
+        check_extra()
+    sets = load_sets(data, files)
+    chosen, grids = _words(studies), _grids(values)
+    with running() as on_cell:
+        ablation = ablate(
+            sets, method=method, studies=chosen, values=grids, work=work, threads=threads,
+            on_cell=on_cell,
+        )  # fmt: skip
+    for table in ablation.tables().values():
+        click.echo(render(table, "md"))
+    if out is None:
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    for study in ablation.studies:
+        key, charts = study.key, study_charts(study)
+        for form in ("csv", "md", "tex"):
+            write_text_atomic(out / f"{key}.{form}", render(study.table(), form))
+        names = [key] if len(charts) == 1 else [f"{key}-{name}" for name in study.sets]
+        _save_charts(out, dict(zip(names, charts, strict=False)))
+    click.echo(f"Written to {out}", err=True)
 
 
 @click.command(name="report")
-@ask_data
+@data_options
 @click.option("--methods", default="none,cas", show_default=True, help="As for `kinrank compare`.")
 @click.option("--focus", help="The method to look at closely.  [default: the best]")
 @click.option(
@@ -136,7 +161,7 @@ def ablate_command(
 @click.option("--values", multiple=True, metavar="NAME=V,V,...", help="As for `kinrank ablate`.")
 @click.option("--examples", default=6, show_default=True, help="Retrieval examples per data set.")
 @click.option("--title", default="Re-ranking report", show_default=True, help="Of the page.")
-@ask_run
+@run_options
 @click.option("--out", type=output_file, default="report.html", show_default=True, metavar="FILE")
 def report_command(
     data: tuple[str, ...],
@@ -149,30 +174,61 @@ def report_command(
     work: Path,
     threads: int | None,
     out: Path,
+    **files: str | None,
 ) -> None:
     """One self-contained HTML page about methods on your features.
 
     Tables, gains with intervals, each query before and after, distances of matches and
     non-matches, parameter curves, and retrieval examples when images are at hand.
     """
-    from kinrank.evaluate.reporting import report as make_report
+    from kinrank.evaluate.reporting import report
 
-    sets = load_sets(data)
-    with running() as told:
-        make_report(
-            sets,
-            out,
-            methods=methods,
-            focus=focus,
-            studies=() if studies == "none" else split_words(studies),
-            values=_grids(values),
-            work=work,
-            n_examples=examples,
-            threads=threads,
-            on_cell=told,
-            title=title,
-        )
+    sets, specs = load_sets(data, files), _methods(methods)
+    with running() as on_cell:
+        _tell_time(specs, sets, threads)
+        report(
+            sets, out, methods=methods, focus=focus,
+            studies=() if studies == "none" else _words(studies), values=_grids(values),
+            work=work, n_examples=examples, threads=threads, on_cell=on_cell, title=title,
+        )  # fmt: skip
     click.echo(f"Written to {out}", err=True)
+
+
+def _methods(text: str, pool: int | None = None) -> list[MethodSpec]:
+    """The methods, and each of them over a pool besides if that was asked for."""
+    from kinrank.evaluate.spec import NONE, left_out, parse_methods
+
+    specs = parse_methods(text)
+    for name, reason in left_out(text).items():
+        click.echo(f"Left out of all: {name}, which {reason}.", err=True)
+    if pool is None:
+        return specs
+    return specs + [replace(s, pool=pool) for s in specs if s.name != NONE and s.pool is None]
+
+
+def _tell_time(specs: Sequence[MethodSpec], sets: Sequence[Dataset], threads: int | None) -> None:
+    """Say about how long many methods will take on large sets."""
+    from kinrank.evaluate.cells import SAMPLES, estimate_seconds
+
+    for data in sets:
+        rows = len(data.query) + len(data.gallery)
+        if len(specs) <= MANY or rows <= 2 * SAMPLES[1] or data.gallery.features is None:
+            continue
+        seconds = 0.0
+        for spec in specs:
+            with suppress(KinrankError):  # the cell itself will say why
+                seconds += estimate_seconds(spec, data, threads=threads)
+        click.echo(
+            f"{len(specs)} methods on {data.name} will take about {format_seconds(seconds)}, "
+            f"judging by {SAMPLES[0]:,} and {SAMPLES[1]:,} of its {rows:,} rows; cells that are "
+            "kept from before take none.",
+            err=True,
+        )
+
+
+def _words(text: str) -> Sequence[str] | None:
+    """Names with commas; None for all."""
+    return None if text == "all" else [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _grids(values: tuple[str, ...]) -> dict[str, list[float]]:
@@ -188,19 +244,8 @@ def _grids(values: tuple[str, ...]) -> dict[str, list[float]]:
     return grids
 
 
-def _write_ablation(folder: Path, found: Ablation) -> None:
-    from kinrank.evaluate.render import render
-    from kinrank.evaluate.reporting.page import plot_style
-    from kinrank.evaluate.reporting.studies import study_figures
-
+def _save_charts(folder: Path, charts: Mapping[str, Chart]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    style = plot_style()
-    for result in found.results:
-        key = result.study.key
-        for form in ("csv", "md", "tex"):
-            write_text_atomic(folder / f"{key}.{form}", render(result.table(), form))
-        figures = study_figures(result)
-        for number, figure in enumerate(figures):
-            name = key if len(figures) == 1 else f"{key}-{result.sets[number]}"
-            write_text_atomic(folder / f"{name.replace('/', '_')}.svg", figure.file(style))
-    click.echo(f"Written to {folder}", err=True)
+    for name, chart in charts.items():
+        for form in ("pdf", "svg"):
+            chart.save(folder / f"{name.replace('/', '_').replace(' ', '-')}.{form}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kinrank.cli.files import array_file, output_file
+from kinrank.cli.files import array_file, ask_array, ask_json, ask_out, ask_threads
 from kinrank.cli.report import facts, shown_warnings, watched
 from kinrank.errors import InvalidInputError
 from kinrank.io import load_array
@@ -49,42 +49,31 @@ def ask_preprocessing(command: Command) -> Command:
 @click.command()
 @click.argument("images", metavar="IMAGES")
 @click.option(
-    "--model",
-    default="efficientnet-lite0",
-    show_default=True,
+    "--model", default="efficientnet-lite0", show_default=True,
     help="A name of `kinrank models`, an ONNX file, or module:function for a torch module.",
-)
-@click.option("--out", type=output_file, metavar="FILE", required=True, help="An npz file.")
+)  # fmt: skip
+@ask_out("An npz file.")
 @click.option("--pool", help="mac, spoc, gem, rmac, or none.  [default: gem for maps]")
 @click.option("--p", type=float, default=3.0, show_default=True, help="Power of GeM.")
 @click.option("--levels", type=int, default=3, show_default=True, help="Levels of R-MAC.")
 @click.option("--scales", default="1", show_default=True, help="Such as 1,0.707,0.5; averaged.")
 @click.option("--scale-power", type=float, default=1.0, show_default=True, help="Of that mean.")
 @click.option("--regional", is_flag=True, help="A row for each region of R-MAC.")
-@click.option("--whiten", type=array_file, metavar="FILE", help="Of `kinrank whiten`, for rows.")
-@click.option("--region-whiten", type=array_file, metavar="FILE", help="For regions of R-MAC.")
+@ask_array("--whiten", "Of `kinrank whiten`, for rows.")
+@ask_array("--region-whiten", "For regions of R-MAC.")
 @click.option("--dims", type=int, help="Dimensions to keep of --whiten.  [default: all]")
 @click.option("--preset", help="imagenet, retrieval, person, fast-reid or efficientnet-lite.")
 @ask_preprocessing
 @click.option("--boxes/--no-boxes", default=True, help="Cut queries to the boxes of the set.")
 @click.option("--batch", type=int, default=8, show_default=True, help="Pictures at a time.")
 @click.option("--part", type=int, default=256, show_default=True, help="Pictures kept at a time.")
-@click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
+@ask_threads
 @click.option("--strict", is_flag=True, help="Exit with 1 if a picture cannot be read.")
-@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
+@ask_json()
 def extract(
-    images: str,
-    model: str,
-    out: Path,
-    preset: str | None,
-    boxes: bool,
-    batch: int,
-    part: int,
-    threads: int | None,
-    strict: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+    images: str, model: str, out: Path, preset: str | None, boxes: bool, batch: int, part: int,
+    threads: int | None, strict: bool, as_json: bool, **options: Any,
+) -> None:  # fmt: skip
     """Turn pictures into features.
 
     IMAGES is a folder, perhaps with a folder per class, or a data set as for `kinrank compare`. The
@@ -109,37 +98,34 @@ def extract(
         sides = collect(images, boxes=boxes)
         fields = {name: _field(name, text) for name, text in wanted.items()}
         network = load_model(_model(model), preset, **fields)
-        found = extract_to_file(
+        extracted = extract_to_file(
             sides, network, out, descriptor, batch=batch, part=part, threads=threads
         )
     summary = {
         "model": model,
         "preprocessing": network.preprocessing.describe(),
-        "arrays": {name: list(shape) for name, shape in found.arrays.items()},
-        "n_images": found.n_images,
-        "n_reused": found.n_reused,
-        "failures": [{"name": _shown(name), "reason": why} for name, why in found.failures],
+        "arrays": {name: list(shape) for name, shape in extracted.arrays.items()},
+        "n_images": extracted.n_images,
+        "n_reused": extracted.n_reused,
+        "failures": [{"name": _shown(name), "reason": why} for name, why in extracted.failures],
         **facts(begun, watch, warned, out),
     }
-    if found.failures:
-        _list_failures(found)
+    if extracted.failures:
+        _list_failures(extracted)
     if as_json:
         click.echo(json.dumps(summary))
     else:
         click.echo(_sentence(summary), err=True)
-    if strict and found.failures:
+    if strict and extracted.failures:
         raise click.exceptions.Exit(1)
 
 
 @click.command()
 @click.argument("features", type=array_file, metavar="FEATURES")
-@click.option("--out", type=output_file, metavar="FILE", required=True, help="The whitening, npz.")
+@ask_out("The whitening, npz.")
 @click.option("--dims", type=int, help="Dimensions to keep.  [default: all]")
-@click.option(
-    "--labels",
-    type=array_file,
-    metavar="FILE",
-    help="Learn from these labels what belongs together, instead of from the rows alone.",
+@ask_array(
+    "--labels", "Learn from these labels what belongs together, instead of from the rows alone."
 )
 def whiten(features: str, out: Path, dims: int | None, labels: str | None) -> None:
     """Fit a whitening to features, for `kinrank extract --whiten`.
@@ -161,7 +147,7 @@ def whiten(features: str, out: Path, dims: int | None, labels: str | None) -> No
 
 
 @click.command(name="models")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@ask_json("Print a JSON list.")
 def models_command(as_json: bool) -> None:
     """List the networks that need no file."""
     import dataclasses
@@ -182,19 +168,15 @@ def models_command(as_json: bool) -> None:
 def _descriptor(options: dict[str, Any]) -> Descriptor:
     from kinrank.features import Descriptor, Whitening
 
-    def load(file: str | None) -> Whitening | None:
-        return None if file is None else Whitening.load(file)
+    def load(name: str) -> Whitening | None:
+        return None if options[name] is None else Whitening.load(options[name])
 
+    plain = ("pool", "p", "levels", "scale_power", "regional", "dims")
     return Descriptor(
-        pool=options["pool"],
-        p=options["p"],
-        levels=options["levels"],
+        **{name: options[name] for name in plain},
         scales=_numbers("scales", options["scales"]),
-        scale_power=options["scale_power"],
-        regional=options["regional"],
-        region_whitening=load(options["region_whiten"]),
-        whitening=load(options["whiten"]),
-        dims=options["dims"],
+        region_whitening=load("region_whiten"),
+        whitening=load("whiten"),
     )
 
 
@@ -236,10 +218,10 @@ def _sentence(summary: dict[str, Any]) -> str:
     )
 
 
-def _list_failures(found: Summary) -> None:
-    count = len(found.failures)
-    click.echo(f"{count:,} of {found.n_images:,} pictures could not be used:", err=True)
-    for name, why in found.failures[:SHOWN_FAILURES]:
+def _list_failures(extracted: Summary) -> None:
+    count = len(extracted.failures)
+    click.echo(f"{count:,} of {extracted.n_images:,} pictures could not be used:", err=True)
+    for name, why in extracted.failures[:SHOWN_FAILURES]:
         click.echo(f"  {_shown(name)}: {why}", err=True)
     if count > SHOWN_FAILURES:
         click.echo(f"  and {count - SHOWN_FAILURES:,} more; --json lists all", err=True)

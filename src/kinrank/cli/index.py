@@ -13,7 +13,16 @@ from typing import Any
 import click
 import numpy as np
 
-from kinrank.cli.files import array_file, output_file
+import kinrank
+from kinrank.cli.files import (
+    ask_array,
+    ask_gallery,
+    ask_json,
+    ask_out,
+    ask_query,
+    ask_threads,
+    existing_file,
+)
 from kinrank.cli.options import MethodCommand, given_params
 from kinrank.cli.report import shown_warnings, watched
 from kinrank.errors import InvalidInputError, KinrankError
@@ -22,21 +31,8 @@ from kinrank.progress import format_seconds
 from kinrank.reading import read_text
 from kinrank.registry import make_method
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
-_THREADS = click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
-_IDS = click.option(
-    "--ids", type=array_file, metavar="FILE",
-    help="Ids of the rows: an array, or a .txt file with one on each line.",
-)  # fmt: skip
-
-
-def _index_file(text: str) -> str:
-    if not Path(text).is_file():
-        raise click.BadParameter(f"there is no file {text!r}.")
-    return text
-
-
-_INDEX = click.argument("index", type=_index_file, metavar="INDEX")
+_IDS = ask_array("--ids", "Ids of the rows: an array, or a .txt file with one on each line.")
+_INDEX = click.argument("index", type=existing_file, metavar="INDEX")
 
 
 @click.group()
@@ -45,15 +41,10 @@ def index() -> None:
 
 
 @index.command(cls=MethodCommand)
-@click.option(
-    "--gallery", type=array_file, metavar="FILE", required=True, help="Vectors to search in."
-)
-@click.option("--out", type=output_file, metavar="FILE", required=True, help="The index.")
+@ask_gallery
+@ask_out("The index.")
 @_IDS
-@click.option(
-    "--context", type=array_file, metavar="FILE",
-    help="Vectors that enrich the graph and are never answers.",
-)  # fmt: skip
+@ask_array("--context", "Vectors that enrich the graph and are never answers.")
 @click.option(
     "--search", type=click.Choice(["exact", "approximate"]), default="exact", show_default=True,
     help="How neighbours are found; approximate is for many rows.",
@@ -63,24 +54,14 @@ def index() -> None:
     "--model", help="The network that made the vectors.  [default: what a file of features says]"
 )
 @click.option("--pool", help="And how, as for `kinrank extract`.  [default: gem for maps]")
-@_THREADS
-@_JSON
+@ask_threads
+@ask_json()
 @click.pass_context
 def build(
-    ctx: click.Context,
-    /,
-    gallery: str,
-    out: Path,
-    ids: str | None,
-    context: str | None,
-    search: Any,
-    method: str,
-    model: str | None,
-    pool: str | None,
-    threads: int | None,
-    as_json: bool,
-    **params: Any,
-) -> None:
+    ctx: click.Context, /, gallery: str, out: Path, ids: str | None, context: str | None,
+    search: Any, method: str, model: str | None, pool: str | None, threads: int | None,
+    as_json: bool, **params: Any,
+) -> None:  # fmt: skip
     """Build an index over a gallery.
 
     It remembers how features of `kinrank extract` were made, so that `kinrank serve` can take
@@ -94,7 +75,7 @@ def build(
     with working(as_json) as done:
         recipe = _recipe(gallery, model, pool)
         vectors, others = load_array(gallery), None if context is None else load_array(context)
-        made = chosen.fit(vectors, read_ids(ids), others, search=search, threads=threads)
+        made = chosen.fit(vectors, read_words(ids), others, search=search, threads=threads)
         made.recipe = recipe
         made.save(out)
         done({"rows": len(made), "recall": made.recall, "output": str(out)})
@@ -102,16 +83,12 @@ def build(
 
 @index.command()
 @_INDEX
-@click.option(
-    "--query", type=array_file, metavar="FILE", required=True, help="Vectors of the queries."
-)
-@click.option(
-    "--out", type=output_file, metavar="FILE", required=True, help="The ranking, an npz file."
-)
+@ask_query
+@ask_out("The ranking, an npz file.")
 @click.option("-k", type=int, default=100, show_default=True, help="Results per query.")
 @click.option("--base", is_flag=True, help="By the plain distance, to compare with.")
-@_THREADS
-@_JSON
+@ask_threads
+@ask_json()
 def search(
     index: str, query: str, out: Path, k: int, base: bool, threads: int | None, as_json: bool
 ) -> None:
@@ -119,56 +96,48 @@ def search(
 
     The file written holds `indices`, `distances` and `ids`; Ranking.load reads it.
     """
-    import kinrank
-
     with working(as_json) as done:
-        found = kinrank.open(index).search(load_array(query), k, base=base, threads=threads)
-        found.save(out)
-        done({"queries": len(found), "k": found.k, "output": str(out)})
+        ranking = kinrank.open(index).search(load_array(query), k, base=base, threads=threads)
+        ranking.save(out)
+        done({"queries": len(ranking), "k": ranking.k, "output": str(out)})
 
 
 @index.command()
 @_INDEX
-@click.option(
-    "--vectors", type=array_file, metavar="FILE", required=True, help="Vectors of the new rows."
-)
+@ask_array("--vectors", "Vectors of the new rows.", required=True)
 @_IDS
 @click.option("--update", is_flag=True, help="The ids are there already: give them other vectors.")
-@_THREADS
-@_JSON
+@ask_threads
+@ask_json()
 def add(
     index: str, vectors: str, ids: str | None, update: bool, threads: int | None, as_json: bool
 ) -> None:
     """Add rows, and save; when the command is done, they are there to stay."""
-    import kinrank
-
     with working(as_json) as done, kinrank.open(index, writable=True) as opened:
-        rows, own = load_array(vectors), read_ids(ids)
+        rows, names = load_array(vectors), read_words(ids)
         if update:
-            opened.update(rows, own if own is not None else [], threads=threads)
+            opened.update(rows, [] if names is None else names, threads=threads)
         else:
-            opened.add(rows, own, threads=threads)
+            opened.add(rows, names, threads=threads)
         opened.save()
         done({"added": len(rows), "rows": len(opened), "output": index})
 
 
 @index.command()
 @_INDEX
-@click.argument("some", nargs=-1, metavar="[ID]...")
+@click.argument("typed", nargs=-1, metavar="[ID]...")
 @_IDS
-@_THREADS
-@_JSON
+@ask_threads
+@ask_json()
 def remove(
-    index: str, some: tuple[str, ...], ids: str | None, threads: int | None, as_json: bool
+    index: str, typed: tuple[str, ...], ids: str | None, threads: int | None, as_json: bool
 ) -> None:
     """Remove rows by their ids, and save."""
-    import kinrank
-
-    if bool(some) == (ids is not None):
+    if bool(typed) == (ids is not None):
         raise click.UsageError("Ids must be given, either one by one or as --ids FILE.")
     with working(as_json) as done, kinrank.open(index, writable=True) as opened:
         text = opened.ids.dtype.kind == "U"
-        gone = read_ids(ids) if ids is not None else typed_ids(some, text=text)
+        gone = read_words(ids) if ids is not None else typed_ids(typed, text=text)
         opened.remove(gone, threads=threads)
         opened.save()
         done({"removed": len(gone), "rows": len(opened), "output": index})
@@ -176,11 +145,9 @@ def remove(
 
 @index.command()
 @_INDEX
-@_JSON
+@ask_json()
 def info(index: str, as_json: bool) -> None:
     """Tell what an index holds."""
-    import kinrank
-
     opened = kinrank.open(index, verify=False)
     about = opened.info()
     about["bytes_on_disk"] = Path(index).stat().st_size
@@ -190,17 +157,15 @@ def info(index: str, as_json: bool) -> None:
     for name, value in about.items():
         shown = f"{value:,}" if isinstance(value, int) else value
         if isinstance(value, dict):
-            shown = ", ".join(f"{key}={one}" for key, one in value.items())
+            shown = ", ".join(f"{key}={entry}" for key, entry in value.items())
         click.echo(f"{name.replace('_', ' '):<16}{shown}")
 
 
 @index.command()
 @_INDEX
-@_JSON
+@ask_json()
 def verify(index: str, as_json: bool) -> None:
     """Read all of an index and compare its checksums."""
-    import kinrank
-
     with working(as_json) as done:
         opened = kinrank.open(index, verify=True)
         done({"rows": len(opened), "whole": True, "output": index})
@@ -213,10 +178,10 @@ def _recipe(gallery: str, model: str | None, pool: str | None) -> str | None:
     if model is not None:
         from kinrank.features import Descriptor, Recipe, load_model
 
-        found = Recipe.of(load_model(model), Descriptor(pool=pool))  # type: ignore[arg-type]
-        if found is None:
+        recipe = Recipe.of(load_model(model), Descriptor(pool=pool))  # type: ignore[arg-type]
+        if recipe is None:
             raise InvalidInputError(f"`model` must be a name or an ONNX file, got {model!r}.")
-        return str(found)
+        return str(recipe)
     try:
         said = load_array(split_name(gallery)[0], "recipe")
     except KinrankError:  # a file of another kind, or one that does not say
@@ -224,8 +189,8 @@ def _recipe(gallery: str, model: str | None, pool: str | None) -> str | None:
     return str(said) if said.dtype.kind == "U" and said.ndim == 0 else None
 
 
-def read_ids(path: str | None) -> Any:
-    """Ids from an array file or from the lines of a text file."""
+def read_words(path: str | None) -> Any:
+    """Ids, names or labels from an array file or from the lines of a text file."""
     if path is None:
         return None
     if path.endswith(".txt"):
@@ -233,15 +198,13 @@ def read_ids(path: str | None) -> Any:
     return np.asarray(load_array(path))
 
 
-def typed_ids(some: tuple[str, ...], *, text: bool) -> Any:
+def typed_ids(typed: tuple[str, ...], *, text: bool) -> list[Any]:
     """Ids typed on the command line, as those of the index."""
-    if text:
-        return list(some)
     try:
-        return [int(one) for one in some]
+        return [word if text else int(word) for word in typed]
     except ValueError as error:
         raise InvalidInputError(
-            f"Ids must be integers, as those of the index, got {', '.join(some)}."
+            f"Ids must be integers, as those of the index, got {', '.join(typed)}."
         ) from error
 
 
@@ -257,7 +220,7 @@ def working(as_json: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
                 more = {"seconds": seconds, "stages": watch.seconds, "warnings": warned}
                 click.echo(json.dumps({**summary, **more}))
             else:
-                told = ", ".join(f"{name} {value}" for name, value in summary.items())
-                click.echo(f"{told}: {format_seconds(seconds)}", err=True)
+                line = ", ".join(f"{name} {value}" for name, value in summary.items())
+                click.echo(f"{line}: {format_seconds(seconds)}", err=True)
 
         yield done

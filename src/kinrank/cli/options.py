@@ -90,6 +90,12 @@ class Hint:
     words: dict[str, str | None]  # what is typed -> the value
     number: type[int] | type[float] | None
     flag: bool
+    text: bool = False  # whether anything may be typed
+
+
+def _text_hint(default: Any) -> Hint:
+    """Of text that cannot be listed, such as the name of a file."""
+    return Hint({NONE: None} if default is None else {}, None, False, True)
 
 
 def read_hint(hint: Any, default: Any = None) -> Hint:
@@ -101,15 +107,15 @@ def read_hint(hint: Any, default: Any = None) -> Hint:
     words: dict[str, str | None] = {}
     number: type[int] | type[float] | None = None
     flag = False
-    for part in _members(hint):
-        if get_origin(part) is Literal:
-            words |= {NONE if word is None else word: word for word in get_args(part)}
-        elif part is bool:
+    for member in _members(hint):
+        if get_origin(member) is Literal:
+            words |= {NONE if word is None else word: word for word in get_args(member)}
+        elif member is bool:
             flag = True
-        elif part in (int, float):
-            number = float if float in (part, number) else int
-        elif part is not types.NoneType:
-            raise TypeError(f"no option can be made for {part!r}")
+        elif member in (int, float):
+            number = float if float in (member, number) else int
+        elif member is not types.NoneType:
+            raise TypeError(f"no option can be made for {member!r}")
     if not all(isinstance(word, str) for word in words) or (flag and (words or number)):
         raise TypeError(f"no option can be made for {hint!r}")
     if types.NoneType in _members(hint) and default not in (None, dataclasses.MISSING):
@@ -125,41 +131,27 @@ def _option(cls: type, field: dataclasses.Field[Any], hint: Any) -> click.Option
     if field.name in RESERVED:
         raise TypeError(f"{cls.__name__}.{field.name}: `kinrank rerank` has an option of this name")
     listed = field.metadata.get("cli", True)
-    if listed is str:
-        return _text_option(field)
-    if listed is not True:  # words that stand for a type that cannot be typed, such as a matrix
+    dashed = field.name.replace("_", "-")
+    if listed not in (True, str):  # words that stand for a type that cannot be typed: a matrix
         hint = Literal[tuple(listed)]
     try:
-        read = read_hint(hint, field.default)
+        read = _text_hint(field.default) if listed is str else read_hint(hint, field.default)
     except TypeError as error:
         message = f"{cls.__name__}.{field.name}: {error}; metadata `cli` can hide it"
         raise TypeError(message) from None
-    dashed = field.name.replace("_", "-")
-    declared = f"--{dashed}/--no-{dashed}" if read.flag else f"--{dashed}"
-    required = field.default is field.default_factory is dataclasses.MISSING
     return click.Option(
-        [declared, field.name],
+        [f"--{dashed}/--no-{dashed}" if read.flag else f"--{dashed}", field.name],
         type=_converter(read),
-        default=None,
-        required=required,
+        required=field.default is field.default_factory is dataclasses.MISSING,
         metavar=_metavar(read),
         help=_help(field, read),
     )
 
 
-def _text_option(field: dataclasses.Field[Any]) -> click.Option:
-    """An option for words that cannot be listed, such as the name of a file."""
-    shown = NONE if field.default is None else field.default
-    return click.Option(
-        [f"--{field.name.replace('_', '-')}", field.name],
-        type=lambda text: None if text == NONE and field.default is None else text,
-        metavar="TEXT",
-        help=f"{field.metadata.get('help', '')}  [default: {shown}]".strip(),
-    )
-
-
 def _converter(read: Hint) -> Callable[[str], Any]:
     """What turns the text of an option into a value."""
+    if read.text:
+        return lambda text: read.words.get(text, text)
     if read.flag:
         return bool
     if not read.words:
@@ -180,35 +172,32 @@ def _converter(read: Hint) -> Callable[[str], Any]:
 
 
 def _metavar(read: Hint) -> str | None:
-    if read.flag:
-        return None
+    if read.flag or read.text:
+        return None if read.flag else "TEXT"
     numbers = [] if read.number is None else ["NUMBER" if read.number is float else "INTEGER"]
     return "|".join([*read.words, *numbers])
 
 
 def _help(field: dataclasses.Field[Any], read: Hint) -> str:
     text = str(field.metadata.get("help", ""))
+    default = field.default
     if field.default_factory is not dataclasses.MISSING:
         default = field.default_factory()
-    else:
-        default = field.default
     if default is dataclasses.MISSING:
         return text
     if default is None:
-        shown = NONE if None in read.words.values() else FOLLOWS
+        default = NONE if None in read.words.values() else FOLLOWS
     elif isinstance(default, bool):
-        shown = "on" if default else "off"
-    else:
-        shown = str(default)
-    return f"{text}  [default: {shown}]".strip()
+        default = "on" if default else "off"
+    return f"{text}  [default: {default}]".strip()
 
 
 def _last_value(option: str, args: Sequence[str]) -> str | None:
     """The value of ``option`` on a command line that is not parsed yet."""
-    found = None
+    value = None
     for position, argument in enumerate(args):
         if argument == option and position + 1 < len(args):
-            found = args[position + 1]
+            value = args[position + 1]
         elif argument.startswith(f"{option}="):
-            found = argument.partition("=")[2]
-    return found
+            value = argument.partition("=")[2]
+    return value

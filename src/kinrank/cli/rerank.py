@@ -6,6 +6,7 @@ import dataclasses
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,87 +14,60 @@ import click
 
 from kinrank import progress
 from kinrank._api import rank_on
-from kinrank.cli.files import array_file, output_file
+from kinrank.cli.files import ask_gallery, ask_json, ask_out, ask_query, ask_threads
 from kinrank.cli.options import MethodCommand, given_params
 from kinrank.cli.report import facts, shown_warnings, watched
 from kinrank.io import load_array
 from kinrank.parallel import Runner, thread_count
 from kinrank.progress import format_seconds
 from kinrank.registry import make_method
+from kinrank.runs.options import SEARCHES, VECTORS
 from kinrank.validation import as_matrix
-from kinrank.where import SEARCHES, VECTORS
+
+_PLAIN = (None, "exact", "float32")  # values of options that ask for nothing special
 
 
 @click.command(cls=MethodCommand)
-@click.option(
-    "--query", type=array_file, metavar="FILE", required=True, help="Vectors of the queries."
-)
-@click.option(
-    "--gallery", type=array_file, metavar="FILE", required=True, help="Vectors to search in."
-)
-@click.option("--out", type=output_file, metavar="FILE", help="The ranking, an npz file.")
+@ask_query
+@ask_gallery
+@ask_out("The ranking, an npz file.", required=False)
 @click.option("--method", default="cas", show_default=True, help="See `kinrank methods`.")
 @click.option("-k", type=int, help="Results per query.  [default: the whole gallery]")
-@click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
+@ask_threads
 @click.option("--block-size", type=int, help="Rows that are worked on at a time.  [default: fits]")
 @click.option(
-    "--search",
-    type=click.Choice(SEARCHES),
-    default="exact",
-    show_default=True,
+    "--search", type=click.Choice(SEARCHES), default="exact", show_default=True,
     help="How neighbours are found; for 100,000 rows and more, approximate.",
-)
+)  # fmt: skip
 @click.option(
-    "--memory-budget",
-    metavar="SIZE",
+    "--memory-budget", metavar="SIZE",
     help="Such as 4GB: keep stages in files and the process below it.",
-)
+)  # fmt: skip
 @click.option(
-    "--work",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
+    "--work", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
     help="Where these files are; a run that was stopped goes on.  [default: a temporary one]",
-)
+)  # fmt: skip
 @click.option(
-    "--vectors",
-    type=click.Choice(VECTORS),
-    default="float32",
-    show_default=True,
+    "--vectors", type=click.Choice(VECTORS), default="float32", show_default=True,
     help="What vectors are kept as; float16 is half the bytes.",
-)
+)  # fmt: skip
 @click.option(
-    "--cluster",
-    metavar="local|auto|HOST:PORT|ray://HOST:PORT",
+    "--cluster", metavar="local|auto|HOST:PORT|ray://HOST:PORT",
     help="Machines of a Ray cluster to do the work.  [default: this one alone]",
-)
+)  # fmt: skip
 @click.option(
-    "--storage",
-    metavar="FOLDER|URL",
+    "--storage", metavar="FOLDER|URL",
     help="Where machines exchange arrays.  [default: their memory]",
-)
+)  # fmt: skip
 @click.option("--plan", "plan_only", is_flag=True, help="Say what the run would cost, and stop.")
-@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
+@ask_json()
 @click.pass_context
 def rerank(
-    ctx: click.Context,
-    /,
-    query: str,
-    gallery: str,
-    out: Path | None,
-    method: str,
-    k: int | None,
-    threads: int | None,
-    block_size: int | None,
-    search: str,
-    memory_budget: str | None,
-    work: Path | None,
-    vectors: str,
-    cluster: str | None,
-    storage: str | None,
-    plan_only: bool,
-    as_json: bool,
-    **params: Any,
-) -> None:
+    ctx: click.Context, /, query: str, gallery: str, out: Path | None, method: str, k: int | None,
+    threads: int | None, block_size: int | None, search: str, memory_budget: str | None,
+    work: Path | None, vectors: str, cluster: str | None, storage: str | None, plan_only: bool,
+    as_json: bool, **params: Any,
+) -> None:  # fmt: skip
     """Rank the gallery for each query.
 
     Vectors are read from npy, npz and safetensors files, one per row; FILE:NAME picks one of
@@ -109,10 +83,8 @@ def rerank(
     chosen = make_method(method, **given_params(ctx, params))
     on_terminal = sys.stderr.isatty()
     matrices = load_array(query), load_array(gallery)
-    where: dict[str, Any] = {"search": search, "vectors": vectors}
-    where |= {"memory_budget": memory_budget, "work": work}
-    plain = (None, "exact", "float32")
-    where = {name: value for name, value in where.items() if value not in plain}
+    asked = {"search": search, "vectors": vectors, "memory_budget": memory_budget, "work": work}
+    where: dict[str, Any] = {name: asked[name] for name in asked if asked[name] not in _PLAIN}
     if plan_only and cluster is not None:
         raise click.UsageError("--plan is for one machine: leave out --cluster.")
     if plan_only:
@@ -120,10 +92,10 @@ def rerank(
         return
     if out is None:
         raise click.UsageError("Missing option '--out'.")
-    with shown_warnings() as warned, progress.gather() as told:
-        told.on("plan", lambda plan: click.echo(plan, err=True) if on_terminal else None)
-        with watched(show=on_terminal) as watch:
-            ranking = rank_on(cluster, storage, chosen, *matrices, k, threads, block_size, **where)
+    shown = {"plan": partial(click.echo, err=True)} if on_terminal else {}
+    gathered = progress.gather(**shown)
+    with shown_warnings() as warned, gathered as notes, watched(show=on_terminal) as watch:
+        ranking = rank_on(cluster, storage, chosen, *matrices, k, threads, block_size, **where)
     ranking.save(out)
     summary = {
         "method": method,
@@ -131,22 +103,22 @@ def rerank(
         "n_queries": len(ranking),
         "n_gallery": len(matrices[1]),
         "k": ranking.k,
-        **_told(told),
+        **_plain_notes(notes),
         **facts(begun, watch, warned, out),
     }
     if as_json:
         click.echo(json.dumps(summary))
     elif on_terminal:
         click.echo(_sentence(summary), err=True)
-        if "cluster" in told:
-            click.echo(f"\n{told['cluster']}", err=True)
+        if "cluster" in notes:
+            click.echo(f"\n{notes['cluster']}", err=True)
 
 
 def _print_plan(
     method: Any, queries: Any, gallery: Any, k: int | None, threads: int | None,
     where: dict[str, Any], as_json: bool,
 ) -> None:  # fmt: skip
-    from kinrank.large import make_plan, parse_bytes
+    from kinrank.runs.plan import make_plan, parse_bytes
 
     kept = {name: where[name] for name in ("search", "vectors") if name in where}
     run = Runner(thread_count(threads), **kept)
@@ -159,12 +131,16 @@ def _print_plan(
     plan.check()
 
 
-def _told(facts: dict[str, Any]) -> dict[str, Any]:
+def _plain_notes(notes: dict[str, Any]) -> dict[str, Any]:
     """What the run said of itself, as plain values."""
-    own = {"recall": facts["recall"]} if "recall" in facts else {}
-    if "cluster" in facts:
-        own["cluster"] = facts["cluster"].summary()
-    return {**own, "plan": facts["plan"].as_dict()} if "plan" in facts else own
+    plain: dict[str, Any] = {
+        name: notes[name] for name in ("recall", "cluster", "plan") if name in notes
+    }
+    if "cluster" in plain:
+        plain["cluster"] = plain["cluster"].summary()
+    if "plan" in plain:
+        plain["plan"] = plain["plan"].as_dict()
+    return plain
 
 
 def _sentence(summary: dict[str, Any]) -> str:

@@ -5,37 +5,29 @@ from __future__ import annotations
 import sys
 import warnings
 import webbrowser
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kinrank.cli.files import array_file
-from kinrank.cli.index import read_ids
+from kinrank.cli.files import ask_array, existing_file
+from kinrank.cli.index import read_words
 from kinrank.cli.report import shown_warnings, watched
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.optional import require
 
 if TYPE_CHECKING:
     from kinrank.serve.service import Service
-    from kinrank.serve.settings import Settings
 
 
 @click.command()
-@click.argument("index", type=click.Path(dir_okay=False), required=False)
+@click.argument("index", type=existing_file, metavar="[INDEX]", required=False)
 @click.option("--demo", is_flag=True, help="Serve handwritten digits instead of an index.")
 @click.option(
     "--images", type=click.Path(file_okay=False, exists=True), metavar="FOLDER",
     help="Pictures of the rows, named as they are. No other files are served.",
 )  # fmt: skip
-@click.option(
-    "--names", type=array_file, metavar="FILE",
-    help="Names of the rows, such as features.npz:names.  [default: their ids]",
-)  # fmt: skip
-@click.option(
-    "--labels", type=array_file, metavar="FILE",
-    help="Labels of the rows: an array, or a .txt file with one on each line.",
-)  # fmt: skip
+@ask_array("--names", "Names of the rows, such as features.npz:names.  [default: their ids]")
+@ask_array("--labels", "Labels of the rows: an array, or a .txt file with one on each line.")
 @click.option(
     "--model", help="Describes uploaded pictures.  [default: what made the vectors, if known]"
 )
@@ -55,16 +47,9 @@ if TYPE_CHECKING:
 @click.option("--threads", type=int, help="Threads that compute.  [default: one per core]")
 @click.option("--open", "open_page", is_flag=True, help="Show the page in the browser.")
 def serve(
-    index: str | None,
-    demo: bool,
-    open_page: bool,
-    images: str | None,
-    names: str | None,
-    labels: str | None,
-    model: str | None,
-    pool: str | None,
-    **limits: Any,
-) -> None:
+    index: str | None, demo: bool, open_page: bool, images: str | None, names: str | None,
+    labels: str | None, model: str | None, pool: str | None, **limits: Any,
+) -> None:  # fmt: skip
     """Serve an INDEX of `kinrank index build`: an API for products, a page to look at it.
 
     It stops on Ctrl-C or SIGTERM, when all that was accepted is answered.
@@ -76,6 +61,7 @@ def serve(
     # Here and not above, so that the other commands start without them.
     from kinrank.serve import Settings
     from kinrank.serve import serve as run
+    from kinrank.serve.load import demo_service, open_service
 
     settings = Settings(**limits)
     if not settings.loopback:
@@ -84,10 +70,14 @@ def serve(
             "token can ask, and what is sent is not encrypted.",
             err=True,
         )
-    if demo:
-        _refuse(images=images, names=names, labels=labels, model=model, pool=pool)
+    given = {"images": images, "names": names, "labels": labels, "model": model, "pool": pool}
     with shown_warnings(), watched(show=sys.stderr.isatty()):
-        service = _load(index, settings, images, names, labels, model, pool)
+        if index is None:
+            _refuse(given)
+            service = demo_service(settings)
+        else:
+            words = {"names": read_words(names), "labels": read_words(labels)}
+            service = open_service(index, settings, **{**given, **words})
         service.warm()
     # Answers that are not quite as asked say so themselves.
     warnings.simplefilter("ignore", KinrankWarning)
@@ -98,26 +88,7 @@ def serve(
     click.echo(f"Stopped after {count:,} requests.", err=True)
 
 
-def _load(
-    index: str | None,
-    settings: Settings,
-    images: str | None,
-    names: str | None,
-    labels: str | None,
-    model: str | None,
-    pool: str | None,
-) -> Service:
-    from kinrank.serve.load import demo_service, open_service
-
-    if index is None:
-        return demo_service(settings)
-    if not Path(index).is_file():
-        raise click.BadParameter(f"there is no file {index!r}.", param_hint="INDEX")
-    given = {"labels": read_ids(labels), "names": read_ids(names)}
-    return open_service(index, settings, images=images, model=model, pool=pool, **given)
-
-
-def _refuse(**given: str | None) -> None:
+def _refuse(given: dict[str, str | None]) -> None:
     for name, value in given.items():
         if value is not None:
             raise InvalidInputError(f"`{name}` must be left out with --demo, got {value!r}.")

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kinrank.cli.files import array_file, output_file
+from kinrank.cli.files import ask_array, ask_json, ask_out, ask_threads, output_file
 from kinrank.cli.options import MethodCommand, given_params
-from kinrank.cli.report import say, shown_warnings, watched
+from kinrank.cli.report import facts, say, shown_warnings, watched
 from kinrank.io import load_array
-from kinrank.progress import format_seconds, peak_memory
+from kinrank.progress import format_seconds
 
 if TYPE_CHECKING:
-    from kinrank.learned.checkpoint import Progress
+    from kinrank.learned.loop import Progress
 
 NAMES = ("csa", "gss", "lattqe", "ssr")
 
@@ -40,38 +40,23 @@ class TrainCommand(MethodCommand):
 
 @click.command(cls=TrainCommand)
 @click.argument("method", type=click.Choice(NAMES))
+@ask_array("--features", "Vectors to learn from.", required=True)
+@ask_array("--labels", "Their identities; not for gss.")
+@ask_array("--cams", "Their cameras, if there are some.")
+@ask_out("The weights, safetensors.")
 @click.option(
-    "--features", type=array_file, metavar="FILE", required=True, help="Vectors to learn from."
-)
-@click.option("--labels", type=array_file, metavar="FILE", help="Their identities; not for gss.")
-@click.option("--cams", type=array_file, metavar="FILE", help="Their cameras, if there are some.")
-@click.option(
-    "--out", type=output_file, metavar="FILE", required=True, help="The weights, safetensors."
-)
-@click.option(
-    "--checkpoint",
-    type=output_file,
-    metavar="FILE",
+    "--checkpoint", type=output_file, metavar="FILE",
     help="State of the training, to go on from.  [default: OUT.checkpoint]",
-)
+)  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Begin anew even if there is a checkpoint.")
-@click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
-@click.option("--json", "as_json", is_flag=True, help="Print the model card as JSON.")
+@ask_threads
+@ask_json("Print the model card as JSON.")
 @click.pass_context
 def train(
-    ctx: click.Context,
-    /,
-    method: str,
-    features: str,
-    labels: str | None,
-    cams: str | None,
-    out: Path,
-    checkpoint: Path | None,
-    fresh: bool,
-    threads: int | None,
-    as_json: bool,
+    ctx: click.Context, /, method: str, features: str, labels: str | None, cams: str | None,
+    out: Path, checkpoint: Path | None, fresh: bool, threads: int | None, as_json: bool,
     **params: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Train the weights of METHOD (csa, gss, lattqe, ssr) on your own vectors.
 
     csa, lattqe and ssr learn from labels: give vectors of things that are not in the gallery to be
@@ -94,14 +79,7 @@ def train(
             method, vectors, out=out, checkpoint=checkpoint, fresh=fresh, threads=threads,
             on_epoch=tell_epoch, **columns, **given_params(ctx, params),
         )  # fmt: skip
-    summary = {
-        **dataclasses.asdict(card),
-        "seconds": time.perf_counter() - begun,
-        "stages": watch.seconds,
-        "peak_memory_bytes": peak_memory(),
-        "warnings": warned,
-        "output": str(out),
-    }
+    summary = {**dataclasses.asdict(card), **facts(begun, watch, warned, out)}
     click.echo(json.dumps(summary) if as_json else _sentences(summary))
 
 
@@ -116,16 +94,14 @@ def tell_epoch(state: Progress) -> None:
 
 def _sentences(summary: dict[str, Any]) -> str:
     metrics = summary["metrics"]
-    lines = [
-        (
-            f"{summary['method']} for vectors of {summary['dimension']} columns, "
-            f"{summary['size']:,} weights, {metrics['epochs']:.0f} epochs: "
-            f"{format_seconds(summary['seconds'])}"
-        )
-    ]
+    held_out = ""
     if "mAP" in metrics:
-        lines.append(
+        held_out = (
             f"Held-out mAP {100 * metrics['mAP none']:.2f} without, {100 * metrics['mAP']:.2f} "
-            f"with it (epoch {metrics['best epoch']:.0f})"
+            f"with it (epoch {metrics['best epoch']:.0f})\n"
         )
-    return "\n".join([*lines, f"Written to {summary['output']}"])
+    return (
+        f"{summary['method']} for vectors of {summary['dimension']} columns, "
+        f"{summary['size']:,} weights, {metrics['epochs']:.0f} epochs: "
+        f"{format_seconds(summary['seconds'])}\n{held_out}Written to {summary['output']}"
+    )

@@ -54,11 +54,15 @@ def tune(
     that are given stay as they are; `kinrank tune --method NAME --help` lists them.
     """
     fixed = given_params(ctx, params)
+    if html is not None:
+        from kinrank.report.pages import check_extra
+
+        check_extra()
     with shown_warnings(), watched(show=sys.stderr.isatty()):
         queries = None if query is None else load_array(query)
-        found = choose(
+        tuning = choose(
             queries, load_array(gallery), method, budget, seed=seed, threads=threads, **fixed
         )
     if html is not None:
-        found.save_html(html)
-    click.echo(json.dumps(found.to_dict()) if as_json else str(found))
+        tuning.save_html(html)
+    click.echo(json.dumps(tuning.to_dict()) if as_json else str(tuning))

@@ -46,7 +46,7 @@ class BlockDistances:
         )  # fmt: skip
         made = cls(q_g, q_q, g_g, lists)
 
-        def some(low: int, high: int) -> None:
+        def fill(low: int, high: int) -> None:
             for row in range(low, high):
                 values = made._row(row)
                 ranked = values.copy()
@@ -56,7 +56,7 @@ class BlockDistances:
                 lists.distances[row, 0] = 0
                 lists.farthest[row] = values.max()
 
-        run.map("neighbours", some, n)
+        run.map("neighbours", fill, n)
         return made
 
     def _row(self, row: int) -> Floats:
@@ -69,12 +69,12 @@ class BlockDistances:
         """See kinrank.stages.distance.Distances."""
         out = np.empty(len(ids), np.float32)
 
-        def some(low: int, high: int) -> None:
+        def fill(low: int, high: int) -> None:
             for at in range(low, high):
-                part = slice(indptr[at], indptr[at + 1])
-                out[part] = self._scaled(self._row(rows[at])[ids[part]], rows[at])
+                wanted = slice(indptr[at], indptr[at + 1])
+                out[wanted] = self._scaled(self._row(rows[at])[ids[wanted]], rows[at])
 
-        run.map("distances", some, len(rows))
+        run.map("distances", fill, len(rows))
         return out
 
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
@@ -116,26 +116,26 @@ def divided(values: npt.NDArray[Any], exponent: int) -> Floats:
     )
 
 
-def rank_blocks(
-    blocks: tuple[Floats, Floats, Floats], k1: int, k2: int, share: float, method: str,
-    dialect: str = "zhong",
-) -> Floats:  # fmt: skip
+def rank_blocks(blocks: tuple[Floats, Floats, Floats], ranker: CAS | KReciprocal) -> Floats:
     """The new distances between queries and gallery, (n_queries, n_gallery)."""
-    check_choice("method", method, METHODS)
-    k1, k2, run = check_int("k1", k1, 1), check_int("k2", k2, 1), Runner.of()
     n_queries, n_gallery = blocks[0].shape
-    n = n_queries + n_gallery
-    if method == "cas":
+    if isinstance(ranker, CAS):
         joined = np.block([[blocks[1], blocks[0]], [blocks[0].T, blocks[2]]])
-        cas = CAS(k1=min(k1, n - 1), k2=min(k2, k1, n - 1), omega=share)
-        ranking = cas.rerank_neighbors(joined, n_queries=n_queries, squared=True)
-    else:
-        encoder = KReciprocal(
-            k1=min(k1, n - 1), k2=min(k2, n), lambda_value=share, dialect=dialect,  # type: ignore[arg-type]
-        )  # fmt: skip
-        distances = BlockDistances.of(*blocks, max(encoder.k1 + 1, encoder.k2), run)
-        ranking = encoder.rank(distances, n_queries, n_gallery, run)
-    return as_square(ranking)
+        return as_square(ranker.rerank_neighbors(joined, n_queries=n_queries, squared=True))
+    run = Runner.of()
+    distances = BlockDistances.of(*blocks, max(ranker.k1 + 1, ranker.k2), run)
+    return as_square(ranker.rank(distances, n_queries, n_gallery, run))
+
+
+def make_ranker(
+    method: str, n: int, k1: Any, k2: Any, share: float, dialect: str = "zhong"
+) -> CAS | KReciprocal:
+    """The method, with sizes that fit ``n`` rows; share : of the original distance."""
+    check_choice("method", method, METHODS)
+    k1, k2 = min(check_int("k1", k1, 1), n - 1), check_int("k2", k2, 1)
+    if method == "cas":
+        return CAS(k1=k1, k2=min(k2, k1), omega=share)
+    return KReciprocal(k1=k1, k2=min(k2, n), lambda_value=share, dialect=dialect)  # type: ignore[arg-type]
 
 
 def as_square(ranking: Ranking) -> Floats:

@@ -6,7 +6,6 @@ rr = kinrank.compat.oml.Reranker(embeddings, method="cas").process(rr, dataset=d
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -17,7 +16,7 @@ from kinrank.registry import make_method
 from kinrank.validation import as_matrix
 
 
-class Reordering:
+class OmlReranker:
     """Re-rank retrieval results by the embeddings they were made from.
 
     Parameters
@@ -55,14 +54,9 @@ class Reordering:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Reranker":
-        return _reranker()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-@cache
-def _reranker() -> type[Reordering]:
-    """``Reordering`` as the postprocessor that it is, once the package is asked for."""
+    """``Reranker``: ``OmlReranker`` as the postprocessor that it is, once the package is there."""
+    if name != "Reranker":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         interface = import_module("oml.interfaces.retrieval").IRetrievalPostprocessor
     except ModuleNotFoundError as error:
@@ -70,4 +64,5 @@ def _reranker() -> type[Reordering]:
             f"kinrank.compat.oml.Reranker needs the package {error.name!r}, which is not "
             "installed. Install it with: pip install open-metric-learning"
         ) from error
-    return type("Reranker", (Reordering, interface), {"__doc__": Reordering.__doc__})
+    globals()[name] = type(name, (OmlReranker, interface), {"__doc__": OmlReranker.__doc__})
+    return globals()[name]

@@ -7,21 +7,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.compat.blocks import as_square, check_blocks, divided, rank_blocks
+from kinrank.compat.blocks import as_square, check_blocks, divided, make_ranker, rank_blocks
 from kinrank.errors import InvalidInputError
 from kinrank.index.frame import Frame
-from kinrank.methods.cas import CAS
-from kinrank.methods.context.kreciprocal import KReciprocal
-from kinrank.neighbors.search import dense_search
+from kinrank.search.exact import dense_search
 from kinrank.types import Floats
-from kinrank.validation import (
-    as_matrix,
-    check_bool,
-    check_choice,
-    check_finite,
-    check_int,
-    refuse_too_large,
-)
+from kinrank.validation import as_matrix, check_bool, check_finite, refuse_too_large
 
 
 def re_ranking(
@@ -49,22 +40,15 @@ def re_ranking(
     -------
     array, (nq, ng), float32
     """
-    check_choice("method", method, ("kreciprocal", "cas"))
     probFea, galFea = as_matrix("probFea", probFea), as_matrix("galFea", galFea)  # noqa: N806
     check_finite("probFea", probFea)
     check_finite("galFea", galFea)
-    k1, k2 = check_int("k1", k1, 1), check_int("k2", k2, 1)
-    if local_distmat is not None or check_bool("only_local", only_local):
-        blocks = _local(probFea, galFea, local_distmat, only_local)
-        return rank_blocks(blocks, k1, k2, lambda_value, method, "strong-baseline")
-    n = len(probFea) + len(galFea)
-    if method == "cas":
-        cas = CAS(k1=min(k1, n - 1), k2=min(k2, k1, n - 1), omega=lambda_value)
-        return as_square(cas.rerank(probFea, galFea))
-    encoder = KReciprocal(
-        k1=min(k1, n - 1), k2=min(k2, n), lambda_value=lambda_value, dialect="strong-baseline"
+    ranker = make_ranker(
+        method, len(probFea) + len(galFea), k1, k2, lambda_value, "strong-baseline"
     )
-    return as_square(encoder.rerank(probFea, galFea))
+    if local_distmat is not None or check_bool("only_local", only_local):
+        return rank_blocks(_local(probFea, galFea, local_distmat, only_local), ranker)
+    return as_square(ranker.rerank(probFea, galFea))
 
 
 def _local(

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.compat.blocks import check_blocks, rank_blocks
+from kinrank.compat.blocks import check_blocks, make_ranker, rank_blocks
 
 
 def re_ranking(
@@ -36,4 +36,5 @@ def re_ranking(
     array, (nq, ng), float32
     """
     q_g, q_q, g_g = check_blocks(q_g_dist, q_q_dist, g_g_dist)
-    return rank_blocks((q_g**2, q_q**2, g_g**2), k1, k2, lambda_value, method)
+    ranker = make_ranker(method, sum(q_g.shape), k1, k2, lambda_value)
+    return rank_blocks((q_g**2, q_q**2, g_g**2), ranker)

@@ -106,13 +106,13 @@ class Dataset:
 
     def with_unit_rows(self) -> Dataset:
         """The same with every vector divided by its norm, as float32."""
-        sides = {}
-        for side, part in (("query", self.query), ("gallery", self.gallery)):
+        sides: dict[str, Any] = {"query": self.query, "gallery": self.gallery}
+        for side, part in sides.items():
             if part.features is None:
                 raise InvalidInputError(f"`{side}` must have features to be made unit, got none.")
             rows = as_vectors((side, np.asarray(part.features)), cosine=True)
             sides[side] = replace(part, features=rows)
-        return replace(self, query=sides["query"], gallery=sides["gallery"], source=None)
+        return replace(self, **sides, source=None)
 
     def with_distractors(self, features: Any, name: str = "distractors") -> Dataset:
         """The same with more gallery rows that are right for no query, such as the +1M set.
@@ -122,7 +122,7 @@ class Dataset:
         rows = as_matrix("features", features)
         if self.gallery.features is None:
             raise InvalidInputError("`gallery` must have features before distractors, got none.")
-        parts = getattr(self.gallery.features, "parts", (self.gallery.features,))
+        stacked = getattr(self.gallery.features, "parts", (self.gallery.features,))
         extra = len(rows)
         labels, cams, paths = self.gallery.labels, self.gallery.cams, self.gallery.paths
         gallery = Part(
@@ -130,15 +130,15 @@ class Dataset:
             # Cameras matter for images of the query's identity only, and these are of nobody.
             cams=None if cams is None else _extend(cams, cams[0], extra),
             paths=None if paths is None else [*paths, *[""] * extra],
-            features=StackedRows(*parts, rows),
+            features=StackedRows(*stacked, rows),
         )
         return replace(self, name=f"{self.name}+{name}", gallery=gallery, source=None)
 
     def evaluate(self, ranking: Any) -> Evaluation:
         """Measure a ranking by the protocol of this data set."""
         # Late: they bring numba.
-        from kinrank.metrics.draws import single_shot
         from kinrank.metrics.protocols import reid, retrieval, revisited
+        from kinrank.metrics.single_shot import single_shot
 
         if self.protocol == "revisited":
             assert self.gnd is not None
@@ -165,8 +165,8 @@ class Dataset:
             if labels.dtype.kind in "iu":
                 codes[labels == -1] = NOT_COUNTED
             if self.query.cams is not None and self.gallery.cams is not None:
-                own = self.gallery.cams == self.query.cams[query]
-                codes[(codes == RIGHT) & own] = NOT_COUNTED
+                same_camera = self.gallery.cams == self.query.cams[query]
+                codes[(codes == RIGHT) & same_camera] = NOT_COUNTED
         if self.query_rows is not None and self.query_rows[query] >= 0:
             codes[self.query_rows[query]] = NOT_COUNTED
         return codes

@@ -14,12 +14,13 @@ Images are named PAIR_PERSON_VIEW_NUMBER.png (1_001_1_01.png), in ``images_label
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from kinrank.datasets.base import Dataset, Part
+from kinrank.datasets.base import Dataset, Part, Protocol
 from kinrank.datasets.reid import market1501, named_images
 from kinrank.errors import FileFormatError
 from kinrank.optional import require
@@ -29,7 +30,6 @@ from kinrank.validation import check_choice, check_int
 Boxes = Literal["labelled", "detected"]
 # The files write it with one l.
 FILE_WORD = {"labelled": "labeled", "detected": "detected"}
-_SPLITS = "a list of splits with `query` and `gallery`"
 
 
 def cuhk03(
@@ -50,62 +50,59 @@ def cuhk03(
     """
     check_choice("boxes", boxes, ("labelled", "detected"))
     check_choice("protocol", protocol, ("new", "classic"))
-    folder = Path(root)
-    word = FILE_WORD[boxes]
+    folder, word = Path(root), FILE_WORD[boxes]
     if protocol == "classic":
-        return _classic(folder, word, check_int("split", split, 0, 19))
-    if (folder / word / "query").is_dir():
-        return _renamed(market1501(folder / word), f"cuhk03-np-{boxes}")
-    query, gallery = _new_split(folder, word)
-    return Dataset(
-        name=f"cuhk03-{boxes}", protocol="reid", query=query, gallery=gallery, images=folder
-    )
-
-
-def _renamed(data: Dataset, name: str) -> Dataset:
-    from dataclasses import replace
-
-    return replace(data, name=name)
+        split = check_int("split", split, 0, 19)
+        query, gallery = _classic_split(folder, word, split)
+        name = f"cuhk03-classic-{word}-{split}"
+    elif (folder / word / "query").is_dir():
+        return replace(market1501(folder / word), name=f"cuhk03-np-{boxes}")
+    else:
+        query, gallery = _new_split(folder, word)
+        name = f"cuhk03-{boxes}"
+    shots: Protocol = "single_shot" if protocol == "classic" else "reid"
+    return Dataset(name=name, protocol=shots, query=query, gallery=gallery, images=folder)
 
 
 def _new_split(folder: Path, word: str) -> tuple[Part, Part]:
     listed = folder / f"splits_new_{word}.json"
     if listed.is_file():
-        with reading(listed, _SPLITS):
-            content = _read_splits(listed)[0]
-            return _listed_part(content["query"], word), _listed_part(content["gallery"], word)
-    from scipy.io import loadmat
-
+        return _listed_split(listed, word, 0)
     config = folder / f"cuhk03_new_protocol_config_{word}.mat"
     if not config.is_file():
         raise FileFormatError(f"{folder} must hold {config.name} or {listed.name}, got neither.")
+    scipy_io = require("scipy.io", extra="scipy", purpose=f"Reading {config.name}")
     with reading(config, "a CUHK03 configuration"):
-        content = loadmat(config)
+        content = scipy_io.loadmat(config)
         names = [str(cell[0]) for cell in content["filelist"].ravel()]
         labels = content["labels"].ravel().astype(np.int64)
         rows = [content[key].ravel().astype(np.int64) - 1 for key in ("query_idx", "gallery_idx")]
-        parts = [_part([names[row] for row in side], labels[side], word) for side in rows]
-    return parts[0], parts[1]
+        query, gallery = (_part([names[row] for row in side], labels[side], word) for side in rows)
+    return query, gallery
 
 
-def _classic(folder: Path, word: str, split: int) -> Dataset:
+def _classic_split(folder: Path, word: str, split: int) -> tuple[Part, Part]:
     listed = folder / f"splits_classic_{word}.json"
     if listed.is_file():
-        splits = _read_splits(listed)
+        return _listed_split(listed, word, split)
+    images = _test_images(folder, word, _testset(folder, split))
+    return images, images
+
+
+def _listed_split(file: Path, word: str, split: int) -> tuple[Part, Part]:
+    """Entries of path, identity and camera; the path is another machine's but for its name."""
+    sides = []
+    with reading(file, "a list of splits with `query` and `gallery`"):
+        splits = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(splits, list) or not all("query" in s and "gallery" in s for s in splits):
+            raise ValueError("something else")
         if split >= len(splits):
-            raise FileFormatError(f"{listed} must have split {split}, got {len(splits)} splits.")
-        with reading(listed, _SPLITS):
-            query = _listed_part(splits[split]["query"], word)
-            gallery = _listed_part(splits[split]["gallery"], word)
-    else:
-        query = gallery = _test_images(folder, word, _testset(folder, split))
-    return Dataset(
-        name=f"cuhk03-classic-{word}-{split}",
-        protocol="single_shot",
-        query=query,
-        gallery=gallery,
-        images=folder,
-    )
+            raise FileFormatError(f"{file} must have split {split}, got {len(splits)} splits.")
+        for entries in (splits[split]["query"], splits[split]["gallery"]):
+            names = [str(entry[0]).replace("\\", "/").rpartition("/")[2] for entry in entries]
+            labels = np.array([int(entry[1]) for entry in entries], np.int64)
+            sides.append(_part(names, labels, word))
+    return sides[0], sides[1]
 
 
 def _test_images(folder: Path, word: str, testset: set[tuple[int, int]]) -> Part:
@@ -120,10 +117,9 @@ def _test_images(folder: Path, word: str, testset: set[tuple[int, int]]) -> Part
 
 
 def _testset(folder: Path, split: int) -> set[tuple[int, int]]:
-    file = folder / "cuhk-03.mat"
-    if not file.is_file():
-        file = folder / "cuhk03_release" / "cuhk-03.mat"
-    if not file.is_file():
+    places = (folder / "cuhk-03.mat", folder / "cuhk03_release" / "cuhk-03.mat")
+    file = next((file for file in places if file.is_file()), None)
+    if file is None:
         raise FileFormatError(
             f"{folder} must hold splits_classic_*.json or cuhk-03.mat, got neither."
         )
@@ -131,20 +127,6 @@ def _testset(folder: Path, split: int) -> set[tuple[int, int]]:
     with reading(file, "the file of CUHK03"), h5py.File(file, "r") as content:
         rows = np.asarray(content[content["testsets"][0][split]]).T
         return {(int(pair), int(person)) for pair, person in rows}
-
-
-def _read_splits(file: Path) -> list[dict[str, Any]]:
-    with reading(file, _SPLITS):
-        splits = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(splits, list) or not all("query" in s and "gallery" in s for s in splits):
-            raise ValueError("something else")
-    return splits
-
-
-def _listed_part(entries: list[list[Any]], word: str) -> Part:
-    """Entries of path, identity and camera; the path is another machine's but for its name."""
-    names = [str(entry[0]).replace("\\", "/").rpartition("/")[2] for entry in entries]
-    return _part(names, np.array([int(entry[1]) for entry in entries], np.int64), word)
 
 
 def _part(names: list[str], labels: Any, word: str) -> Part:

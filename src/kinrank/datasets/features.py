@@ -29,14 +29,21 @@ SETTINGS = "set.json"
 def feature_folder(root: str | Path, images: str | Path | None = None) -> Dataset:
     """A data set from a folder of arrays."""
     folder = Path(root)
-    given: dict[str, Any] = {}
-    for side in ("query", "gallery"):
-        given[side] = _first(folder, side, (".npy", ".npz", ".safetensors"))
-        for kind in ("ids", "cams"):
-            given[f"{side}_{kind}"] = _first(folder, f"{side}_{kind}", (".npy", ".txt"))
-    given["gnd"] = next((folder / n for n in FILES if (folder / n).is_file()), None)
-    data = from_files(name=folder.resolve().name, images=images, **given)
-    return _with_settings(data, folder)
+    vectors, columns = (".npy", ".npz", ".safetensors"), (".npy", ".txt")
+    files = {side: _first(folder, side, vectors) for side in ("query", "gallery")}
+    for name in ("query_ids", "gallery_ids", "query_cams", "gallery_cams"):
+        files[name] = _first(folder, name, columns)
+    gnd = next((folder / name for name in FILES if (folder / name).is_file()), None)
+    data = from_files(**files, gnd=gnd, images=images, name=folder.resolve().name)
+    file = folder / SETTINGS
+    if not file.is_file():
+        return data
+    with reading(file, "JSON with `name` and `protocol`"):
+        settings = json.loads(file.read_text(encoding="utf-8"))
+        name, protocol = str(settings["name"]), settings["protocol"]
+        check_choice("protocol", protocol, tuple(HEADLINES))
+    query_rows = _column(_first(folder, "query_rows", (".npy",)))
+    return replace(data, name=name, protocol=protocol, query_rows=query_rows)
 
 
 def from_files(
@@ -55,30 +62,27 @@ def from_files(
     if query is None or gallery is None:
         side = "query" if query is None else "gallery"
         raise InvalidInputError(f"`{side}` must be a file of vectors, got none.")
-    columns: dict[str, dict[str, Any]] = {
-        side: {
-            "labels": _column(ids),
-            "cams": _column(cams),
-            "features": as_matrix(side, load_array(vectors)),
-        }
-        for side, ids, cams, vectors in (
-            ("query", query_ids, query_cams, query),
-            ("gallery", gallery_ids, gallery_cams, gallery),
-        )
-    }
-    content: Mapping[str, Any] = {} if gnd is None else read_gnd(gnd)
     if gnd is None and (query_ids is None or gallery_ids is None):
         raise InvalidInputError(
             "Ground truth must be `gnd`, or `query_ids` and `gallery_ids`, got neither."
         )
-    for side, column in columns.items():
-        column["paths"] = content.get("qimlist" if side == "query" else "imlist")
-        _check_lengths(side, column)
+    content: Mapping[str, Any] = {} if gnd is None else read_gnd(gnd)
+    sides: dict[str, Any] = {}
+    for side, vectors, ids, cams, paths in (
+        ("query", query, query_ids, query_cams, "qimlist"),
+        ("gallery", gallery, gallery_ids, gallery_cams, "imlist"),
+    ):
+        sides[side] = Part(
+            labels=_column(ids),
+            cams=_column(cams),
+            paths=content.get(paths),
+            features=as_matrix(side, load_array(vectors)),
+        )
+        _check_lengths(side, sides[side])
     return Dataset(
         name=name,
         protocol="reid" if gnd is None else "revisited",
-        query=Part(**columns["query"]),
-        gallery=Part(**columns["gallery"]),
+        **sides,
         gnd=content.get("gnd"),
         images=None if images is None else Path(images),
     )
@@ -103,26 +107,10 @@ def save_features(data: Dataset, folder: Path) -> None:
         (folder / "gnd.json").write_text(json.dumps(lists))
 
 
-def _with_settings(data: Dataset, folder: Path) -> Dataset:
-    """The name and protocol that ``set.json`` gives, if there is one."""
-    file = folder / SETTINGS
-    if not file.is_file():
-        return data
-    with reading(file, "JSON with `name` and `protocol`"):
-        settings = json.loads(file.read_text(encoding="utf-8"))
-        name, protocol = str(settings["name"]), settings["protocol"]
-        check_choice("protocol", protocol, tuple(HEADLINES))
-    return replace(
-        data,
-        name=name,
-        protocol=protocol,
-        query_rows=_column(_first(folder, "query_rows", (".npy",))),
-    )
-
-
-def _check_lengths(side: str, columns: Mapping[str, Any]) -> None:
-    rows = len(columns["features"])
-    for kind, column in columns.items():
+def _check_lengths(side: str, part: Part) -> None:
+    assert part.features is not None
+    rows = len(part.features)
+    for kind, column in vars(part).items():
         if column is not None and len(column) != rows:
             raise InvalidInputError(
                 f"`{side}` must have one of its {kind} for each of its {rows} vectors, "

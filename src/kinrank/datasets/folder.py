@@ -18,23 +18,18 @@ from kinrank.errors import FileFormatError
 def class_folder(root: str | Path) -> Dataset:
     """Images in one folder per class below ``root``."""
     folder = Path(root)
+    name = folder.resolve().name
     if (folder / "query").is_dir() and (folder / "gallery").is_dir():
         query, gallery = (_part(folder / side, folder) for side in ("query", "gallery"))
-        return Dataset(
-            name=folder.resolve().name,
-            protocol="retrieval",
-            query=query,
-            gallery=gallery,
-            images=folder,
-        )
-    everything = _part(folder, folder)
+        return Dataset(name=name, protocol="retrieval", query=query, gallery=gallery, images=folder)
+    images = _part(folder, folder)
     return Dataset(
-        name=folder.resolve().name,
+        name=name,
         protocol="retrieval",
-        query=everything,
-        gallery=everything,
+        query=images,
+        gallery=images,
         images=folder,
-        query_rows=np.arange(len(everything)),
+        query_rows=np.arange(len(images)),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +69,12 @@ def load(
         data = data.with_unit_rows()
     if images is not None:
         data = replace(data, images=Path(images))
-    arguments = {"query": query, "gallery": gallery, "distractors": distractors, "images": images}
-    source = {k: str(Path(v).resolve()) for k, v in arguments.items() if v is not None}
     place = str(path) if path in BUILT_IN else str(Path(path).resolve())
-    named = data.name if name is None else name
-    how = {"path": place, "format": format, "name": named, "unit": unit}
-    return replace(data, name=named, source={**how, **source, **options})
+    name = data.name if name is None else name
+    source = {"path": place, "format": format, "name": name, "unit": unit}
+    files = {"query": query, "gallery": gallery, "distractors": distractors, "images": images}
+    source |= {k: str(Path(v).resolve()) for k, v in files.items() if v is not None}
+    return replace(data, name=name, source={**source, **options})
 
 
 def load_spec(text: str) -> Dataset:
@@ -123,19 +124,16 @@ def detect(path: Path) -> str:
 
 
 def _read(path: str, format_: str, options: Mapping[str, Any]) -> Dataset:
+    reader: Callable[[], Dataset]
     if path in BUILT_IN and format_ == "auto":
-        return _call(path, BUILT_IN[path], options)
-    if format_ != "auto" and format_ not in READERS:
-        raise UnknownNameError("format", format_, ["auto", *READERS])
-    chosen = detect(Path(path)) if format_ == "auto" else format_
-    return _call(chosen, READERS[chosen], options, path)
-
-
-def _call(
-    name: str, reader: Callable[..., Dataset], options: Mapping[str, Any], *path: str
-) -> Dataset:
+        name, reader = path, partial(BUILT_IN[path], **options)
+    else:
+        if format_ != "auto" and format_ not in READERS:
+            raise UnknownNameError("format", format_, ["auto", *READERS])
+        name = detect(Path(path)) if format_ == "auto" else format_
+        reader = partial(READERS[name], path, **options)
     try:
-        return reader(*path, **options)
+        return reader()
     except TypeError as error:
         raise InvalidInputError(f"Options of the format {name} do not fit: {error}.") from error
 

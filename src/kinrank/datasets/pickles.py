@@ -103,9 +103,6 @@ class _Array:
 
     __slots__ = ("state",)
 
-    def __init__(self) -> None:
-        self.state: tuple[Any, ...] = ()
-
     def __setstate__(self, state: Any) -> None:
         self.state = tuple(state)
 
@@ -124,26 +121,19 @@ def _make_array(data: Any, dtype: Any, shape: Any, order: Any) -> Any:
     return values.astype(kind.newbyteorder("="))
 
 
-def _scalar(dtype: Any, data: Any) -> Any:
-    return _make_array(data, dtype, (), "C")[()]
-
-
 def _latin1(text: Any, encoding: Any) -> bytes:
     if encoding != "latin1" or not isinstance(text, str):
         raise _RefusedError(f"an encoding {encoding!r}")
     return text.encode("latin1")
 
 
-def _array(*_: Any) -> _Array:
-    return _Array()
+def _scalar(dtype: Any, data: Any) -> Any:
+    return _make_array(data, dtype, (), "C")[()]
 
 
-def _dtype(code: Any, *_: Any) -> _Dtype:
-    return _Dtype(code)
-
-
-def _bytes(*parts: Any) -> bytes:
-    if parts:
+def _bytes(*arguments: Any) -> bytes:
+    """An empty one, in the older protocols."""
+    if arguments:
         raise _RefusedError("a call of bytes")
     return b""
 
@@ -154,14 +144,16 @@ def _type(*_: Any) -> Any:
 
 _MAKERS: dict[tuple[str, str], Any] = {
     ("numpy", "ndarray"): _type,
-    ("numpy", "dtype"): _dtype,
+    ("numpy", "dtype"): lambda code, *_: _Dtype(code),
     ("_codecs", "encode"): _latin1,
-    ("builtins", "bytes"): _bytes,  # an empty one, in the older protocols
+    ("builtins", "bytes"): _bytes,
     ("__builtin__", "bytes"): _bytes,
 }
 for _package in ("numpy.core", "numpy._core"):
-    _MAKERS[f"{_package}.multiarray", "_reconstruct"] = _array
-    _MAKERS[f"{_package}.multiarray", "scalar"] = _scalar
+    _MAKERS[f"{_package}.multiarray", "_reconstruct"] = lambda *_: _Array()
+    _MAKERS[f"{_package}.multiarray", "scalar"] = lambda dtype, data: _make_array(
+        data, dtype, (), "C"
+    )[()]
     _MAKERS[f"{_package}.numeric", "_frombuffer"] = _make_array
 
 

@@ -14,6 +14,7 @@ MSMT17     list_query.txt, list_gallery.txt, test  0000/0000_000_01_0303m...jpg 
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -28,28 +29,26 @@ IDENTITY_CAMERA = re.compile(r"(-?\d+)_c(\d+)")
 
 def market1501(root: str | Path) -> Dataset:
     """Market1501: ``query`` and ``bounding_box_test`` below ``root``."""
-    return _from_folders("market1501", Path(root), "query", "bounding_box_test")
+    return _from_folders("market1501", root)
 
 
 def dukemtmc(root: str | Path) -> Dataset:
     """DukeMTMC-reID: ``query`` and ``bounding_box_test`` below ``root``."""
-    return _from_folders("dukemtmc", Path(root), "query", "bounding_box_test")
+    return _from_folders("dukemtmc", root)
 
 
 def veri776(root: str | Path) -> Dataset:
     """VeRi-776: ``image_query`` and ``image_test``, in the order of ``name_*.txt`` if present."""
-    folder = Path(root)
-    return _from_folders(
-        "veri776", folder, "image_query", "image_test", ("name_query.txt", "name_test.txt")
-    )
+    lists = ("name_query.txt", "name_test.txt")
+    return _from_folders("veri776", root, ("image_query", "image_test"), lists)
 
 
 def msmt17(root: str | Path) -> Dataset:
     """MSMT17 (V1 ``test``, V2 ``mask_test_v2``): the images of its two lists."""
     folder = Path(root)
     images = "mask_test_v2" if (folder / "mask_test_v2").is_dir() else "test"
-    sides = [_from_list(folder, f"list_{side}.txt", images) for side in ("query", "gallery")]
-    return Dataset(name="msmt17", protocol="reid", query=sides[0], gallery=sides[1], images=folder)
+    query, gallery = (_from_list(folder, f"list_{s}.txt", images) for s in ("query", "gallery"))
+    return Dataset(name="msmt17", protocol="reid", query=query, gallery=gallery, images=folder)
 
 
 def named_images(folder: Path, names: list[str] | None = None) -> list[str]:
@@ -64,26 +63,28 @@ def named_images(folder: Path, names: list[str] | None = None) -> list[str]:
 
 
 def _from_folders(
-    name: str, root: Path, query: str, gallery: str, lists: tuple[str, str] | None = None
-) -> Dataset:
+    name: str, root: str | Path, folders: tuple[str, str] = ("query", "bounding_box_test"),
+    lists: tuple[str, ...] = (),
+) -> Dataset:  # fmt: skip
     sides = []
-    for number, folder in enumerate((query, gallery)):
-        listed = root / lists[number] if lists else None
+    for folder, file in zip_longest((Path(root, folder) for folder in folders), lists):
+        listed = None if file is None else Path(root, file)
         order = read_text(listed).split() if listed is not None and listed.is_file() else None
-        sides.append(_part(root / folder, named_images(root / folder, order)))
-    return Dataset(name=name, protocol="reid", query=sides[0], gallery=sides[1], images=root)
+        sides.append(_part(folder, named_images(folder, order)))
+    query, gallery = sides
+    return Dataset(name=name, protocol="reid", query=query, gallery=gallery, images=Path(root))
 
 
 def _part(folder: Path, names: list[str]) -> Part:
     pairs = []
     for name in names:
-        found = IDENTITY_CAMERA.match(name)
-        if found is None:
+        fields = IDENTITY_CAMERA.match(name)
+        if fields is None:
             raise FileFormatError(
                 f"{folder / name} must be named IDENTITY_cCAMERA..., "
                 "such as 0001_c1s1_001051_00.jpg."
             )
-        pairs.append((int(found[1]), int(found[2])))
+        pairs.append((int(fields[1]), int(fields[2])))
     identities, cameras = np.array(pairs, np.int64).T
     return Part(labels=identities, cams=cameras, paths=[f"{folder.name}/{name}" for name in names])
 

@@ -17,6 +17,7 @@ from kinrank.metrics.ground_truth import as_gnd
 from kinrank.reading import read_json, reading
 
 FILES = ("gnd_roxford5k.pkl", "gnd_rparis6k.pkl", "gnd.pkl", "gnd.json")
+_KINDS = ("easy", "hard", "junk")
 
 
 def read_gnd(path: str | Path) -> dict[str, Any]:
@@ -54,9 +55,6 @@ def revisited(path: str | Path, images: str | Path | None = None) -> Dataset:
         gnd=content["gnd"],
         images=folder if folder.is_dir() else None,
     )
-
-
-_KINDS = ("easy", "hard", "junk")
 
 
 def _find(path: Path) -> Path:

@@ -3,6 +3,5 @@
 from __future__ import annotations
 
 from kinrank.demo.experiment import Demo, Outcome, run
-from kinrank.demo.page import render
 
-__all__ = ["Demo", "Outcome", "render", "run"]
+__all__ = ["Demo", "Outcome", "run"]

@@ -4,56 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from kinrank import datasets, progress
+from kinrank import progress
+from kinrank.datasets.base import Dataset, Part
 from kinrank.datasets.digits import digits
-from kinrank.demo.subject import DIGITS, Subject
 from kinrank.evaluate import Evaluation
 from kinrank.evaluate.search import Plain
 from kinrank.methods.cas import CAS
-from kinrank.png import data_uri
-from kinrank.types import Floats, Ranking
+from kinrank.report.thumbnails import Side, picture
+from kinrank.types import Ranking
 
 FIRST = 10  # how many results the page shows
-SIDE = 8  # pixels of a digit
 HEADLINES = ("mAP", "R1", "mINP")
 # Each digit has some 170 of its kind: clusters may be larger than the default's.
 PARAMS = {"k1": 60, "k2": 6}
 
 
-@dataclass(frozen=True, eq=False)
-class DemoRows:
-    """The queries or the gallery.
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """The words of a page.
 
     Attributes
     ----------
-    vectors : (n, d) float32, unit rows
-    labels : (n,) the digits, or whatever the classes are; None where nobody knows
+    title, many, vectors : what is ranked, many of it, and what is compared
+    one : one picture in words, with {} for its class
+    word : what a class is called
+    origin, command : where the pictures come from, and how the page was made
+    kind : how pictures are drawn: a few large pixels, or photos
+    side : pixels of a picture
     """
 
-    vectors: Floats
-    labels: npt.NDArray[Any] | None
+    title: str
+    many: str
+    vectors: str
+    one: str
+    word: str
+    origin: str
+    command: str
+    kind: Literal["pixels", "photos"]
+    side: int
 
-    def __len__(self) -> int:
-        return len(self.vectors)
 
-    def label(self, row: int) -> str:
-        """The class of ``row`` as it is shown; nothing if it is not known."""
-        return "" if self.labels is None else str(self.labels[row])
-
-    def picture(self, row: int) -> str:
-        """The picture of ``row`` as a URI."""
-        return data_uri(self.image(row))
-
-    def image(self, row: int) -> npt.NDArray[np.uint8]:
-        """The picture of ``row``, black on white."""
-        ink = self.vectors[row] / self.vectors[row].max()
-        grey: npt.NDArray[np.uint8] = np.round(255 * (1 - ink)).astype(np.uint8)
-        return grey.reshape(SIDE, SIDE)
+DIGITS = Subject(
+    title="digits",
+    many="handwritten digits",
+    vectors="the pixels",
+    one="a handwritten {}",
+    word="digit",
+    origin="handwritten digits of scikit-learn (UCI Optical Recognition of Handwritten Digits)",
+    command="kinrank demo",
+    kind="pixels",
+    side=8,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +92,22 @@ class Demo:
     ``preparation`` is the time of what both rankings need, such as features of pictures.
     """
 
-    queries: DemoRows
-    gallery: DemoRows
+    data: Dataset
     params: Mapping[str, Any]
     before: Outcome
     after: Outcome
     subject: Subject = DIGITS
     preparation: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def queries(self) -> Part:
+        """The queries, with labels where they are known."""
+        return self.data.query
+
+    @property
+    def gallery(self) -> Part:
+        """What is ranked."""
+        return self.data.gallery
 
     @property
     def judged(self) -> bool:
@@ -111,12 +126,38 @@ class Demo:
         before, after = self.before.headline, self.after.headline
         return {name: round(after[name], 2) - round(before[name], 2) for name in before}
 
+    def picture(self, side: Side, row: int) -> str:
+        """A picture as a URI."""
+        return picture(self.data, side, row) or ""
+
+    def label(self, side: Side, row: int) -> str:
+        """The class of ``row`` as it is shown; nothing if it is not known."""
+        labels = getattr(self.data, side).labels
+        return "" if labels is None else str(labels[row])
+
+    def words(self, side: Side, row: int) -> str:
+        """A picture in words."""
+        return self.subject.one.format(self.label(side, row) or row)
+
+    def results(self, outcome: Outcome, row: int) -> list[tuple[int, str]]:
+        """The first results of a query: right or wrong, or new or kept where nobody knows."""
+        first = outcome.ranking.indices[row, :FIRST]
+        if self.judged:
+            flags, words = self.right(outcome)[row, :FIRST], ("wrong", "right")
+        else:
+            flags = np.isin(first, self.before.ranking.indices[row, :FIRST])
+            words = ("new", "kept")
+        return [(int(at), words[int(flag)]) for at, flag in zip(first, flags, strict=True)]
+
+    def hits(self, outcome: Outcome, row: int) -> list[bool]:
+        """Whether each result is right, down to as many as there are right ones."""
+        right = self.right(outcome)[row]
+        return right[: right.sum()].tolist()  # type: ignore[no-any-return]
+
     def right(self, outcome: Outcome) -> npt.NDArray[np.bool_]:
         """Which results are of the query's digit, (n_queries, n_gallery)."""
-        assert self.gallery.labels is not None
-        assert self.queries.labels is not None
-        found = self.gallery.labels[outcome.ranking.indices]
-        return np.asarray(found == self.queries.labels[:, None])
+        results = np.asarray(self.gallery.labels)[outcome.ranking.indices]
+        return np.asarray(results == np.asarray(self.queries.labels)[:, None])
 
     @property
     def gains(self) -> npt.NDArray[np.float64]:
@@ -156,31 +197,21 @@ def run(threads: int | None = None, **params: Any) -> Demo:
     Each runs twice and the second time is measured, so that the times are those of the method and
     not of the compiler.
     """
-    data = digits()
-    queries, gallery = _part(data.query), _part(data.gallery)
-    return rank_twice(data, queries, gallery, params or PARAMS, threads)
+    return Demo(*rank_twice(digits(), params or PARAMS, threads))
 
 
 def rank_twice(
-    data: datasets.Dataset,
-    queries: DemoRows,
-    gallery: DemoRows,
-    params: Mapping[str, Any],
-    threads: int | None = None,
-    subject: Subject = DIGITS,
-) -> Demo:
-    """Rank ``gallery`` for ``queries`` before and after; ``data`` says what is right, if anyone."""
-    known, outcomes = gallery.labels is not None, []
+    data: Dataset, params: Mapping[str, Any], threads: int | None = None
+) -> tuple[Dataset, Mapping[str, Any], Outcome, Outcome]:
+    """What a Demo begins with: the gallery ranked for the queries before and after."""
+    queries, gallery = data.query.features, data.gallery.features
+    known, outcomes = data.gallery.labels is not None, []
     for name, method in (("Euclidean", Plain()), ("CAS", CAS(**params))):
-        method.rerank(queries.vectors, gallery.vectors, threads=threads)
+        method.rerank(queries, gallery, threads=threads)
         watch = progress.Stopwatch()
         with progress.listen(watch):
-            ranking = method.rerank(queries.vectors, gallery.vectors, threads=threads)
+            ranking = method.rerank(queries, gallery, threads=threads)
         evaluation = data.evaluate(ranking) if known else None
         outcomes.append(Outcome(name, ranking, evaluation, watch.seconds))
     before, after = outcomes
-    return Demo(queries, gallery, params, before, after, subject)
-
-
-def _part(part: datasets.Part) -> DemoRows:
-    return DemoRows(np.asarray(part.features, np.float32), np.asarray(part.labels, np.int64))
+    return data, params, before, after

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import time
 import warnings
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank import datasets
+from kinrank.datasets.base import Part
 from kinrank.datasets.digits import digits
-from kinrank.demo.experiment import PARAMS, Demo, DemoRows, rank_twice
-from kinrank.demo.subject import DIGITS, Subject
+from kinrank.demo.experiment import DIGITS, PARAMS, Demo, Subject, rank_twice
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.features import Descriptor, Extracted, ImageList, collect, extract, load_model
 from kinrank.features.images import read_image
 from kinrank.optional import require
+from kinrank.report.thumbnails import Side, jpeg_uri
 
 MODEL = "efficientnet-lite0"
 QUERIES = 100  # at most; a page is to be looked at
@@ -33,19 +33,15 @@ DIGIT_SIDE = 64  # pixels of the files that are made of the digits
 DIGIT_INPUT = 96
 
 
-@dataclass(frozen=True, eq=False)
-class FilePart(DemoRows):
-    """Queries or gallery whose pictures are files."""
+class PictureDemo(Demo):
+    """A demonstration whose pictures are files."""
 
-    files: tuple[Path, ...] = ()
-
-    def picture(self, row: int) -> str:
+    def picture(self, side: Side, row: int) -> str:
         """A small JPEG of the file."""
-        image = read_image(self.files[row])
+        paths = getattr(self.data, side).paths
+        image = read_image(Path(paths[row]))
         image.thumbnail((THUMBNAIL, THUMBNAIL))
-        stream = io.BytesIO()
-        image.save(stream, "JPEG", quality=85)
-        return f"data:image/jpeg;base64,{b64encode(stream.getvalue()).decode()}"
+        return jpeg_uri(image)
 
 
 @contextmanager
@@ -74,12 +70,11 @@ def write_digits(folder: Path) -> None:
     """The digits as PNG files: queries and gallery, one folder for each of the ten."""
     pil: Any = require("PIL.Image", extra="images", purpose="The demonstration with pictures")
     data = digits()
-    for part in (data.query, data.gallery):
-        assert part.pixels is not None
-        assert part.labels is not None
-        side = folder / ("query" if part is data.query else "gallery")
-        for row, (pixels, label) in enumerate(zip(part.pixels, part.labels, strict=True)):
-            name = side / str(label) / f"{row:04d}.png"
+    for side, rows in (("query", data.query), ("gallery", data.gallery)):
+        assert rows.pixels is not None
+        assert rows.labels is not None
+        for row, (pixels, label) in enumerate(zip(rows.pixels, rows.labels, strict=True)):
+            name = folder / side / str(label) / f"{row:04d}.png"
             name.parent.mkdir(parents=True, exist_ok=True)
             image = pil.fromarray(np.asarray(pixels))
             image.resize((DIGIT_SIDE, DIGIT_SIDE), pil.Resampling.BICUBIC).save(name)
@@ -99,61 +94,58 @@ def _run(
         for name, listed in collect(folder).items()
     }
     seconds = time.perf_counter() - begun
-    for _, found in sides.values():
-        if found.failures:
-            name, why = found.failures[0]
+    for _, extracted in sides.values():
+        if extracted.failures:
+            count, (name, why) = len(extracted.failures), extracted.failures[0]
             warnings.warn(
-                f"Pictures that could not be used: {len(found.failures)}, such as {name} ({why}).",
+                f"Pictures that could not be used: {count}, such as {name} ({why}).",
                 KinrankWarning,
                 stacklevel=2,
             )
-    query, gallery = _matched(*_split(sides))
-    data = datasets.Dataset(
-        name=Path(folder).name, protocol="reid", query=_labels(query), gallery=_labels(gallery)
-    )
-    demo = rank_twice(data, query, gallery, params, threads, subject)
-    return replace(demo, preparation={"extract": seconds})
+    query, gallery = _matched(*_split({name: _rows(*side) for name, side in sides.items()}))
+    data = datasets.Dataset(name=Path(folder).name, protocol="reid", query=query, gallery=gallery)
+    preparation = {"extract": seconds}
+    return PictureDemo(*rank_twice(data, params, threads), subject, preparation)
 
 
-def _split(sides: Mapping[str, tuple[ImageList, Extracted]]) -> tuple[FilePart, FilePart]:
+def _rows(listed: ImageList, extracted: Extracted) -> Part:
+    files = [str(listed.root / str(name)) for name in extracted.names]
+    rows = Part(labels=extracted.labels, paths=files, features=extracted.features)
+    return _select(rows, np.abs(extracted.features).sum(axis=1) > 0)  # zeros stand for unreadable
+
+
+def _select(rows: Part, chosen: npt.NDArray[np.bool_]) -> Part:
+    assert rows.features is not None
+    assert rows.paths is not None
+    labels = None if rows.labels is None else rows.labels[chosen]
+    paths = list(compress(rows.paths, chosen))
+    return Part(labels=labels, paths=paths, features=rows.features[np.flatnonzero(chosen)])
+
+
+def _split(sides: Mapping[str, Part]) -> tuple[Part, Part]:
     """Queries and gallery: those of the set, or every so many of a folder."""
     if "query" in sides:
-        query, gallery = (_part(*sides[name]) for name in ("query", "gallery"))
-        return _some(query, np.arange(len(query)) % -(-len(query) // QUERIES) == 0), gallery
-    whole = _part(*sides[""])
+        query = sides["query"]
+        return _select(query, _every(len(query), 1)), sides["gallery"]
+    whole = sides[""]
     if len(whole) < 4:
         raise InvalidInputError(f"There must be at least 4 pictures to rank, got {len(whole)}.")
-    is_query = np.arange(len(whole)) % max(2, -(-len(whole) // QUERIES)) == 0
-    return _some(whole, is_query), _some(whole, ~is_query)
+    is_query = _every(len(whole), 2)
+    return _select(whole, is_query), _select(whole, ~is_query)
 
 
-def _matched(query: FilePart, gallery: FilePart) -> tuple[FilePart, FilePart]:
+def _every(n: int, least: int) -> npt.NDArray[np.bool_]:
+    """Every so many of ``n`` rows, so that at most QUERIES are taken."""
+    return np.asarray(np.arange(n) % max(least, -(-n // QUERIES)) == 0)
+
+
+def _matched(query: Part, gallery: Part) -> tuple[Part, Part]:
     """Queries with something to find; where no query has, classes mean nothing and are dropped."""
-    if query.labels is None or gallery.labels is None:
-        return replace(query, labels=None), replace(gallery, labels=None)
-    with_match = np.isin(query.labels, gallery.labels)
-    if with_match.any():
-        return _some(query, with_match), gallery
+    if query.labels is not None and gallery.labels is not None:
+        with_match = np.isin(query.labels, gallery.labels)
+        if with_match.any():
+            return _select(query, with_match), gallery
     return replace(query, labels=None), replace(gallery, labels=None)
-
-
-def _part(listed: ImageList, found: Extracted) -> FilePart:
-    usable = np.flatnonzero(np.abs(found.features).sum(axis=1) > 0)  # zeros stand for unreadable
-    files = tuple(listed.root / str(name) for name in found.names)
-    whole = FilePart(vectors=found.features, labels=found.labels, files=files)
-    return _some(whole, np.isin(np.arange(len(files)), usable))
-
-
-def _some(part: FilePart, chosen: npt.NDArray[np.bool_]) -> FilePart:
-    return FilePart(
-        vectors=part.vectors[chosen],
-        labels=None if part.labels is None else part.labels[chosen],
-        files=tuple(file for file, taken in zip(part.files, chosen, strict=True) if taken),
-    )
-
-
-def _labels(part: FilePart) -> datasets.Part:
-    return datasets.Part(labels=part.labels, features=part.vectors)
 
 
 def _subject(folder: str) -> Subject:

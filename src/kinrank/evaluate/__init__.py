@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kinrank.metrics.bootstrap import Interval, confidence_intervals, paired_difference
-from kinrank.metrics.draws import single_shot
 from kinrank.metrics.protocols import reid, retrieval, revisited
 from kinrank.metrics.results import (
     Evaluation,
@@ -19,13 +18,13 @@ from kinrank.metrics.results import (
     RetrievalEvaluation,
     RevisitedEvaluation,
 )
+from kinrank.metrics.single_shot import single_shot
 
 if TYPE_CHECKING:
     from kinrank.evaluate.ablation import ablate
     from kinrank.evaluate.comparison import compare
-    from kinrank.evaluate.pool import Pooled
     from kinrank.evaluate.reporting import report
-    from kinrank.evaluate.search import Plain
+    from kinrank.evaluate.search import Plain, Pooled
 
 __all__ = [
     "Evaluation",
@@ -50,10 +49,10 @@ __all__ = [
 # Loaded on first use: to measure a ranking needs none of them.
 _LAZY = {
     "Plain": "kinrank.evaluate.search",
-    "Pooled": "kinrank.evaluate.pool",
+    "Pooled": "kinrank.evaluate.search",
     "ablate": "kinrank.evaluate.ablation",
     "compare": "kinrank.evaluate.comparison",
-    "report": "kinrank.evaluate.reporting.build",
+    "report": "kinrank.evaluate.reporting",
 }
 
 

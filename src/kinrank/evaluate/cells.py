@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from kinrank._version import __version__
-from kinrank.datasets.base import Dataset, Rows
+from kinrank.datasets.base import Dataset, Part
 from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.evaluate.spec import MethodSpec
 from kinrank.io import save_npz
-from kinrank.methods.base import Method
 from kinrank.metrics.per_query import Values
-from kinrank.metrics.results import Evaluation
 from kinrank.progress import peak_memory
 from kinrank.reading import open_npz
 from kinrank.types import Ranking
@@ -28,6 +28,7 @@ from kinrank.types import Ranking
 WARM_ROWS, WARM_QUERIES = 300, 2
 HASHED_ROWS = 20_000
 MAX_ENTRIES = 400_000_000
+SAMPLES = (1000, 2000)  # rows that tell how long all will take
 
 
 @dataclass(frozen=True)
@@ -85,17 +86,31 @@ class Failed:
 
 def measure(spec: MethodSpec, data: Dataset, *, threads: int | None = None) -> Measured:
     """Run a method on a data set in this process."""
-    ranking, seconds, texts, start = timed_ranking(spec, data, threads=threads)
-    return measured(spec.label, data, data.evaluate(ranking), seconds, start, texts)
+    ranking, timing = timed_ranking(spec, data, threads=threads)
+    result = data.evaluate(ranking)
+    return Measured(
+        spec.label, data.name, data.headlines, result.summary(), dict(result.per_query),
+        missing=result.missing, **timing,
+    )  # fmt: skip
 
 
 def timed_ranking(
     spec: MethodSpec, data: Dataset, *, threads: int | None = None
-) -> tuple[Ranking, float, tuple[str, ...], int | None]:
-    """The ranking, how long it took, what was warned of, and the memory before it began."""
-    queries, gallery = features(data)
+) -> tuple[Ranking, dict[str, Any]]:
+    """The ranking; how long it took, what was warned of, and the memory before it began."""
+    queries, gallery = data.query.features, data.gallery.features
+    if queries is None or gallery is None:
+        side = "query" if queries is None else "gallery"
+        raise InvalidInputError(
+            f"`{data.name}` must have vectors to be ranked, got none for the {side}. "
+            "Give files with `query` and `gallery`."
+        )
     method = spec.build()
-    _warm_up(method, queries, gallery, threads)
+    # Compiles what will be needed, so that the time is the method's and not the compiler's. Too few
+    # rows for it, perhaps: the run itself will tell.
+    with warnings.catch_warnings(), suppress(KinrankError):
+        warnings.simplefilter("ignore")
+        method.rerank(queries[:WARM_QUERIES], gallery[:WARM_ROWS], threads=threads)
     start = peak_memory()
     # A whole ranking of many queries over millions would not fit; a cut one is still a lower bound.
     k = None if len(queries) * len(gallery) <= MAX_ENTRIES else MAX_ENTRIES // len(queries)
@@ -105,52 +120,36 @@ def timed_ranking(
         ranking = method.rerank(queries, gallery, k, threads=threads)
         seconds = time.perf_counter() - begun
     texts = tuple(dict.fromkeys(str(warning.message) for warning in caught))
-    return ranking, seconds, texts, start
+    return ranking, {"seconds": seconds, "start_bytes": start, "warnings": texts}
 
 
-def measured(
-    label: str,
-    data: Dataset,
-    result: Evaluation,
-    seconds: float,
-    start: int | None = None,
-    texts: tuple[str, ...] = (),
-) -> Measured:
-    """A cell from an evaluation that is already there."""
-    return Measured(
-        method=label,
-        data=data.name,
-        headlines=data.headlines,
-        summary=result.summary(),
-        per_query=dict(result.per_query),
-        seconds=seconds,
-        start_bytes=start,
-        warnings=texts,
-        missing=result.missing,
-    )
+def estimate_seconds(spec: MethodSpec, data: Dataset, *, threads: int | None = None) -> float:
+    """About how long a cell will take: two small samples of it, and on by the power they show.
 
-
-def features(data: Dataset) -> tuple[Rows, Rows]:
-    """The vectors of both sides, which must be there."""
-    for side, part in (("query", data.query), ("gallery", data.gallery)):
-        if part.features is None:
-            raise InvalidInputError(
-                f"`{data.name}` must have vectors to be ranked, got none for the {side}. "
-                "Give files with `query` and `gallery`."
-            )
-    assert data.query.features is not None
-    assert data.gallery.features is not None
-    return data.query.features, data.gallery.features
+    Both sides are sampled alike. Powers below 1 and above 2 are taken for noise.
+    """
+    n = len(data.query) + len(data.gallery)
+    seconds: list[float] = []
+    for sample in SAMPLES:
+        step = max(1, n // sample)
+        sides = [side.features[::step] for side in (data.query, data.gallery)]  # type: ignore[index]
+        part = Dataset(
+            name=data.name, protocol="retrieval",
+            query=Part(features=sides[0]), gallery=Part(features=sides[1]),
+        )  # fmt: skip
+        seconds.append(timed_ranking(spec, part, threads=threads)[1]["seconds"])
+    power = min(max(math.log2(seconds[1] / seconds[0]), 1), 2)
+    return seconds[1] * float(max(1.0, n / SAMPLES[1]) ** power)
 
 
 def fingerprint(data: Dataset) -> str:
     """What makes two data sets the same: vectors, ground truth, protocol."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(data.protocol.encode())
-    for part in (data.query, data.gallery):
-        for column in (part.labels, part.cams):
+    for side in (data.query, data.gallery):
+        for column in (side.labels, side.cams):
             digest.update(b"none" if column is None else np.ascontiguousarray(column).tobytes())
-        rows = part.features
+        rows = side.features
         if rows is not None:
             # Of very large sets every so many rows: reading them all takes longer than ranking.
             step = max(1, len(rows) // HASHED_ROWS)
@@ -166,19 +165,6 @@ def fingerprint(data: Dataset) -> str:
 
 def cell_key(spec: MethodSpec, data_print: str, *, isolated: bool) -> str:
     """A name for the file of a cell; any change of what was asked gives another one."""
-    asked = {
-        "method": spec.identity(),
-        "data": data_print,
-        "isolated": isolated,
-        "version": __version__,
-    }
-    text = json.dumps(asked, sort_keys=True, default=str)
+    asked = {"method": spec.identity(), "data": data_print, "isolated": isolated}
+    text = json.dumps({**asked, "version": __version__}, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-
-
-def _warm_up(method: Method, queries: Rows, gallery: Rows, threads: int | None) -> None:
-    """Compile what will be needed, so that the time is the method's and not the compiler's."""
-    # Too few rows for it, perhaps: the run itself will tell.
-    with warnings.catch_warnings(), suppress(KinrankError):
-        warnings.simplefilter("ignore")
-        method.rerank(queries[:WARM_QUERIES], gallery[:WARM_ROWS], threads=threads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,20 @@ class Comparison:
         """The cells that could not be computed."""
         return [cell for cell in self.cells.values() if isinstance(cell, Failed)]
 
+    @property
+    def measured(self) -> list[Measured]:
+        """The cells that could be computed."""
+        return [cell for cell in self.cells.values() if isinstance(cell, Measured)]
+
+    @property
+    def best(self) -> str:
+        """The best method by the first metric of the first set, the reference not counted."""
+        others = [m for m in self.methods if m != self.reference]
+        done = [c for c in self.measured if c.data == self.sets[0] and c.method in others]
+        if not done:
+            return others[0] if others else self.reference
+        return max(done, key=lambda cell: cell.summary[cell.headlines[0]]).method
+
     def get(self, method: str, data: str) -> Measured | None:
         """A cell, or None if it failed."""
         cell = self.cells[method, data]
@@ -54,8 +69,7 @@ class Comparison:
 
     def headlines(self, data: str) -> tuple[str, ...]:
         """The metrics of a set; none if every cell of it failed."""
-        done = (self.get(method, data) for method in self.methods)
-        return next((cell.headlines for cell in done if cell is not None), ())
+        return next((cell.headlines for cell in self.measured if cell.data == data), ())
 
     def differences(
         self, data: str, metric: str, reference: str | None = None, *, draws: int = DRAWS
@@ -64,17 +78,15 @@ class Comparison:
         base = self.get(reference or self.reference, data)
         if base is None:
             return {}
-        others = [m for m in self.methods if m != base.method and self.get(m, data) is not None]
-        columns = [self._values(m, data, metric) - base.per_query[metric] for m in others]
-        if not columns:
+        changes = {
+            cell.method: cell.per_query[metric] - base.per_query[metric]
+            for cell in self.measured
+            if cell.data == data and cell.method != base.method
+        }
+        if not changes:
             return {}
-        intervals = confidence_intervals(np.stack(columns, axis=1), draws=draws)
-        return dict(zip(others, intervals, strict=True))
-
-    def _values(self, method: str, data: str, metric: str) -> Any:
-        cell = self.get(method, data)
-        assert cell is not None
-        return cell.per_query[metric]
+        intervals = confidence_intervals(np.stack(list(changes.values()), axis=1), draws=draws)
+        return dict(zip(changes, intervals, strict=True))
 
 
 def compare(
@@ -139,12 +151,12 @@ class CellRunner:
             self._prints[id(data)] = fingerprint(data)
         key = cell_key(spec, self._prints[id(data)], isolated=self.isolate)
         file = self.folder / f"{key}.npz"
-        kept = _load(file, spec, data) if file.is_file() else None
-        if kept is not None:
-            return kept
+        # A broken file is no reason to stop.
+        with suppress(OSError, FileFormatError):
+            return replace(Measured.load(file), method=spec.label, data=data.name)
         if self.isolate:
             cell = run_worker(spec, self._source(data), file, threads=self.threads)
-            return _named(cell, spec, data)
+            return replace(cell, method=spec.label, data=data.name)
         cell = measure(spec, data, threads=self.threads)
         cell.save(file)
         return cell
@@ -160,19 +172,6 @@ class CellRunner:
                 advance(1)
             self._sources[id(data)] = {"path": str(folder), "name": data.name}
         return self._sources[id(data)]
-
-
-def _load(file: Path, spec: MethodSpec, data: Dataset) -> Measured | None:
-    """A kept cell; None if its file is broken, which is no reason to stop."""
-    try:
-        return _named(Measured.load(file), spec, data)
-    except (OSError, FileFormatError):
-        return None
-
-
-def _named(cell: Measured, spec: MethodSpec, data: Dataset) -> Measured:
-    """The same cell under the names of this comparison."""
-    return replace(cell, method=spec.label, data=data.name)
 
 
 def _check_names(specs: Sequence[MethodSpec], sets: Sequence[Dataset]) -> None:

@@ -1,4 +1,4 @@
-"""Plain exact search: what every method is compared with, and the first step of the pool protocol.
+"""Plain exact search, and re-ranking of its first results.
 
 The gallery is read a block at a time, so it may be larger than memory.
 """
@@ -14,12 +14,13 @@ from kinrank import progress
 from kinrank.datasets.rows import StackedRows
 from kinrank.errors import InvalidInputError
 from kinrank.methods.base import Method
-from kinrank.neighbors.search import search_pieces
 from kinrank.parallel import Runner
+from kinrank.search.exact import search_pieces
 from kinrank.types import Ranking
 from kinrank.validation import as_matrix, as_vectors, check_choice, check_int
 
 GALLERY_BLOCK = 32768
+PAPER_POOL = 5000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class Plain(Method):
 
     def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
         """Rank the gallery for each query by distance alone."""
-        rows, kept = gallery_rows(gallery, k)
+        rows, kept = _gallery_rows(gallery, k)
         cosine = self.metric == "cosine"
         vectors = as_vectors(("queries", queries), cosine=cosine, together=False)
         if vectors.shape[1] != rows.shape[1]:
@@ -57,7 +58,57 @@ class Plain(Method):
         return Ranking(found.indices, np.sqrt(found.values))
 
 
-def gallery_rows(gallery: Any, k: int | None) -> tuple[Any, int]:
+@dataclass(frozen=True, kw_only=True)
+class Pooled(Method):
+    """A method over the first ``pool`` of each query; what comes after keeps its first order.
+
+    The paper's protocol for a million distractors: Euclidean search over the whole gallery, then
+    the method over the first 5,000 of each query, as if they were all there is.
+
+    Distances are the method's inside the pool. After it they go on from the last one by what the
+    first distance grows, so that they ascend; they are not the method's there.
+
+    Parameters
+    ----------
+    method : the method, of this package or any object with the same ``rerank``
+    pool : how many of the first search are re-ranked
+    """
+
+    reads_in_blocks: ClassVar[bool] = True
+
+    method: Method
+    pool: int = PAPER_POOL
+
+    def __post_init__(self) -> None:
+        check_int("pool", self.pool, 1)
+
+    def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
+        """Search the whole gallery, then re-rank the pool of each query on its own."""
+        rows, kept = _gallery_rows(gallery, k)
+        vectors = as_matrix("queries", queries)
+        pool = min(self.pool, len(rows))
+        plain = Plain(metric=getattr(self.method, "metric", "euclidean"))
+        first = plain.ranked(vectors, rows, max(pool, kept), run)
+        indices, distances = first.indices.copy(), first.distances.copy()
+        with progress.stage("pools", len(vectors)) as advance:
+            for query, vector in enumerate(vectors):
+                # In the order of the gallery, so that ties are settled as in the whole one.
+                members = np.sort(first.indices[query, :pool])
+                second = self.method.rerank(
+                    vector[None], rows[members], pool,
+                    threads=run.threads, block_size=run.block_size,
+                )  # fmt: skip
+                order = second.indices[0]
+                indices[query, :pool] = np.where(order >= 0, members[order], -1)
+                distances[query, :pool] = second.distances[0]
+                advance(1)
+        if pool < distances.shape[1]:  # the distances after the pool begin where it ends
+            tail = distances[:, pool:]
+            tail += distances[:, pool - 1 : pool] - tail[:, :1]
+        return Ranking(indices, distances).top(kept)
+
+
+def _gallery_rows(gallery: Any, k: int | None) -> tuple[Any, int]:
     """Rows that are read when they are wanted, and how many results a query gets."""
     rows = gallery if isinstance(gallery, StackedRows) else as_matrix("gallery", gallery)
     return rows, len(rows) if k is None else check_int("k", k, 1, len(rows))

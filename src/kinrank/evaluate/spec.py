@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kinrank.errors import InvalidInputError, UnknownNameError
-from kinrank.evaluate.pool import Pooled
-from kinrank.evaluate.search import Plain
+from kinrank.evaluate.search import Plain, Pooled
 from kinrank.methods.base import Method
-from kinrank.registry import make_method, ready_methods
+from kinrank.registry import make_method, method_class, ready_methods
 from kinrank.registry import methods as registered
 
 NONE = "none"
@@ -37,14 +37,20 @@ class MethodSpec:
 
     def build(self) -> Method:
         """The method itself."""
-        if self.name == NONE:
-            try:
-                method: Method = Plain(**self.params)
-            except TypeError as error:
-                raise InvalidInputError(f"{NONE}: {error}") from error
-        else:
-            method = make_method(self.name, **self.params)
+        try:
+            plain = Plain(**self.params) if self.name == NONE else None
+        except TypeError as error:
+            raise InvalidInputError(f"{NONE}: {error}") from error
+        method: Method = plain or make_method(self.name, **self.params)
         return method if self.pool is None else Pooled(method=method, pool=self.pool)
+
+    @property
+    def complexity(self) -> str:
+        """The orders of time that the documentation of the method names, added up."""
+        doc = inspect.getdoc(Plain if self.name == NONE else method_class(self.name)) or ""
+        sentence = re.search(r"Time (O\(.*?)(?:memory|[.]\s|$)", doc, re.DOTALL)
+        orders = re.findall(r"O\(([^()]*)\)", sentence[1]) if sentence else []
+        return f"O({' + '.join(orders)})" if orders else ""
 
     def identity(self) -> dict[str, Any]:
         """All parameters, defaults too, so that a change of a default is a change."""
@@ -64,10 +70,20 @@ def parse_methods(text: str) -> list[MethodSpec]:
             specs += [MethodSpec(NONE), *(MethodSpec(name) for name in ready_methods())]
         else:
             specs.append(parse_method(word))
-    unique = {spec.label: spec for spec in specs}
-    if not unique:
+    if not specs:
         raise InvalidInputError("`methods` must name at least one method, got none.")
-    return list(unique.values())
+    return list({spec.label: spec for spec in specs}.values())
+
+
+def left_out(text: str) -> dict[str, str]:
+    """The methods that ``all`` does not hold here, and what each wants."""
+    if ALL not in _split(text):
+        return {}
+    return {
+        name: f"needs the extra torch or a file of weights: name it, such as {name}(weights=FILE)"
+        for name in registered()
+        if name not in ready_methods()
+    }
 
 
 def parse_method(text: str) -> MethodSpec:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from kinrank.errors import UnknownNameError
-from kinrank.evaluate.search import Plain
+from kinrank.evaluate.cells import Failed, Measured
 from kinrank.evaluate.spec import NONE, MethodSpec
 from kinrank.registry import method_class, untrained_methods
 from kinrank.registry import methods as registered
+from kinrank.report.ablation import study_table
+from kinrank.report.table import Table
 
 Grids: TypeAlias = Mapping[str, Sequence[float]]
 
@@ -33,7 +33,9 @@ class Study:
     Attributes
     ----------
     form : rows (a table), bars (groups of bars), curve (a parameter), latency (time only)
-    parameter, own : of a curve, the sign of the parameter and the label of its value in the base
+    parameter, base : of a curve, the sign of the parameter and the label of its value in the base
+    metrics : data set -> what is shown of it, once it has been run
+    cells : for each variant, data set -> what was measured, once it has been run
     """
 
     key: str
@@ -41,7 +43,38 @@ class Study:
     form: Literal["rows", "bars", "curve", "latency"]
     variants: Sequence[Variant]
     parameter: str = ""
-    own: str = ""
+    base: str = ""
+    metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cells: Sequence[Mapping[str, Measured | Failed]] = ()
+
+    @property
+    def sets(self) -> list[str]:
+        """The names of the data sets."""
+        return list(self.metrics)
+
+    def value(self, variant: int, data: str, metric: str) -> float | None:
+        """A mean, or None where the cell failed."""
+        cell = self.measured(variant, data)
+        return None if cell is None else cell.summary[metric]
+
+    def measured(self, variant: int, data: str) -> Measured | None:
+        """A cell, or None where it failed."""
+        cell = self.cells[variant][data]
+        return cell if isinstance(cell, Measured) else None
+
+    def places(self) -> list[tuple[str, str]]:
+        """Sets and metrics, one metric after the other as in the paper."""
+        names = dict.fromkeys(metric for shown in self.metrics.values() for metric in shown)
+        return [(d, metric) for metric in names for d in self.sets if metric in self.metrics[d]]
+
+    @property
+    def failures(self) -> list[Failed]:
+        """The cells that could not be computed."""
+        return [c for row in self.cells for c in row.values() if isinstance(c, Failed)]
+
+    def table(self) -> Table:
+        """The study as a table in the paper's layout."""
+        return study_table(self)
 
 
 # The values that the paper's tables show, and round the settings of its authors where it has plots.
@@ -54,15 +87,7 @@ VALUES: dict[str, tuple[float, ...]] = {
     "mu": (0.05, 0.1, 0.23, 0.5, 1.0, 2.0),
     "beta": (0.0, 0.001, 0.01, 0.1, 0.5, 1.0),
 }
-SIGNS = {
-    "k1": "k₁",
-    "k2": "k₂",
-    "omega": "ω",
-    "kappa": "κ",
-    "sigma": "σ",  # noqa: RUF001 - the paper's letter
-    "mu": "μ",
-    "beta": "β",
-}
+SIGNS = dict(zip(VALUES, ("k₁", "k₂", "ω", "κ", "σ", "μ", "β"), strict=True))  # noqa: RUF001
 # Diffusion on the same graph, for the figure of k1: the first of these that is registered.
 OTHER_DIFFUSION = ("rdp", "dfs", "fsr")
 
@@ -74,23 +99,19 @@ def make_studies(
 ) -> list[Study]:
     """The studies asked for, all by default, as variations of ``base``."""
     wanted = list(STUDIES) if keys is None else list(keys)
-    for key in wanted:
-        if key not in STUDIES:
-            raise UnknownNameError("study", key, STUDIES)
+    for kind, names, known in (("study", wanted, STUDIES), ("values", values or {}, VALUES)):
+        for name in names:
+            if name not in known:
+                raise UnknownNameError(kind, name, known)
     start = MethodSpec("cas") if base is None else base
-    grids: dict[str, Sequence[float]] = {**VALUES, **(values or {})}
-    for key in values or {}:
-        if key not in VALUES:
-            raise UnknownNameError("values", key, VALUES)
-    return [STUDIES[key](start, grids) for key in wanted]
+    return [STUDIES[key](start, {**VALUES, **(values or {})}) for key in wanted]
 
 
 def _bsd(base: MethodSpec, _: Grids) -> Study:
     kinds = {"OSM": "original", "SSM": "smoothed", "BSD": "bidirectional"}
-    clusters = {"k-nn": "knn", "k-recip": "expanded"}
     variants = [
         Variant(f"{short}+{name}", _with(base, similarity=kind, clusters=cluster), name)
-        for name, cluster in clusters.items()
+        for name, cluster in (("k-nn", "knn"), ("k-recip", "expanded"))
         for short, kind in kinds.items()
     ]
     title = "Effectiveness of Bidirectional Similarity Diffusion"
@@ -105,16 +126,10 @@ def _nss(base: MethodSpec, _: Grids) -> Study:
 
 
 def _distance(base: MethodSpec, _: Grids) -> Study:
-    kinds = {
-        "Baseline": "similarity",
-        "Euclidean": "euclidean",
-        "Cosine": "cosine",
-        "Jaccard": "jaccard",
-        "JS Divergence": "js",
-    }
+    kinds = {"Baseline": "similarity", "Euclidean": "euclidean", "Cosine": "cosine"}
     variants = [
         Variant(label, _with(base, divergence=kind), "js" if kind == "js" else "others")
-        for label, kind in kinds.items()
+        for label, kind in {**kinds, "Jaccard": "jaccard", "JS Divergence": "js"}.items()
     ]
     return Study("distance", "Effectiveness of the distance measure", "rows", variants)
 
@@ -126,21 +141,18 @@ def _parameter(name: str) -> Callable[[MethodSpec, Grids], Study]:
         ]
         if name == "k1":
             variants += _other_diffusion(grids[name])
-        own = getattr(base.build(), name, None)
-        shown = "" if own is None else f"{own:g}"
+        value = getattr(base.build(), name, None)
+        shown = "" if value is None else f"{value:g}"
         return Study(name, f"Effect of {SIGNS[name]}", "curve", variants, SIGNS[name], shown)
 
     return study
 
 
 def _latency(base: MethodSpec, _: Grids) -> Study:
-    others = [
-        MethodSpec(NONE),
-        *(MethodSpec(name) for name in untrained_methods() if name != base.name),
-    ]
-    variants = [Variant(spec.label, spec, "others") for spec in others]
-    title = "Time of re-ranking"
-    return Study("latency", title, "latency", [*variants, Variant(base.label, base, "base")])
+    names = [NONE, *(name for name in untrained_methods() if name != base.name)]
+    variants = [Variant(name, MethodSpec(name), "others") for name in names]
+    variants.append(Variant(base.label, base, "base"))
+    return Study("latency", "Time of re-ranking", "latency", variants)
 
 
 STUDIES: dict[str, Callable[[MethodSpec, Grids], Study]] = {
@@ -152,23 +164,13 @@ STUDIES: dict[str, Callable[[MethodSpec, Grids], Study]] = {
 }
 
 
-def complexity(name: str) -> str:
-    """The orders of time that the documentation of a method names, added up."""
-    cls = Plain if name == NONE else method_class(name)
-    sentence = re.search(r"Time (O\(.*?)(?:memory|[.]\s|$)", inspect.getdoc(cls) or "", re.DOTALL)
-    orders = re.findall(r"O\(([^()]*)\)", sentence[1]) if sentence else []
-    return f"O({' + '.join(orders)})" if orders else ""
-
-
 def _with(base: MethodSpec, **changes: Any) -> MethodSpec:
-    return MethodSpec(base.name, {**base.params, **changes}, base.pool)
+    return replace(base, params={**base.params, **changes})
 
 
 def _baseline(base: MethodSpec) -> Variant:
-    metric = base.params.get("metric")
-    return Variant(
-        "Baseline", MethodSpec(NONE, {} if metric is None else {"metric": metric}), "first"
-    )
+    kept = {name: value for name, value in base.params.items() if name == "metric"}
+    return Variant("Baseline", MethodSpec(NONE, kept), "first")
 
 
 def _other_diffusion(values: Sequence[float]) -> list[Variant]:

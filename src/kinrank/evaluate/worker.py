@@ -13,9 +13,9 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, Any
 
 from kinrank import progress
 from kinrank.evaluate.cells import Measured, measure
@@ -32,12 +32,7 @@ def run_worker(
     spec: MethodSpec, source: dict[str, Any], result: Path, *, threads: int | None = None
 ) -> Measured:
     """Compute one cell in a process of its own."""
-    job = {
-        "method": {"name": spec.name, "params": dict(spec.params), "pool": spec.pool},
-        "source": source,
-        "result": str(result),
-        "threads": threads,
-    }
+    job = {"method": asdict(spec), "source": source, "result": str(result), "threads": threads}
     command = [sys.executable, "-m", "kinrank.evaluate.worker"]
     with subprocess.Popen(  # noqa: S603 - our own module, no words of the user
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -65,33 +60,33 @@ def main() -> int:
         from kinrank.datasets import load
 
         spec = MethodSpec(**job["method"])
-        with progress.listen(_Teller(sys.stdout)):
+        with progress.listen(_tell_progress()):
             cell = measure(spec, load(**job["source"]), threads=job["threads"])
         replace(cell, peak_bytes=progress.peak_memory()).save(Path(job["result"]))
     except Exception as error:  # noqa: BLE001 - whatever it was, the table goes on without it
         name = type(error).__name__
-        _tell(sys.stdout, {"error": f"{name}: {error}" if str(error) else name})
+        _tell(error=f"{name}: {error}" if str(error) else name)
         return 1
     return 0
 
 
-class _Teller:
+def _tell(**message: Any) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def _tell_progress() -> progress.Listener:
     """A listener that writes what it hears, not too often."""
+    last = 0.0
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._last = 0.0
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
+    def listener(stage: str, done: int, total: int) -> None:
+        nonlocal last
         now = time.monotonic()
-        if done in (0, total) or now - self._last > EVERY_SECONDS:
-            self._last = now
-            _tell(self._stream, {"stage": stage, "done": done, "total": total})
+        if done in (0, total) or now - last > EVERY_SECONDS:
+            last = now
+            _tell(stage=stage, done=done, total=total)
 
-
-def _tell(stream: TextIO, message: dict[str, Any]) -> None:
-    stream.write(json.dumps(message) + "\n")
-    stream.flush()
+    return listener
 
 
 def _forward(lines: IO[str]) -> str | None:

@@ -1,7 +1,7 @@
 """From pictures to descriptors.
 
-found = kinrank.features.extract("photos", "efficientnet-lite0")
-found.features, found.names, found.labels
+photos = kinrank.features.extract("photos", "efficientnet-lite0")
+photos.features, photos.names, photos.labels
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 from kinrank.features.descriptors import Descriptor
 from kinrank.features.extraction import Extracted, Summary, extract, extract_to_file
 from kinrank.features.networks import OnnxNetwork, TorchNetwork
-from kinrank.features.pooling import gem, mac, multiscale, regional, rmac, spoc
+from kinrank.features.pooling import gem, mac, multiscale, regional, rmac, rmac_regions, spoc
 from kinrank.features.preprocess import PRESETS, Preprocessing, preset
-from kinrank.features.recipe import Recipe
-from kinrank.features.regions import rmac_regions
-from kinrank.features.registry import MODELS, ModelInfo, load_model, models
+from kinrank.features.registry import MODELS, ModelInfo, Recipe, load_model, models
 from kinrank.features.sources import ImageList, collect, find_images, from_dataset
 from kinrank.features.whitening import Whitening, learned_whitening, pca_whitening, unit
 

@@ -1,30 +1,36 @@
 """ONNX files without the package `onnx`: write a network, read names, add an output.
 
-The numbers are those of the fields in the format's public definition (onnx.proto, version 8 of the
-intermediate representation).
+They are protocol buffers. A message is a row of fields, each a key (number * 8 + kind) and a value:
+a varint (kind 0), eight bytes (1), a length and as many bytes (2), or four bytes (5). Fields may
+repeat, and a message given in two pieces is the two of them joined, which is how a network gets
+another output. The numbers of the fields are those of the format's public definition (onnx.proto,
+version 8 of the intermediate representation).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.features import _protobuf as proto
-
 OPSET, IR_VERSION = 13, 8
 _FLOAT = 1
-# Numbers of fields: ModelProto, GraphProto, NodeProto, AttributeProto, TensorProto, ValueInfoProto.
+_VARINT, _BYTES = 0, 2
+_FIXED = {1: 8, 5: 4}  # kind -> bytes
+_MAX_SHIFT = 63
+# Numbers of fields: ModelProto, GraphProto, NodeProto, AttributeProto, TensorProto.
 _MODEL = {"ir_version": 1, "producer_name": 2, "graph": 7, "opset_import": 8}
 _GRAPH = {"node": 1, "name": 2, "initializer": 5, "input": 11, "output": 12}
 _NODE = {"input": 1, "output": 2, "name": 3, "op_type": 4, "attribute": 5}
 _ATTRIBUTE = {"name": 1, "i": 3, "s": 4, "ints": 8, "type": 20}
+_ATTRIBUTE_TYPES = {"i": 2, "s": 3, "ints": 7}
 _TENSOR = {"dims": 1, "data_type": 2, "name": 8, "raw_data": 9}
-_ATTRIBUTE_INT, _ATTRIBUTE_STRING, _ATTRIBUTE_INTS = 2, 3, 7
 
 Attribute = int | str | Sequence[int]
+Shapes = Mapping[str, Sequence[int | str]]
 
 
 @dataclass
@@ -35,46 +41,33 @@ class OnnxGraph:
     nodes: list[bytes] = field(default_factory=list)
     weights: list[bytes] = field(default_factory=list)
 
-    def weight(self, name: str, values: npt.NDArray[np.float32]) -> str:
-        """Add an array of weights; returns its name."""
-        shape = b"".join(proto.field(_TENSOR["dims"], int(size)) for size in values.shape)
-        raw = np.ascontiguousarray(values, "<f4").tobytes()
-        self.weights.append(
-            shape
-            + proto.field(_TENSOR["data_type"], _FLOAT)
-            + proto.field(_TENSOR["name"], name)
-            + proto.field(_TENSOR["raw_data"], raw)
-        )
+    def weight(self, name: str, values: npt.NDArray[Any]) -> str:
+        """Add an array of weights, kept as float32; returns its name."""
+        raw, dims = np.ascontiguousarray(values, "<f4").tobytes(), values.shape
+        tensor = _message(_TENSOR, dims=dims, data_type=_FLOAT, name=name, raw_data=raw)
+        self.weights.append(tensor)
         return name
 
     def node(self, kind: str, inputs: Iterable[str], output: str, **attributes: Attribute) -> str:
         """Add an operation; returns the name of its output."""
-        parts = [proto.field(_NODE["input"], name) for name in inputs]
-        parts.append(proto.field(_NODE["output"], output))
-        parts.append(proto.field(_NODE["name"], output))
-        parts.append(proto.field(_NODE["op_type"], kind))
-        for name, value in attributes.items():
-            parts.append(proto.field(_NODE["attribute"], _attribute(name, value)))
-        self.nodes.append(b"".join(parts))
+        named = {"input": list(inputs), "output": output, "name": output, "op_type": kind}
+        attribute = [_attribute(*pair) for pair in attributes.items()]
+        self.nodes.append(_message(_NODE, **named, attribute=attribute))
         return output
 
-    def model(
-        self,
-        inputs: Mapping[str, Sequence[int | str]],
-        outputs: Mapping[str, Sequence[int | str]],
-    ) -> bytes:
+    def model(self, inputs: Shapes, outputs: Shapes) -> bytes:
         """The file: the graph with its inputs and outputs, name -> sizes or their names."""
-        parts = [proto.field(_GRAPH["node"], node) for node in self.nodes]
-        parts.append(proto.field(_GRAPH["name"], self.name))
-        parts += [proto.field(_GRAPH["initializer"], weight) for weight in self.weights]
-        for kind, values in (("input", inputs), ("output", outputs)):
-            parts += [proto.field(_GRAPH[kind], _value(*pair)) for pair in values.items()]
-        version = proto.field(2, OPSET)  # of the operators without a domain
-        return (
-            proto.field(_MODEL["ir_version"], IR_VERSION)
-            + proto.field(_MODEL["producer_name"], "kinrank")
-            + proto.field(_MODEL["graph"], b"".join(parts))
-            + proto.field(_MODEL["opset_import"], version)
+        graph = _message(
+            _GRAPH,
+            node=self.nodes,
+            name=self.name,
+            initializer=self.weights,
+            input=[_value(*pair) for pair in inputs.items()],
+            output=[_value(*pair) for pair in outputs.items()],
+        )
+        opset = encode(2, OPSET)  # of the operators without a domain
+        return _message(
+            _MODEL, ir_version=IR_VERSION, producer_name="kinrank", graph=graph, opset_import=opset
         )
 
 
@@ -87,32 +80,89 @@ def layer_names(model: bytes) -> list[str]:
         If the bytes are not a network.
     """
     names = []
-    for graph in proto.messages(memoryview(model), _MODEL["graph"]):
-        for node in proto.messages(graph, _GRAPH["node"]):
-            names += [bytes(name).decode() for name in proto.messages(node, _NODE["output"])]
+    for graph in _messages(memoryview(model), _MODEL["graph"]):
+        for node in _messages(graph, _GRAPH["node"]):
+            names += [bytes(name).decode() for name in _messages(node, _NODE["output"])]
     return names
 
 
 def with_output(model: bytes, name: str) -> bytes:
     """The same network with the value ``name`` as one more output."""
-    output = proto.field(_GRAPH["output"], proto.field(1, name))
-    return model + proto.field(_MODEL["graph"], output)
+    return model + encode(_MODEL["graph"], encode(_GRAPH["output"], encode(1, name)))
+
+
+def varint(number: int) -> bytes:
+    """A whole number, seven bits to a byte, the lowest first."""
+    number &= (1 << 64) - 1  # negative numbers are written as 64 bits
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def encode(number: int, value: int | str | bytes) -> bytes:
+    """One field: a whole number, text, or bytes (a message is bytes too)."""
+    if isinstance(value, int):
+        return varint(number << 3 | _VARINT) + varint(value)
+    raw = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | _BYTES) + varint(len(raw)) + raw
+
+
+def decode(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """The fields of a message, (number, value); a ValueError if the bytes are not a message."""
+    at = 0
+    while at < len(message):
+        key, at = _read_varint(message, at)
+        kind = key & 7
+        if kind == _VARINT:
+            value, at = _read_varint(message, at)
+            yield key >> 3, value
+            continue
+        if kind == _BYTES:
+            size, at = _read_varint(message, at)
+        elif kind in _FIXED:
+            size = _FIXED[kind]
+        else:
+            raise ValueError(f"a field of kind {kind}")
+        if at + size > len(message):
+            raise ValueError("a field that is longer than the message")
+        yield key >> 3, message[at : at + size]
+        at += size
+
+
+def _messages(message: memoryview, number: int) -> Iterator[memoryview]:
+    """The values of the fields ``number`` that are bytes."""
+    return (v for n, v in decode(message) if n == number and isinstance(v, memoryview))
+
+
+def _read_varint(message: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(message) or shift > _MAX_SHIFT:
+            raise ValueError("a number without an end")
+        byte = message[at]
+        value |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def _message(numbers: Mapping[str, int], **values: Any) -> bytes:
+    """A message of named fields, in this order; a list or tuple is a field that repeats."""
+    repeated = {n: v if isinstance(v, (list, tuple)) else [v] for n, v in values.items()}
+    return b"".join(encode(numbers[name], value) for name in repeated for value in repeated[name])
 
 
 def _attribute(name: str, value: Attribute) -> bytes:
-    named = proto.field(_ATTRIBUTE["name"], name)
-    if isinstance(value, int):
-        kind, content = _ATTRIBUTE_INT, proto.field(_ATTRIBUTE["i"], value)
-    elif isinstance(value, str):
-        kind, content = _ATTRIBUTE_STRING, proto.field(_ATTRIBUTE["s"], value)
-    else:
-        kind = _ATTRIBUTE_INTS
-        content = b"".join(proto.field(_ATTRIBUTE["ints"], number) for number in value)
-    return named + content + proto.field(_ATTRIBUTE["type"], kind)
+    kind = "i" if isinstance(value, int) else "s" if isinstance(value, str) else "ints"
+    return _message(_ATTRIBUTE, name=name, **{kind: value}, type=_ATTRIBUTE_TYPES[kind])
 
 
 def _value(name: str, shape: Sequence[int | str]) -> bytes:
     """ValueInfoProto: a name, and a tensor type of float32 with its sizes."""
-    sizes = b"".join(proto.field(1, proto.field(1 if isinstance(s, int) else 2, s)) for s in shape)
-    tensor = proto.field(1, _FLOAT) + proto.field(2, sizes)
-    return proto.field(1, name) + proto.field(2, proto.field(1, tensor))
+    sizes = b"".join(encode(1, encode(1 if isinstance(s, int) else 2, s)) for s in shape)
+    tensor = encode(1, _FLOAT) + encode(2, sizes)
+    return encode(1, name) + encode(2, encode(1, tensor))

@@ -30,11 +30,9 @@ def read_state(path: Path) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a state dictionary, by name."""
     with reading(path, "a dictionary of tensors saved by torch"):
         stream = io.BytesIO(path.read_bytes())
-        if _load(stream) != _MAGIC:
+        magic, _, _, tensors, order = (_load(stream) for _ in range(5))
+        if magic != _MAGIC:
             raise ValueError("another beginning")
-        for _ in range(2):  # the version, and facts about the machine
-            _load(stream)
-        tensors, order = _load(stream), _load(stream)
         kinds = {tensor.key: tensor.dtype for tensor in tensors.values()}
         storages = {key: _read_storage(stream, kinds[key]) for key in order}
         return {name: tensor.array(storages) for name, tensor in tensors.items()}
@@ -58,8 +56,7 @@ class _Tensor:
         # Strides of 0 would repeat a number as often as the file says.
         if max(self.offset + sum(ends), math.prod(self.shape) - 1) >= len(storage):
             raise ValueError("a tensor outside of its storage")
-        width = storage.itemsize
-        steps = [stride * width for stride in self.strides]
+        steps = [stride * storage.itemsize for stride in self.strides]
         view = np.lib.stride_tricks.as_strided(storage[self.offset :], self.shape, steps)
         return np.array(view)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.features import pooling
-from kinrank.features.regions import MOST_LEVELS
 from kinrank.features.whitening import Whitening, unit
 from kinrank.validation import check_choice, check_float, check_int
 
@@ -51,7 +50,7 @@ class Descriptor:
         if self.pool is not None:
             check_choice("pool", self.pool, POOLS)
         pooling.check_power("p", self.p, infinite=True)
-        check_int("levels", self.levels, 1, MOST_LEVELS)
+        check_int("levels", self.levels, 1, pooling.MOST_LEVELS)
         pooling.check_power("scale_power", self.scale_power)
         object.__setattr__(self, "scales", tuple(self.scales))
         if not 1 <= len(self.scales) <= MAX_SCALES:
@@ -73,8 +72,7 @@ class Descriptor:
         ----------
         outputs : for each scale what the network gave, (n, channels, height, width) or (n, d)
         """
-        pool = self._pooling(outputs[0])
-        scales = [pool(output) for output in outputs]
+        scales = [self._pooled(output) for output in outputs]
         if self.regional:
             rows = np.concatenate(scales, axis=1)
         elif len(scales) == 1:
@@ -85,7 +83,7 @@ class Descriptor:
             rows = self.whitening.apply(rows, self.dims)
         return np.asarray(rows, np.float32)
 
-    def _pooling(self, output: npt.NDArray[Any]) -> Callable[[npt.NDArray[Any]], Any]:
+    def _pooled(self, output: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if output.ndim not in (2, 4):
             raise InvalidInputError(
                 "The layer must give (n, channels, height, width) or (n, d), "
@@ -97,9 +95,9 @@ class Descriptor:
             raise InvalidInputError(f"`pool` must be {fits}, got {name!r}.")
         if name == "rmac":
             pool = pooling.regional if self.regional else pooling.rmac
-            return lambda maps: pool(maps, self.levels, whitening=self.region_whitening)
+            return pool(output, self.levels, whitening=self.region_whitening)
         if name == "gem":
-            return lambda maps: pooling.gem(maps, self.p)
-        plain: dict[str, Callable[[npt.NDArray[Any]], Any]]
-        plain = {"mac": pooling.mac, "spoc": pooling.spoc, "none": np.asarray}
-        return plain[name]
+            return pooling.gem(output, self.p)
+        return (
+            output if name == "none" else {"mac": pooling.mac, "spoc": pooling.spoc}[name](output)
+        )

@@ -35,82 +35,63 @@ def efficientnet_lite(name: str, state: State, depth: float) -> bytes:
     depth : how many times more blocks than in Lite0; the first and the last group do not grow
     """
     graph = OnnxGraph(name)
-    zero, six = (
-        graph.weight(word, np.array(n, np.float32)) for word, n in (("zero", 0), ("six", 6))
-    )
-    builder = _Builder(graph, state, (zero, six))
-    value = builder.convolution("images", "_conv_stem", "_bn0", "stem", stride=2, clip=True)
+    for word, limit in (("zero", 0), ("six", 6)):
+        graph.weight(word, np.array(limit, np.float32))
+    value = _convolution(graph, state, "images", "_conv_stem", "_bn0", "stem", stride=2)
     block = 0
     for place, (count, stride) in enumerate(_GROUPS):
         grows = 0 < place < len(_GROUPS) - 1
         for repeat in range(int(np.ceil(depth * count)) if grows else count):
-            value = builder.block(value, block, stride if repeat == 0 else 1)
+            value = _block(graph, state, value, block, stride if repeat == 0 else 1)
             block += 1
-    builder.convolution(value, "_conv_head", "_bn1", "features", clip=True)
+    _convolution(graph, state, value, "_conv_head", "_bn1", "features")
     sizes = ("n", 3, "height", "width")
     return graph.model({"images": sizes}, {"features": ("n", 1280, "rows", "columns")})
 
 
-class _Builder:
-    """Adds convolutions and blocks to a graph."""
+def _block(graph: OnnxGraph, state: State, value: str, number: int, stride: int) -> str:
+    """Expand, filter each channel by itself, project, and add the input where shapes agree."""
+    prefix, name = f"_blocks.{number}.", f"block_{number}"
+    expand = state.get(f"{prefix}_expand_conv.weight")
+    channels = len(state[f"{prefix}_project_conv.weight"])
+    same = expand is not None and stride == 1 and expand.shape[1] == channels
+    inner = value
+    for layer, norm, output in (
+        ("_expand_conv", "_bn0", f"{name}_expand"),
+        ("_depthwise_conv", "_bn1", f"{name}_depthwise"),
+        ("_project_conv", "_bn2", f"{name}_project" if same else name),
+    ):
+        if f"{prefix}{layer}.weight" in state:
+            steps = stride if layer == "_depthwise_conv" else 1
+            clip = layer != "_project_conv"
+            names = (inner, prefix + layer, prefix + norm, output)
+            inner = _convolution(graph, state, *names, stride=steps, clip=clip)
+    return graph.node("Add", (inner, value), name) if same else inner
 
-    def __init__(self, graph: OnnxGraph, state: State, limits: tuple[str, str]) -> None:
-        self.graph, self.state, self.limits = graph, state, limits
 
-    def block(self, value: str, number: int, stride: int) -> str:
-        """Expand, filter each channel by itself, project, and add the input where shapes agree."""
-        prefix, name = f"_blocks.{number}", f"block_{number}"
-        inner = value
-        if f"{prefix}._expand_conv.weight" in self.state:
-            names = (f"{prefix}._expand_conv", f"{prefix}._bn0", f"{name}_expand")
-            inner = self.convolution(inner, *names, clip=True)
-        names = (f"{prefix}._depthwise_conv", f"{prefix}._bn1", f"{name}_depthwise")
-        inner = self.convolution(inner, *names, stride=stride, clip=True)
-        project = self.state[f"{prefix}._project_conv.weight"]
-        expand = self.state.get(f"{prefix}._expand_conv.weight")
-        same = expand is not None and stride == 1 and expand.shape[1] == len(project)
-        target = f"{name}_project" if same else name
-        inner = self.convolution(inner, f"{prefix}._project_conv", f"{prefix}._bn2", target)
-        return self.graph.node("Add", (inner, value), name) if same else inner
-
-    def convolution(
-        self,
-        value: str,
-        weight: str,
-        norm: str,
-        output: str,
-        *,
-        stride: int = 1,
-        clip: bool = False,
-    ) -> str:
-        """A convolution with its normalisation inside, and ReLU6 behind it if ``clip``."""
-        kernel, bias = self._folded(weight, norm)
-        groups = len(kernel) if kernel.shape[1] == 1 else 1  # a filter for each channel
-        inputs = (
+def _convolution(
+    graph: OnnxGraph, state: State, value: str, weight: str, norm: str, output: str, *,
+    stride: int = 1, clip: bool = True,
+) -> str:  # fmt: skip
+    """A convolution with its normalisation inside, and ReLU6 behind it if ``clip``."""
+    kernel = state[f"{weight}.weight"].astype(np.float64)
+    scale, bias, mean, variance = (
+        state[f"{norm}.{name}"].astype(np.float64)
+        for name in ("weight", "bias", "running_mean", "running_var")
+    )
+    factor = scale / np.sqrt(variance + _EPSILON)
+    name = f"{output}_conv" if clip else output
+    graph.node(
+        "Conv",
+        (
             value,
-            self.graph.weight(f"{output}.weight", kernel),
-            self.graph.weight(f"{output}.bias", bias),
-        )
-        name = f"{output}_conv" if clip else output
-        self.graph.node(
-            "Conv",
-            inputs,
-            name,
-            auto_pad="SAME_UPPER",
-            group=groups,
-            kernel_shape=kernel.shape[2:],
-            strides=(stride, stride),
-        )
-        return self.graph.node("Clip", (name, *self.limits), output) if clip else name
-
-    def _folded(
-        self, weight: str, norm: str
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        kernel = self.state[f"{weight}.weight"].astype(np.float64)
-        scale, bias, mean, variance = (
-            self.state[f"{norm}.{part}"].astype(np.float64)
-            for part in ("weight", "bias", "running_mean", "running_var")
-        )
-        factor = scale / np.sqrt(variance + _EPSILON)
-        folded = kernel * factor[:, None, None, None]
-        return folded.astype(np.float32), (bias - mean * factor).astype(np.float32)
+            graph.weight(f"{output}.weight", kernel * factor[:, None, None, None]),
+            graph.weight(f"{output}.bias", bias - mean * factor),
+        ),
+        name,
+        auto_pad="SAME_UPPER",
+        group=len(kernel) if kernel.shape[1] == 1 else 1,  # a filter for each channel
+        kernel_shape=kernel.shape[2:],
+        strides=(stride, stride),
+    )
+    return graph.node("Clip", (name, "zero", "six"), output) if clip else name

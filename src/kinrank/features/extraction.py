@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank import progress
-from kinrank.errors import InvalidInputError
-from kinrank.features.assemble import Side
+from kinrank.features.chunks import Chunk, ChunkStore, ListFeatures, cut
 from kinrank.features.descriptors import Descriptor
+from kinrank.features.extractor import FeatureExtractor, ImageFeatures
 from kinrank.features.images import large_files
-from kinrank.features.job import Job
-from kinrank.features.networks import Network
-from kinrank.features.parts import Parts, write_npz
-from kinrank.features.recipe import Recipe
-from kinrank.features.registry import load_model
-from kinrank.features.sources import Failure, ImageList, find_images
-from kinrank.features.stream import batches, items, ordered
-from kinrank.features.worker import Rows, Worker
-from kinrank.io import PathLike
+from kinrank.features.registry import Recipe, load_model
+from kinrank.features.sources import Failure, ImageList, as_list
+from kinrank.io import PathLike, npz_members
 from kinrank.parallel import thread_count
 from kinrank.validation import check_int
 
 BATCH, PART = 8, 256
+_FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,21 +88,20 @@ def extract(
     batch : pictures at a time on each thread
     threads : None is one per core; no result depends on it
     """
-    listed = as_list(images)
-    size, n_threads = check_int("batch", batch, 1), thread_count(threads)
-    worker = Worker(_network(model), descriptor or Descriptor())
-    everything = range(len(listed))
-    with progress.stage("extract", len(listed)) as advance, large_files():
-        worker.probe(items(listed, everything))
-        some = ordered(worker, batches(listed, everything, size), n_threads, advance)
-        rows = Rows.joined(list(some))
-    side = Side(listed, [rows], [len(listed)])
+    chosen = as_list(images)
+    batch, threads = check_int("batch", batch, 1), thread_count(threads)
+    extractor = _extractor(model, descriptor)
+    everything = range(len(chosen))
+    with progress.stage("extract", len(chosen)) as advance, large_files():
+        extractor.probe(map(chosen.item, everything))
+        batches = list(extractor.stream(chosen.batches(everything, batch), threads, advance))
+    result = ListFeatures(chosen, lambda: batches)
     return Extracted(
-        features=np.concatenate(list(side.blocks())),
-        owners=side.owners(),
-        failures=side.failures,
-        recipe=_recipe(worker),
-        **{name: side.column(name) for name in ("names", "labels", "cams")},
+        features=np.concatenate(list(result.blocks())),
+        owners=result.owners(),
+        failures=result.failures,
+        recipe=_recipe(extractor),
+        **result.columns(),
     )
 
 
@@ -130,52 +129,93 @@ def extract_to_file(
     model, descriptor, batch, threads : as for ``extract``
     part : pictures in a part
     """
-    target = Path(out)
+    target, threads = Path(out), thread_count(threads)
     batch, part = check_int("batch", batch, 1), check_int("part", part, 1)
-    job = Job(
-        worker=Worker(_network(model), descriptor or Descriptor()),
-        store=Parts(target.with_name(f"{target.name}.parts")),
-        out=target,
-        batch=batch,
-        part=-(-part // batch) * batch,
-    )
-    tasks = {name: job.tasks(listed) for name, listed in sides.items()}
-    with large_files():
-        n_reused = job.run(
-            [task for some in tasks.values() for task in some], thread_count(threads)
+    extractor, store = _extractor(model, descriptor), ChunkStore(target)
+    size = -(-part // batch) * batch
+    chunks = {name: cut(images, extractor, batch, size) for name, images in sides.items()}
+    missing = [c for side in chunks.values() for c in side if store.find(c) is None]
+    left = sum(len(chunk.rows) for chunk in missing)
+    with large_files(), progress.stage("extract", left) as advance:
+        if missing:
+            _check_first(missing, extractor, target)
+            _compute(missing, extractor, store, batch, threads, advance)
+    results = {
+        name: ListFeatures(images, partial(store.read, chunks[name]))
+        for name, images in sides.items()
+    }
+    arrays = _write(target, results, extractor)
+    store.remove()
+    n_images = sum(map(len, sides.values()))
+    failures = tuple(failure for result in results.values() for failure in result.failures)
+    return Summary(arrays, n_images, n_images - left, failures)
+
+
+def _check_first(missing: list[Chunk], extractor: FeatureExtractor, out: Path) -> None:
+    """Say before hours of work that the network does not run, or that there is no room."""
+    shape = extractor.probe(chunk.images.item(row) for chunk in missing for row in chunk.rows)
+    if shape is None:
+        return
+    # The chunks that are to come, and the file that is made of all of them.
+    floats = 2 * sum(len(chunk.rows) for chunk in missing) * shape[0] * shape[1]
+    need, free = floats * _FLOAT_BYTES, shutil.disk_usage(out.resolve().parent).free
+    if need > free:
+        raise OSError(
+            errno.ENOSPC,
+            f"No space left on device: about {need / 1e6:,.1f} MB are needed, "
+            f"{free / 1e6:,.1f} MB are free",
+            str(out),
         )
-    arrays, failures = job.gather(tasks)
-    recipe = _recipe(job.worker)
-    write_npz(target, arrays if recipe is None else {**arrays, "recipe": np.array(recipe)})
-    job.store.remove()
-    return Summary(
-        arrays={name: tuple(array.shape) for name, array in arrays.items()},
-        n_images=sum(len(listed) for listed in sides.values()),
-        n_reused=n_reused,
-        failures=tuple(failures),
-    )
 
 
-def as_list(images: ImageList | str | Path | Sequence[str | Path]) -> ImageList:
-    """Whatever names pictures, as a list."""
-    if isinstance(images, ImageList):
-        return images
-    if isinstance(images, (str, Path)):
-        path = Path(images)
-        if path.is_file():
-            return ImageList(root=path.parent, names=[path.name])
-        return find_images(path)
-    names = [str(name) for name in images]
-    if not names:
-        raise InvalidInputError("`images` must name at least one file, got none.")
-    return ImageList(root=Path(), names=names)
+def _compute(
+    missing: list[Chunk], extractor: FeatureExtractor, store: ChunkStore, batch: int,
+    threads: int, advance: progress.Advance,
+) -> None:  # fmt: skip
+    batches = (items for c in missing for items in c.images.batches(c.rows, batch))
+    with closing(extractor.stream(batches, threads, advance)) as results:
+        for chunk in missing:
+            count = -(-len(chunk.rows) // batch)
+            store.save(chunk, ImageFeatures.joined(list(islice(results, count))))
 
 
-def _recipe(worker: Worker) -> str | None:
-    found = Recipe.of(worker.network, worker.descriptor)
-    return None if found is None else str(found)
+def _write(
+    out: Path, results: Mapping[str, ListFeatures], extractor: FeatureExtractor
+) -> dict[str, tuple[int, ...]]:
+    """The npz file, features chunk by chunk; returns the shapes of its arrays."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    with npz_members(out) as member:
+
+        def write(name: str, array: npt.NDArray[Any]) -> None:
+            with member(name) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
+
+        for side, result in results.items():
+            name, prefix = side or "features", f"{side}_" if side else ""
+            shapes[name] = result.shape
+            header = {"descr": "<f4", "fortran_order": False, "shape": result.shape}
+            with member(name) as stream:
+                np.lib.format.write_array_header_1_0(stream, header)
+                for block in result.blocks():
+                    stream.write(np.ascontiguousarray(block, "<f4").data)
+            columns = result.columns()
+            if extractor.descriptor.regional:
+                columns["owners"] = result.owners()
+            for column, values in columns.items():
+                if values is not None:
+                    write(prefix + column, values)
+                    shapes[prefix + column] = values.shape
+        recipe = _recipe(extractor)
+        if recipe is not None:
+            write("recipe", np.array(recipe))
+    return shapes
 
 
-def _network(model: Any) -> Network:
+def _recipe(extractor: FeatureExtractor) -> str | None:
+    recipe = Recipe.of(extractor.network, extractor.descriptor)
+    return None if recipe is None else str(recipe)
+
+
+def _extractor(model: Any, descriptor: Descriptor | None) -> FeatureExtractor:
     ready = hasattr(model, "preprocessing") and hasattr(model, "key")
-    return model if ready else load_model(model)
+    return FeatureExtractor(model if ready else load_model(model), descriptor or Descriptor())

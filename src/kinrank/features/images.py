@@ -22,6 +22,10 @@ from kinrank.optional import require
 MAX_PIXELS = 178_956_970  # from here on Pillow itself takes a file for a decompression bomb
 _ORIENTATION = 0x0112
 _PURPOSE = "Reading pictures"
+_TURNS = {
+    2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE", 6: "ROTATE_270",
+    7: "TRANSVERSE", 8: "ROTATE_90",
+}  # fmt: skip
 _DRAFT = 2  # JPEG files are decoded at most this many times larger than needed
 
 
@@ -48,11 +52,17 @@ def read_image(
                 raise UnreadableError("an empty file")
             stream.seek(0)
             image = pil.open(stream)
-            _check_pixels(image.size)
+            if image.width * image.height > MAX_PIXELS:
+                raise UnreadableError(
+                    f"{image.width} x {image.height} pixels, more than {MAX_PIXELS:,}: perhaps a "
+                    "decompression bomb"
+                )
             if want is not None and box is None:
                 _use_draft(image, want)
             image.load()  # before all else: a broken file must not fail where that is excused
-        upright = _turn(pil, _to_rgb(pil, image), _orientation(image))
+        upright, turn = _to_rgb(pil, image), _TURNS.get(_orientation(image))
+        if turn is not None:
+            upright = upright.transpose(pil.Transpose[turn])
         return upright if box is None else _cut(upright, box)
     except (UnreadableError, MemoryError):
         raise
@@ -66,8 +76,7 @@ def to_input(
     """An RGB image as the input of a network, (3, height, width), or (height, width, 3)."""
     pil: Any = require("PIL.Image", extra="images", purpose=_PURPOSE)
     target, source = preprocessing.geometry(image.width, image.height, scale)
-    filters = pil.Resampling
-    small = image.resize(target, filters[preprocessing.filter.upper()], box=source)
+    small = image.resize(target, pil.Resampling[preprocessing.filter.upper()], box=source)
     values = np.asarray(small).transpose(2, 0, 1).astype(np.float32, order="C")
     mean, std = (np.array(v, np.float64) for v in (preprocessing.mean, preprocessing.std))
     values *= (preprocessing.pixel_max / 255 / std).astype(np.float32)[:, None, None]
@@ -88,13 +97,6 @@ def large_files() -> Iterator[None]:
         # Odd but readable files (a damaged EXIF block, palette oddities) are read as they are.
         warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
         yield
-
-
-def _check_pixels(size: tuple[int, int]) -> None:
-    if size[0] * size[1] > MAX_PIXELS:
-        raise UnreadableError(
-            f"{size[0]} x {size[1]} pixels, more than {MAX_PIXELS:,}: perhaps a decompression bomb"
-        )
 
 
 def _orientation(image: Any) -> int:
@@ -132,27 +134,11 @@ def _eight_bits(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     """Grey values of 16 or 32 bits, or floats, over the range that they are likely to have."""
     wide = np.nan_to_num(values.astype(np.float64))
     top = float(wide.max(initial=0))
-    if values.dtype.kind == "f" and top <= 1:
-        factor = 255.0
-    elif values.dtype.kind == "f" and top <= 255:
-        factor = 1.0
+    if values.dtype.kind == "f" and top <= 255:
+        factor = 255.0 if top <= 1 else 1.0
     else:
         factor = 255 / max(65535.0, top)
     return np.asarray(np.clip(np.round(wide * factor), 0, 255), np.uint8)
-
-
-def _turn(pil: Any, image: Any, orientation: int) -> Any:
-    turns = pil.Transpose
-    how = {
-        2: turns.FLIP_LEFT_RIGHT,
-        3: turns.ROTATE_180,
-        4: turns.FLIP_TOP_BOTTOM,
-        5: turns.TRANSPOSE,
-        6: turns.ROTATE_270,
-        7: turns.TRANSVERSE,
-        8: turns.ROTATE_90,
-    }.get(orientation)
-    return image if how is None else image.transpose(how)
 
 
 def _cut(image: Any, box: Sequence[float]) -> Any:

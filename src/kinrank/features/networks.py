@@ -65,13 +65,13 @@ class OnnxNetwork:
             raise InvalidInputError(f"{path} must have one input, a batch of images, got {got}.")
         self._input, self._dtype = inputs[0].name, _TYPES[inputs[0].type]
         self._output = preprocessing.layer or self._session.get_outputs()[0].name
-        self.batch_size, *sides = (s if isinstance(s, int) else None for s in inputs[0].shape)
+        self.batch_size, *shape = (s if isinstance(s, int) else None for s in inputs[0].shape)
         if preprocessing.layout == "nhwc":
-            sides = [sides[2], sides[0], sides[1]]
-        _, height, width = sides
+            shape = [shape[2], shape[0], shape[1]]
+        _, height, width = shape
         if adapt and height is not None and width is not None:
             preprocessing = replace(preprocessing, size=(height, width), resize="stretch")
-        _check_input(path, preprocessing, *sides)
+        _check_input(path, preprocessing, shape)
         self.preprocessing = preprocessing
 
     def __call__(self, batch: npt.NDArray[np.float32]) -> Array:
@@ -110,29 +110,30 @@ class TorchNetwork:
         self._lock = threading.Lock()  # torch has threads of its own, and hooks are the module's
         self._layer = None
         if preprocessing.layer is not None:
-            inner = dict(module.named_modules())
-            if preprocessing.layer not in inner:
-                raise _unknown_layer(preprocessing.layer, [n for n in inner if n])
-            self._layer = inner[preprocessing.layer]
+            layers = dict(module.named_modules())
+            if preprocessing.layer not in layers:
+                raise _unknown_layer(preprocessing.layer, [name for name in layers if name])
+            self._layer = layers[preprocessing.layer]
 
     def __call__(self, batch: npt.NDArray[np.float32]) -> Array:
-        seen: list[Any] = []
-        hooks = []
+        inner: list[Any] = []  # what the layer gave
+        hook = None
         with self._lock, self._torch.inference_mode():
-            if self._layer is not None:
-                hooks.append(self._layer.register_forward_hook(lambda *told: seen.append(told[-1])))
+            if self._layer is not None:  # scripted modules take no hooks, and need none
+                hook = self._layer.register_forward_hook(lambda *call: inner.append(call[-1]))
             try:
-                seen.append(self._module(self._torch.from_numpy(batch).to(self._device)))
+                output = self._module(self._torch.from_numpy(batch).to(self._device))
             except Exception as error:  # modules raise what they like
                 raise _did_not_run(self.name, batch, error) from error
             finally:
-                for hook in hooks:
+                if hook is not None:
                     hook.remove()
-            output = seen[0]  # of the layer, or else of the whole
-            if hooks and len(seen) == 1:
-                raise InvalidInputError(
-                    f"`layer` must be run, got one that {self.name} leaves out."
-                )
+            if hook is not None:
+                if not inner:
+                    raise InvalidInputError(
+                        f"`layer` must be run, got one that {self.name} leaves out."
+                    )
+                output = inner[0]
             if not isinstance(output, self._torch.Tensor):
                 raise InvalidInputError(
                     f"{self.name} must give a tensor, got {type(output).__name__}; "
@@ -181,26 +182,19 @@ def _unknown_layer(layer: str, names: list[str]) -> InvalidInputError:
     )
 
 
-def _check_input(
-    path: Path,
-    preprocessing: Preprocessing,
-    channels: int | None,
-    height: int | None,
-    width: int | None,
-) -> None:
+def _check_input(path: Path, preprocessing: Preprocessing, shape: list[int | None]) -> None:
     """Refuse a preprocessing that gives other sizes than a network of fixed size takes."""
+    channels, *fixed = shape
     if channels not in (None, 3):
         raise InvalidInputError(
             f"{path} must take 3 channels ({preprocessing.layout}), got {channels}."
         )
-    given = preprocessing.input_size or (None, None)
-    for fixed, side in zip((height, width), given, strict=True):
-        if fixed is not None and side != fixed:
-            got = preprocessing.input_size or "pictures of many sizes"
-            raise InvalidInputError(
-                f"`size` must be {height} x {width} (height x width), the fixed input of {path}, "
-                f"got {got}."
-            )
+    size = preprocessing.input_size
+    if any(side not in (None, got) for side, got in zip(fixed, size or (None, None), strict=True)):
+        raise InvalidInputError(
+            f"`size` must be {fixed[0]} x {fixed[1]} (height x width), the fixed input of {path}, "
+            f"got {size or 'pictures of many sizes'}."
+        )
 
 
 def _channels_first(output: Array, preprocessing: Preprocessing) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from numbers import Real
 from typing import Any
 
@@ -15,11 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.features.regions import OVERLAP, rmac_regions
 from kinrank.features.whitening import Whitening, finite_floats, unit
-from kinrank.validation import LARGEST, as_array, check_float
+from kinrank.validation import LARGEST, as_array, check_float, check_int
 
 Array = npt.NDArray[Any]
+
+OVERLAP = 0.4  # of neighbouring regions of R-MAC
+MOST_LEVELS = 100
+_LONGEST = 1 << 16  # side of a map
 
 
 def mac(maps: Any) -> Array:
@@ -54,6 +58,44 @@ def gem(maps: Any, p: float = 3.0) -> Array:
     values /= np.where(peak > 0, peak, 1)
     mean = _power(values, p).mean(axis=(0, 1))
     return np.asarray(peak * mean ** (1 / p), values.dtype)
+
+
+def rmac_regions(
+    height: int, width: int, levels: int = 3, overlap: float = OVERLAP
+) -> npt.NDArray[np.int64]:
+    """The squares that R-MAC pools over, on a map of ``height`` x ``width`` (Tolias et al. 2016).
+
+    At level 1 the squares are as large as the map allows, m of them along its longer side, with m
+    such that neighbours share as nearly ``overlap`` of their area as whole numbers permit (the
+    fewer in a tie; one for a square map). At level l there are l x (l + m - 1) squares of side
+    2 min(height, width) / (l + 1), rounded down and spread evenly. Levels whose squares would be
+    smaller than one position are left out.
+
+    Returns
+    -------
+    regions, (r, 4) int64
+        Rows of top, left, height, width; level by level, from the top left to the bottom right.
+
+    Examples
+    --------
+    >>> rmac_regions(4, 4, levels=2).tolist()
+    [[0, 0, 4, 4], [0, 0, 2, 2], [0, 2, 2, 2], [2, 0, 2, 2], [2, 2, 2, 2]]
+    """
+    height = check_int("height", height, 1, _LONGEST)
+    width = check_int("width", width, 1, _LONGEST)
+    check_int("levels", levels, 1, MOST_LEVELS)
+    check_float("overlap", overlap, 0, 1, high_open=True)
+    short, long = min(height, width), max(height, width)
+    more = _along_longer_side(short, long, overlap) - 1
+    regions = []
+    for level in range(1, levels + 1):
+        side = 2 * short // (level + 1)
+        if side == 0:
+            break
+        tops = _starts(height, side, level + (more if height > width else 0))
+        lefts = _starts(width, side, level + (more if width > height else 0))
+        regions += [(top, left, side, side) for top in tops for left in lefts]
+    return np.array(regions, np.int64)
 
 
 def regional(
@@ -130,3 +172,20 @@ def _power(values: Array, p: float) -> Array:
     if p == 3.0:
         return np.asarray(values * values * values)
     return np.asarray(values ** values.dtype.type(p))
+
+
+def _along_longer_side(short: int, long: int, overlap: float) -> int:
+    """How many squares of side ``short`` to lay along ``long``."""
+    if short == long:
+        return 1
+    # As fractions, so that ties are ties.
+    step = short * (1 - Fraction(overlap).limit_denominator(10**6))
+    nearest = max(2, int((long - short) / step) + 1)
+    return min((nearest, nearest + 1), key=lambda m: abs(Fraction(long - short, m - 1) - step))
+
+
+def _starts(length: int, side: int, count: int) -> list[int]:
+    """``count`` places from 0 to ``length - side``, evenly, rounded down."""
+    if count == 1:
+        return [0]
+    return [place * (length - side) // (count - 1) for place in range(count)]

@@ -8,22 +8,26 @@ networks trained on ImageNet.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError
+from kinrank.options import check_fields
 from kinrank.reading import read_json, reading
-from kinrank.validation import check_choice, check_float, check_int
+from kinrank.validation import check_float, check_int
 
 Size = tuple[int, int]
 Box = tuple[float, float, float, float]
 
-RESIZES = ("stretch", "shortest", "longest", "none")
-FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
-CHANNELS = ("rgb", "bgr")
-LAYOUTS = ("nchw", "nhwc")
+_CHOICES = {
+    "resize": ("stretch", "shortest", "longest", "none"),
+    "filter": ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"),
+    "channels": ("rgb", "bgr"),
+    "layout": ("nchw", "nhwc"),
+}
 MAX_SIDE = 16384
 MAX_INPUT_PIXELS = 1 << 26  # 64 million: what a network gets, not what a file may hold
 
@@ -58,15 +62,9 @@ class Preprocessing:
     layer: str | None = None
 
     def __post_init__(self) -> None:
-        check_choice("resize", self.resize, RESIZES)
-        check_choice("filter", self.filter, FILTERS)
-        check_choice("channels", self.channels, CHANNELS)
-        check_choice("layout", self.layout, LAYOUTS)
-        check_float("pixel_max", self.pixel_max, 0, low_open=True)
-        object.__setattr__(self, "size", _check_size("size", self.size))
-        object.__setattr__(self, "crop", _check_size("crop", self.crop))
-        object.__setattr__(self, "mean", _check_three("mean", self.mean))
-        object.__setattr__(self, "std", _check_three("std", self.std))
+        check_fields(self, choices=_CHOICES, positive={"pixel_max": (0, math.inf)})
+        for name, check in _CHECKS.items():
+            object.__setattr__(self, name, check(name, getattr(self, name)))
         if min(self.std) <= 0:
             raise InvalidInputError(f"`std` must be positive, got {self.std}.")
         if (self.size is None) != (self.resize == "none"):
@@ -79,7 +77,6 @@ class Preprocessing:
                 f"`size` must be one number for resize={self.resize!r}, got {self.size}."
             )
         if self.crop is not None and self.resize in ("stretch", "shortest"):
-            assert self.size is not None
             crop, whole = _pair(self.crop), _pair(self.size)
             if crop[0] > whole[0] or crop[1] > whole[1]:
                 raise InvalidInputError(f"`crop` must be at most `size` {whole}, got {crop}.")
@@ -91,9 +88,7 @@ class Preprocessing:
         """Height and width that every picture ends up with; None where they differ."""
         if self.resize in ("none", "longest") or (self.resize == "shortest" and self.crop is None):
             return None
-        size = self.size if self.crop is None else self.crop
-        assert size is not None
-        return _pair(size)
+        return _pair(self.size if self.crop is None else self.crop)
 
     def geometry(self, width: int, height: int, scale: float = 1.0) -> tuple[Size, Box]:
         """What becomes of a picture of ``width`` x ``height`` pixels.
@@ -126,21 +121,18 @@ class Preprocessing:
 
     def _resized(self, width: int, height: int, scale: float) -> Size:
         if self.resize == "stretch":
-            assert self.size is not None
             high, wide = _pair(self.size)
             return max(1, round(wide * scale)), max(1, round(high * scale))
         short, long = min(width, height), max(width, height)
         if self.resize == "shortest":
-            assert isinstance(self.size, int)
-            one = max(1, round(self.size * scale))
-            sides = one, one * long // short  # rounded down, as torchvision does
+            least = max(1, round(_pair(self.size)[0] * scale))
+            sides = least, least * long // short  # rounded down, as torchvision does
         else:
-            one = round(long * scale)
+            most = round(long * scale)
             if self.resize == "longest":
-                assert isinstance(self.size, int)
-                one = min(one, round(self.size * scale))
-            one = max(1, one)
-            sides = max(1, round(one * short / long)), one
+                most = min(most, round(_pair(self.size)[0] * scale))
+            most = max(1, most)
+            sides = max(1, round(most * short / long)), most
         return sides if width <= height else (sides[1], sides[0])
 
     def describe(self) -> dict[str, Any]:
@@ -150,13 +142,6 @@ class Preprocessing:
 
 FIELDS = tuple(item.name for item in dataclasses.fields(Preprocessing))
 
-# (x - 127) / 128, what the weights were trained with; ImageNet's mean costs several points of mAP.
-_LITE: dict[str, Any] = {
-    "filter": "bicubic",
-    "pixel_max": 255.0,
-    "mean": (127.0,) * 3,
-    "std": (128.0,) * 3,
-}
 PRESETS: dict[str, dict[str, Any]] = {
     "imagenet": {"size": 256, "resize": "shortest", "crop": 224},
     "retrieval": {"size": 1024, "resize": "longest"},
@@ -164,15 +149,15 @@ PRESETS: dict[str, dict[str, Any]] = {
     "person": {"size": (256, 128), "resize": "stretch"},
     # fast-reid's exported networks subtract the mean themselves.
     "fast-reid": {
-        "size": (256, 128),
-        "resize": "stretch",
-        "filter": "bicubic",
-        "pixel_max": 255.0,
-        "mean": (0.0,) * 3,
-        "std": (1.0,) * 3,
+        "size": (256, 128), "resize": "stretch", "filter": "bicubic", "pixel_max": 255.0,
+        "mean": (0.0,) * 3, "std": (1.0,) * 3,
     },
-    "efficientnet-lite": {"size": 224, "resize": "stretch", **_LITE},
-}
+    # (x - 127) / 128, what the weights were trained with; ImageNet's mean costs several points.
+    "efficientnet-lite": {
+        "size": 224, "resize": "stretch", "filter": "bicubic", "pixel_max": 255.0,
+        "mean": (127.0,) * 3, "std": (128.0,) * 3,
+    },
+}  # fmt: skip
 
 
 def preset(name: str) -> Preprocessing:
@@ -187,8 +172,8 @@ def from_mapping(values: Mapping[str, Any], base: Preprocessing | None = None) -
     for name in values:
         if name not in FIELDS:
             raise UnknownNameError("preprocessing", name, FIELDS)
-    given: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
-    return dataclasses.replace(base or Preprocessing(), **given)
+    fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
+    return dataclasses.replace(base or Preprocessing(), **fields)
 
 
 def read_description(file: Path) -> dict[str, Any]:
@@ -206,23 +191,25 @@ def read_description(file: Path) -> dict[str, Any]:
     return fields
 
 
-def _pair(size: Size | int) -> Size:
+def _pair(size: Size | int | None) -> Size:
+    assert size is not None
     return (size, size) if isinstance(size, int) else size
 
 
-def _check_size(name: str, size: Any) -> Size | int | None:
-    if size is None:
-        return None
-    if isinstance(size, (tuple, list)):
-        if len(size) != 2:
-            raise InvalidInputError(f"`{name}` must be a height and a width, got {size!r}.")
-        high, wide = (check_int(name, side, 1, MAX_SIDE) for side in size)
-        return high, wide
-    return check_int(name, size, 1, MAX_SIDE)
+def _check_size(name: str, size: Any) -> tuple[int, ...] | int | None:
+    if not isinstance(size, (tuple, list)):
+        return None if size is None else check_int(name, size, 1, MAX_SIDE)
+    if len(size) != 2:
+        raise InvalidInputError(f"`{name}` must be a height and a width, got {size!r}.")
+    return tuple(check_int(name, side, 1, MAX_SIDE) for side in size)
 
 
-def _check_three(name: str, values: Any) -> tuple[float, float, float]:
+def _check_three(name: str, values: Any) -> tuple[float, ...]:
     if not isinstance(values, (tuple, list)) or len(values) != 3:
         raise InvalidInputError(f"`{name}` must be three numbers, got {values!r}.")
-    red, green, blue = (check_float(name, value, -1e6, 1e6) for value in values)
-    return red, green, blue
+    return tuple(check_float(name, value, -1e6, 1e6) for value in values)
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "size": _check_size, "crop": _check_size, "mean": _check_three, "std": _check_three,
+}  # fmt: skip

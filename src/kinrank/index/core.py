@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking
 from kinrank.validation import as_array, check_bool, check_int
+
+if TYPE_CHECKING:
+    from kinrank.index.explorer import Explorer
 
 # Files up to this size are read and verified when they are opened; larger ones when asked.
 _VERIFIED = 1 << 28
@@ -55,6 +58,7 @@ class Index:
         """``file`` : whose contents are to be checked before the engine is used."""
         self._loaded, self._unchecked = engine, file
         self._changing = threading.Lock()
+        self._explorer: Explorer | None = None
         self._path: str | None = None
         self._lock: WriteLock | None = None
         self.recipe: str | None = None
@@ -219,6 +223,19 @@ class Index:
         if len(array) != 1:
             raise InvalidInputError(f"`query` must be one vector, got {len(array)}.")
         return explain(engine, engine.state.frame.place("query", array), name)
+
+    def explorer(self) -> Explorer:
+        """The rows as they are now, to be ranked for one query under any parameters.
+
+        The same object as long as the index stays as it is; what it computed is kept with it.
+        """
+        from kinrank.index.explorer import Explorer  # few need it, and its kernels take a while
+
+        engine, known = self.engine, self._explorer
+        if known is None or known.engine is not engine:
+            _refuse_store(engine.state, "explorer")
+            known = self._explorer = Explorer(engine)
+        return known
 
     def calibrate(self, labels: Any = None, *, sample: int = 500) -> Calibration:
         """What a threshold of the distance would let through, from the gallery itself.

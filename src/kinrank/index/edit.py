@@ -24,9 +24,8 @@ from kinrank.index.parts import differs, moved_rows, put, reached, take
 from kinrank.index.settings import needs_f
 from kinrank.index.state import State, fitted_method
 from kinrank.methods.cas import CAS
-from kinrank.neighbors.exact import exact_neighbors
-from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
+from kinrank.search.exact import exact_neighbors, exact_search
 from kinrank.stages import diffuse, propagate, smooth
 from kinrank.stages.pipeline import full_length, half_length, polynomial_of
 from kinrank.types import Floats, Ints, Neighbors, SparseRows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from kinrank.parallel import Runner
 from kinrank.stages.diverge import MEASURES
 from kinrank.types import Floats, SparseRows
 
+Role: TypeAlias = Literal["query", "gallery", "context"]
+
 
 @dataclass(frozen=True)
 class Member:
@@ -27,8 +29,8 @@ class Member:
     guide : what the neighbours say of it (T), at most ``Explanation.anchor``
     """
 
-    id: Any
-    role: str
+    id: int | str | None
+    role: Role
     confident: bool
     similarity: float
     guide: float
@@ -42,8 +44,8 @@ class Shared:
     gain : how much smaller the modified distance is because of it
     """
 
-    id: Any
-    role: str
+    id: int | str | None
+    role: Role
     query_weight: float
     item_weight: float
     gain: float
@@ -59,7 +61,7 @@ class Explanation:
     members : the query's local cluster, heaviest first; shared : what both have in common
     """
 
-    id: Any
+    id: int | str
     distance: float
     plain: float
     modified: float
@@ -195,7 +197,7 @@ def _shared(engine: Engine, a: dict[int, float], b: dict[int, float], top: int) 
     return sorted(out, key=lambda one: -one.gain)[:top]
 
 
-def _identity(engine: Engine, row: int) -> tuple[Any, str]:
+def _identity(engine: Engine, row: int) -> tuple[Any, Role]:
     state = engine.state
     if row == len(state):
         return None, "query"

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from kinrank.kernels.change import admit_rows, left_behind
 from kinrank.kernels.scan import farthest_of
-from kinrank.neighbors.search import exact_search
-from kinrank.neighbors.tiles import SLACK
 from kinrank.parallel import Runner
+from kinrank.search.exact import exact_search
+from kinrank.search.tiles import SLACK
 from kinrank.types import Floats, Ints, Neighbors
 
 _SPARE = 16  # rows beyond k, among which ties are settled by name

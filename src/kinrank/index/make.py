@@ -19,10 +19,10 @@ from kinrank.index.state import State
 from kinrank.index.store_answers import SearchStore
 from kinrank.index.store_search import StoreSearch
 from kinrank.methods.cas import CAS
-from kinrank.neighbors.exact import exact_neighbors
-from kinrank.neighbors.given import given_distances
 from kinrank.parallel import Runner
+from kinrank.search.exact import exact_neighbors
 from kinrank.stages.distance import ListDistances
+from kinrank.stages.precomputed import precomputed_distances
 from kinrank.types import Floats, Ints, Neighbors
 from kinrank.validation import as_matrix, check_bool, check_choice
 
@@ -90,7 +90,7 @@ def from_lists(
         )
     if store is not None:
         frame = Frame(frame.width, cosine)  # distances are the store's: nothing may be moved
-    known = given_distances(
+    known = precomputed_distances(
         distances, lists.indices, squared=squared, farthest=farthest, exponent=frame.exponent
     )
     assert isinstance(known, ListDistances)
@@ -113,8 +113,8 @@ def search_of(state: State, store: SearchStore | None, refine: bool = True) -> R
 
 def _approximate(vectors: Floats, k: int, run: Runner) -> tuple[Neighbors, Floats, Ints, float]:
     """Lists that were found by cells, the cells that queries are searched in, and the recall."""
-    from kinrank.neighbors import cells
-    from kinrank.neighbors.approximate import measured_recall
+    from kinrank.search import cells
+    from kinrank.search.cells import measured_recall
 
     search = cells.CellSearch(vectors, run)
     with progress.stage("neighbours", len(vectors)):

@@ -25,9 +25,8 @@ from kinrank.index.state import State, fitted_method
 from kinrank.kernels.layout import rows_around
 from kinrank.kernels.paths import path_rows
 from kinrank.methods.cas import CAS
-from kinrank.neighbors.exact import exact_neighbors
-from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
+from kinrank.search.exact import dense_search, exact_neighbors
 from kinrank.stages.diverge import Divergence
 from kinrank.stages.rank import UNREACHABLE
 from kinrank.types import Floats, Ints, Neighbors, SparseRows

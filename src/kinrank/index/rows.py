@@ -10,7 +10,7 @@ from kinrank.index.parts import take
 from kinrank.kernels.overlay import NO_GROUPS, Workspace, plain_rows
 from kinrank.kernels.product import product_rows
 from kinrank.kernels.ranking import compared_rows
-from kinrank.neighbors.search import dense_search
+from kinrank.search.exact import dense_search
 from kinrank.types import Floats, Ints, SparseRows
 
 

@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from kinrank.kernels.scan import search_cells
-from kinrank.neighbors.search import exact_search
 from kinrank.parallel import Runner
+from kinrank.search.exact import exact_search
 from kinrank.types import Floats, Ints, Longs
 
 _PROBES = 32  # cells that a query looks into

@@ -10,8 +10,8 @@ from kinrank.learned.recipes import (
     CSARecipe,
     GSSRecipe,
     LAttQERecipe,
-    Recipe,
     SSRRecipe,
+    TrainingRecipe,
     recipe_class,
 )
 from kinrank.learned.train import train
@@ -22,8 +22,8 @@ __all__ = [
     "Card",
     "GSSRecipe",
     "LAttQERecipe",
-    "Recipe",
     "SSRRecipe",
+    "TrainingRecipe",
     "read_card",
     "recipe_class",
     "train",

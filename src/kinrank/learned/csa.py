@@ -1,8 +1,4 @@
-"""The network of contextual similarity aggregation.
-
-Jianbo Ouyang, Hui Wu, Min Wang, Wengang Zhou, Houqiang Li: Contextual Similarity Aggregation with
-Self-attention for Visual Re-ranking, NeurIPS 2021.
-"""
+"""The network of contextual similarity aggregation; see ``kinrank.methods.learned.csa``."""
 
 from __future__ import annotations
 
@@ -51,8 +47,8 @@ class CSANetwork(ListNetwork):
     def affinity(self, rows: Tensor, m: int) -> Tensor:
         """(b, 1 + m, d) to (b, 1 + m, anchors); anchors that are not there have affinity 0."""
         anchors = rows[:, : self.recipe.anchors]
-        found = rows[:, : m + 1] @ anchors.transpose(1, 2)
-        return functional.pad(found, (0, self.recipe.anchors - anchors.shape[1]))
+        affinity = rows[:, : m + 1] @ anchors.transpose(1, 2)
+        return functional.pad(affinity, (0, self.recipe.anchors - anchors.shape[1]))
 
     def scores(self, rows: Tensor, m: int) -> Tensor:
         """(b, 1 + m, d) to the scores of the first ``m`` nearest, (b, m)."""
@@ -62,10 +58,9 @@ class CSANetwork(ListNetwork):
         m = self.recipe.m
         affinity = self.affinity(rows, m)
         tokens = self(affinity)
-        part = slice(0, m + 1)
-        scale = 1 / self.recipe.temperature
-        told = contrastive(to_first(tokens), right[:, part], wrong[:, part], scale)
-        return told + self.recipe.alpha * self._rebuilding(tokens, affinity)
+        marks = (right[:, : m + 1], wrong[:, : m + 1])
+        separation = contrastive(to_first(tokens), *marks, 1 / self.recipe.temperature)
+        return separation + self.recipe.alpha * self._rebuilding(tokens, affinity)
 
     def _rebuilding(self, tokens: Tensor, affinity: Tensor) -> Tensor:
         """How far the affinities are from those that a linear map makes of the tokens."""

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.learned.recipes import Recipe
-from kinrank.neighbors.exact import exact_neighbors
+from kinrank.learned.recipes import TrainingRecipe
 from kinrank.parallel import Runner
+from kinrank.search.exact import exact_neighbors
 from kinrank.types import Floats, Ints, Longs
 from kinrank.validation import as_array, as_vectors, reduce_k
 
@@ -51,20 +51,12 @@ class Labelled:
         return Labelled(self.vectors[rows], self.labels[rows], cams)
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Lists of nearest rows: ids (b, 1 + m), the query first; right, wrong (b, 1 + m) bool."""
-
-    ids: Ints
-    right: Flags
-    wrong: Flags
-
-
 def labelled(features: Any, labels: Any, cams: Any = None) -> Labelled:
-    """Check what a user gave: one label, and perhaps one camera, for each row."""
+    """Check what a user gave: one label (None: all the same), perhaps one camera, for each row."""
     vectors = as_vectors(("features", features), cosine=True)
-    codes = _codes("labels", labels, len(vectors))
-    return Labelled(vectors, codes, None if cams is None else _codes("cams", cams, len(vectors)))
+    n = len(vectors)
+    codes = np.zeros(n, np.int64) if labels is None else _codes("labels", labels, n)
+    return Labelled(vectors, codes, None if cams is None else _codes("cams", cams, n))
 
 
 def split(data: Labelled, share: float, seed: int) -> tuple[Labelled, Labelled]:
@@ -87,9 +79,9 @@ def queries_and_gallery(data: Labelled, seed: int) -> tuple[Labelled, Labelled]:
     order = rng.permutation(len(data))
     order = order[np.argsort(data.labels[order], kind="stable")]
     begins = np.flatnonzero(np.diff(data.labels[order], prepend=-1))
-    place = np.arange(len(order)) - np.repeat(begins, np.diff([*begins, len(order)]))
-    several = np.repeat(np.diff([*begins, len(order)]), np.diff([*begins, len(order)])) > 1
-    queries = order[(place % _ROWS_PER_QUERY == 0) & several]
+    counts = np.diff([*begins, len(order)])
+    place = np.arange(len(order)) - np.repeat(begins, counts)
+    queries = order[(place % _ROWS_PER_QUERY == 0) & np.repeat(counts > 1, counts)]
     queries = np.sort(rng.permutation(queries)[:_MOST_QUERIES])
     return data.take(queries), data.take(np.setdiff1d(np.arange(len(data)), queries))
 
@@ -97,40 +89,38 @@ def queries_and_gallery(data: Labelled, seed: int) -> tuple[Labelled, Labelled]:
 class TrainingLists:
     """The nearest rows of every row, and batches of them in random order."""
 
-    def __init__(self, data: Labelled, recipe: Recipe, run: Runner) -> None:
-        self._recipe = recipe
+    def __init__(self, data: Labelled, recipe: TrainingRecipe, run: Runner) -> None:
+        self._data, self._recipe = data, recipe
         length = reduce_k("the list length", recipe.length, len(data) - 1, "other rows")
         # Some more than needed, so that leaving some out leaves enough.
         spare = min(len(data), int(np.ceil(length / (1 - recipe.drop))) + 1)
         self.ids = exact_neighbors(data.vectors, spare, run).indices
         self._length = length
-        self._data = data
         self.usable = np.flatnonzero(self._mark(np.arange(len(data)), self.ids)[0].any(axis=1))
         if len(self.usable) == 0:
             raise InvalidInputError(
                 "`labels` must give some row another row of its identity (of another camera, if "
                 f"cameras are given) among its {spare - 1} nearest, got none."
             )
+        self.steps = -(-min(len(self.usable), recipe.queries) // recipe.batch)  # in an epoch
 
-    @property
-    def steps(self) -> int:
-        """How many batches an epoch has."""
-        return -(-min(len(self.usable), self._recipe.queries) // self._recipe.batch)
+    def batches(self, epoch: int) -> Iterator[tuple[Ints, Flags, Flags]]:
+        """The batches of an epoch; the same for the same seed and epoch.
 
-    def batches(self, epoch: int) -> Iterator[Batch]:
-        """The batches of an epoch; the same for the same seed and epoch."""
+        Each is the ids of lists (b, 1 + m), the query first, and which of them are right and which
+        are wrong, (b, 1 + m) bool.
+        """
         recipe = self._recipe
         rng = np.random.default_rng([recipe.seed, 2, epoch])
         queries = rng.permutation(self.usable)[: recipe.queries]
         for low in range(0, len(queries), recipe.batch):
             rows = queries[low : low + recipe.batch]
             ids = self._thinned(self.ids[rows], rng)
-            yield Batch(ids, *self._mark(rows, ids))
+            yield ids, *self._mark(rows, ids)
 
     def _thinned(self, ids: Ints, rng: np.random.Generator) -> Ints:
         """The query and ``length`` of its nearest rows, in their order."""
-        extra = ids.shape[1] - 1 - self._length
-        if extra <= 0:
+        if ids.shape[1] - 1 <= self._length:
             return ids
         keys = rng.random((len(ids), ids.shape[1] - 1))
         kept = np.sort(np.argsort(keys, axis=1)[:, : self._length], axis=1) + 1

@@ -1,8 +1,4 @@
-"""Guided similarity separation: the graph, the network over it, and how it learns.
-
-Chundi Liu, Guangwei Yu, Maksims Volkovs, Cheng Chang, Himanshu Rai, Junwei Ma, Satya Krishna
-Gorti: Guided Similarity Separation for Image Retrieval, NeurIPS 2019.
-"""
+"""Guided similarity separation: graph, network, training; see ``kinrank.methods.learned.gss``."""
 
 from __future__ import annotations
 
@@ -11,17 +7,16 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.sparse import csr_array, diags_array, eye_array
 from torch import Tensor, nn
 from torch.nn import functional
 
+from kinrank.kernels.sparse_dense import sparse_dense_rows
 from kinrank.learned.network import tensor
 from kinrank.learned.recipes import GSSRecipe
-from kinrank.neighbors.exact import exact_neighbors
-from kinrank.neighbors.search import exact_search
-from kinrank.parallel import Runner
-from kinrank.stored import Stored
-from kinrank.types import Floats
+from kinrank.parallel import Out, Runner
+from kinrank.search.exact import exact_neighbors, exact_search
+from kinrank.search.stored import Stored
+from kinrank.types import Floats, SparseRows
 
 _NOISE = 1e-5
 _SAMPLE = 2048  # rows whose pairs tell the quantile
@@ -78,18 +73,27 @@ class GalleryGraph:
     def __init__(self, gallery: Stored, k1: int, run: Runner) -> None:
         n, k = len(gallery), min(k1, len(gallery) - 1)
         lists = exact_neighbors(gallery, k + 1, run)
-        weight = np.maximum(1 - lists.distances[:, 1:] / 2, 0)
-        ptr = np.arange(0, n * k + 1, max(k, 1)) if k else np.zeros(n + 1, np.int64)
-        one_way = csr_array((weight.ravel(), lists.indices[:, 1:].ravel(), ptr), shape=(n, n))
-        linked = one_way.maximum(one_way.T) + eye_array(n, dtype=np.float32)
-        self.root = 1 / np.sqrt(linked.sum(axis=1))
-        scale = diags_array(self.root)
-        self.matrix = csr_array(scale @ linked @ scale, dtype=np.float32)
-        self.smoothed: Floats = self.matrix @ gallery[:]
+        weight = np.maximum(1 - lists.distances[:, 1:] / 2, 0).ravel()
+        itself, near = np.arange(n), lists.indices[:, 1:].ravel()
+        listing = np.repeat(itself, k)
+        rows, ids = (np.concatenate([itself, *two]) for two in ((listing, near), (near, listing)))
+        edges, first, entry = np.unique(rows * n + ids, return_index=True, return_inverse=True)
+        largest = np.zeros(len(edges), np.float32)
+        np.maximum.at(largest, entry, np.concatenate([np.ones(n, np.float32), weight, weight]))
+        # Each row has itself first, then its nearest, then the others that list it; by number
+        # where there is but one nearest.
+        order = np.lexsort((first if k > 1 else edges, edges // n))
+        order = order[largest[order] > 0]
+        rows, ids = np.divmod(edges[order], n)
+        weight, ptr = largest[order], np.searchsorted(rows, np.arange(n + 1))
+        self.root = 1 / np.sqrt(np.add.reduceat(weight, ptr[:-1]))
+        weight = self.root[rows] * weight * self.root[ids]
+        self.matrix = SparseRows(ptr, ids.astype(np.int32), weight, n)
+        self.smoothed: Floats = multiply(self.matrix, gallery[:], run)
 
     def queries(
         self, queries: Stored, gallery: Stored, kq: int, run: Runner
-    ) -> tuple[csr_array, Floats]:
+    ) -> tuple[SparseRows, Floats]:
         """The rows of A of queries that are linked to their kq nearest: (q, n), and to themselves.
 
         The gallery does not know the queries, so that each is answered on its own.
@@ -99,10 +103,8 @@ class GalleryGraph:
         root = 1 / np.sqrt(1 + weight.sum(axis=1, dtype=np.float64))
         weight = (weight * root[:, None] * self.root[near.indices]).astype(np.float32)
         ptr = np.arange(0, weight.size + 1, kq)
-        rows = csr_array(
-            (weight.ravel(), near.indices.ravel(), ptr), shape=(len(queries), len(gallery))
-        )
-        return rows, (root**2).astype(np.float32)[:, None]
+        links = SparseRows(ptr, near.indices.ravel(), weight.ravel(), len(gallery))
+        return links, (root**2).astype(np.float32)[:, None]
 
 
 class GSSTask:
@@ -140,44 +142,53 @@ class GSSTask:
         return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
 
     def _embedded(self, rows: npt.NDArray[np.int64]) -> Tensor:
-        some = self._graph.matrix[rows]
-        needed = np.union1d(rows, some.indices)
-        inner = csr_array(
-            (some.data, np.searchsorted(needed, some.indices), some.indptr),
-            shape=(len(rows), len(needed)),
-        )
+        matrix = self._graph.matrix
+        lengths = matrix.lengths[rows]
+        ptr = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.repeat(matrix.indptr[rows] - ptr[:-1], lengths) + np.arange(ptr[-1])
+        needed = np.union1d(rows, matrix.indices[entries])
+        ids = np.searchsorted(needed, matrix.indices[entries])
+        chosen = SparseRows(ptr, ids, matrix.values[entries], len(needed))
         smoothed = tensor(self._graph.smoothed[needed], self._device)
         places = tensor(np.searchsorted(needed, rows), self._device)
-        embedded: Tensor = self.network(smoothed, sparse(inner, self._device), places)
+        embedded: Tensor = self.network(smoothed, sparse(chosen, self._device), places)
         return embedded
 
 
 def embed(
-    network: GSSNetwork, smoothed: Floats, mix: Callable[[slice, Floats], Floats]
+    network: GSSNetwork, smoothed: Floats, mix: Callable[[Floats], Floats]
 ) -> tuple[Floats, Floats]:
     """elu(z1) and h of rows of A X, (n, d) each, a few thousand rows at a time.
 
-    mix : A elu(z1) of some of the rows, from these rows and elu(z1) of all
+    mix : A elu(z1) from elu(z1)
     """
     device = next(network.parameters()).device
     hidden, out = np.empty_like(smoothed), np.empty_like(smoothed)
-    parts = [slice(low, low + _CHUNK) for low in range(0, len(smoothed), _CHUNK)]
+    chunks = [slice(low, low + _CHUNK) for low in range(0, len(smoothed), _CHUNK)]
     with torch.inference_mode():
-        for part in parts:
-            out[part] = network.first(tensor(smoothed[part], device)).cpu().numpy()
-            hidden[part] = functional.elu(torch.from_numpy(out[part])).numpy()
-        for part in parts:
-            mixed = tensor(mix(part, hidden), device)
-            out[part] = network.finish(tensor(out[part], device), mixed).cpu().numpy()
+        for rows in chunks:
+            out[rows] = network.first(tensor(smoothed[rows], device)).cpu().numpy()
+            hidden[rows] = functional.elu(torch.from_numpy(out[rows])).numpy()
+        mixed = mix(hidden)
+        for rows in chunks:
+            inputs = (tensor(values[rows], device) for values in (out, mixed))
+            out[rows] = network.finish(*inputs).cpu().numpy()
     return hidden, out
 
 
-def sparse(matrix: csr_array, device: torch.device) -> Tensor:
-    """A scipy matrix with sorted entries as a torch one."""
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+def multiply(matrix: SparseRows, x: Floats, run: Runner) -> Floats:
+    """A sparse matrix times a dense one."""
+    out = Out(np.float32, x.shape[1])
+    product: Floats = run.fill("graph", sparse_dense_rows, (*matrix.csr, x), len(matrix), out)
+    return product
+
+
+def sparse(matrix: SparseRows, device: torch.device) -> Tensor:
+    """A matrix as torch has them."""
+    rows = np.repeat(np.arange(len(matrix)), matrix.lengths)
     places = torch.from_numpy(np.stack([rows, matrix.indices]).astype(np.int64))
-    values = torch.from_numpy(np.ascontiguousarray(matrix.data))
     made = torch.sparse_coo_tensor(
-        places, values, matrix.shape, is_coalesced=True, check_invariants=False
-    )
+        places, torch.from_numpy(matrix.values), (len(matrix), matrix.n_columns),
+        is_coalesced=True, check_invariants=False,
+    )  # fmt: skip
     return made.to(device)

@@ -1,7 +1,4 @@
-"""The network of attention-weighted query expansion.
-
-Albert Gordo, Filip Radenović, Tamara Berg: Attention-Based Query Expansion Learning, ECCV 2020.
-"""
+"""The network of attention-weighted query expansion; see ``kinrank.methods.learned.lattqe``."""
 
 from __future__ import annotations
 
@@ -55,10 +52,10 @@ class LAttQENetwork(ListNetwork):
         joined = rows[:, : self.recipe.kqe + 1]
         weights = self(joined)
         expanded = functional.normalize((weights.unsqueeze(-1) * joined).sum(dim=1), dim=-1)
-        part = slice(1, self.recipe.pool + 1)
-        similarity = (rows[:, part] @ expanded.unsqueeze(-1)).squeeze(-1)
+        pool = slice(1, self.recipe.pool + 1)
+        similarity = (rows[:, pool] @ expanded.unsqueeze(-1)).squeeze(-1)
         scale = 1 / self.recipe.temperature
-        told = contrastive(similarity, right[:, part], wrong[:, part], scale)
+        separation = contrastive(similarity, right[:, pool], wrong[:, pool], scale)
         near = slice(1, weights.shape[1])
         logits = self.relevance[0] * weights[:, near] + self.relevance[1]
         counted = right[:, near] | wrong[:, near]
@@ -66,4 +63,4 @@ class LAttQENetwork(ListNetwork):
             logits, right[:, near].to(logits.dtype), reduction="none"
         )
         single = (each * counted).sum() / counted.sum().clamp(min=1)
-        return told + self.recipe.alpha * single
+        return separation + self.recipe.alpha * single

@@ -1,37 +1,113 @@
-"""The training loop: epochs, early stopping, checkpoints."""
+"""The training loop: epochs, early stopping, and a checkpoint to go on from.
+
+What is random follows from the seed and the number of the epoch, so that a training that goes on
+from its checkpoint ends with the same bits as one that was never stopped.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError
-from kinrank.learned.checkpoint import Checkpoint, Progress
-from kinrank.learned.network import to_arrays
+from kinrank.io import load_safetensors, save_safetensors
+from kinrank.learned.network import from_arrays, to_arrays
 from kinrank.learned.weights import Arrays
+from kinrank.reading import reading
 
 _MAX_NORM = 1.0
 _SECONDS = 15.0  # between two checkpoints, which may take as long as a short epoch
+_STATE = "kinrank.training"
+
+
+@dataclass
+class Progress:
+    """How far a training is.
+
+    Attributes
+    ----------
+    epoch : epochs done
+    history : for each of them its loss and the mAP on the held-out part, None without one
+    best : the weights to keep so far
+    best_epoch, best_score : when they were found and what they reached
+    """
+
+    epoch: int = 0
+    history: list[tuple[float, float | None]] = field(default_factory=list)
+    best: Arrays = field(default_factory=dict)
+    best_epoch: int = 0
+    best_score: float | None = None
+
 
 OnEpoch = Callable[[Progress], None]
 
 
-class Task(Protocol):
-    """What is learned, and how well that went."""
+@dataclass(frozen=True)
+class Checkpoint:
+    """A safetensors file for the state, and what it belongs to: ``identity`` names recipe and data.
 
-    @property
-    def network(self) -> nn.Module:
-        """What learns."""
+    It is written after epochs, whole or not at all.
+    """
 
-    @property
-    def steps(self) -> int:
-        """How many losses an epoch has."""
+    path: Path
+    identity: str
+
+    def save(self, state: Progress, network: nn.Module, optimizer: torch.optim.Adam) -> None:
+        """Write everything that the next epoch needs."""
+        arrays = {f"network/{name}": array for name, array in to_arrays(network).items()}
+        arrays |= {f"best/{name}": array for name, array in state.best.items()}
+        for number, moments in optimizer.state_dict()["state"].items():
+            for name, value in moments.items():
+                arrays[f"adam/{number}/{name}"] = value.detach().cpu().numpy()
+        words = {name: value for name, value in vars(state).items() if name != "best"}
+        words["identity"] = self.identity
+        save_safetensors(self.path, arrays, {_STATE: json.dumps(words)})
+
+    def load(self, network: nn.Module, optimizer: torch.optim.Adam) -> Progress | None:
+        """Go on from the file; None if there is none."""
+        if not self.path.exists():
+            return None
+        arrays, metadata = load_safetensors(self.path)
+        with reading(self.path, "a checkpoint of `kinrank train`"):
+            words = json.loads(metadata[_STATE])
+            if words["identity"] == self.identity:
+                from_arrays(network, _below("network", arrays), self.path)
+                _restore(optimizer, _below("adam", arrays))
+                return Progress(
+                    epoch=int(words["epoch"]),
+                    history=[(loss, score) for loss, score in words["history"]],
+                    best=_below("best", arrays),
+                    best_epoch=int(words["best_epoch"]),
+                    best_score=words["best_score"],
+                )
+        raise InvalidInputError(
+            f"The checkpoint {self.path} must be of the same recipe and data, got that of "
+            "another training. Start afresh with --fresh (fresh=True), or name another file."
+        )
+
+    def remove(self) -> None:
+        """Delete the file once the weights are written."""
+        self.path.unlink(missing_ok=True)
+
+
+class TrainingTask(Protocol):
+    """What is learned, and how well that went.
+
+    network : what learns
+    steps : how many losses an epoch has
+    """
+
+    network: Any
+    steps: int
 
     def losses(self, epoch: int) -> Iterator[Tensor]:
         """The loss of each step of an epoch, one after another."""
@@ -41,8 +117,8 @@ class Task(Protocol):
 
 
 def fit(
-    task: Task, *, epochs: int, patience: int, rate: float, checkpoint: Checkpoint | None,
-    on_epoch: OnEpoch | None = None,
+    task: TrainingTask, *, epochs: int, patience: int, rate: float,
+    checkpoint: Checkpoint | None = None, on_epoch: OnEpoch | None = None,
 ) -> Progress:  # fmt: skip
     """Train until ``epochs`` are over or ``patience`` of them brought nothing better.
 
@@ -50,13 +126,14 @@ def fit(
     """
     optimizer = torch.optim.Adam(task.network.parameters(), lr=rate)
     state = None if checkpoint is None else checkpoint.load(task.network, optimizer)
-    state = _begin(task) if state is None else state
+    if state is None:  # what was not learned is not lost either
+        state = Progress(best=_copy(task.network), best_score=task.score())
     due = -math.inf
     with progress.stage("training", epochs * task.steps) as advance:
         advance(state.epoch * task.steps)
         while state.epoch < epochs and state.epoch - state.best_epoch < patience:
-            loss = _one_epoch(task, optimizer, state.epoch, advance)
-            _take_in(task, state, loss)
+            loss = _run_epoch(task, optimizer, state.epoch, advance)
+            _record(task, state, loss)
             if checkpoint is not None and time.monotonic() > due:
                 checkpoint.save(state, task.network, optimizer)
                 due = time.monotonic() + _SECONDS
@@ -65,13 +142,8 @@ def fit(
     return state
 
 
-def _begin(task: Task) -> Progress:
-    """Before the first epoch: what was not learned is not lost either."""
-    return Progress(best=_copy(task.network), best_score=task.score())
-
-
-def _one_epoch(
-    task: Task, optimizer: torch.optim.Adam, epoch: int, advance: progress.Advance
+def _run_epoch(
+    task: TrainingTask, optimizer: torch.optim.Adam, epoch: int, advance: progress.Advance
 ) -> float:
     task.network.train()
     total = 0.0
@@ -85,7 +157,7 @@ def _one_epoch(
     return total / task.steps
 
 
-def _take_in(task: Task, state: Progress, loss: float) -> None:
+def _record(task: TrainingTask, state: Progress, loss: float) -> None:
     """Count an epoch, and keep its weights if they are the best so far."""
     task.network.eval()
     score = task.score()
@@ -102,3 +174,16 @@ def _take_in(task: Task, state: Progress, loss: float) -> None:
 
 def _copy(network: nn.Module) -> Arrays:
     return {name: array.copy() for name, array in to_arrays(network).items()}
+
+
+def _below(prefix: str, arrays: Arrays) -> Arrays:
+    start = f"{prefix}/"
+    return {name[len(start) :]: a for name, a in arrays.items() if name.startswith(start)}
+
+
+def _restore(optimizer: torch.optim.Adam, arrays: Arrays) -> None:
+    state: dict[int, dict[str, Any]] = {}
+    for path, array in arrays.items():
+        number, _, name = path.partition("/")
+        state.setdefault(int(number), {})[name] = torch.from_numpy(array)
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, TypeAlias
 
 from kinrank.errors import InvalidInputError, UnknownNameError
 from kinrank.options import check_fields, option
-from kinrank.validation import check_float, check_int
+from kinrank.validation import check_int
+
+_RATED_WIDTH = 256
+# What parameters may be, whichever recipe has them: integers from 1, in [low, high], (low, high].
+_SIZES = (
+    "anchors", "batch", "blocks", "epochs", "heads", "hidden", "k1", "kq", "kqe", "m", "patience",
+    "pool", "queries", "ratio", "steps", "width",
+)  # fmt: skip
+_FLOATS = {
+    "alpha": (0, 100), "decay": (0, 100), "drop": (0, 0.9), "penalty": (0, 1), "quantile": (0, 1),
+}  # fmt: skip
+_POSITIVE = {"holdout": (0, 0.9), "rate": (0, 10), "step_size": (0, 1), "temperature": (0, 100)}
 
 
 def device_option() -> str:
@@ -22,24 +33,26 @@ def check_text(name: str, value: object) -> None:
         raise InvalidInputError(f"`{name}` must be a word, got {value!r}.")
 
 
+def _check(recipe: TrainingRecipe | GSSRecipe) -> None:
+    names = {field.name for field in fields(recipe)}
+    check_fields(
+        recipe,
+        sizes=tuple(name for name in _SIZES if name in names),
+        floats={name: bounds for name, bounds in _FLOATS.items() if name in names},
+        positive={name: bounds for name, bounds in _POSITIVE.items() if name in names},
+    )
+    check_int("seed", recipe.seed, 0)
+    check_text("device", recipe.device)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class TrainingRecipe:
     """How a network is trained with labels.
 
     Adam with a constant rate, gradients cut to norm 1. Each epoch takes ``queries`` training rows
     in random order, each with its nearest training rows; after it, the held-out identities are
     ranked. The weights with the best mAP there are kept, and training ends when ``patience``
-    epochs brought nothing better.
-
-    Parameters
-    ----------
-    epochs, patience : most epochs; epochs without a better mAP after which training ends
-    queries, batch : rows that are queries in an epoch; of them in one step
-    rate : learning rate of Adam
-    holdout : share of the identities that is held out
-    drop : share of the nearest rows that is left out at random
-    seed : the same seed and threads give the same weights
-    device : torch device
+    epochs brought nothing better. The same seed and threads give the same weights.
     """
 
     method: ClassVar[str]
@@ -55,15 +68,7 @@ class Recipe:
     device: str = device_option()
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            sizes=("epochs", "patience", "queries", "batch"),
-            floats={"drop": (0, 0.9)},
-            positive={"rate": (0, 10)},
-        )
-        check_float("holdout", self.holdout, 0, 0.9, low_open=True)
-        check_int("seed", self.seed, 0)
-        check_text("device", self.device)
+        _check(self)
 
     @property
     def length(self) -> int:
@@ -76,25 +81,12 @@ class Recipe:
         return self.rate
 
 
-_RATED_WIDTH = 256
-
-
-def _check_heads(width: int, heads: int) -> None:
-    if width % heads:
-        raise InvalidInputError(f"`heads` must divide the width {width}, got {heads}.")
-
-
 @dataclass(frozen=True, kw_only=True)
-class CSARecipe(Recipe):
+class CSARecipe(TrainingRecipe):
     """Contextual similarity aggregation: affinities to anchors, two transformer blocks.
 
-    Parameters
-    ----------
-    anchors : rows that affinities are measured to, the query first (512 in the publication)
-    m : nearest rows in the sequence of a query (512 in the publication)
-    width, heads, blocks : of the transformer (768, 12, 2 in the publication)
-    temperature : of the contrastive loss (2 in the authors' code)
-    alpha : weight of the reconstruction of the affinities
+    In the publication ``anchors`` and ``m`` are 512, ``width``, ``heads`` and ``blocks`` 768, 12
+    and 2; in the authors' code ``temperature`` is 2.
     """
 
     method: ClassVar[str] = "csa"
@@ -109,13 +101,10 @@ class CSARecipe(Recipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fields(
-            self,
-            sizes=("anchors", "m", "width", "heads", "blocks"),
-            floats={"alpha": (0, 100)},
-            positive={"temperature": (0, 100)},
-        )
-        _check_heads(self.width, self.heads)
+        if self.width % self.heads:
+            raise InvalidInputError(
+                f"`heads` must divide the width {self.width}, got {self.heads}."
+            )
 
     @property
     def length(self) -> int:
@@ -123,15 +112,11 @@ class CSARecipe(Recipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SSRRecipe(Recipe):
+class SSRRecipe(TrainingRecipe):
     """Re-ranking by synthetic gradients.
 
-    Parameters
-    ----------
-    m : nearest rows that are refined with the query (100 to 500 in the publication)
-    hidden : width of the networks that make gradients (1024 in the publication)
-    steps : of gradient descent (1 or 2 in the publication)
-    step_size : of a step (1e-4 to 1e-3 in the publication)
+    In the publication ``m`` is 100 to 500, ``hidden`` 1024, ``steps`` 1 or 2, ``step_size`` 1e-4
+    to 1e-3.
     """
 
     method: ClassVar[str] = "ssr"
@@ -141,29 +126,17 @@ class SSRRecipe(Recipe):
     steps: int = option(1, "steps of gradient descent")
     step_size: float = option(1e-3, "size of a step")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(self, sizes=("m", "hidden", "steps"), positive={"step_size": (0, 1)})
-
     @property
     def length(self) -> int:
         return self.m
 
 
 @dataclass(frozen=True, kw_only=True)
-class LAttQERecipe(Recipe):
-    """Attention-weighted query expansion.
+class LAttQERecipe(TrainingRecipe):
+    """Attention-weighted query expansion; its transformer encoder is as wide as the vectors.
 
-    Parameters
-    ----------
-    rate : learning rate of Adam up to 256 columns; with wider vectors, and so a wider network,
-        times 256 over their width
-    kqe : nearest rows that may join the query (up to 64 in the publication)
-    heads, blocks : of the transformer encoder, which is as wide as the vectors
-    ratio : width of its inner layers over that of the vectors
-    pool : nearest rows that the expanded query is compared with
-    temperature : of the contrastive loss
-    alpha : weight of the loss of single neighbours
+    ``rate`` is for vectors of up to 256 columns; with wider ones, and so a wider network, it is
+    multiplied by 256 over their width. ``kqe`` is up to 64 in the publication.
     """
 
     method: ClassVar[str] = "lattqe"
@@ -177,15 +150,6 @@ class LAttQERecipe(Recipe):
     temperature: float = option(0.1, "temperature of the contrastive loss")
     alpha: float = option(0.2, "weight of the loss of single neighbours")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(
-            self,
-            sizes=("kqe", "heads", "blocks", "ratio", "pool"),
-            floats={"alpha": (0, 100)},
-            positive={"temperature": (0, 100)},
-        )
-
     @property
     def length(self) -> int:
         return max(self.kqe, self.pool)
@@ -196,20 +160,7 @@ class LAttQERecipe(Recipe):
 
 @dataclass(frozen=True, kw_only=True)
 class GSSRecipe:
-    """Guided similarity separation: learns on the gallery itself, without labels.
-
-    Parameters
-    ----------
-    k1 : nearest rows that a gallery row is linked to
-    decay : weight of the second layer
-    epochs : steps of Adam
-    rate : its learning rate
-    quantile : share of the pairs whose similarity is pushed down, at the beginning
-    penalty : of the squared weights
-    batch : most rows whose pairs are looked at in one step
-    seed : the same seed gives the same weights
-    device : torch device
-    """
+    """Guided similarity separation: learns on the gallery itself, without labels."""
 
     method: ClassVar[str] = "gss"
 
@@ -224,17 +175,10 @@ class GSSRecipe:
     device: str = device_option()
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            sizes=("k1", "epochs", "batch"),
-            floats={"decay": (0, 100), "quantile": (0, 1), "penalty": (0, 1)},
-            positive={"rate": (0, 10)},
-        )
-        check_int("seed", self.seed, 0)
-        check_text("device", self.device)
+        _check(self)
 
 
-AnyRecipe: TypeAlias = Recipe | GSSRecipe
+AnyRecipe: TypeAlias = TrainingRecipe | GSSRecipe
 
 RECIPES: dict[str, type[AnyRecipe]] = {
     cls.method: cls for cls in (CSARecipe, GSSRecipe, LAttQERecipe, SSRRecipe)

@@ -1,8 +1,4 @@
-"""The networks of re-ranking by synthetic gradients.
-
-Xi Shen, Yang Xiao, Shell Xu Hu, Othman Sbai, Mathieu Aubry: Re-ranking for Image Retrieval and
-Transductive Few-Shot Classification, NeurIPS 2021.
-"""
+"""The networks of re-ranking by synthetic gradients; see ``kinrank.methods.learned.ssr``."""
 
 from __future__ import annotations
 
@@ -93,9 +89,9 @@ class SSRNetwork(ListNetwork):
         return to_first(self(_turned(rows)))[:, 1 : m + 1]
 
     def loss(self, rows: Tensor, right: Tensor, wrong: Tensor) -> Tensor:
-        part = slice(0, self.recipe.m + 1)
+        used = slice(0, self.recipe.m + 1)
         similarity = to_first(self(_turned(rows)))[:, : rows.shape[1]]
-        return contrastive(similarity, right[:, part], wrong[:, part], self.scale)
+        return contrastive(similarity, right[:, used], wrong[:, used], self.scale)
 
 
 def _turned(rows: Tensor) -> Tensor:
@@ -126,6 +122,6 @@ def _carried_back(made: Tensor, order: Tensor) -> Tensor:
     """The gradient by each similarity, (b, 1 + k, 1 + k), from that by what ``_around`` took."""
     k = order.shape[-1]
     nothing = torch.zeros(order.shape, dtype=made.dtype, device=made.device)
-    own = torch.cat([made[..., :1], nothing.scatter(2, order, made[..., 1 : k + 1])], dim=-1)
+    of_row = torch.cat([made[..., :1], nothing.scatter(2, order, made[..., 1 : k + 1])], dim=-1)
     of_query = nothing.scatter(2, order, made[..., k + 1 :]).sum(dim=1, keepdim=True)
-    return own + functional.pad(of_query, (1, 0, 0, k))
+    return of_row + functional.pad(of_query, (1, 0, 0, k))

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 from kinrank.errors import InvalidInputError, KinrankWarning, UnknownNameError
 from kinrank.io import PathLike
 from kinrank.learned.recipes import AnyRecipe, GSSRecipe, recipe_class
-from kinrank.learned.weights import Card
+from kinrank.learned.weights import Card, save_weights
 from kinrank.optional import require
 from kinrank.parallel import Runner
-from kinrank.types import Floats
-from kinrank.validation import as_vectors
 
 if TYPE_CHECKING:
     from kinrank.learned.data import Labelled
@@ -60,19 +58,33 @@ def train(
     """
     recipe = _recipe(method, params)
     require("torch", extra="torch", purpose=f"Training {method}")
-    from kinrank.learned.checkpoint import Checkpoint
-    from kinrank.learned.fitting import Session
+    from kinrank.learned.fitting import train_graph, train_lists
+    from kinrank.learned.gss import GalleryGraph
+    from kinrank.learned.loop import Checkpoint
 
-    given, identity = _given(recipe, features, labels, cams)
+    run = Runner.of(threads)
+    data = _training_data(recipe, features, labels, cams)
     place = Path(f"{Path(out)}.checkpoint") if checkpoint is None else Path(checkpoint)
-    kept = Checkpoint(place, identity)
+    kept = Checkpoint(place, _identity(recipe, data))
     if fresh:
         kept.remove()
-    trained = Session(Runner.of(threads), kept, on_epoch).train(recipe, given)
-    trained.save(out)
+    how = {"checkpoint": kept, "on_epoch": on_epoch}
+    if isinstance(recipe, GSSRecipe):
+        graph = GalleryGraph(data.vectors, recipe.k1, run)
+        arrays, card = train_graph(recipe, graph, run.threads, **how)
+    else:
+        arrays, card = train_lists(recipe, data, run, **how)
+    save_weights(out, arrays, card)
     kept.remove()
-    _warn_if_useless(trained.card)
-    return trained.card
+    before, after = card.metrics.get("mAP none"), card.metrics.get("mAP")
+    if before is not None and after is not None and after <= before:
+        warnings.warn(
+            f"{method} did not help on the held-out identities: mAP {100 * before:.1f} without "
+            f"it, {100 * after:.1f} with it.",
+            KinrankWarning,
+            stacklevel=2,
+        )
+    return card
 
 
 def _recipe(method: str, params: dict[str, Any]) -> AnyRecipe:
@@ -84,36 +96,23 @@ def _recipe(method: str, params: dict[str, Any]) -> AnyRecipe:
     return cls(**params)
 
 
-def _given(
-    recipe: AnyRecipe, features: Any, labels: Any, cams: Any
-) -> tuple[Labelled | Floats, str]:
-    """What is trained on, checked, and what names it together with the recipe."""
+def _training_data(recipe: AnyRecipe, features: Any, labels: Any, cams: Any) -> Labelled:
+    """What a user gave, checked."""
     from kinrank.learned.data import labelled
 
+    if not isinstance(recipe, GSSRecipe):
+        if labels is None:
+            raise InvalidInputError(f"`labels` must be given to train {recipe.method}, got None.")
+    elif labels is not None or cams is not None:
+        raise InvalidInputError("`labels` and `cams` must not be given for gss, got some.")
+    return labelled(features, labels, cams)
+
+
+def _identity(recipe: AnyRecipe, data: Labelled) -> str:
+    """What names a recipe together with its data."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps({"method": recipe.method, **asdict(recipe)}).encode())
-    if isinstance(recipe, GSSRecipe):
-        if labels is not None or cams is not None:
-            raise InvalidInputError("`labels` and `cams` must not be given for gss, got some.")
-        vectors = as_vectors(("features", features), cosine=True)
-        digest.update(vectors.tobytes())
-        return vectors, digest.hexdigest()
-    if labels is None:
-        raise InvalidInputError(f"`labels` must be given to train {recipe.method}, got None.")
-    rows = labelled(features, labels, cams)
-    for column in (rows.vectors, rows.labels, rows.cams):
+    columns = (data.vectors, data.labels, data.cams)
+    for column in columns[:1] if isinstance(recipe, GSSRecipe) else columns:
         digest.update(b"none" if column is None else column.tobytes())
-    return rows, digest.hexdigest()
-
-
-def _warn_if_useless(card: Card) -> None:
-    """Say when the held-out part was ranked no better than without the method."""
-    before, after = card.metrics.get("mAP none"), card.metrics.get("mAP")
-    if before is None or after is None or after > before:
-        return
-    warnings.warn(
-        f"{card.method} did not help on the held-out identities: mAP {100 * before:.1f} without "
-        f"it, {100 * after:.1f} with it.",
-        KinrankWarning,
-        stacklevel=3,
-    )
+    return digest.hexdigest()

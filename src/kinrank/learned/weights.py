@@ -7,9 +7,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from kinrank._version import __version__
@@ -18,8 +17,6 @@ from kinrank.io import PathLike, load_safetensors, save_safetensors
 from kinrank.reading import reading
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
-
-R = TypeVar("R")
 
 CARD = "kinrank.card"
 
@@ -53,8 +50,8 @@ def save_weights(path: PathLike, arrays: Arrays, card: Card) -> None:
     save_safetensors(path, arrays, {CARD: json.dumps(asdict(card), sort_keys=True)})
 
 
-def load_weights(path: PathLike, method: str) -> tuple[Arrays, Card]:
-    """The weights of ``method`` and their card; a file of another method is refused."""
+def load_weights(path: PathLike, method: str, dimension: int) -> tuple[Arrays, Card]:
+    """The weights of ``method`` for vectors of ``dimension`` columns, and their card."""
     arrays, words = load_safetensors(path)
     card = _parse(path, words)
     if card.method != method:
@@ -62,27 +59,17 @@ def load_weights(path: PathLike, method: str) -> tuple[Arrays, Card]:
             f"`weights` must be trained for {method}, got {path}, which is for {card.method}. "
             f"{how_to_train(method)}"
         )
+    if card.dimension != dimension:
+        raise InvalidInputError(
+            f"`weights` must be trained on vectors with {dimension} columns, as these have, "
+            f"got {card.method} for {card.dimension}. {how_to_train(card.method)}"
+        )
     return arrays, card
 
 
 def read_card(path: PathLike) -> Card:
     """The model card of a file that ``kinrank train`` wrote."""
     return _parse(path, load_safetensors(path)[1])
-
-
-def check_dimension(card: Card, dimension: int) -> None:
-    """Refuse vectors of another width than the weights were trained on."""
-    if card.dimension != dimension:
-        raise InvalidInputError(
-            f"`weights` must be trained on vectors with {dimension} columns, as these have, "
-            f"got {card.method} for {card.dimension}. {how_to_train(card.method)}"
-        )
-
-
-def recipe_of(path: PathLike, card: Card, cls: type[R], device: str) -> R:
-    """The recipe that weights were trained by, for another device."""
-    with reading(path, "weights with a model card that this version of kinrank can use"):
-        return cls(**{**card.parameters, "device": device})
 
 
 def how_to_train(method: str) -> str:
@@ -97,18 +84,6 @@ def how_to_train(method: str) -> str:
 def digest(path: PathLike) -> str:
     """What tells two files of weights apart."""
     return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
-
-
-def checked_arrays(path: PathLike, arrays: Arrays, expected: Mapping[str, Any]) -> Arrays:
-    """The arrays, if they have the names and shapes of ``expected``, all of them finite."""
-    for name, tensor in expected.items():
-        shape, got = tuple(tensor.shape), arrays.get(name)
-        if got is None or got.shape != shape or not np.isfinite(got).all():
-            found = "none" if got is None else f"shape {got.shape}"
-            raise FileFormatError(
-                f"{path} must hold finite weights {name!r} of shape {shape}, got {found}."
-            )
-    return {name: arrays[name] for name in expected}
 
 
 def _parse(path: PathLike, words: Mapping[str, str]) -> Card:

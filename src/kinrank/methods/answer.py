@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.kernels.answer import first_candidates, first_positive
-from kinrank.neighbors.search import Found, few
 from kinrank.ordering import ascending
 from kinrank.parallel import ALONE, Runner
+from kinrank.search.exact import SearchResult, few
 from kinrank.stages.distance import Distances
 from kinrank.stages.diverge import Divergence
 from kinrank.types import Floats, Ints, Longs, Ranking, SparseRows
@@ -121,7 +121,7 @@ def rank_scores(
     return scored.filled(dense, n_gallery, run, 0.0)
 
 
-def reorder_first(first: Found, row: int, scores: Floats) -> None:
+def reorder_first(first: SearchResult, row: int, scores: Floats) -> None:
     """Put the first rows of one query into the order of their new scores, highest first.
 
     The others keep their order and lie as far behind the last of them as their similarity lies

@@ -9,8 +9,8 @@ from kinrank.compiling import prepare
 from kinrank.errors import UnsupportedError
 from kinrank.parallel import Runner
 from kinrank.registry import method_class, methods
+from kinrank.runs.options import RunOptions, runner_for
 from kinrank.types import Ranking
-from kinrank.where import Where, runner_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Method:
         *,
         threads: int | None = None,
         block_size: int | None = None,
-        **where: Unpack[Where],
+        **where: Unpack[RunOptions],
     ) -> Ranking:
         """Rank the gallery for each query.
 

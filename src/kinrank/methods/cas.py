@@ -16,13 +16,13 @@ from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
 from kinrank.methods.cas_options import check_options, check_regularizer, derive_sizes
 from kinrank.methods.common import JointMethod, Rows, results
-from kinrank.neighbors.given import given_distances
 from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.stages import diffuse
 from kinrank.stages.distance import Distances, lay_out
 from kinrank.stages.diverge import Divergence
 from kinrank.stages.pipeline import AllRows
+from kinrank.stages.precomputed import precomputed_distances
 from kinrank.stages.rank import Ranker
 from kinrank.types import Ranking, SparseRows
 from kinrank.validation import check_int, reduce_k
@@ -180,7 +180,7 @@ class CAS(JointMethod):
         ids : (n_gallery,) names of the rows, all text or all 64-bit integers; None numbers them
         context : (n_context, d) rows that enrich the graph and are never answers, such as past
             queries and unlabelled images
-        search : "exact", or "approximate" for many rows (extra ``ann``), for lists and for queries
+        search : "exact", or "approximate" for many rows, for lists and for queries
         threads : how many threads to use; never changes the result
 
         Returns
@@ -226,7 +226,7 @@ class CAS(JointMethod):
             with it counts as farthest.
         """
         run = Runner.of(threads, block_size)
-        source = given_distances(distances, indices, squared=squared, farthest=farthest)
+        source = precomputed_distances(distances, indices, squared=squared, farthest=farthest)
         n = len(source.neighbors)
         n_queries = check_int("n_queries", n_queries, 1, n - 1)
         k = results(k, n - n_queries)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.methods.base import Method
-from kinrank.neighbors.find import find_neighbors, find_neighbors_and_more
 from kinrank.parallel import Runner
+from kinrank.search.find import find_neighbors, find_neighbors_and_more
+from kinrank.search.stored import Stored, rows_between, stored_vectors
 from kinrank.stages.distance import VectorDistances
-from kinrank.stored import Stored, rows_between, stored_vectors
 from kinrank.types import Neighbors, Ranking
 from kinrank.validation import (
     as_matrix,

@@ -24,12 +24,7 @@ _LARGEST = 1e150  # sums and differences fit float64
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over queries with its interval.
-
-    Attributes
-    ----------
-    mean, low, high : fractions
-    """
+    """A mean over queries with its interval, as fractions."""
 
     mean: float
     low: float
@@ -62,12 +57,9 @@ def confidence_intervals(
     if not len(counted):
         return [Interval(np.nan, np.nan, np.nan)] * counted.shape[1]
     means = _drawn_means(counted, draws, np.random.default_rng(check_int("seed", seed, 0)))
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.quantile(means, tails, axis=0)
-    return [
-        Interval(float(m), float(a), float(b))
-        for m, a, b in zip(counted.mean(axis=0), low, high, strict=True)
-    ]
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    rows = np.stack([counted.mean(axis=0), low, high], axis=1)
+    return [Interval(*row) for row in rows.tolist()]
 
 
 def paired_difference(

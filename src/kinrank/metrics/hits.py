@@ -41,6 +41,16 @@ class Hits:
         return np.diff(self.indptr)
 
     @property
+    def no_match(self) -> Longs:
+        """The queries without a right answer in the gallery."""
+        return np.flatnonzero(self.totals == 0)
+
+    @property
+    def missing(self) -> int:
+        """How many right answers the ranking does not list, over all queries."""
+        return int(self.totals.sum()) - len(self.positions)
+
+    @property
     def rows(self) -> Longs:
         """The query of each position."""
         return np.repeat(np.arange(len(self), dtype=np.int64), self.found)
@@ -99,18 +109,18 @@ def label_hits(
     gallery_labels: Ints,
     query_cameras: Ints = NOTHING,
     gallery_cameras: Ints = NOTHING,
-    own_rows: Ints = NOTHING,
+    query_rows: Ints = NOTHING,
 ) -> Hits:
     """Right is a gallery row with the label of the query, from another camera if there are any.
 
     Labels are whole numbers, below 0 for junk; every array is int32.
     """
     totals = _count_matches(query_labels, gallery_labels, query_cameras, gallery_cameras)
-    if len(own_rows):
-        own = np.maximum(own_rows, 0)
-        totals -= (own_rows >= 0) & (gallery_labels[own] == query_labels)
+    if len(query_rows):
+        same = gallery_labels[np.maximum(query_rows, 0)] == query_labels
+        totals -= (query_rows >= 0) & same
     indptr = _offsets(totals)
-    arrays = (query_labels, gallery_labels, query_cameras, gallery_cameras, own_rows)
+    arrays = (query_labels, gallery_labels, query_cameras, gallery_cameras, query_rows)
     run = partial(kernels.label_positions, indices, *arrays, indptr)
     return _compress(Runner.of().map("evaluate", run, len(indices)), indptr, totals)
 
@@ -120,10 +130,8 @@ def listed_hits(
 ) -> Hits:
     """Right and junk are lists of gallery rows, one pair per query."""
     indptr, right_rows = _concatenate(right)
-    junk_indptr, junk_rows = _concatenate(junk)
-    run = partial(
-        kernels.listed_positions, indices, indptr, right_rows, junk_indptr, junk_rows, n_gallery
-    )
+    lists = (indptr, right_rows, *_concatenate(junk))
+    run = partial(kernels.listed_positions, indices, *lists, n_gallery)
     return _compress(Runner.of().map("evaluate", run, len(indices)), indptr, np.diff(indptr))
 
 

@@ -42,10 +42,7 @@ def average_precision_at(hits: Hits, k: int) -> Values:
 
 def inverse_negative_penalty(hits: Hits) -> Values:
     """Number of right answers over the rank of the last one; 0 if one is not listed."""
-    last = np.ones(len(hits))
-    complete = (hits.found == hits.totals) & (hits.totals > 0)
-    last[complete] += hits.positions[hits.indptr[1:][complete] - 1]
-    return _share(np.where(complete, hits.totals, 0) / last, hits.totals > 0)
+    return _share(hits.totals / _last_rank(hits), hits.totals > 0)
 
 
 def found_within(hits: Hits, k: int) -> Values:
@@ -68,9 +65,7 @@ def precision_until_last(hits: Hits, k: int) -> Values:
 
     The Revisited protocol does not punish a query for having fewer right answers than ``k``.
     """
-    depth = np.full(len(hits), k)
-    complete = (hits.found == hits.totals) & (hits.totals > 0)
-    depth[complete] = np.minimum(k, hits.positions[hits.indptr[1:][complete] - 1] + 1)
+    depth = np.minimum(k, _last_rank(hits))
     return _share(_count_within(hits, k), np.where(hits.totals > 0, depth, 0))
 
 
@@ -79,6 +74,14 @@ def ndcg_at(hits: Hits, k: int) -> Values:
     gains = np.where(hits.positions < k, 1.0 / np.log2(hits.positions + 2.0), 0.0)
     ideal = np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(k) + 2.0))])
     return _share(_sum(hits, gains), ideal[np.minimum(hits.totals, k)])
+
+
+def _last_rank(hits: Hits) -> Values:
+    """The rank of the last right answer, infinite where one is not listed or there is none."""
+    last = np.full(len(hits), np.inf)
+    complete = (hits.found == hits.totals) & (hits.totals > 0)
+    last[complete] = 1.0 + hits.positions[hits.indptr[1:][complete] - 1]
+    return last
 
 
 def _count_within(hits: Hits, k: int) -> Values:

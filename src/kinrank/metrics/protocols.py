@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
@@ -25,7 +24,7 @@ from kinrank.metrics.results import (
     RetrievalEvaluation,
     RevisitedEvaluation,
 )
-from kinrank.types import Ints, Longs, Ranking
+from kinrank.types import Ints, Ranking
 from kinrank.validation import check_size
 
 RankingLike = Ranking | npt.NDArray[Any]
@@ -81,7 +80,7 @@ def reid(
     for rank in as_depths("ranks", ranks):
         values[f"R{rank}"] = per_query.found_within(hits, rank)
     values["mINP"] = per_query.inverse_negative_penalty(hits)
-    return ReidEvaluation(values, _no_match(hits), _missing(hits))
+    return ReidEvaluation(values, hits.no_match, hits.missing)
 
 
 def revisited(
@@ -126,7 +125,7 @@ def revisited(
         values = {"mAP": per_query.trapezoidal_ap(hits)}
         for depth in as_depths("depths", depths):
             values[f"mP@{depth}"] = per_query.precision_until_last(hits, depth)
-        results[letter] = LevelEvaluation(values, _no_match(hits), _missing(hits))
+        results[letter] = LevelEvaluation(values, hits.no_match, hits.missing)
     # Metrics outside, levels inside: the columns of the paper's tables.
     names = next(iter(results.values())).per_query
     joined = {f"{n} {letter}": r.per_query[n] for n in names for letter, r in results.items()}
@@ -170,8 +169,8 @@ def retrieval(
     queries, gallery = encode("labels", query_labels, gallery_labels)
     depths = as_depths("k", k)
     check_ranking(indices, len(queries), len(gallery), "the labels")
-    own = rows_of_queries(query_rows, len(queries), len(gallery))
-    hits = label_hits(indices, queries, gallery, own_rows=own)
+    rows = rows_of_queries(query_rows, len(queries), len(gallery))
+    hits = label_hits(indices, queries, gallery, query_rows=rows)
     _require_match(hits, "`query_labels` and `gallery_labels`", False)
     values = {"mAP": per_query.average_precision(hits)}
     by_depth = {
@@ -184,7 +183,7 @@ def retrieval(
     for name, metric in by_depth.items():
         for depth in depths:
             values[f"{name}@{depth}"] = metric(hits, depth)
-    return RetrievalEvaluation(values, _no_match(hits), _missing(hits))
+    return RetrievalEvaluation(values, hits.no_match, hits.missing)
 
 
 def as_depths(name: str, depths: Any) -> list[int]:
@@ -199,13 +198,13 @@ def as_depths(name: str, depths: Any) -> list[int]:
 def _cameras(queries: Any, gallery: Any, n_queries: int, n_gallery: int) -> tuple[Ints, ...]:
     if queries is None and gallery is None:
         return ()
-    for given, absent in (("query_cams", gallery), ("gallery_cams", queries)):
-        if absent is None:
-            other = "gallery_cams" if given == "query_cams" else "query_cams"
-            raise InvalidInputError(
-                f"`query_cams` and `gallery_cams` must both be given or neither, "
-                f"got `{given}` without `{other}`."
-            )
+    if queries is None or gallery is None:
+        names = ["query_cams", "gallery_cams"]
+        given, absent = names if gallery is None else names[::-1]
+        raise InvalidInputError(
+            f"`query_cams` and `gallery_cams` must both be given or neither, "
+            f"got `{given}` without `{absent}`."
+        )
     return encode("cams", queries, gallery, sizes=(n_queries, n_gallery))
 
 
@@ -237,11 +236,3 @@ def _require_match(hits: Hits, names: str, with_cameras: bool) -> None:
         raise InvalidInputError(
             f"{names} must share at least one value{where}, got none: no query has a match."
         )
-
-
-def _no_match(hits: Hits) -> Longs:
-    return np.flatnonzero(hits.totals == 0)
-
-
-def _missing(hits: Hits) -> int:
-    return int(hits.totals.sum() - hits.found.sum())

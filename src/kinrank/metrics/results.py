@@ -63,13 +63,28 @@ class Evaluation:
 
 
 @dataclass(frozen=True, eq=False)
-class ReidEvaluation(Evaluation):
-    """Re-identification: ``mAP``, ``cmc`` (rank -> share), ``mINP``, ``ap`` per query."""
+class LabelEvaluation(Evaluation):
+    """One average precision for each query: ``ap``, and their mean ``mAP``."""
 
     @property
     def mAP(self) -> float:  # noqa: N802 - the field's name
         """Mean average precision."""
         return self["mAP"]
+
+    @property
+    def ap(self) -> Values:
+        """Average precision of each query."""
+        return self.per_query["mAP"]
+
+    def _by_number(self, stem: str) -> dict[int, float]:
+        """The number behind ``stem`` in the name of a metric -> its mean."""
+        names = (n for n in self.per_query if n.startswith(stem) and n[len(stem) :].isdigit())
+        return {int(name[len(stem) :]): self[name] for name in names}
+
+
+@dataclass(frozen=True, eq=False)
+class ReidEvaluation(LabelEvaluation):
+    """Re-identification: ``mAP``, ``cmc`` (rank -> share), ``mINP``, ``ap`` per query."""
 
     @property
     def mINP(self) -> float:  # noqa: N802 - the field's name
@@ -79,32 +94,17 @@ class ReidEvaluation(Evaluation):
     @property
     def cmc(self) -> dict[int, float]:
         """Rank -> share of the queries with a right answer up to that rank."""
-        return {int(n[1:]): self[n] for n in self.per_query if n[0] == "R" and n[1:].isdigit()}
-
-    @property
-    def ap(self) -> Values:
-        """Average precision of each query."""
-        return self.per_query["mAP"]
+        return self._by_number("R")
 
 
 @dataclass(frozen=True, eq=False)
-class LevelEvaluation(Evaluation):
+class LevelEvaluation(LabelEvaluation):
     """One level of the Revisited protocol: ``mAP``, ``mP`` (k -> precision), ``ap`` per query."""
-
-    @property
-    def mAP(self) -> float:  # noqa: N802 - the field's name
-        """Mean average precision."""
-        return self["mAP"]
 
     @property
     def mP(self) -> dict[int, float]:  # noqa: N802 - the field's name
         """By k: mean precision of the first k."""
-        return {int(n.split("@")[1]): self[n] for n in self.per_query if n.startswith("mP@")}
-
-    @property
-    def ap(self) -> Values:
-        """Average precision of each query."""
-        return self.per_query["mAP"]
+        return self._by_number("mP@")
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,47 +130,33 @@ class RevisitedEvaluation(Evaluation):
 
 
 @dataclass(frozen=True, eq=False)
-class RetrievalEvaluation(Evaluation):
+class RetrievalEvaluation(LabelEvaluation):
     """Plain labels: ``mAP`` and, by k, ``mAP_at``, ``recall``, ``precision``, ``nDCG``, ``hit``."""
-
-    @property
-    def mAP(self) -> float:  # noqa: N802 - the field's name
-        """Mean average precision over the whole ranking."""
-        return self["mAP"]
-
-    @property
-    def ap(self) -> Values:
-        """Average precision of each query."""
-        return self.per_query["mAP"]
 
     @property
     def mAP_at(self) -> dict[int, float]:  # noqa: N802 - the field's name
         """By k: mean average precision of the first k."""
-        return self._by_k("mAP")
+        return self._by_number("mAP@")
 
     @property
     def recall(self) -> dict[int, float]:
         """By k: share of the right answers among the first k."""
-        return self._by_k("recall")
+        return self._by_number("recall@")
 
     @property
     def precision(self) -> dict[int, float]:
         """By k: share of the first k that are right."""
-        return self._by_k("precision")
+        return self._by_number("precision@")
 
     @property
     def nDCG(self) -> dict[int, float]:  # noqa: N802 - the field's name
         """By k: normalised discounted cumulative gain."""
-        return self._by_k("nDCG")
+        return self._by_number("nDCG@")
 
     @property
     def hit(self) -> dict[int, float]:
         """By k: share of the queries with a right answer among the first k."""
-        return self._by_k("hit")
-
-    def _by_k(self, name: str) -> dict[int, float]:
-        stem = f"{name}@"
-        return {int(n[len(stem) :]): self[n] for n in self.per_query if n.startswith(stem)}
+        return self._by_number("hit@")
 
 
 def _mean(values: Values) -> float:

@@ -12,13 +12,20 @@ from pydantic.json_schema import models_json_schema
 
 from kinrank._version import __version__
 from kinrank.serve import problems
-from kinrank.serve.explore import INDEX, PLAIN
+from kinrank.serve.explore import INDEX, PLAIN, served_methods
 from kinrank.serve.gate import Gate
-from kinrank.serve.models import ItemsRequest, RerankRequest, SearchRequest, Sent
-from kinrank.serve.page_models import Asked, CompareRequest, Setting
+from kinrank.serve.models import (
+    CompareRequest,
+    ItemsRequest,
+    MethodBody,
+    QueryBody,
+    RequestBody,
+    RerankRequest,
+    SearchRequest,
+)
 from kinrank.serve.page_routes import router as page_router
 from kinrank.serve.routes import router
-from kinrank.serve.service import Service, served_methods
+from kinrank.serve.service import Service
 from kinrank.serve.work import Workers
 
 _SENT = (SearchRequest, RerankRequest, ItemsRequest, CompareRequest)
@@ -55,28 +62,28 @@ def create_app(service: Service) -> FastAPI:
 
 def _complete(schema: dict[str, Any], service: Service) -> dict[str, Any]:
     """With the bodies that are read by hand, the width and limits of this service, its token."""
-    parts = schema.setdefault("components", {})
-    known = parts.setdefault("schemas", {})
+    components = schema.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
     template = "#/components/schemas/{model}"
-    wanted: list[tuple[type[Sent], Literal["validation"]]] = [
+    wanted: list[tuple[type[RequestBody], Literal["validation"]]] = [
         (model, "validation") for model in _SENT
     ]
     made = models_json_schema(wanted, ref_template=template)[1]["$defs"]
-    known.update(json.loads(json.dumps(made)))  # parts that models share become their own
-    for model in (SearchRequest, ItemsRequest, Asked):
-        fields = known[model.__name__]["properties"]
+    schemas.update(json.loads(json.dumps(made)))  # components that models share become their own
+    for model in (SearchRequest, ItemsRequest, QueryBody):
+        fields = schemas[model.__name__]["properties"]
         for name in ("vector", "vectors"):
             _set_width(fields.get(name, {}), service.index.width)
     _set_limits(schema, service)
     if service.settings.token is not None:
-        parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         schema["security"] = [{"token": []}]
     return schema
 
 
 def _set_limits(schema: dict[str, Any], service: Service) -> None:
     """What this service refuses although others may take it."""
-    settings, known = service.settings, schema["components"]["schemas"]
+    settings, schemas = service.settings, schema["components"]["schemas"]
     for model, name, limit, value in (
         (SearchRequest, "k", "maximum", settings.max_k),
         (RerankRequest, "k", "maximum", settings.max_k),
@@ -84,9 +91,9 @@ def _set_limits(schema: dict[str, Any], service: Service) -> None:
         (ItemsRequest, "vectors", "maxItems", settings.max_batch),
         (RerankRequest, "candidates", "maxItems", settings.max_pool),
         (RerankRequest, "method", "enum", served_methods()),
-        (Setting, "method", "enum", [PLAIN, INDEX, *served_methods()]),
+        (MethodBody, "method", "enum", [PLAIN, INDEX, *served_methods()]),
     ):
-        known[model.__name__]["properties"][name][limit] = value
+        schemas[model.__name__]["properties"][name][limit] = value
     for path in schema["paths"].values():
         for operation in path.values():
             for parameter in operation.get("parameters", []):

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.serve.explore import Query, by_index, plain
-from kinrank.serve.service import Service, View
+from kinrank.serve.service import RowView, Service
 
 QUERIES = 300  # rows that are asked, each without itself
 BINS = 40
@@ -22,30 +21,30 @@ class Curves:
     precisions : name of a row -> average precision before and after; empty without labels
     """
 
-    view: View
+    view: RowView
     precisions: dict[int, tuple[float, float]]
     answer: dict[str, Any]
 
 
-def draw(service: Service, view: View) -> Curves:
+def draw(service: Service, view: RowView) -> Curves:
     """Ask some rows, each without itself."""
-    n = view.state.n_gallery
+    explorer, n = view.explorer, len(view.keys)
     sample = max(1, min(QUERIES, n, _WORK // n))
     labelled = bool((view.codes >= 0).any())
     precisions: dict[int, tuple[float, float]] = {}
     counts = np.zeros((2, 2, BINS), np.int64)  # before and after, right and wrong
     names = np.unique(np.linspace(0, n - 1, sample).astype(np.int64))
     for name in names:
-        row = int(view.state.places[name])
-        query = Query(view.state.vectors[row : row + 1], int(name))
+        query = explorer.row_query(int(name))
         code = int(view.codes[name])
-        both = (plain(view, query), by_index(service, view, query))
+        both = (explorer.plain(query), explorer.rank(query))
         for side, one in enumerate(both):
             right = view.codes[one.order] == code if code >= 0 else np.zeros(len(one.order), bool)
             for kind, chosen in enumerate((right, ~right)):
                 values = one.distances[chosen]
                 counts[side, kind] += np.histogram(values, BINS, (0, 1))[0]
-        before, after = (one.average_precision(view.codes, code) for one in both)
+        same = view.codes == code if code >= 0 else np.zeros(n, bool)
+        before, after = (one.average_precision(same) for one in both)
         if before is not None and after is not None:
             precisions[int(name)] = (before, after)
     rates = service.index.calibrate(view.labels if labelled else None, sample=sample)

@@ -12,15 +12,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
 from kinrank.errors import InvalidInputError
-from kinrank.features import Descriptor, Recipe, load_model
+from kinrank.features import Descriptor
+from kinrank.features.extractor import FeatureExtractor
 from kinrank.features.images import UnreadableError, read_image
 from kinrank.features.networks import Network
-from kinrank.features.worker import Item, Worker
 from kinrank.optional import require
 from kinrank.serve.problems import Problem
 from kinrank.types import Floats
@@ -50,7 +50,7 @@ class NetworkDescriber:
 
     def __init__(self, name: str, network: Network, descriptor: Descriptor, width: int) -> None:
         self.name = name
-        self._worker = Worker(network, descriptor)
+        self._extractor = FeatureExtractor(network, descriptor)
         self._lock = threading.Lock()  # one picture at a time is decoded, and each may be large
         blank, stream = _pillow().new("RGB", (64, 64), (128, 128, 128)), io.BytesIO()
         blank.save(stream, "PNG")
@@ -61,30 +61,18 @@ class NetworkDescriber:
                 f"got {name!r} with {got}."
             )
 
-    @classmethod
-    def named(cls, model: str, pool: str | None, width: int) -> NetworkDescriber:
-        """By a model as for `kinrank extract`."""
-        return cls(model, load_model(model), Descriptor(pool=cast(Any, pool)), width)
-
-    @classmethod
-    def of_recipe(cls, text: str, width: int) -> NetworkDescriber:
-        """As the vectors of an index were made."""
-        recipe = Recipe.parse(text)
-        return cls(Path(recipe.model).name, *recipe.load(), width)
-
     def describe(self, picture: bytes) -> Floats:
-        """See Describer."""
-        scales = self._worker.descriptor.scales
+        scales = self._extractor.descriptor.scales
         size = check_picture(picture, drafted=max(scales) <= 1)
         try:
             for scale in scales:
-                wide, high = self._worker.network.preprocessing.geometry(*size, scale)[0]
+                wide, high = self._extractor.network.preprocessing.geometry(*size, scale)[0]
                 if wide * high > _INPUT:
                     raise unreadable(f"the network would get {wide} x {high} pixels")
         except InvalidInputError as error:
             raise unreadable(str(error).rstrip(".")) from error
         with as_file(picture) as file, self._lock:
-            rows = self._worker([Item(file)])
+            rows = self._extractor([(file, None)])
         if rows.failures:
             raise unreadable(rows.failures[0])
         return rows.features
@@ -97,13 +85,12 @@ class DigitDescriber:
     side = 8
 
     def describe(self, picture: bytes) -> Floats:
-        """See Describer."""
         check_picture(picture, drafted=False)
-        with as_file(picture) as file:
-            try:
+        try:
+            with as_file(picture) as file:
                 image = read_image(file)
-            except UnreadableError as error:
-                raise unreadable(str(error)) from error
+        except UnreadableError as error:
+            raise unreadable(str(error)) from error
         small = image.convert("L").resize((self.side, self.side), _pillow().Resampling.BOX)
         grey = np.asarray(small, np.float32)
         edge = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])

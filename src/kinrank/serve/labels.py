@@ -7,7 +7,7 @@ keeps all labels that are known, and which rows came later; both are saved toget
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,7 +40,7 @@ class Labels:
             return cls()
         try:
             known = set(index.ids.tolist())
-            words = {one: str(word) for one, word in note["words"] if one in known}
+            words = {item: str(word) for item, word in note["words"] if item in known}
             return cls(words, frozenset(note["added"]) & known, bool(note["moved"]))
         except (KeyError, TypeError, ValueError) as error:
             raise FileFormatError(
@@ -49,21 +49,41 @@ class Labels:
 
     def keep(self, index: Index) -> None:
         """Let an index save them with the rest."""
-        pairs = [[one, word] for one, word in self.words.items()]
+        pairs = [list(pair) for pair in self.words.items()]
         index.notes[_NOTE] = {"words": pairs, "added": list(self.added), "moved": self.moved}
 
-    def with_file(self, index: Index, values: Any) -> Labels:
-        """With those of a file: one for each row, or for each that did not come later.
+    def by_row(self, what: str, index: Index, values: Any) -> dict[Any, str]:
+        """A file's words by id: one for each row, or for each that did not come later.
 
-        values : in the order of the ids; None leaves them as they are
+        values : in the order of the ids; None is no file
         """
         if values is None:
+            return {}
+        words, ids = [str(value) for value in np.asarray(values).tolist()], index.ids.tolist()
+        # Rows that are no longer in their order cannot be told by counting.
+        earlier = [] if self.moved else [item for item in ids if item not in self.added]
+        for rows in (ids, earlier):
+            if len(words) == len(rows):
+                return dict(zip(rows, words, strict=True))
+        hint = "; without the file those that are kept with the index count"
+        raise InvalidInputError(
+            f"`{what}` must be one for each row of the index ({len(ids)}), got {len(words)}"
+            f"{hint if what == _NOTE and self.words else ''}."
+        )
+
+    def with_file(self, index: Index, values: Any) -> Labels:
+        """With those of a file; rows that it is not about need a label of their own."""
+        if values is None:
             return self
-        given, ids = words_of(values), index.ids.tolist()
-        if len(given) != len(ids):
-            ids = self._earlier(ids, len(given))
-        found = dict(zip(ids, given, strict=True))
-        other = sum(self.words[one] != word for one, word in found.items() if one in self.words)
+        given, ids = self.by_row(_NOTE, index, values), index.ids.tolist()
+        bare = [item for item in ids if item not in given and item not in self.words]
+        if bare:
+            raise InvalidInputError(
+                f"`labels` must be one for each row of the index ({len(ids)}), got {len(given)}, "
+                f"and {len(bare)} of the {len(self.added)} rows that were added later have no "
+                f"label of their own, such as {bare[0]!r}."
+            )
+        other = sum(self.words.get(item, word) != word for item, word in given.items())
         if self.moved and other:
             warnings.warn(
                 f"The file says other labels than are kept with the index for {other:,} rows, and "
@@ -72,53 +92,25 @@ class Labels:
                 KinrankWarning,
                 stacklevel=2,
             )
-        return replace(self, words=_said({**self.words, **found}))
+        return self._labelled(given)
 
-    def _earlier(self, ids: list[Any], count: int) -> list[Any]:
-        """The rows that a shorter file is about."""
-        wanted = f"`labels` must be one for each row of the index ({len(ids)}), got {count}"
-        earlier = self.earlier(ids)
-        if count != len(earlier):
-            instead = "; without the file those that are kept with the index count"
-            raise InvalidInputError(f"{wanted}{instead if self.words else ''}.")
-        bare = [one for one in ids if one in self.added and one not in self.words]
-        if bare:
-            raise InvalidInputError(
-                f"{wanted}, and {len(bare)} of the {len(self.added)} rows that were added later "
-                f"have no label of their own, such as {bare[0]!r}."
-            )
-        return earlier
-
-    def earlier(self, ids: list[Any]) -> list[Any]:
-        """The rows without those that came later; none if they are no longer in their order."""
-        return [] if self.moved else [one for one in ids if one not in self.added]
-
-    def after_adding(self, ids: Iterable[Any], words: list[str] | None) -> Labels:
+    def after_adding(self, ids: list[Any], words: list[str] | None) -> Labels:
         """With new rows and their labels."""
-        own = list(ids)
-        return replace(self._said_of(own, words), added=self.added | set(own))
+        return replace(self._of_rows(ids, words), added=self.added | set(ids))
 
-    def after_update(self, ids: Iterable[Any], words: list[str] | None) -> Labels:
+    def after_update(self, ids: list[Any], words: list[str] | None) -> Labels:
         """With rows that changed and went behind the others; without words they keep theirs."""
-        own = list(ids)
-        return replace(self._said_of(own, words), moved=self.moved or bool(set(own) - self.added))
+        return replace(self._of_rows(ids, words), moved=self.moved or bool(set(ids) - self.added))
 
-    def after_removing(self, one: Any) -> Labels:
+    def after_removing(self, item: Any) -> Labels:
         """Without a row."""
-        words = {name: word for name, word in self.words.items() if name != one}
-        return Labels(words, self.added - {one}, self.moved or one not in self.added)
+        words = {row: word for row, word in self.words.items() if row != item}
+        return Labels(words, self.added - {item}, self.moved or item not in self.added)
 
-    def _said_of(self, ids: list[Any], words: list[str] | None) -> Labels:
-        if words is None:
-            return self
-        return replace(self, words=_said({**self.words, **dict(zip(ids, words, strict=True))}))
+    def _of_rows(self, ids: list[Any], words: list[str] | None) -> Labels:
+        return self if words is None else self._labelled(dict(zip(ids, words, strict=True)))
 
-
-def words_of(values: Any) -> list[str]:
-    """An array or a list as text."""
-    return [str(value) for value in np.asarray(values).tolist()]
-
-
-def _said(words: Mapping[Any, str]) -> dict[Any, str]:
-    """Only those that say something."""
-    return {one: word for one, word in words.items() if word}
+    def _labelled(self, words: Mapping[Any, str]) -> Labels:
+        """With other words, without those that say nothing."""
+        both = {**self.words, **words}
+        return replace(self, words={item: word for item, word in both.items() if word})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,10 +12,11 @@ import kinrank
 from kinrank.datasets.digits import digits
 from kinrank.demo.experiment import PARAMS
 from kinrank.errors import InvalidInputError, KinrankError, KinrankWarning
+from kinrank.features import Descriptor, Recipe, load_model
 from kinrank.index import Index
 from kinrank.methods.cas import CAS
 from kinrank.serve.describe import Describer, DigitDescriber, NetworkDescriber
-from kinrank.serve.labels import Labels, words_of
+from kinrank.serve.labels import Labels
 from kinrank.serve.pictures import FolderPictures, GreyPictures
 from kinrank.serve.service import Service
 from kinrank.serve.settings import Settings
@@ -46,7 +47,7 @@ def open_service(
             settings,
             title=Path(path).name,
             labels=kept.with_file(index, labels),
-            names=_names(index, kept, names),
+            names=kept.by_row("names", index, names),
             pictures=None if images is None else FolderPictures(images),
             describer=_describer(index, model, pool),
         )
@@ -57,11 +58,13 @@ def open_service(
 
 def _describer(index: Index, model: str | None, pool: str | None) -> Describer | None:
     if model is not None:
-        return NetworkDescriber.named(model, pool, index.width)
+        descriptor = Descriptor(pool=cast(Any, pool))
+        return NetworkDescriber(model, load_model(model), descriptor, index.width)
     if index.recipe is None:
         return None
     try:
-        return NetworkDescriber.of_recipe(index.recipe, index.width)
+        recipe = Recipe.parse(index.recipe)
+        return NetworkDescriber(Path(recipe.model).name, *recipe.load(), index.width)
     except (KinrankError, OSError) as error:  # all else can be served
         warnings.warn(f"Pictures cannot be described. {error}", KinrankWarning, stacklevel=2)
         return None
@@ -70,16 +73,15 @@ def _describer(index: Index, model: str | None, pool: str | None) -> Describer |
 def demo_service(settings: Settings) -> Service:
     """All of the digits, each of which can be the query."""
     data = digits()
-    sides = {"query": data.query, "gallery": data.gallery}
-    keys, vectors, labels, pixels = [], [], [], []
-    for side, part in sides.items():
-        assert part.labels is not None
-        assert part.pixels is not None
-        keys += [f"{side}-{row:04d}" for row in range(len(part))]
-        vectors.append(np.asarray(part.features))
-        labels += [str(label) for label in part.labels]
-        pixels += list(part.pixels)
-    index = CAS(k1=PARAMS["k1"], k2=PARAMS["k2"]).fit(np.concatenate(vectors), ids=keys)
+    keys, labels, pixels = [], [], []
+    for name, side in (("query", data.query), ("gallery", data.gallery)):
+        assert side.labels is not None
+        assert side.pixels is not None
+        keys += [f"{name}-{row:04d}" for row in range(len(side))]
+        labels += [str(label) for label in side.labels]
+        pixels += list(side.pixels)
+    vectors = np.concatenate([data.query.features, data.gallery.features])
+    index = CAS(k1=PARAMS["k1"], k2=PARAMS["k2"]).fit(vectors, ids=keys)
     return Service(
         index,
         settings,
@@ -87,17 +89,4 @@ def demo_service(settings: Settings) -> Service:
         labels=Labels(dict(zip(keys, labels, strict=True))),
         pictures=GreyPictures(dict(zip(keys, pixels, strict=True))),
         describer=DigitDescriber(),
-    )
-
-
-def _names(index: Index, kept: Labels, values: Any) -> dict[Any, str]:
-    """Names in the order of the ids, by id; rows that came later may be missing."""
-    if values is None:
-        return {}
-    words, ids = words_of(values), index.ids.tolist()
-    for some in (ids, kept.earlier(ids)):
-        if len(words) == len(some):
-            return dict(zip(some, words, strict=True))
-    raise InvalidInputError(
-        f"`names` must be one for each row of the index ({len(ids)}), got {len(words)}."
     )

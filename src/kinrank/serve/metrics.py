@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -49,38 +50,30 @@ class Metrics:
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
         """Everything in the text format. gauges : name -> what it is, and its value."""
         with self._lock:
-            lines = self._counters() + self._histogram()
+            requests = [
+                (_labels(method=method, route=route, status=status), count)
+                for (method, route, status), count in sorted(self._requests.items())
+            ]
+            families: list[tuple[str, str, str, Iterable[tuple[str, object]]]] = [
+                ("requests_total", "Requests answered.", "counter", requests),
+                ("queries_total", "Vectors searched for.", "counter", [("", self._queries)]),
+                ("requests_running", "Requests being answered.", "gauge", [("", self.running)]),
+                ("request_seconds", "Time to answer.", "histogram", [*self._histogram()]),
+            ]
         for name, (words, value) in gauges.items():
-            lines += [*_head(name, words, "gauge"), f"{name} {value:.17g}"]
+            families.append((name, words, "gauge", [("", f"{value:.17g}")]))
+        lines = []
+        for name, words, kind, samples in families:
+            lines += [f"# HELP kinrank_{name} {words}", f"# TYPE kinrank_{name} {kind}"]
+            lines += [f"kinrank_{name}{labels} {sample}" for labels, sample in samples]
         return "\n".join(lines) + "\n"
 
-    def _counters(self) -> list[str]:
-        name = "kinrank_requests_total"
-        lines = _head(name, "Requests answered.", "counter")
-        for (method, route, status), count in sorted(self._requests.items()):
-            labels = _labels(method=method, route=route, status=status)
-            lines.append(f"{name}{labels} {count}")
-        name = "kinrank_queries_total"
-        lines += [*_head(name, "Vectors searched for.", "counter"), f"{name} {self._queries}"]
-        name = "kinrank_requests_running"
-        words = "Requests being answered."
-        return [*lines, *_head(name, words, "gauge"), f"{name} {self.running}"]
-
-    def _histogram(self) -> list[str]:
-        name = "kinrank_request_seconds"
-        lines = _head(name, "Time to answer.", "histogram")
+    def _histogram(self) -> Iterator[tuple[str, object]]:
         for route, counts in sorted(self._buckets.items()):
-            total = 0
-            for bound, count in zip((*map(str, BOUNDS), "+Inf"), counts, strict=True):
-                total += count
-                lines.append(f"{name}_bucket{_labels(route=route, le=bound)} {total}")
-            lines.append(f"{name}_sum{_labels(route=route)} {self._seconds[route]:.6f}")
-            lines.append(f"{name}_count{_labels(route=route)} {total}")
-        return lines
-
-
-def _head(name: str, words: str, kind: str) -> list[str]:
-    return [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
+            bounds = zip((*map(str, BOUNDS), "+Inf"), accumulate(counts), strict=True)
+            yield from ((f"_bucket{_labels(route=route, le=bound)}", n) for bound, n in bounds)
+            yield f"_sum{_labels(route=route)}", f"{self._seconds[route]:.6f}"
+            yield f"_count{_labels(route=route)}", sum(counts)
 
 
 def _labels(**values: object) -> str:

@@ -1,4 +1,4 @@
-"""What is sent and what is answered, as JSON."""
+"""What is sent and what is answered, as JSON. For the page, ids are text as in addresses."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    GetJsonSchemaHandler,
     PlainValidator,
     WithJsonSchema,
     model_validator,
 )
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic.dataclasses import dataclass
 
-from kinrank.serve.lists import LIMIT, WIDEST
+from kinrank.index import Explanation
+from kinrank.serve.bodies import LIMIT, WIDEST
 
 _NUMBER = {"type": "number", "minimum": -LIMIT, "maximum": LIMIT}
 _VECTOR = {"type": "array", "items": _NUMBER, "minItems": 1, "maxItems": WIDEST}
 _VECTORS = {"type": "array", "items": _VECTOR, "minItems": 1}
-# A vector is an array, and so are several of one length; see ``lists``, which reads them.
+# A vector is an array, and so are several of one length; see ``bodies``, which reads them.
 Vector: TypeAlias = Annotated[
     Any, PlainValidator(lambda value, info: info.context.row(value)), WithJsonSchema(_VECTOR)
 ]
@@ -43,15 +42,20 @@ WHOLE = BeforeValidator(
 K: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
 
 
-class Sent(BaseModel):
+class RequestBody(BaseModel):
     """A body: fields that are not known and values of other types are refused."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
-class EitherOr(Sent):
+def _describe_either(schema: dict[str, Any], model: type[EitherOr]) -> None:
+    schema["oneOf"] = [{"required": [name]} for name in model.either]
+
+
+class EitherOr(RequestBody):
     """A body of which exactly one of two fields must be given."""
 
+    model_config = ConfigDict(json_schema_extra=_describe_either)
     either: ClassVar[tuple[str, str]]
 
     @model_validator(mode="after")
@@ -60,13 +64,6 @@ class EitherOr(Sent):
             names = " and ".join(f"`{name}`" for name in self.either)
             raise ValueError(f"exactly one of {names} must be given")
         return self
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        schema = handler.resolve_ref_schema(handler(core))
-        return {**schema, "oneOf": [{"required": [name]} for name in cls.either]}
 
 
 class SearchRequest(EitherOr):
@@ -84,7 +81,7 @@ class SearchRequest(EitherOr):
         return self.vectors if len(self.vectors) else self.vector[None]
 
 
-class RerankRequest(Sent):
+class RerankRequest(RequestBody):
     """A query and what a search found for it."""
 
     query: Vector
@@ -95,7 +92,7 @@ class RerankRequest(Sent):
     params: dict[str, Parameter] = Field(default={}, description="parameters of the method")
 
 
-class ItemsRequest(Sent):
+class ItemsRequest(RequestBody):
     """Rows to add."""
 
     vectors: Vectors
@@ -114,40 +111,10 @@ class RankingAnswer(BaseModel):
     indices: list[list[int]] = Field(examples=[[[17, 4]]])
 
 
-class MemberAnswer(BaseModel):
-    """A row of the query's local cluster."""
-
-    id: Id | None
-    role: Literal["query", "gallery", "context"]
-    confident: bool
-    similarity: float
-    guide: float
-    smoothed: float
-
-
-class SharedAnswer(BaseModel):
-    """A row that both are similar to."""
-
-    id: Id | None
-    role: Literal["query", "gallery", "context"]
-    query_weight: float
-    item_weight: float
-    gain: float
-
-
-class ExplainAnswer(BaseModel):
+@dataclass(frozen=True)
+class ExplainAnswer(Explanation):
     """How the distance between a query and an item came about."""
 
-    id: Id
-    distance: float
-    plain: float
-    modified: float
-    omega: float
-    anchor: float
-    in_cluster: bool
-    stages: dict[str, float]
-    members: list[MemberAnswer]
-    shared: list[SharedAnswer]
     text: str = Field(description="the same to be read")
 
 
@@ -189,3 +156,142 @@ class InfoAnswer(BaseModel):
     writable: bool
     methods: list[str]
     limits: LimitsAnswer
+
+
+class QueryBody(EitherOr):
+    """A query: give the id of a row, or a vector."""
+
+    either = ("id", "vector")
+
+    id: str = ""
+    vector: Vector = Field(default=[])
+
+
+class MethodBody(RequestBody):
+    """How to rank: "plain", "index", or a method; of "cas" the index has what is left out."""
+
+    method: str = Field("index", examples=["plain", "index", "cas", "kreciprocal"])
+    params: dict[str, Parameter] = Field(default={}, examples=[{"k1": 30, "omega": 0.2}])
+
+
+class CompareRequest(RequestBody):
+    """One query, ranked in two ways."""
+
+    query: QueryBody
+    left: MethodBody = MethodBody(method="plain")
+    right: MethodBody = MethodBody(method="index")
+    k: Annotated[int, Field(ge=1, le=1000), WHOLE] = 20
+    cluster: bool = Field(False, description="with the local cluster of the right setting")
+    whole: bool = Field(
+        False, description="rank all rows by other parameters of cas too, which may take seconds"
+    )
+
+
+class RowAnswer(BaseModel):
+    """A row."""
+
+    id: str
+    name: str
+    label: str
+
+
+class ItemAnswer(RowAnswer):
+    """A row, and how well it finds others."""
+
+    before: float | None = Field(None, description="average precision by the plain distance")
+    after: float | None = Field(None, description="and by the index")
+
+
+class ItemsPageAnswer(BaseModel):
+    """Some of the rows that were looked for."""
+
+    total: int
+    items: list[ItemAnswer]
+
+
+class ResultAnswer(RowAnswer):
+    """A row in a ranking."""
+
+    distance: float | None
+    right: bool | None = Field(description="null where nobody knows")
+    other_rank: int = Field(description="its rank in the other list, from 1 on")
+
+
+class SideAnswer(BaseModel):
+    """One of the two rankings."""
+
+    results: list[ResultAnswer]
+    average_precision: float | None
+    scope: str = Field(examples=["all rows", "3,000 rows around it", "the 500 nearest rows"])
+    whole: bool = Field(description="whether all rows were ranked by the setting")
+    milliseconds: float
+
+
+class ClusterRow(RowAnswer):
+    """A row of the local cluster; no id is the query."""
+
+    id: str | None  # type: ignore[assignment]  # the query may be no row
+    confident: bool
+    similarity: float
+    smoothed: float
+    right: bool | None
+
+
+class ClusterAnswer(BaseModel):
+    """The local cluster as a graph."""
+
+    members: list[ClusterRow]
+    edges: list[tuple[int, int, float]]
+
+
+class CompareAnswer(BaseModel):
+    """Two rankings of one query."""
+
+    query: ItemAnswer | None
+    left: SideAnswer
+    right: SideAnswer
+    cluster: ClusterAnswer | None = None
+
+
+class CountsAnswer(BaseModel):
+    """A histogram of distances in [0, 1]."""
+
+    right: list[int]
+    wrong: list[int]
+
+
+class CalibrationAnswer(BaseModel):
+    """Rates at thresholds of the distance."""
+
+    thresholds: list[float]
+    false_match_rate: list[float]
+    false_matches: list[float]
+    precision: list[float] | None
+    recall: list[float] | None
+
+
+class PrecisionAnswer(BaseModel):
+    """Average precision of one query."""
+
+    id: str
+    label: str
+    before: float
+    after: float
+
+
+class CurvesAnswer(BaseModel):
+    """What is known of many queries."""
+
+    asked: int = Field(description="how many rows, evenly spread over them")
+    rows: int = Field(description="how many there are")
+    labelled: bool
+    queries: list[PrecisionAnswer]
+    histograms: dict[Literal["before", "after"], CountsAnswer]
+    calibration: CalibrationAnswer
+
+
+class DescribeAnswer(BaseModel):
+    """The vector of a picture."""
+
+    vector: list[float]
+    model: str

@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 import threading
+import time
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from kinrank.serve import bodies, explore
+from kinrank.index.explorer import ClusterMember, RankedRows
+from kinrank.serve import explore
+from kinrank.serve.bodies import IMAGE, JSON, checked_rows, media_type, parse_json, read_body
 from kinrank.serve.curves import Curves, draw
-from kinrank.serve.explore import Ranked
-from kinrank.serve.page_models import (
+from kinrank.serve.models import (
     CompareAnswer,
     CompareRequest,
     CurvesAnswer,
     DescribeAnswer,
-    ItemsPage,
+    ItemsPageAnswer,
+    MethodBody,
 )
 from kinrank.serve.pictures import SIDES
-from kinrank.serve.problems import Problem
-from kinrank.serve.routes import (
-    ItemId,
-    answer_json,
-    body_of,
-    described,
-    problems,
-    service_of,
-    stopped_with,
-    work,
-)
-from kinrank.serve.service import Service, View
-from kinrank.serve.work import until
+from kinrank.serve.problems import Problem, documented
+from kinrank.serve.routes import BINARY, ItemId, about, answer_json, body_of, service_of, work
+from kinrank.serve.service import RowView, Service
+from kinrank.serve.work import stopped_with, until
 
-router = APIRouter(tags=["page"], responses=problems())
+router = APIRouter(responses=documented())
 _KINDS = {"css": "text/css", "html": "text/html", "js": "text/javascript", "svg": "image/svg+xml"}
 _drawing = threading.Lock()
 
@@ -42,28 +37,23 @@ _drawing = threading.Lock()
 @router.get("/", include_in_schema=False)
 async def page(request: Request) -> Response:
     """The page; whoever looks at it will move its sliders."""
-    service = service_of(request)
-    service.refits(service.index.engine.state).prepare()
-    return _static("index.html")
+    service_of(request).index.explorer().prepare()
+    return await static("index.html")
 
 
 @router.get("/static/{name}", include_in_schema=False)
 async def static(name: str) -> Response:
     """A part of the page."""
-    return _static(name)
-
-
-def _static(name: str) -> Response:
     # Only names that are there: what was typed never becomes a path.
-    found = {file.name: file for file in files("kinrank.serve").joinpath("static").iterdir()}
-    if name not in found or name.rpartition(".")[2] not in _KINDS:
+    known = {file.name: file for file in files("kinrank.serve").joinpath("static").iterdir()}
+    kind = _KINDS.get(name.rpartition(".")[2])
+    if name not in known or kind is None:
         raise Problem(404, "not-found", "There is no such part of the page.")
-    kind = _KINDS[name.rpartition(".")[2]]
     headers = {"Cache-Control": "no-cache"}
-    return Response(found[name].read_bytes(), media_type=kind, headers=headers)
+    return Response(known[name].read_bytes(), media_type=kind, headers=headers)
 
 
-@router.get("/v1/items", summary="Look for rows", response_model=ItemsPage)
+@router.get("/v1/items", **about("page", "Look for rows", ItemsPageAnswer))
 async def items(
     request: Request,
     search: Annotated[str, Query(max_length=200, description="part of a name or a label")] = "",
@@ -83,29 +73,29 @@ def _items(service: Service, search: str, order: str, offset: int, limit: int) -
     chosen: Any = range(len(view.keys))
     if order == "worst":
         precisions = curves_of(service).precisions
-        chosen = sorted(precisions, key=lambda name: precisions[name][1])
+        chosen = sorted(precisions, key=lambda position: precisions[position][1])
     if wanted:
-        labelled = [name for name in chosen if view.labels[name].lower() == wanted]
-        named = [name for name in chosen if wanted in view.names[name].lower()]
+        labelled = [position for position in chosen if view.labels[position].lower() == wanted]
+        named = [position for position in chosen if wanted in view.names[position].lower()]
         chosen = list(dict.fromkeys([*labelled, *named]))
-    some = [_item(view, name, precisions.get(name)) for name in chosen[offset : offset + limit]]
-    return answer_json(ItemsPage, {"total": len(chosen), "items": some})
+    listed = []
+    for position in chosen[offset : offset + limit]:
+        before, after = precisions.get(position, (None, None))
+        listed.append({**_row(view, position), "before": before, "after": after})
+    return answer_json(ItemsPageAnswer, {"total": len(chosen), "items": listed})
 
 
-def _item(view: View, name: int, precision: tuple[float, float] | None = None) -> dict[str, Any]:
-    before, after = precision or (None, None)
-    known = {"id": view.keys[name], "name": view.names[name], "label": view.labels[name]}
-    return {**known, "before": before, "after": after}
+def _row(view: RowView, position: int) -> dict[str, Any]:
+    names, labels = view.names, view.labels
+    return {"id": view.keys[position], "name": names[position], "label": labels[position]}
 
 
 @router.get(
     "/v1/items/{id:path}/image",
+    tags=["page"],
     summary="The picture of a row",
     response_class=Response,
-    responses={
-        **problems(404),
-        200: {"content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}},
-    },
+    responses={**documented(404), 200: {"content": {IMAGE: BINARY}}},
 )
 async def image(
     request: Request,
@@ -118,46 +108,34 @@ async def image(
 
 def _image(service: Service, key: str, size: int) -> Response:
     view = service.view
-    name = view.names[int(view.state.table.places([service.typed(key)])[0])]
-    found = None if service.pictures is None else service.pictures.read(name, size)
-    if found is None:
+    name = view.names[view.explorer.position(service.typed(key))]
+    picture = None if service.pictures is None else service.pictures.read(name, size)
+    if picture is None:
         raise Problem(404, "no-picture", f"There is no picture of {key!r} in the folder.")
     headers = {"Cache-Control": "private, max-age=300"}
-    return Response(found.content, media_type=found.media_type, headers=headers)
+    return Response(picture.content, media_type=picture.media_type, headers=headers)
 
 
 @router.post(
     "/v1/describe",
-    summary="The vector of a picture",
-    response_model=DescribeAnswer,
-    responses=problems(408, 413, 415, 501),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}},
-        }
-    },
+    **about("page", "The vector of a picture", DescribeAnswer, 408, 413, 415, 501),
+    openapi_extra={"requestBody": {"required": True, "content": {IMAGE: BINARY}}},
 )
 async def describe(request: Request) -> Response:
     """By the model that the service was given."""
-    service, kind = service_of(request), bodies.media_type(request)
-    if not kind.startswith(bodies.IMAGE):
-        raise bodies.wrong_media(kind, "image/*")
-    body = await bodies.read_body(request, service.settings)
-    return await work(request, _describe, service, body)
+    media_type(request, IMAGE)
+    return await work(request, _describe, service_of(request), await read_body(request))
 
 
 def _describe(service: Service, body: bytes) -> Response:
-    vector = described(service, body)[0].tolist()
+    vector = service.describe(body)[0].tolist()
     assert service.describer is not None
     return answer_json(DescribeAnswer, {"vector": vector, "model": service.describer.name})
 
 
 @router.post(
     "/v1/compare",
-    summary="One query, ranked in two ways",
-    response_model=CompareAnswer,
-    responses=problems(404, 408, 413, 415),
+    **about("page", "One query, ranked in two ways", CompareAnswer, 404, 408, 413, 415),
     openapi_extra=body_of(
         CompareRequest,
         {"query": {"id": "a.jpg"}, "right": {"method": "cas", "params": {"k1": 30}}, "k": 5},
@@ -170,79 +148,85 @@ async def compare(request: Request) -> Response:
     with them would, and first the rows around the query; other methods rank the nearest rows. With
     `whole`, which may take seconds, all rows are ranked by CAS in any case.
     """
-    service, kind = service_of(request), bodies.media_type(request)
-    if kind != bodies.JSON:
-        raise bodies.wrong_media(kind, bodies.JSON)
-    body = await bodies.read_body(request, service.settings)
-    sent = await work(request, bodies.parse_json, CompareRequest, body, service.settings)
+    service = service_of(request)
+    media_type(request, JSON)
+    body = await read_body(request)
+    sent = await work(request, parse_json, CompareRequest, body, service.settings)
     async with stopped_with(request) as stop:
         return await work(request, _compare, service, sent, stop, slow=sent.whole)
 
 
 def _compare(service: Service, sent: CompareRequest, stop: threading.Event) -> Response:
     with until(stop):
-        return _compared(service, sent)
+        view, threads = service.view, service.settings.threads
+        explorer = view.explorer
+        if "vector" in sent.query.model_fields_set:
+            vector = checked_rows(sent.query.vector[None], "vector", service.index.width, 1)
+            query = explorer.vector_query(vector)
+        else:
+            query = explorer.row_query(explorer.position(service.typed(sent.query.id)))
+
+        def timed(way: MethodBody) -> tuple[RankedRows, float]:
+            begun, chosen = time.perf_counter(), (way.method, way.params)
+            ranked = explore.rank(explorer, query, *chosen, whole=sent.whole, threads=threads)
+            return ranked, 1000 * (time.perf_counter() - begun)
+
+        left, right = timed(sent.left), timed(sent.right)
+        position = query.position
+        answer: dict[str, Any] = {
+            "query": None if position < 0 else _row(view, position),
+            "left": _side(view, position, *left, right[0], sent.k),
+            "right": _side(view, position, *right, left[0], sent.k),
+        }
+        if sent.cluster:
+            way = sent.right
+            local = explore.cluster(explorer, query, way.method, way.params, threads)
+            members = [_member(view, position, member) for member in local.members]
+            answer["cluster"] = {"members": members, "edges": local.edges}
+        return answer_json(CompareAnswer, answer)
 
 
-def _compared(service: Service, sent: CompareRequest) -> Response:
-    view = service.view
-    key, vector = sent.query.id, sent.query.vector
-    outside = "vector" in sent.query.model_fields_set
-    rows = bodies.checked_rows(vector[None], "vector", service.index.width, 1) if outside else None
-    query = explore.query_of(service, view, None if outside else key, rows)
-    sides = [
-        explore.ranked(service, view, query, one.method, one.params, whole=sent.whole)
-        for one in (sent.left, sent.right)
+def _side(
+    view: RowView, query: int, ranked: RankedRows, milliseconds: float, other: RankedRows, k: int
+) -> dict[str, Any]:
+    """query : its position, -1 for a vector from outside."""
+    ranks = np.zeros(len(view.keys), np.int64)
+    ranks[other.order] = np.arange(1, len(other.order) + 1)
+    results = [
+        {
+            **_row(view, position),
+            "distance": float(ranked.distances[at]) if at < len(ranked.distances) else None,
+            "right": _right(view, query, position),
+            "other_rank": int(ranks[position]),
+        }
+        for at, position in enumerate(ranked.order[:k].tolist())
     ]
-    code = int(view.codes[query.name]) if query.name >= 0 else -1
-    answer: dict[str, Any] = {
-        "query": None if query.name < 0 else _item(view, query.name),
-        "left": _side(view, sides[0], sides[1], code, sent.k),
-        "right": _side(view, sides[1], sides[0], code, sent.k),
-    }
-    if sent.cluster:
-        right = sent.right
-        found = explore.cluster(service, view, query, right.method, right.params)
-        members = [_member(view, one, code) for one in found["members"]]
-        answer["cluster"] = {"members": members, "edges": found["edges"]}
-    return answer_json(CompareAnswer, answer)
-
-
-def _side(view: View, one: Ranked, other: Ranked, code: int, k: int) -> dict[str, Any]:
-    ranks = other.ranks(len(view.keys))
-    results = []
-    for at, name in enumerate(one.order[:k].tolist()):
-        known = {"id": view.keys[name], "name": view.names[name], "label": view.labels[name]}
-        distance = float(one.distances[at]) if at < len(one.distances) else None
-        right = _right(view, name, code)
-        rank = int(ranks[name])
-        results.append({**known, "distance": distance, "right": right, "other_rank": rank})
+    code = -1 if query < 0 else view.codes[query]
     return {
         "results": results,
-        "average_precision": one.average_precision(view.codes, code),
-        "scope": one.scope,
-        "whole": one.whole,
-        "milliseconds": one.milliseconds,
+        "average_precision": None if code < 0 else ranked.average_precision(view.codes == code),
+        "scope": ranked.scope,
+        "whole": ranked.whole,
+        "milliseconds": milliseconds,
     }
 
 
-def _member(view: View, one: dict[str, Any], code: int) -> dict[str, Any]:
-    name = one["name"]
-    inside = 0 <= name < len(view.keys)
-    return {
-        "id": view.keys[name] if inside else None,
-        "name": view.names[name] if inside else "the query" if name < 0 else "context",
-        "label": view.labels[name] if inside else "",
-        "right": _right(view, name, code) if inside else None,
-        **{key: one[key] for key in ("confident", "similarity", "smoothed")},
-    }
+def _member(view: RowView, query: int, member: ClusterMember) -> dict[str, Any]:
+    position = member.position
+    row: dict[str, Any] = {"id": None, "name": "the query" if position < 0 else "context"}
+    row |= {"label": "", "right": None}
+    if 0 <= position < len(view.keys):
+        row = {**_row(view, position), "right": _right(view, query, position)}
+    return {**vars(member), **row}
 
 
-def _right(view: View, name: int, code: int) -> bool | None:
-    return None if code < 0 or view.codes[name] < 0 else bool(view.codes[name] == code)
+def _right(view: RowView, query: int, position: int) -> bool | None:
+    """Whether a row has the label of the query; None where nobody knows."""
+    known = query >= 0 and view.codes[query] >= 0 and view.codes[position] >= 0
+    return bool(view.codes[position] == view.codes[query]) if known else None
 
 
-@router.get("/v1/curves", summary="Many queries at once", response_model=CurvesAnswer)
+@router.get("/v1/curves", **about("page", "Many queries at once", CurvesAnswer))
 async def curves(request: Request) -> Response:
     """Average precision before and after, distances, and what thresholds would let through."""
     service = service_of(request)

@@ -38,9 +38,6 @@ class Picture:
 class Pictures(Protocol):
     """Where the pictures of rows come from."""
 
-    def has(self, name: str) -> bool:
-        """Whether there is one."""
-
     def read(self, name: str, side: int) -> Picture | None:
         """The picture of that name, no larger than ``side`` where that can be done."""
 
@@ -55,12 +52,7 @@ class FolderPictures:
         self._root = root.resolve()
         self._shrinks = find_spec("PIL") is not None
 
-    def has(self, name: str) -> bool:
-        """See Pictures."""
-        return self._find(name) is not None
-
     def read(self, name: str, side: int) -> Picture | None:
-        """See Pictures."""
         file = self._find(name)
         if file is None:
             return None
@@ -92,14 +84,9 @@ class GreyPictures:
 
     pixels: dict[str, npt.NDArray[np.uint8]]
 
-    def has(self, name: str) -> bool:
-        """See Pictures."""
-        return name in self.pixels
-
     def read(self, name: str, side: int) -> Picture | None:  # noqa: ARG002  they are small
-        """See Pictures."""
-        found = self.pixels.get(name)
-        return None if found is None else Picture(encode_grey(found), "image/png")
+        grey = self.pixels.get(name)
+        return None if grey is None else Picture(encode_grey(grey), "image/png")
 
 
 @lru_cache(_KEPT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -14,7 +15,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from kinrank.errors import (
-    FileFormatError,
     KinrankError,
     LockedError,
     OptionalDependencyError,
@@ -30,9 +30,24 @@ _STATUS: tuple[tuple[type[KinrankError], int, str], ...] = (
     (LockedError, 409, "locked"),
     (OptionalDependencyError, 501, "not-installed"),
     (StoreError, 503, "store-failed"),
-    (FileFormatError, 422, "invalid-input"),
     (KinrankError, 422, "invalid-input"),
 )
+
+
+_MEANINGS = {
+    400: "A request that cannot be understood",
+    401: "No token, or another one",
+    403: "A page of another site, or not allowed here",
+    404: "No such item",
+    408: "The body took too long",
+    409: "Somebody else is writing the index",
+    413: "The body is too large",
+    415: "A body of another kind",
+    422: "Something given cannot be used",
+    501: "An extra is not installed",
+    503: "Too busy, or it took too long",
+    507: "The index could not be saved; nothing was changed",
+}
 
 
 class WrongField(BaseModel):
@@ -66,42 +81,45 @@ class Problem(Exception):  # noqa: N818  it is what the standard calls it
 
     def response(self, errors: list[dict[str, str]] | None = None) -> Response:
         """The problem as an answer."""
-        body: dict[str, Any] = {
+        body = {
             "type": f"urn:kinrank:problem:{self.kind}",
             "title": HTTPStatus(self.status).phrase,
             "status": self.status,
             "detail": self.detail,
+            **({"errors": errors} if errors else {}),
         }
-        if errors:
-            body["errors"] = errors
-        content = json.dumps(body)
-        return Response(content, self.status, headers=self.headers, media_type=MEDIA_TYPE)
+        return Response(json.dumps(body), self.status, self.headers, MEDIA_TYPE)
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The errors of a route beside those that all have, for its description."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
+    return {
+        status: {"description": _MEANINGS[status], "content": content, "model": ProblemDetails}
+        for status in sorted({*statuses, 400, 401, 403, 422, 503})
+    }
 
 
 def install(app: FastAPI) -> None:
     """Let ``app`` answer every error as a problem."""
-    app.add_exception_handler(Problem, _of_service)
-    app.add_exception_handler(KinrankError, _of_library)
-    app.add_exception_handler(RequestValidationError, _of_fields)
-    app.add_exception_handler(ValidationError, _of_fields)
-    app.add_exception_handler(HTTPException, _of_http)
-    app.add_exception_handler(Exception, _unexpected)
+    handlers: dict[type[Exception], Callable[[Request, Any], Response]] = {
+        Problem: lambda _, error: error.response(),
+        KinrankError: _of_library,
+        RequestValidationError: _of_fields,
+        ValidationError: _of_fields,
+        HTTPException: _of_http,
+        Exception: _unexpected,
+    }
+    for kind, handler in handlers.items():
+        app.add_exception_handler(kind, handler)
 
 
-def _of_service(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)
-    return error.response()
+def _of_library(_: Request, error: KinrankError) -> Response:
+    status, name = next((code, name) for kind, code, name in _STATUS if isinstance(error, kind))
+    return Problem(status, name, str(error)).response()
 
 
-def _of_library(_: Request, error: Exception) -> Response:
-    for kind, status, name in _STATUS:
-        if isinstance(error, kind):
-            return Problem(status, name, str(error)).response()
-    raise error
-
-
-def _of_fields(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError | ValidationError)
+def _of_fields(_: Request, error: RequestValidationError | ValidationError) -> Response:
     wrong = [
         {"field": ".".join(map(str, one["loc"]))[:_LENGTH] or "body", "detail": str(one["msg"])}
         for one in list(error.errors())[:_SHOWN]
@@ -110,10 +128,8 @@ def _of_fields(_: Request, error: Exception) -> Response:
     return Problem(422, "invalid-input", f"{first}.").response(wrong)
 
 
-def _of_http(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    kinds = {404: "not-found", 405: "method-not-allowed"}
-    kind = kinds.get(error.status_code, "http")
+def _of_http(_: Request, error: HTTPException) -> Response:
+    kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http")
     headers = dict(error.headers) if error.headers else None
     return Problem(error.status_code, kind, f"{error.detail}.", headers).response()
 

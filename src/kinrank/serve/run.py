@@ -1,21 +1,34 @@
-"""The service as a process: it listens, and stops when it has finished what it began."""
+"""The service as a process: it listens, and stops when it has finished what it began.
+
+Connections that wait for their client do not wait for ever, and never keep others out: uvicorn
+closes one that is silent between requests, but not one that has sent half a head, or goes on
+sending what nobody reads, or never takes its answer.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
+import time
 import warnings
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from kinrank.optional import require
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
 from kinrank.serve.app import create_app
 from kinrank.serve.service import Service
 from kinrank.serve.settings import Settings
 
 _BACKLOG = 1024  # connections that wait to be taken
 _HEAD = 1 << 20  # bytes before the body: vectors may stand in addresses
+HEAD_SECONDS = 10.0  # that a head may take to arrive
+_TAKE = 30.0  # seconds to read an answer, when there is nothing more to say
+_MOST = 1000  # connections
 _IDLE = 15  # seconds that a connection may be silent between requests
 
 
@@ -29,9 +42,6 @@ def serve(service: Service, ready: Callable[[str], None]) -> int:
     int
         How many requests were answered.
     """
-    uvicorn: Any = require("uvicorn", extra="serve", purpose="The service")
-    from kinrank.serve.connections import Connection, open_files
-
     # Odd pictures are answered or refused; each would have its own line.
     warnings.filterwarnings("ignore", module=r"PIL\.")
     settings = service.settings
@@ -56,13 +66,13 @@ def serve(service: Service, ready: Callable[[str], None]) -> int:
             server.should_exit = True
 
         # Before uvicorn takes signals over, and when it raises them again at its end.
-        before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
+        before = {name: signal.signal(name, stop) for name in (signal.SIGINT, signal.SIGTERM)}
         try:
             ready(_address(settings, listening))
             server.run(sockets=[listening])
         finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for name, handler in before.items():
+                signal.signal(name, handler)
     return service.metrics.answered
 
 
@@ -86,3 +96,73 @@ def _listen(settings: Settings) -> socket.socket:
 def _address(settings: Settings, listening: socket.socket) -> str:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"http://{host}:{listening.getsockname()[1]}"
+
+
+class Connection(H11Protocol):
+    """A connection of uvicorn with these limits."""
+
+    _deadline: asyncio.TimerHandle | None = None
+    _since = 0.0  # when it began to wait for its client
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a head, and let the one go that has waited longest if there are too many."""
+        super().connection_made(transport)
+        self._since = time.monotonic()
+        self._watch()
+        if len(self.connections) > min(_MOST, open_files() // 3):
+            _leave_longest(self.connections)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the deadline."""
+        super().connection_lost(exc)
+        self._stop()
+
+    def data_received(self, data: bytes) -> None:
+        """Look whether a head is complete."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """From now on the client has to say what comes next."""
+        self._since = time.monotonic()
+        super().on_response_complete()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close what was silent; a client that does not take its answer either is cut off."""
+        super().timeout_keep_alive_handler()
+        self.loop.call_later(_TAKE, self.transport.abort)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is the client's turn: no request has come whole."""
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+
+    def _watch(self) -> None:
+        cycle: Any = self.cycle  # None before the first request, whatever its type says
+        if cycle is not None and not cycle.response_complete:
+            self._stop()  # the service has a deadline of its own for the body
+        elif self._deadline is None and not self.transport.is_closing():
+            self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def _stop(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def open_files() -> int:
+    """How many files this process may have open."""
+    try:
+        import resource
+    except ImportError:  # there is no such limit on Windows
+        return 8 * _MOST
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 8 * _MOST if soft == resource.RLIM_INFINITY else int(soft)
+
+
+def _leave_longest(connections: Any) -> None:
+    waiting = [each for each in connections if each.waits and not each.transport.is_closing()]
+    # Whoever came last has to go where all others are being answered.
+    longest = min(waiting, key=lambda each: each._since, default=None)
+    if longest is not None:
+        longest.transport.abort()

@@ -4,16 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, TypeVar
+
+from starlette.requests import Request
 
 from kinrank import progress
 from kinrank.serve.problems import Problem
 
 T = TypeVar("T")
+_LOOK = 0.02  # seconds after which it is seen that a caller has gone
+
+
+@asynccontextmanager
+async def stopped_with(request: Request) -> AsyncIterator[threading.Event]:
+    """An event that is set when the caller goes away, or has its answer."""
+    stop = threading.Event()
+
+    async def watch() -> None:
+        while not await request.is_disconnected():
+            await asyncio.sleep(_LOOK)
+        stop.set()
+
+    watching = asyncio.ensure_future(watch())
+    try:
+        yield stop
+    finally:
+        stop.set()
+        watching.cancel()
 
 
 @contextmanager
@@ -38,35 +59,31 @@ class Workers:
         self._limit, self._timeout = threads + waiting, timeout
         self._busy = 0
 
-    async def run(self, function: Callable[..., T], *args: Any) -> T:
-        """``function(*args)`` on a thread; a problem if there are too many or it takes too long."""
-        return await self._run(self._pool, function, *args)
+    async def run(self, function: Callable[..., T], *args: Any, slow: bool = False) -> T:
+        """``function(*args)`` on a thread; a problem if there are too many or it takes too long.
 
-    async def run_slowly(self, function: Callable[..., T], *args: Any) -> T:
-        """The same for work of seconds, one at a time, so that it never takes all threads."""
-        return await self._run(self._slow, function, *args)
-
-    async def write(self, function: Callable[..., T], *args: Any) -> T:
-        """The same for a change of the index: one after another, and never given up half way."""
-        loop = asyncio.get_running_loop()
-        # A client that goes away does not undo what it asked for.
-        return await asyncio.shield(loop.run_in_executor(self._writer, partial(function, *args)))
-
-    async def _run(self, pool: ThreadPoolExecutor, function: Callable[..., T], *args: Any) -> T:
+        slow : work of seconds, done one at a time, so that it never takes all threads
+        """
         if self._busy >= self._limit:
             raise Problem(503, "busy", "Too many requests are waiting.", {"Retry-After": "1"})
         self._busy += 1
-        future = asyncio.get_running_loop().run_in_executor(pool, partial(function, *args))
+        future = asyncio.get_running_loop().run_in_executor(
+            self._slow if slow else self._pool, partial(function, *args)
+        )
         future.add_done_callback(self._done)
         try:
             # Work that began goes on to its end, or to where it looks ``until``: busy until then.
             return await asyncio.wait_for(asyncio.shield(future), self._timeout)
         except TimeoutError:
             future.cancel()  # if it has not begun, it never will
-            raise Problem(
-                503, "timeout", f"There was no answer within {self._timeout:g} s.",
-                {"Retry-After": "5"},
-            ) from None  # fmt: skip
+            words = f"There was no answer within {self._timeout:g} s."
+            raise Problem(503, "timeout", words, {"Retry-After": "5"}) from None
+
+    async def write(self, function: Callable[..., T], *args: Any) -> T:
+        """The same for a change of the index: one after another, and never given up half way."""
+        loop = asyncio.get_running_loop()
+        # A client that goes away does not undo what it asked for.
+        return await asyncio.shield(loop.run_in_executor(self._writer, partial(function, *args)))
 
     def _done(self, future: asyncio.Future[Any]) -> None:
         self._busy -= 1

@@ -13,7 +13,7 @@ import numpy as np
 from kinrank.graph.layout import Layout
 from kinrank.kernels import select as kernels
 from kinrank.parallel import Out, Runner
-from kinrank.stored import Stored, for_kernels
+from kinrank.search.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Longs, Neighbors
 
 

@@ -17,9 +17,9 @@ from kinrank.graph.layout import Layout
 from kinrank.kernels import paths, select
 from kinrank.ordering import ascending
 from kinrank.parallel import ALONE, Out, Runner
+from kinrank.search.stored import for_kernels
 from kinrank.stages.distance import Distances, VectorDistances
 from kinrank.stages.diverge import Columns, Divergence
-from kinrank.stored import for_kernels
 from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 UNREACHABLE = np.float32(50)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,21 +21,16 @@ from kinrank.validation import as_vectors, check_choice, check_int
 
 _ROWS = 1024  # fetched and searched at a time
 _SPARE = 4  # asked for beside those wanted: the row itself, rows that came meanwhile
-_SOME = 32768  # rows that tell how far the farthest is: all, if there are no more
+_SAMPLE = 32768  # rows that tell how far the farthest is: all, if there are no more
 _NUMBERS = 1 << 25  # of their vectors, at most
 _TILE = 4096  # of them at a time
 _UNIT = 1e-3  # how far from 1 a norm may be
 
 
 def attach(
-    store: Store,
-    method: str | CAS = "cas",
-    *,
-    refine: bool = True,
-    threads: int | None = None,
-    block_size: int | None = None,
-    **params: Any,
-) -> Index:
+    store: Store, method: str | CAS = "cas", *, refine: bool = True, threads: int | None = None,
+    block_size: int | None = None, **params: Any,
+) -> Index:  # fmt: skip
     """Build the graph of a store's rows through its own search; vectors stay in the store.
 
     Every row is fetched and searched for once, and only its list of neighbours is kept. Answers
@@ -73,36 +67,11 @@ def attach(
     if len(ids) < 2:
         raise InvalidInputError(f"`store` must have at least two rows, got {len(ids)}.")
     refuse_duplicates(ids)
-    lists = _lists(store, fitted, ids, rows)
+    distances, indices, farthest = _lists(store, fitted, ids, rows)
     return Index.from_neighbors(
-        fitted,
-        lists.squared,
-        lists.indices,
-        ids=ids,
-        store=store,
-        refine=refine,
-        squared=True,
-        farthest=lists.farthest,
-        threads=threads,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class StoreLists:
-    """The neighbours of every row beside itself: row numbers and squared distances, (n, K).
-
-    farthest : (n,) about the largest squared distance of each row to any
-    """
-
-    indices: Ints
-    squared: Floats
-    farthest: Floats
-
-    @classmethod
-    def empty(cls, n: int, k: int) -> StoreLists:
-        """Lists to fill in."""
-        lists = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
-        return cls(*lists, np.empty(n, np.float32))
+        fitted, distances, indices, ids=ids, store=store, refine=refine, squared=True,
+        farthest=farthest, threads=threads,
+    )  # fmt: skip
 
 
 def _method(store: Store, method: str | CAS, params: dict[str, Any]) -> CAS:
@@ -119,43 +88,50 @@ def _method(store: Store, method: str | CAS, params: dict[str, Any]) -> CAS:
     return made
 
 
-def _lists(store: Store, method: CAS, ids: Ids, block: int) -> StoreLists:
-    """Fetch all rows and search for each of them, ``block`` at a time."""
+def _lists(store: Store, method: CAS, ids: Ids, block: int) -> tuple[Floats, Ints, Floats]:
+    """Fetch all rows and search for each of them, ``block`` at a time.
+
+    Returns
+    -------
+    tuple
+        Squared distances and row numbers of the neighbours of every row beside itself, (n, K), and
+        about the largest squared distance of each row to any, (n,).
+    """
     n, table = len(ids), IdTable(ids)
     wanted = list_length(method, n) - 1
-    lists = StoreLists.empty(n, wanted)
-    some = _some(store, method, ids, block)
+    squared, indices = np.empty((n, wanted), np.float32), np.empty((n, wanted), np.int32)
+    farthest, sample = np.empty(n, np.float32), _sample(store, method, ids, block)
     with progress.stage("neighbours", n) as advance:
         for low in range(0, n, block):
-            part = slice(low, min(low + block, n))
-            vectors = _vectors(store, method, ids[part])
-            rows, values = store_search(store, vectors, min(n, wanted + _SPARE), table)
-            others = (rows >= 0) & (rows != np.arange(low, part.stop)[:, None])
-            _refuse_short(ids[part], others.sum(axis=1), wanted)
+            rows = slice(low, min(low + block, n))
+            vectors = _vectors(store, method, ids[rows])
+            places, values = store_search(store, vectors, min(n, wanted + _SPARE), table)
+            others = (places >= 0) & (places != np.arange(low, rows.stop)[:, None])
+            _refuse_short(ids[rows], others.sum(axis=1), wanted)
             first = np.argsort(~others, axis=1, kind="stable")[:, :wanted]
-            lists.indices[part] = np.take_along_axis(rows, first, axis=1)
-            lists.squared[part] = np.take_along_axis(values, first, axis=1)
-            lists.farthest[part] = _farthest(vectors, some)
-            advance(part.stop - low)
-    return lists
+            indices[rows] = np.take_along_axis(places, first, axis=1)
+            squared[rows] = np.take_along_axis(values, first, axis=1)
+            farthest[rows] = _farthest(vectors, sample)
+            advance(rows.stop - low)
+    return squared, indices, farthest
 
 
-def _some(store: Store, method: CAS, ids: Ids, block: int) -> Floats:
+def _sample(store: Store, method: CAS, ids: Ids, block: int) -> Floats:
     """Rows that tell how far the farthest is, as (d + 1, m) columns -2 y and |y|^2."""
-    chosen = ids[:: -(-len(ids) // max(2, min(_SOME, _NUMBERS // store.width)))]
+    chosen = ids[:: -(-len(ids) // max(2, min(_SAMPLE, _NUMBERS // store.width)))]
     out = np.empty((store.width + 1, len(chosen)), np.float32)
     for low in range(0, len(chosen), block):
         vectors = _vectors(store, method, chosen[low : low + block])
-        part = slice(low, low + len(vectors))
-        out[:-1, part] = -2 * vectors.T
-        out[-1, part] = np.einsum("ij,ij->i", vectors, vectors)
+        columns = slice(low, low + len(vectors))
+        out[:-1, columns] = -2 * vectors.T
+        out[-1, columns] = np.einsum("ij,ij->i", vectors, vectors)
     return out
 
 
-def _farthest(vectors: Floats, some: Floats) -> Floats:
-    """The largest squared distance of each row to ``some`` rows of the store; never 0."""
+def _farthest(vectors: Floats, sample: Floats) -> Floats:
+    """The largest squared distance of each row to the rows of ``sample``; never 0."""
     rows = np.concatenate([vectors, np.ones((len(vectors), 1), np.float32)], axis=1)
-    tiles = (some[:, low : low + _TILE] for low in range(0, some.shape[1], _TILE))
+    tiles = (sample[:, low : low + _TILE] for low in range(0, sample.shape[1], _TILE))
     largest = np.max([np.max(rows @ tile, axis=1) for tile in tiles], axis=0)
     largest += np.einsum("ij,ij->i", vectors, vectors)
     return np.asarray(np.maximum(largest, np.finfo(np.float32).tiny), np.float32)

@@ -12,16 +12,11 @@ import numpy as np
 
 from kinrank.errors import FileFormatError, InvalidInputError, KinrankWarning, UnknownIdError
 from kinrank.index.ids import Ids, IdTable, as_ids, named, refuse_duplicates
+from kinrank.io import PathLike
 from kinrank.optional import require
-from kinrank.stores.protocol import (
-    MOST,
-    Metric,
-    checked_queries,
-    engine_errors,
-    squared_distances,
-)
+from kinrank.stores.protocol import Metric, checked_queries, engine_errors, squared_distances
 from kinrank.types import Floats, Ints, Longs
-from kinrank.validation import as_matrix, check_int
+from kinrank.validation import as_matrix
 
 
 class FaissStore:
@@ -39,45 +34,41 @@ class FaissStore:
     """
 
     def __init__(self, index: Any, ids: Any = None, vectors: Any = None) -> None:
-        self._faiss = _faiss()
-        if not isinstance(index, self._faiss.Index):
+        self._faiss = faiss = _faiss()
+        if not isinstance(index, faiss.Index):
             raise InvalidInputError(f"`index` must be a faiss index, got {type(index).__name__}.")
-        self._index = self._faiss.downcast_index(index)
-        inner = self._index
-        while isinstance(inner, self._faiss.IndexPreTransform):
-            inner = self._faiss.downcast_index(inner.index)
-        if inner is not self._index and self._gives_labels(inner):
+        inner = self._index = faiss.downcast_index(index)
+        while isinstance(inner, faiss.IndexPreTransform):
+            inner = faiss.downcast_index(inner.index)
+        labelled = isinstance(inner, (faiss.IndexIDMap, faiss.IndexIDMap2))
+        if labelled and inner is not self._index:
             raise InvalidInputError(
                 "`index` must have its IDMap outermost (as in 'IDMap,PCA64,Flat'), got one inside."
             )
         self.index = index  # as it was given: its settings may be changed
+        self._map = inner if labelled else None  # gives labels to the rows of another
+        self._inverted = faiss.try_extract_index_ivf(inner)  # the IVF index inside, or None
         self.metric: Metric = self._metric()
-        own = np.array(self._own_labels())
-        if (own == -1).any():
+        labels = np.array(self._current_labels())
+        if (labels == -1).any():
             raise InvalidInputError("Labels must not be -1, by which faiss means none, got it.")
-        plain = bool((own == np.arange(len(own))).all())
-        self._labels = None if plain else IdTable(own)
-        if ids is not None:
-            if not plain:
-                raise InvalidInputError("`ids` must be left out: the index has labels of its own.")
-            own = as_ids(ids, len(own))
-        refuse_duplicates(own)
-        self._table, self._lock, self._warned = IdTable(own), Lock(), False
+        plain = bool((labels == np.arange(len(labels))).all())
+        self._labels = None if plain else IdTable(labels)
+        if ids is not None and not plain:
+            raise InvalidInputError("`ids` must be left out: the index has labels of its own.")
+        names = labels if ids is None else as_ids(ids, len(labels))
+        refuse_duplicates(names)
+        self._table, self._lock, self._warned = IdTable(names), Lock(), False
         self._vectors = None if vectors is None else as_matrix("vectors", vectors)
-        if self._vectors is not None and self._vectors.shape != (len(own), self.width):
+        if self._vectors is not None and self._vectors.shape != (len(names), self.width):
             raise InvalidInputError(
-                f"`vectors` must be the rows of the index, {(len(own), self.width)}, "
+                f"`vectors` must be the rows of the index, {(len(names), self.width)}, "
                 f"got {self._vectors.shape}."
             )
 
     @classmethod
     def open(
-        cls,
-        path: str | os.PathLike[str],
-        ids: Any = None,
-        vectors: Any = None,
-        *,
-        mmap: bool = True,
+        cls, path: PathLike, ids: Any = None, vectors: Any = None, *, mmap: bool = True
     ) -> FaissStore:
         """An index that ``faiss.write_index`` wrote; mapped, so that lists are read as needed."""
         faiss = _faiss()
@@ -106,7 +97,7 @@ class FaissStore:
 
     def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
         """See Store."""
-        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1, MOST)
+        rows, k = checked_queries(queries, k, self.width, self.metric)
         self._refuse_renumbered()
         with engine_errors("The search of the faiss index", RuntimeError, AssertionError):
             values, labels = self._index.search(rows, k)
@@ -131,14 +122,14 @@ class FaissStore:
     def _reconstructed(self, places: Ints) -> Floats:
         """Vectors as the index remembers them."""
         index, labels = self._stored(places)
-        kind, inverted = type(index).__name__, self._inverted(index)
+        kind, inverted = type(index).__name__, self._inverted
         with self._lock:
             if inverted is not None and inverted.direct_map.no():
                 inverted.set_direct_map_type(self._faiss.DirectMap.Hashtable)
         try:
             vectors: Floats = index.reconstruct_batch(labels)
         except RuntimeError as error:
-            gone = ~np.isin(self._label_of(places), self._own_labels())
+            gone = ~np.isin(self._label_of(places), self._current_labels())
             if gone.any():
                 self._refuse_gone(places[gone], error)
             raise InvalidInputError(
@@ -167,31 +158,21 @@ class FaissStore:
             )
         return known[self._index.metric_type]
 
-    def _own_labels(self) -> Longs:
+    def _current_labels(self) -> Longs:
         """The labels of the rows that the index has now, in the order of its rows if it has one."""
         if self._map is not None and self._index.ntotal:
             names = self._map.id_map
             labels: Longs = self._faiss.rev_swig_ptr(names.data(), names.size())
             return labels
-        inverted = self._inverted(self._index)
-        numbers = np.arange(self._index.ntotal, dtype=np.int64)
-        if inverted is None:
-            return numbers
-        lists = inverted.invlists
-        parts = [
-            self._faiss.rev_swig_ptr(lists.get_ids(cell), lists.list_size(cell)).copy()
-            for cell in range(lists.nlist)
-            if lists.list_size(cell)
-        ]
-        return np.sort(np.concatenate(parts)) if parts else numbers
-
-    @property
-    def _map(self) -> Any:
-        """The index itself if it gives labels to the rows of another, else None."""
-        return self._index if self._gives_labels(self._index) else None
-
-    def _gives_labels(self, index: Any) -> bool:
-        return isinstance(index, (self._faiss.IndexIDMap, self._faiss.IndexIDMap2))
+        if self._map is not None or self._inverted is None:
+            return np.arange(self._index.ntotal, dtype=np.int64)
+        lists = self._inverted.invlists
+        cells = [np.empty(0, np.int64)]
+        for cell in range(lists.nlist):
+            if lists.list_size(cell):
+                ids = self._faiss.rev_swig_ptr(lists.get_ids(cell), lists.list_size(cell))
+                cells.append(ids.copy())
+        return np.sort(np.concatenate(cells))
 
     def _label_of(self, places: Ints) -> Longs:
         return places.astype(np.int64) if self._labels is None else self._labels.ids[places]
@@ -201,7 +182,7 @@ class FaissStore:
         labels = self._label_of(places)
         if self._map is None:
             return self._index, labels
-        now = self._own_labels()
+        now = self._current_labels()
         at = places.astype(np.int64)
         if len(at) and (at.max() >= len(now) or (now[at] != labels).any()):  # rows were removed
             at = IdTable(now).find(labels).astype(np.int64)
@@ -215,16 +196,12 @@ class FaissStore:
 
     def _refuse_renumbered(self) -> None:
         """Rows of a plain index are known by their numbers, which removing others changes."""
-        plain = self._map is None and self._inverted(self._index) is None
+        plain = self._map is None and self._inverted is None
         if plain and self._index.ntotal < len(self):
             raise InvalidInputError(
                 f"The faiss index must have its {len(self)} rows, got {self._index.ntotal}: "
                 "removing rows gives others new numbers, so make a new store."
             )
-
-    def _inverted(self, index: Any) -> Any:
-        """The IVF index inside, or None."""
-        return self._faiss.try_extract_index_ivf(index)
 
     def _places(self, labels: Longs) -> Ints:
         """Rows of the table; -1 for none and for rows that were added since."""

@@ -6,28 +6,19 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.index.ids import Ids, as_ids, refuse_duplicates
+from kinrank.index.ids import Ids, as_ids
 from kinrank.optional import require
-from kinrank.stores.protocol import (
-    METRICS,
-    MOST,
-    Metric,
-    as_rows,
-    checked_queries,
-    engine_errors,
-    in_order,
-    squared_distances,
-)
-from kinrank.types import Floats
+from kinrank.stores.protocol import METRICS, Metric, TableStore, engine_errors
+from kinrank.types import Floats, Longs
 from kinrank.validation import check_bool, check_choice, check_int
 
 _TYPES: dict[Metric, str] = {"euclidean": "l2", "cosine": "cosine", "inner": "dot"}
-_FETCH = 4096  # ids in one filter
 
 
-class LanceStore:
+class LanceStore(TableStore):
     """A table with a column of ids and a column of vectors of fixed length.
 
     Parameters
@@ -40,16 +31,12 @@ class LanceStore:
         the first k are returned. LanceDB's indexes are compressed; without it many are missed.
     """
 
+    _FETCH = 4096
+
     def __init__(
-        self,
-        table: Any,
-        id_column: str = "id",
-        vector_column: str = "vector",
-        metric: Metric | None = None,
-        *,
-        exact: bool = False,
-        refine: int = 10,
-    ) -> None:
+        self, table: Any, id_column: str = "id", vector_column: str = "vector",
+        metric: Metric | None = None, *, exact: bool = False, refine: int = 10,
+    ) -> None:  # fmt: skip
         module = require("lancedb.table", extra="lancedb", purpose="A LanceDB store")
         if not isinstance(table, module.Table):
             raise InvalidInputError(f"`table` must be a LanceDB table, got {type(table).__name__}.")
@@ -74,58 +61,38 @@ class LanceStore:
         with _errors():
             return int(self._table.count_rows())
 
-    def ids(self) -> Ids:
-        """See Store."""
+    def _all_ids(self) -> list[Any]:
         with _errors():
-            found = self._table.search().select([self._id]).limit(len(self)).to_arrow()
-        own = as_ids(found[self._id].to_pylist())
-        refuse_duplicates(own)
-        return own
+            column = self._table.search().select([self._id]).limit(len(self)).to_arrow()
+        ids: list[Any] = column[self._id].to_pylist()
+        return ids
 
-    def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
-        """See Store."""
-        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1, MOST)
+    def _nearest(self, rows: Floats, k: int) -> tuple[Longs, Any, npt.NDArray[Any]]:
         with _errors():
-            found = self._nearest(rows, k)
-        owners = np.zeros(len(found), np.int64)  # a single query is answered without its number
-        if "query_index" in found.column_names:
-            owners = found["query_index"].to_numpy()
-        order = np.lexsort((found["_distance"].to_numpy(), owners))
-        ids = as_ids(found[self._id].to_pylist())[order]
-        values = found["_distance"].to_numpy()[order]
-        ids, values = as_rows(owners[order], ids, values, len(rows), k)
+            query = self._table.search([row.tolist() for row in rows], self._vector)
+            query = query.distance_type(_TYPES[self.metric]).select([self._id, "_distance"])
+            query = query.limit(k)
+            if self._refined:
+                results = query.refine_factor(self._refine).to_arrow()
+            else:
+                results = query.bypass_vector_index().to_arrow()
+        owners = np.zeros(len(results), np.int64)  # a single query is answered without its number
+        if "query_index" in results.column_names:
+            owners = results["query_index"].to_numpy().astype(np.int64)
+        values = results["_distance"].to_numpy()
+        order = np.lexsort((values, owners))
         if self.metric == "inner":
             values = values - 1  # LanceDB answers 1 - xy
-        return ids, squared_distances(self.metric, rows, values)
+        return owners[order], as_ids(results[self._id].to_pylist())[order], values[order]
 
-    def _nearest(self, rows: Floats, k: int) -> Any:
-        query = self._table.search([row.tolist() for row in rows], self._vector)
-        query = query.distance_type(_TYPES[self.metric]).select([self._id, "_distance"]).limit(k)
-        if self._refined:
-            return query.refine_factor(self._refine).to_arrow()
-        return query.bypass_vector_index().to_arrow()
-
-    def fetch(self, ids: Any) -> Floats:
-        """See Store."""
-        wanted = as_ids(ids)
-        if len(wanted) == 0:
-            return np.empty((0, self.width), np.float32)
-        known: list[Any] = []
-        parts: list[Floats] = []
-        different = np.unique(wanted)
-        for low in range(0, len(different), _FETCH):
-            part = different[low : low + _FETCH]
-            with _errors():
-                query = self._table.search().where(self._among(part)).limit(len(part))
-                found = query.select([self._id, self._vector]).to_arrow()
-            known += found[self._id].to_pylist()
-            parts.append(column_vectors(found[self._vector]))
-        return in_order(wanted, known, np.concatenate(parts))
+    def _rows_of(self, ids: Ids) -> tuple[list[Any], Floats]:
+        with _errors():
+            query = self._table.search().where(self._among(ids)).limit(len(ids))
+            found = query.select([self._id, self._vector]).to_arrow()
+        return found[self._id].to_pylist(), column_vectors(found[self._vector])
 
     def _among(self, ids: Ids) -> str:
         """A filter in LanceDB's SQL, which takes no parameters."""
-        if self._text != (ids.dtype.kind == "U"):
-            return "false"
         if not self._text:
             ids = ids[(ids >= self._range[0]) & (ids <= self._range[1])]
         if len(ids) == 0:

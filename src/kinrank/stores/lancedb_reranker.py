@@ -6,7 +6,6 @@ table.search(vector).limit(1000).rerank(Reranker(vector, k=10), query_string="")
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from kinrank.stores.lancedb import column_vectors
 from kinrank.validation import as_array, check_choice, check_int
 
 
-class Reordering:
+class VectorReranker:
     """Orders the rows that a query found by what their vectors know of each other.
 
     LanceDB hands a reranker the text of a query and not its vector, so the vector, or a function
@@ -39,16 +38,10 @@ class Reordering:
     """
 
     def __init__(
-        self,
-        query: Any = None,
-        *,
-        embed: Callable[[str], Any] | None = None,
-        method: str | Method = "cas",
-        k: int | None = None,
-        vector_column: str = "vector",
-        return_score: str = "relevance",
-        **params: Any,
-    ) -> None:
+        self, query: Any = None, *, embed: Callable[[str], Any] | None = None,
+        method: str | Method = "cas", k: int | None = None, vector_column: str = "vector",
+        return_score: str = "relevance", **params: Any,
+    ) -> None:  # fmt: skip
         check_choice("return_score", return_score, ("relevance", "all"))
         super().__init__(return_score)  # type: ignore[call-arg]  # LanceDB's class comes next
         if (query is None) == (embed is None):
@@ -100,14 +93,10 @@ def vectors_of(column: Any) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Reranker":
-        return _reranker()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-@cache
-def _reranker() -> type[Reordering]:
-    """``Reordering`` as LanceDB's Reranker, once the package is asked for."""
+    """``Reranker``: ``VectorReranker`` as LanceDB's own class, once the package is asked for."""
+    if name != "Reranker":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = require("lancedb.rerankers", extra="lancedb", purpose="A LanceDB reranker")
-    about = {"__doc__": Reordering.__doc__, "__module__": __name__}
-    return type("Reranker", (Reordering, module.Reranker), about)
+    about = {"__doc__": VectorReranker.__doc__, "__module__": __name__}
+    globals()[name] = type(name, (VectorReranker, module.Reranker), about)
+    return globals()[name]

@@ -5,32 +5,22 @@ from __future__ import annotations
 import re
 from functools import partial
 from threading import Lock
-from types import TracebackType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, StoreError, UnknownIdError
-from kinrank.index.ids import Ids, as_ids, refuse_duplicates
+from kinrank.index.ids import Ids
 from kinrank.optional import require
-from kinrank.stores.protocol import (
-    METRICS,
-    MOST,
-    Metric,
-    as_rows,
-    checked_queries,
-    engine_errors,
-    in_order,
-    squared_distances,
-)
-from kinrank.types import Floats
+from kinrank.stores.protocol import METRICS, Metric, TableStore, engine_errors
+from kinrank.types import Floats, Longs
 from kinrank.validation import check_bool, check_choice, check_int
 
 _OPERATORS: dict[Metric, str] = {"euclidean": "<->", "cosine": "<=>", "inner": "<#>"}
 _TEXTS = ("text", "character varying", "uuid")
 _INTEGERS = ("smallint", "integer", "bigint")
 _MAX_EF = 1000  # pgvector's limit of hnsw.ef_search
-_FETCH = 16384  # ids in one statement
 
 _VECTOR = re.compile(r'(?:(?:\w+|"(?:[^"]|"")+")\.)?vector(?:\((\d+)\))?')
 _COLUMN = "embedding"  # the vectors, if several columns might be
@@ -53,7 +43,7 @@ _SEARCH = """
 _FETCHED = "SELECT {id}::{shown}, vector_send({vector}) FROM {table} WHERE {id} = ANY(%s::{kind}[])"
 
 
-class PgVectorStore:
+class PgVectorStore(TableStore):
     """A table with a column of ids and a column of type vector.
 
     Parameters
@@ -72,18 +62,13 @@ class PgVectorStore:
     ``close`` or at the end of a ``with`` block.
     """
 
+    _FETCH = 16384
+
     def __init__(
-        self,
-        connection: Any,
-        table: str | tuple[str, str],
-        id_column: str = "id",
-        vector_column: str | None = None,
-        metric: Metric = "euclidean",
-        *,
-        exact: bool = False,
-        ef_search: int | None = None,
-        probes: int | None = None,
-    ) -> None:
+        self, connection: Any, table: str | tuple[str, str], id_column: str = "id",
+        vector_column: str | None = None, metric: Metric = "euclidean", *, exact: bool = False,
+        ef_search: int | None = None, probes: int | None = None,
+    ) -> None:  # fmt: skip
         self.metric: Metric = check_choice("metric", metric, METRICS)
         self._exact = check_bool("exact", exact)
         self._ef = 40 if ef_search is None else check_int("ef_search", ef_search, 1, _MAX_EF)
@@ -113,52 +98,32 @@ class PgVectorStore:
     def __enter__(self) -> PgVectorStore:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __len__(self) -> int:
         return int(self._rows("SELECT count(*) FROM {table}")[0][0])
 
-    def ids(self) -> Ids:
-        """See Store."""
-        own = as_ids([name for (name,) in self._rows("SELECT {id}::{shown} FROM {table}")])
-        refuse_duplicates(own)
-        return own
+    def _all_ids(self) -> list[Any]:
+        return [name for (name,) in self._rows("SELECT {id}::{shown} FROM {table}")]
 
-    def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
-        """See Store."""
-        rows, k = checked_queries(queries, self.width, self.metric), check_int("k", k, 1, MOST)
+    def _nearest(self, rows: Floats, k: int) -> tuple[Longs, Any, npt.NDArray[Any]]:
         values = {"queries": [str(row.tolist()) for row in rows], "k": k}
-        found = self._rows(_SEARCH, values, self._settings(k))
-        owners = np.array([number for number, _, _ in found], np.int64) - 1
-        distances = np.array([value for _, _, value in found], np.float64)
+        results = self._rows(_SEARCH, values, self._settings(k))
+        owners = np.array([number for number, _, _ in results], np.int64) - 1
+        distances = np.array([value for _, _, value in results], np.float64)
         if self.metric == "euclidean":
             distances **= 2
-        ids, squared = as_rows(owners, [name for _, name, _ in found], distances, len(rows), k)
-        return ids, squared_distances(self.metric, rows, squared)
+        return owners, [name for _, name, _ in results], distances
 
-    def fetch(self, ids: Any) -> Floats:
-        """See Store."""
-        wanted = as_ids(ids)
-        different = np.unique(wanted)
-        if self._text != (wanted.dtype.kind == "U"):
-            different = different[:0]
-        found: list[tuple[Any, bytes]] = []
-        for low in range(0, len(different), _FETCH):
-            try:
-                found += self._rows(_FETCHED, (different[low : low + _FETCH].tolist(),))
-            except StoreError as error:
-                if not isinstance(error.__cause__, self._psycopg.DataError):
-                    raise
-                # Ids that the column's type cannot hold.
-                raise UnknownIdError(
-                    f"There is no row with such an id: {error.__cause__}"
-                ) from error
+    def _rows_of(self, ids: Ids) -> tuple[list[Any], Floats]:
+        try:
+            found = self._rows(_FETCHED, (ids.tolist(),))
+        except StoreError as error:
+            if not isinstance(error.__cause__, self._psycopg.DataError):
+                raise
+            # Ids that the column's type cannot hold.
+            raise UnknownIdError(f"There is no row with such an id: {error.__cause__}") from error
         if any(vector is None for _, vector in found):
             raise InvalidInputError("Rows must all have a vector, got some without.")
         if any(len(vector) != 4 + 4 * self.width for _, vector in found):
@@ -167,7 +132,7 @@ class PgVectorStore:
             )
         layout = np.dtype([("header", "V4"), ("vector", ">f4", (self.width,))])
         vectors = np.frombuffer(b"".join(vector for _, vector in found), layout)["vector"]
-        return in_order(wanted, [name for name, _ in found], vectors.astype(np.float32))
+        return [name for name, _ in found], vectors.astype(np.float32)
 
     def _describe(
         self, table: str | tuple[str, str], id_column: str, vector_column: str | None
@@ -179,23 +144,23 @@ class PgVectorStore:
             raise InvalidInputError(f"`table` must be a name or (schema, table), got {table!r}.")
         text = sql.Identifier(*(_name("table", part) for part in parts)).as_string(self._connection)
         self._names = {"table": sql.SQL(_escaped(text))}
-        found = dict(self._rows(_COLUMNS, (text,)))
-        if not found:
+        columns = dict(self._rows(_COLUMNS, (text,)))
+        if not columns:
             raise InvalidInputError(
                 f"The database must have a table {text}, got none; one of a schema that is not "
                 "searched is (schema, table)."
             )
-        vector_column = self._vector_column(text, found, vector_column)
+        vector_column = self._vector_column(text, columns, vector_column)
         for column in (_name("id_column", id_column), vector_column):
-            if column not in found:
+            if column not in columns:
                 raise InvalidInputError(
-                    f"The table {text} must have a column {column!r}, got {', '.join(found)}."
+                    f"The table {text} must have a column {column!r}, got {', '.join(columns)}."
                 )
         for name, column in (("id", id_column), ("vector", vector_column)):
             quoted = sql.Identifier(column).as_string(self._connection)
             self._names[name] = sql.SQL(_escaped(quoted))
         self._names["operator"] = sql.SQL(_OPERATORS[self.metric])
-        kind = re.sub(r"\(\d+\)", "", found[id_column])
+        kind = re.sub(r"\(\d+\)", "", columns[id_column])
         if kind not in (*_TEXTS, *_INTEGERS):
             raise InvalidInputError(
                 f"Column {id_column!r} must hold text or integers to be ids, got {kind}."
@@ -203,7 +168,7 @@ class PgVectorStore:
         self._text = kind in _TEXTS
         self._names["kind"] = sql.SQL(kind)
         self._names["shown"] = sql.SQL("text" if self._text else "bigint")
-        self.width = self._width(vector_column, found[vector_column])
+        self.width = self._width(vector_column, columns[vector_column])
 
     def _vector_column(self, table: str, kinds: dict[str, str], wanted: str | None) -> str:
         """The column that was named, or the one that it must be."""

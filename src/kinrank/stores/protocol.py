@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, KinrankError, StoreError, UnknownIdError
-from kinrank.index.ids import Ids, IdTable, as_ids
+from kinrank.index.ids import Ids, IdTable, as_ids, refuse_duplicates
 from kinrank.index.store_answers import SearchStore
-from kinrank.types import Floats
-from kinrank.validation import as_vectors
+from kinrank.types import Floats, Longs
+from kinrank.validation import as_vectors, check_int
 
 Metric: TypeAlias = Literal["euclidean", "cosine", "inner"]
 METRICS: tuple[Metric, ...] = ("euclidean", "cosine", "inner")
-MOST = 1 << 24  # results of a query: engines ask for memory for all of them at once
+_MOST = 1 << 24  # results of a query: engines ask for memory for all of them at once
 
 
 @runtime_checkable
@@ -53,8 +54,8 @@ def engine_errors(engine: str, *kinds: type[Exception]) -> Iterator[None]:
         raise StoreError(f"{engine} failed: {lines[0]}") from error
 
 
-def checked_queries(queries: Any, width: int, metric: Metric) -> Floats:
-    """Queries as finite float32 rows of the store's width."""
+def checked_queries(queries: Any, k: int, width: int, metric: Metric) -> tuple[Floats, int]:
+    """Queries as finite float32 rows of the store's width, and k."""
     rows = as_vectors(("queries", queries), together=False)
     if rows.shape[1] != width:
         raise InvalidInputError(
@@ -62,7 +63,7 @@ def checked_queries(queries: Any, width: int, metric: Metric) -> Floats:
         )
     if metric == "cosine" and not rows.any(axis=1).all():
         raise InvalidInputError("`queries` must have no zero vectors for cosine, got one.")
-    return rows
+    return rows, check_int("k", k, 1, _MOST)
 
 
 def squared_distances(metric: Metric, queries: Floats, values: Floats) -> Floats:
@@ -84,27 +85,55 @@ def squared_distances(metric: Metric, queries: Floats, values: Floats) -> Floats
     return np.where(np.isinf(values), np.inf, bounded).astype(np.float32)
 
 
-def as_rows(owners: Any, ids: Any, values: Any, n_queries: int, k: int) -> tuple[Ids, Floats]:
-    """A flat answer as (n_queries, k) arrays: ``owners`` ascends and says whose each entry is.
+class TableStore:
+    """A store over a table with a column of ids and one of vectors."""
 
-    Entries without a distance, as engines have them for rows without a vector, are left out.
-    """
-    measured = np.isfinite(values)
-    owners, ids, values = (
-        np.asarray(owners, np.int64)[measured],
-        as_ids(ids)[measured],
-        values[measured],
-    )
-    counts = np.bincount(owners, minlength=n_queries)
-    columns = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
-    found = np.full((n_queries, k), "" if ids.dtype.kind == "U" else -1, ids.dtype)
-    distances = np.full((n_queries, k), np.inf, np.float32)
-    found[owners, columns] = ids
-    distances[owners, columns] = values
-    return found, distances
+    metric: Metric
+    width: int
+    _text: bool  # whether ids are text
+    _FETCH: ClassVar[int]  # ids in one statement
 
+    def ids(self) -> Ids:
+        """See Store."""
+        ids = as_ids(self._all_ids())
+        refuse_duplicates(ids)
+        return ids
 
-def in_order(wanted: Ids, ids: list[Any], vectors: Floats) -> Floats:
-    """Vectors that came in any order, in the order asked for; raises on ids that did not come."""
-    rows: Floats = vectors[IdTable(as_ids(ids)).places(wanted)]
-    return rows
+    def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
+        """See Store."""
+        rows, k = checked_queries(queries, k, self.width, self.metric)
+        owners, names, values = self._nearest(rows, k)
+        measured = np.isfinite(values)  # engines answer rows without a vector too
+        owners, names, values = owners[measured], as_ids(names)[measured], values[measured]
+        counts = np.bincount(owners, minlength=len(rows))
+        columns = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+        ids = np.full((len(rows), k), "" if names.dtype.kind == "U" else -1, names.dtype)
+        distances = np.full((len(rows), k), np.inf, np.float32)
+        ids[owners, columns], distances[owners, columns] = names, values
+        return ids, squared_distances(self.metric, rows, distances)
+
+    def fetch(self, ids: Any) -> Floats:
+        """See Store."""
+        wanted = as_ids(ids)
+        unique = np.unique(wanted)
+        if self._text != (wanted.dtype.kind == "U"):
+            unique = unique[:0]
+        names: list[Any] = []
+        vectors = [np.empty((0, self.width), np.float32)]
+        for low in range(0, len(unique), self._FETCH):
+            block_names, block = self._rows_of(unique[low : low + self._FETCH])
+            names += block_names
+            vectors.append(block)
+        rows: Floats = np.concatenate(vectors)[IdTable(as_ids(names)).places(wanted)]
+        return rows
+
+    def _all_ids(self) -> list[Any]:
+        raise NotImplementedError
+
+    def _nearest(self, rows: Floats, k: int) -> tuple[Longs, Any, npt.NDArray[Any]]:
+        """Whose each result is, ascending, its id, and its distance as the engine measures it."""
+        raise NotImplementedError
+
+    def _rows_of(self, ids: Ids) -> tuple[list[Any], Floats]:
+        """Ids and vectors of rows in any order; those that are not there may be missing."""
+        raise NotImplementedError

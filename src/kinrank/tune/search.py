@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -14,10 +15,10 @@ from kinrank.errors import InvalidInputError
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner
 from kinrank.registry import make_method, method_class
-from kinrank.tune.agreement import DEPTHS, agreement
-from kinrank.tune.choose import Curve, option_curve, size_curve
-from kinrank.tune.space import Space
-from kinrank.tune.views import Pair
+from kinrank.tune.param_grid import ParamGrid
+from kinrank.tune.result import Curve
+from kinrank.tune.scoring import DEPTHS, agreement, option_curve, size_curve
+from kinrank.tune.split import Pair
 
 Values = npt.NDArray[np.float64]
 
@@ -29,14 +30,14 @@ BEYOND = 2  # options are compared on so many times the size, too
 class Search:
     """One method on a few pairs of halves.
 
-    method : its name; fixed : parameters that stay as they are; space : what is tried
+    method : its name; fixed : parameters that stay as they are; grid : what is tried
     pairs : sizes are tried on all, the other parameters on the first ``tested`` of them
     effort : what trials of options may cost; one at the size LARGEST costs 1
     """
 
     method: str
     fixed: dict[str, Any]
-    space: Space
+    grid: ParamGrid
     pairs: Sequence[Pair]
     tested: int
     effort: float
@@ -46,21 +47,22 @@ class Search:
     def size(self, values: Sequence[int], group: float | None) -> Curve:
         """Choose the size among ``values``; group : size of the groups in the collection."""
         scores = np.array([self._shallow(value) for value in values])
-        return size_curve(self.space.size, values, scores, group)
+        return size_curve(self.grid.size, values, scores, group)
 
     def options(self, size: int) -> list[Curve]:
         """Try the other parameters at ``size``, as far as the effort goes."""
         left = int(self.effort * (LARGEST / size) ** 2)
-        known = self._both({self.space.size: size}, size)
+        known = self._both({self.grid.size: size}, size)
+        defaults = {field.name: field.default for field in fields(method_class(self.method))}
         curves = []
-        for name, values in self.space.rest.items():
-            tried = self._allowed(name, values, size)
+        for name, values in self.grid.rest.items():
+            params = {self.grid.size: size, **self.fixed}
+            tried = allowed_values(self.method, params, name, values)
             if name in self.fixed or len(tried) < 2 or left < len(tried) - 1:
                 continue
-            default = self._default(name)
-            params = {self.space.size: size}
+            default = defaults[name]
             scores = [
-                known if value == default else self._both({**params, name: value}, size)
+                known if value == default else self._both({self.grid.size: size, name: value}, size)
                 for value in tried
             ]
             curves.append(option_curve(name, tried, np.stack(scores, axis=1), default))
@@ -69,38 +71,32 @@ class Search:
 
     def make(self, **params: Any) -> Method:
         """The method with these parameters and those that are fixed, as trials run it."""
-        return make_method(self.method, **{**self.space.quick, **self.fixed, **params})
+        return make_method(self.method, **{**self.grid.quick, **self.fixed, **params})
 
     def _shallow(self, value: int) -> Values:
-        method, found = self.make(**{self.space.size: value}), []
+        method, scores = self.make(**{self.grid.size: value}), []
         for pair in self.pairs:
-            found.append(agreement(*pair.first(method, DEPTHS[-1], self.run)))
+            scores.append(agreement(*pair.first(method, DEPTHS[-1], self.run)))
             self.advance(1)
-        return np.concatenate(found)
+        return np.concatenate(scores)
 
     def _both(self, params: dict[str, Any], size: int) -> Values:
         """Agreement on the first few and on many results, (2, rows)."""
-        method, deep, found = self.make(**params), max(DEPTHS[-1], BEYOND * size), []
+        method, deep, scores = self.make(**params), max(DEPTHS[-1], BEYOND * size), []
         for pair in self.pairs[: self.tested]:
             one, other = pair.first(method, deep, self.run)
-            found.append([agreement(one, other), agreement(one, other, (one.shape[1],))])
+            scores.append([agreement(one, other), agreement(one, other, (one.shape[1],))])
             self.advance(1)
-        return np.concatenate(found, axis=1)
+        return np.concatenate(scores, axis=1)
 
-    def _default(self, name: str) -> Any:
-        return next(
-            parameter.default
-            for parameter in fields(method_class(self.method))
-            if parameter.name == name
-        )
 
-    def _allowed(self, name: str, values: Sequence[Any], size: int) -> list[Any]:
-        """Those of ``values`` that the method takes beside the others."""
-        taken = []
-        for value in values:
-            try:
-                self.make(**{self.space.size: size, name: value})
-            except InvalidInputError:
-                continue
-            taken.append(value)
-        return taken
+def allowed_values(
+    method: str, fixed: dict[str, Any], name: str, values: Sequence[Any]
+) -> list[Any]:
+    """Those of ``values`` that the method takes beside the parameters that are fixed."""
+    allowed = []
+    for value in values:
+        with suppress(InvalidInputError):
+            make_method(method, **{**fixed, name: value})
+            allowed.append(value)
+    return allowed

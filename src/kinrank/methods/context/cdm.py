@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from kinrank.methods.answer import rank_dense
 from kinrank.methods.common import METRICS, JointMethod, Rows
-from kinrank.neighbors.search import dense_search
 from kinrank.options import check_fields, option
 from kinrank.parallel import Runner
+from kinrank.search.exact import dense_search
 from kinrank.types import Floats, Neighbors, Ranking
 
 

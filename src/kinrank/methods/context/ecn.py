@@ -14,9 +14,9 @@ from kinrank.graph.build import weighted_lists
 from kinrank.methods.answer import first_of
 from kinrank.methods.common import JointMethod, Rows
 from kinrank.methods.context.cross import cross_scores, summed_rows
-from kinrank.neighbors.search import dense_search
 from kinrank.options import check_fields, option
 from kinrank.parallel import Out, Runner
+from kinrank.search.exact import dense_search
 from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 

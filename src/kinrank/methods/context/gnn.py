@@ -18,9 +18,9 @@ from kinrank.kernels import contextual as kernels
 from kinrank.kernels.lists import euclidean_rows
 from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import JointMethod, Rows
-from kinrank.neighbors.search import dense_search
 from kinrank.options import check_fields, option
 from kinrank.parallel import Out, Runner
+from kinrank.search.exact import dense_search
 from kinrank.stages.product import product
 from kinrank.types import Floats, Neighbors, Ranking, SparseRows
 

@@ -17,7 +17,7 @@ from kinrank.methods.common import METRICS, JointMethod, Rows
 from kinrank.options import check_fields, option
 from kinrank.ordering import ascending
 from kinrank.parallel import Runner
-from kinrank.stored import Stored, for_kernels
+from kinrank.search.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Longs, Ranking
 
 DIALECTS = ("cas", "shen")

@@ -14,7 +14,7 @@ from kinrank.methods.diffusion.gallery import gallery_graph, query_starts, rank_
 from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients
 from kinrank.options import check_fields, option
 from kinrank.parallel import Runner
-from kinrank.stored import Stored
+from kinrank.search.stored import Stored
 from kinrank.types import Ranking
 from kinrank.validation import check_float
 

@@ -16,11 +16,11 @@ from kinrank.graph.matrix import half_sum, transposed
 from kinrank.kernels.traverse import traversals
 from kinrank.methods.answer import Scored
 from kinrank.methods.common import InductiveMethod
-from kinrank.neighbors.find import find_neighbors, find_rows
-from kinrank.neighbors.search import dense_search
 from kinrank.options import check_fields, option
 from kinrank.parallel import Runner
-from kinrank.stored import Stored
+from kinrank.search.exact import dense_search
+from kinrank.search.find import find_neighbors, find_rows
+from kinrank.search.stored import Stored
 from kinrank.types import Floats, Ranking, SparseRows
 from kinrank.validation import check_float
 

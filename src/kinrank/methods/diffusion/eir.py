@@ -16,10 +16,10 @@ from kinrank.graph.mutual import mutual_graph
 from kinrank.kernels import truncated as kernels
 from kinrank.methods.common import FittedMethod, InductiveMethod, Rows, fitted_to, results, stacked
 from kinrank.methods.diffusion.gallery import query_starts, rank_by_scores
-from kinrank.neighbors.find import find_neighbors
 from kinrank.options import check_fields, option
 from kinrank.parallel import Out, Runner
-from kinrank.stored import Stored
+from kinrank.search.find import find_neighbors
+from kinrank.search.stored import Stored
 from kinrank.types import Floats, Ints, Ranking
 from kinrank.validation import check_float
 

@@ -9,10 +9,10 @@ import numpy as np
 from kinrank.graph.mutual import mutual_graph, similarity_power
 from kinrank.kernels.lanes import LANES
 from kinrank.methods.answer import rank_scores
-from kinrank.neighbors.find import find_neighbors, find_rows
-from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
-from kinrank.stored import Stored
+from kinrank.search.exact import dense_search
+from kinrank.search.find import find_neighbors, find_rows
+from kinrank.search.stored import Stored
 from kinrank.types import Floats, Ranking, SparseRows
 
 

@@ -10,18 +10,15 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from kinrank.learned.recipes import GSSRecipe
 from kinrank.learned.weights import digest
 from kinrank.methods.common import InductiveMethod
-from kinrank.neighbors.search import exact_search
 from kinrank.optional import require
 from kinrank.options import option
 from kinrank.parallel import Runner
-from kinrank.stored import Stored
+from kinrank.search.exact import exact_search
+from kinrank.search.stored import Stored
 from kinrank.types import Ranking
-from kinrank.validation import check_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +57,6 @@ class GSS(GSSRecipe, InductiveMethod):
         None, "file of weights that `kinrank train gss` wrote", cli=str
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_size("kq", self.kq)
-
     def fingerprint(self) -> str | None:
         """What tells results with these weights from those with others."""
         return None if self.weights is None else digest(self.weights)
@@ -74,8 +67,8 @@ class GSS(GSSRecipe, InductiveMethod):
     def _prepare(self, gallery: Stored, run: Runner) -> Any:
         """The network, the graph, elu(z1) and h of the gallery."""
         require("torch", extra="torch", purpose="The method gss")
-        from kinrank.learned.fitting import Session, build, load_network
-        from kinrank.learned.gss import GalleryGraph, embed
+        from kinrank.learned.fitting import build, load_network, train_graph
+        from kinrank.learned.gss import GalleryGraph, embed, multiply
         from kinrank.learned.network import from_arrays
 
         width = gallery.shape[1]
@@ -85,19 +78,16 @@ class GSS(GSSRecipe, InductiveMethod):
             graph = GalleryGraph(gallery, recipe.k1, run)
         else:
             graph, network = GalleryGraph(gallery, self.k1, run), build(self, width)
-            trained = Session(run).train_graph(self, graph)
-            from_arrays(network, trained.arrays, "training")
-        hidden, embedded = embed(network, graph.smoothed, lambda part, h: graph.matrix[part] @ h)
+            from_arrays(network, train_graph(self, graph)[0], "training")
+        hidden, embedded = embed(network, graph.smoothed, lambda h: multiply(graph.matrix, h, run))
         return network, graph, hidden, embedded
 
     def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
-        from kinrank.learned.gss import embed
+        from kinrank.learned.gss import embed, multiply
 
         network, graph, hidden, embedded = state
-        links, own = graph.queries(queries, gallery, self.kq, run)
-        smoothed = np.asarray(links @ gallery[:] + own * queries[:], np.float32)
-        moved = embed(
-            network, smoothed, lambda part, h: links[part] @ hidden + own[part] * h[part]
-        )[1]
-        found = exact_search(moved, embedded, k, run, "inner")
-        return Ranking(found.indices, found.values)
+        links, itself = graph.queries(queries, gallery, self.kq, run)
+        smoothed = multiply(links, gallery[:], run) + itself * queries[:]
+        moved = embed(network, smoothed, lambda h: multiply(links, hidden, run) + itself * h)[1]
+        nearest = exact_search(moved, embedded, k, run, "inner")
+        return Ranking(nearest.indices, nearest.values)

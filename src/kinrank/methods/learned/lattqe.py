@@ -13,11 +13,10 @@ import numpy as np
 from kinrank.errors import InvalidInputError
 from kinrank.methods.learned.trained import TrainedMethod, each_list
 from kinrank.methods.query_expansion.expansion import ORDERS, add_up
-from kinrank.neighbors.exact import exact_neighbors
-from kinrank.neighbors.search import exact_search
 from kinrank.options import check_fields, option
 from kinrank.parallel import Runner
-from kinrank.stored import Stored
+from kinrank.search.exact import exact_neighbors, exact_search
+from kinrank.search.stored import Stored
 from kinrank.types import Floats, Ints, Ranking
 from kinrank.validation import check_size
 
@@ -94,16 +93,16 @@ class LAttQE(TrainedMethod):
         near = exact_search(queries, source, min(self.kqe or network.recipe.kqe, len(source)), run)
         weights = self._weights(network, queries, source, near.indices, run)
         expanded = add_up(queries, source, near.indices, weights, run)
-        found = exact_search(expanded, searched, k, run, "inner")
-        return Ranking(found.indices, found.values)
+        nearest = exact_search(expanded, searched, k, run, "inner")
+        return Ranking(nearest.indices, nearest.values)
 
     @staticmethod
     def _weights(network: Any, rows: Stored, gallery: Stored, ids: Ints, run: Runner) -> Floats:
         """The weights of each row and of the gallery rows ``ids``, (n, 1 + m)."""
         weights = np.empty((len(rows), ids.shape[1] + 1), np.float32)
 
-        def weighed(lists: Any, part: slice) -> None:
-            weights[part] = network(lists).cpu().numpy()
+        def weigh(lists: Any, batch: slice) -> None:
+            weights[batch] = network(lists).cpu().numpy()
 
-        each_list(network, rows, gallery, ids, weighed, run)
+        each_list(network, rows, gallery, ids, weigh, run)
         return weights

@@ -13,11 +13,11 @@ from kinrank.learned.recipes import check_text, device_option
 from kinrank.learned.weights import digest, how_to_train
 from kinrank.methods.answer import reorder_first
 from kinrank.methods.common import InductiveMethod
-from kinrank.neighbors.search import exact_search
 from kinrank.optional import require
 from kinrank.options import option
 from kinrank.parallel import Runner
-from kinrank.stored import Stored
+from kinrank.search.exact import exact_search
+from kinrank.search.stored import Stored
 from kinrank.types import Ranking
 
 _BATCH = 64  # queries at a time on a device that is not the processor
@@ -46,14 +46,6 @@ class TrainedMethod(InductiveMethod):
         assert self.weights is not None
         return digest(self.weights)
 
-    def _load(self, gallery: Stored) -> Any:
-        """The network for vectors as wide as the gallery's."""
-        require("torch", extra="torch", purpose=f"The method {self.name}")
-        from kinrank.learned.fitting import load_network
-
-        assert self.weights is not None
-        return load_network(self.weights, self.name, gallery.shape[1], self.device)[0]
-
     def state_of(self, network: Any, gallery: Stored, run: Runner) -> Any:
         """What ``_search`` needs, with a network that is already there."""
         raise NotImplementedError
@@ -65,7 +57,13 @@ class TrainedMethod(InductiveMethod):
         return self._search(self.state_of(network, gallery, run), gallery, queries, k, run)
 
     def _prepare(self, gallery: Stored, run: Runner) -> Any:
-        return self.state_of(self._load(gallery), gallery, run)
+        require("torch", extra="torch", purpose=f"The method {self.name}")
+        from kinrank.learned.fitting import load_network
+
+        assert self.weights is not None
+        width = gallery.shape[1]
+        network, _ = load_network(self.weights, self.name, width, self.device)
+        return self.state_of(network, gallery, run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,39 +88,38 @@ class ListMethod(TrainedMethod):
         first = exact_search(queries, gallery, max(k, length), run)
         members = first.indices[:, :length].copy()
 
-        def scored(rows: Any, part: slice) -> None:
-            for row, scores in enumerate(state.scores(rows, m).cpu().numpy(), part.start):
+        def rescore(lists: Any, batch: slice) -> None:
+            for row, scores in enumerate(state.scores(lists, m).cpu().numpy(), batch.start):
                 reorder_first(first, row, scores)
 
-        each_list(state, queries, gallery, members, scored, run)
+        each_list(state, queries, gallery, members, rescore, run)
         return Ranking(first.indices[:, :k], first.values[:, :k])
 
 
 def each_list(
     network: Any, queries: Stored, gallery: Stored, ids: Any, use: Any, run: Runner
 ) -> None:
-    """Call ``use(rows, part)`` with the lists of some queries, until all were used.
+    """Call ``use(lists, batch)`` with the lists of a batch of queries, until all were used.
 
-    rows : (b, 1 + m, d) tensor, each query and its gallery rows ``ids``; part : which queries
+    lists : (b, 1 + m, d) tensor, each query and its gallery rows ``ids``; batch : which queries
 
     On the processor every query is a batch of its own and torch works with one thread, so that
     neither the other queries nor the number of threads can change a bit.
     """
     import torch
 
-    from kinrank.learned.network import tensor
-    from kinrank.learned.runtime import torch_threads
+    from kinrank.learned.network import tensor, torch_threads
 
     device = next(network.parameters()).device
     size = 1 if device.type == "cpu" else _BATCH
 
-    def some(low: int, high: int) -> None:
+    def use_range(low: int, high: int) -> None:
         # Here too: this may be a thread that torch has not seen yet.
         with torch_threads(1), torch.inference_mode():
             for begin in range(low, high, size):
-                part = slice(begin, min(begin + size, high))
-                rows = np.concatenate([queries[part, None], gallery[ids[part]]], axis=1)
-                use(tensor(rows, device), part)
+                batch = slice(begin, min(begin + size, high))
+                lists = np.concatenate([queries[batch, None], gallery[ids[batch]]], axis=1)
+                use(tensor(lists, device), batch)
 
     with torch_threads(1):
-        run.map("re-ranking", some, len(queries))
+        run.map("re-ranking", use_range, len(queries))

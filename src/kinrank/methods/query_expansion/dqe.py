@@ -12,10 +12,10 @@ import numpy as np
 
 from kinrank.kernels.svm import margin_weights
 from kinrank.methods.query_expansion.expansion import Expansion, add_up
-from kinrank.neighbors.search import exact_search
 from kinrank.options import option
 from kinrank.parallel import Out, Runner
-from kinrank.stored import Stored, for_kernels
+from kinrank.search.exact import exact_search
+from kinrank.search.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints
 from kinrank.validation import check_size
 

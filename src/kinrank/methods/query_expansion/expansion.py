@@ -9,11 +9,11 @@ import numpy as np
 
 from kinrank.kernels.expand import weighted_sums
 from kinrank.methods.common import InductiveMethod
-from kinrank.neighbors.find import find_neighbors, find_rows
-from kinrank.neighbors.search import exact_search
 from kinrank.options import option
 from kinrank.parallel import Out, Runner
-from kinrank.stored import Stored, for_kernels
+from kinrank.search.exact import exact_search
+from kinrank.search.find import find_neighbors, find_rows
+from kinrank.search.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Ranking
 from kinrank.validation import check_bool, check_choice, check_size
 

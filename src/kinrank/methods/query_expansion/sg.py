@@ -12,11 +12,11 @@ from typing import Any
 from kinrank.kernels.expand import refined_list
 from kinrank.methods.answer import reorder_first
 from kinrank.methods.common import InductiveMethod
-from kinrank.neighbors.search import Found, exact_search
 from kinrank.options import check_fields, option
 from kinrank.ordering import ascending
 from kinrank.parallel import Runner
-from kinrank.stored import Stored
+from kinrank.search.exact import SearchResult, exact_search
+from kinrank.search.stored import Stored
 from kinrank.types import Floats, Ranking
 
 
@@ -64,7 +64,7 @@ class SG(InductiveMethod):
         run.map("refinement", some, len(queries))
         return Ranking(first.indices[:, :k], first.values[:, :k])
 
-    def _rerank_list(self, query: Floats, gallery: Stored, first: Found, row: int) -> None:
+    def _rerank_list(self, query: Floats, gallery: Stored, first: SearchResult, row: int) -> None:
         """Replace the list of one query by its better order."""
         own = gallery[first.indices[row, : self.m]]
         refined = refined_list(own @ own.T, own, min(self.k1 + 1, self.m), self.beta)

@@ -1,0 +1,219 @@
+"""A page about methods on data sets: they are compared, and rankings seen from close by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.datasets.base import NOT_COUNTED, RIGHT, Dataset
+from kinrank.errors import InvalidInputError
+from kinrank.evaluate.ablation import ablate
+from kinrank.evaluate.cells import timed_ranking
+from kinrank.evaluate.comparison import Comparison, OnCell, compare
+from kinrank.evaluate.spec import MethodSpec, parse_methods
+from kinrank.io import write_text_atomic
+from kinrank.metrics.per_query import Values
+from kinrank.report.pages import check_extra, comparison_page
+from kinrank.types import Ranking
+
+BINS = 60
+MAX_QUERIES = 400
+FIRST = 10
+# The metric whose per-query values are average precisions.
+AP = {"revisited": "mAP M", "reid": "mAP", "retrieval": "mAP", "single_shot": "mAP"}
+
+
+def report(
+    sets: Sequence[Dataset],
+    out: str | Path | None = None,
+    *,
+    methods: str = "none,cas",
+    focus: str | None = None,
+    studies: Sequence[str] | None = (),
+    values: Mapping[str, Sequence[float]] | None = None,
+    work: str | Path | None = None,
+    isolate: bool = True,
+    n_examples: int = 6,
+    threads: int | None = None,
+    on_cell: OnCell | None = None,
+    title: str = "Re-ranking report",
+) -> str:
+    """Compare methods on data sets and write a page about it.
+
+    Parameters
+    ----------
+    sets : data sets with vectors; with images at hand there are retrieval examples
+    out : the HTML file; None writes none
+    methods : as for ``compare``
+    focus : the method that is looked at closely; None is the best by the first metric
+    studies : ablations to run, as for ``ablate``; None for all, () for none
+    values : other values of a parameter, as for ``ablate``
+    work : a folder that keeps finished cells
+    isolate : measure peaks of memory, in a process for each cell
+    n_examples : retrieval examples per set
+    threads, on_cell : as for ``compare``
+    title : of the page
+
+    Returns
+    -------
+    str
+        The page: self-contained, without any link to the network.
+    """
+    check_extra()
+    specs = parse_methods(methods)
+    comparison = compare(specs, sets, work=work, isolate=isolate, threads=threads, on_cell=on_cell)
+    chosen = _focus(comparison, specs, focus)
+    before = next(spec for spec in specs if spec.label == comparison.reference)
+    ranked = [
+        rank_before_and_after(data, before, chosen, n_examples=n_examples, threads=threads)
+        for data in sets
+        if comparison.get(chosen.label, data.name) and comparison.get(before.label, data.name)
+    ]
+    studied = None
+    if studies is None or len(studies):
+        start = chosen if chosen.name == "cas" else MethodSpec("cas")
+        studied = ablate(
+            sets, method=start, studies=studies, values=values, work=work, threads=threads,
+            on_cell=on_cell,
+        )  # fmt: skip
+    page = comparison_page(comparison, chosen.label, sets, ranked, studied, title)
+    if out is not None:
+        write_text_atomic(out, page)
+    return page
+
+
+def _focus(comparison: Comparison, specs: Sequence[MethodSpec], focus: str | None) -> MethodSpec:
+    """The method that was asked for, or the best on the first set."""
+    by_label = {spec.label: spec for spec in specs}
+    if focus is None:
+        return by_label[comparison.best]
+    if focus not in by_label:
+        raise InvalidInputError(
+            f"`focus` must be one of the methods ({', '.join(by_label)}), got {focus!r}."
+        )
+    return by_label[focus]
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceHistogram:
+    """Distances of matches and of non-matches, as shares, and how well they are apart.
+
+    ``order`` is the share of pairs of a match and a non-match that are in the right order.
+    """
+
+    edges: Values
+    matches: Values
+    others: Values
+    order: float
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """One query: the first that count before and after, and whether each is right."""
+
+    query: int
+    before: list[tuple[int, bool]]
+    after: list[tuple[int, bool]]
+    ap_before: float
+    ap_after: float
+
+    @property
+    def seen_gain(self) -> int:
+        """How many more of the first ten are right."""
+        return sum(right for _, right in self.after) - sum(right for _, right in self.before)
+
+
+@dataclass(frozen=True, eq=False)
+class SetReport:
+    """One data set, ranked plainly and by the method in focus."""
+
+    data: Dataset
+    before: str
+    after: str
+    ap_before: Values
+    ap_after: Values
+    histograms: tuple[DistanceHistogram, DistanceHistogram]
+    examples: Sequence[Example]
+
+    def query_name(self, query: int) -> str:
+        """The file name of a query, or its number."""
+        paths = self.data.query.paths
+        return f"query {query}" if paths is None else paths[query].rpartition("/")[2]
+
+
+def rank_before_and_after(
+    data: Dataset,
+    before: MethodSpec,
+    after: MethodSpec,
+    *,
+    n_examples: int = 6,
+    threads: int | None = None,
+) -> SetReport:
+    """Rank a set twice and keep what the report needs of it."""
+    rankings = [timed_ranking(spec, data, threads=threads)[0] for spec in (before, after)]
+    metric = AP[data.protocol]
+    aps = [data.evaluate(ranking).per_query[metric] for ranking in rankings]
+    examples = choose_examples(data, rankings, aps, n_examples) if n_examples else []
+    histograms = (histogram(data, rankings[0]), histogram(data, rankings[1]))
+    return SetReport(data, before.label, after.label, aps[0], aps[1], histograms, examples)
+
+
+def choose_examples(
+    data: Dataset, rankings: Sequence[Ranking], aps: Sequence[Values], count: int
+) -> list[Example]:
+    """The largest gains in what can be seen, and the largest loss: nobody is shown the good only.
+
+    Of the queries that gained most over the whole ranking, those whose first ten gained most.
+    """
+    gains = np.nan_to_num(aps[1] - aps[0])
+    order = np.argsort(-gains, kind="stable").tolist()
+
+    def example(query: int) -> Example:
+        before, after = (_first_counted(data, ranking, query) for ranking in rankings)
+        return Example(query, before, after, float(aps[0][query]), float(aps[1][query]))
+
+    examples = [example(query) for query in order[: 10 * count] if gains[query] >= 0]
+    examples.sort(key=lambda example: -example.seen_gain)  # stable: then by gain in AP
+    losers = [example(order[-1])] if gains[order[-1]] < 0 else []
+    return examples[: count - len(losers)] + losers
+
+
+def histogram(data: Dataset, ranking: Ranking) -> DistanceHistogram:
+    """Distances of matches and non-matches over a sample of the queries."""
+    n = len(ranking)
+    distances: list[npt.NDArray[np.float32]] = []
+    kinds: list[npt.NDArray[np.int8]] = []
+    for query in np.linspace(0, n - 1, min(n, MAX_QUERIES)).astype(np.int64):
+        rows = ranking.indices[query]
+        kinds.append(data.relevance(int(query))[rows[rows >= 0]])
+        distances.append(ranking.distances[query][rows >= 0])
+    values, codes = np.concatenate(distances), np.concatenate(kinds)
+    right, wrong = values[codes == RIGHT], values[(codes != RIGHT) & (codes != NOT_COUNTED)]
+    finite = [part[np.isfinite(part)] for part in (right, wrong)]
+    everything = np.concatenate(finite)
+    low, high = (everything.min(), everything.max()) if len(everything) else (0.0, 1.0)
+    edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
+    counts = [np.histogram(part, edges)[0] for part in finite]
+    matches, others = (count / max(count.sum(), 1) for count in counts)
+    return DistanceHistogram(edges, matches, others, _right_order(right, wrong))
+
+
+def _right_order(matches: npt.NDArray[np.float32], others: npt.NDArray[np.float32]) -> float:
+    """The share of pairs in which the match is the nearer one; ties count half."""
+    if not len(matches) or not len(others):
+        return float("nan")
+    ordered = np.sort(others)
+    left, right = (np.searchsorted(ordered, matches, side) for side in ("left", "right"))
+    return float((len(ordered) - right + (right - left) / 2).mean() / len(ordered))
+
+
+def _first_counted(data: Dataset, ranking: Ranking, query: int) -> list[tuple[int, bool]]:
+    """The first gallery rows that the protocol looks at, and whether they are right."""
+    codes, rows = data.relevance(query), ranking.indices[query]
+    rows = rows[rows >= 0]
+    counted = rows[codes[rows] != NOT_COUNTED][:FIRST]
+    return [(int(row), bool(codes[row] == RIGHT)) for row in counted]

@@ -1,0 +1,138 @@
+"""A comparison as tables.
+
+Sets with levels (Revisited) stand below their levels, as in the paper's tables of instance
+retrieval; all others have their metrics below them, as in its tables of re-identification.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from kinrank.report.table import Column, Row, Table, Value
+
+if TYPE_CHECKING:
+    from kinrank.evaluate.comparison import Comparison
+
+LEVELS = {"mAP E": "Easy", "mAP M": "Medium", "mAP H": "Hard"}
+NOT_TOLD_APART = "*"
+NO_DIFFERENCE = "°"
+TIME, MEMORY = "time", "memory"
+NOTE = (
+    "Metrics in per cent. Time is that of the ranking alone; memory is the peak of a process that "
+    "did nothing else."
+)
+
+
+class _Place(NamedTuple):
+    """What a column shows: a metric, the time or the memory of a set."""
+
+    data: str
+    metric: str
+    column: Column
+
+    def value(self, comparison: Comparison, method: str) -> float | None:
+        cell = comparison.get(method, self.data)
+        if cell is None or self.metric == MEMORY:
+            return None if cell is None else cell.peak_bytes
+        return cell.seconds if self.metric == TIME else cell.summary[self.metric]
+
+
+def comparison_table(comparison: Comparison, title: str = "Comparison of methods") -> Table:
+    """Methods as rows, sets and metrics as columns, with time and memory."""
+    places = _places(comparison)
+    ties = [_ties(comparison, place) for place in places]
+    rows = []
+    for method in comparison.methods:
+        values = [place.value(comparison, method) for place in places]
+        marks = [NOT_TOLD_APART if method in methods else "" for methods in ties]
+        section = "first" if method == comparison.reference else "methods"
+        rows.append(Row(method, values, section, marks))
+    table = Table(title, [place.column for place in places], rows)
+    for row, bold in zip(rows, table.best(), strict=True):
+        # A value that looks the same as the best needs no mark.
+        row.marks[:] = ["" if best else m for m, best in zip(row.marks, bold, strict=True)]
+    notes = [NOTE]
+    if any(NOT_TOLD_APART in row.marks for row in rows):
+        notes.append(
+            f"{NOT_TOLD_APART} not told apart from the best of its column: the paired 95% "
+            "bootstrap interval of the difference holds zero."
+        )
+    notes += [
+        f"{c.method} on {c.data}: the ranking was cut, and {c.missing:,} right answers that it "
+        "does not list count as not found."
+        for c in comparison.measured
+        if c.missing
+    ]
+    notes += [f"{f.method} on {f.data} failed: {f.reason}" for f in comparison.failures]
+    return replace(table, notes=notes)
+
+
+def difference_table(comparison: Comparison) -> Table:
+    """What each method gains over the reference, in points, with its interval."""
+    places = [place for place in _places(comparison) if place.column.best]
+    columns = []
+    for place in places:
+        columns.append(replace(place.column, kind="points", best=None))
+        columns.append(Column("95% interval", place.column.group, "text", None))
+    gains = [comparison.differences(place.data, place.metric) for place in places]
+    rows = []
+    for method in comparison.methods:
+        if method == comparison.reference:
+            continue
+        values: list[Value] = []
+        marks = []
+        for gain in (intervals.get(method) for intervals in gains):
+            if gain is None:
+                values += [None, None]
+            else:
+                values += [gain.mean, f"[{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]"]
+            marks += [NO_DIFFERENCE if gain is not None and not gain.excludes_zero else "", ""]
+        rows.append(Row(method, values, marks=marks))
+    notes = [f"Points over {comparison.reference}; paired bootstrap over queries."]
+    if any(NO_DIFFERENCE in row.marks for row in rows):
+        notes.append(f"{NO_DIFFERENCE} the interval holds zero: not called a difference.")
+    return Table(f"Difference to {comparison.reference}", columns, rows, notes=notes)
+
+
+def comparison_tables(comparison: Comparison) -> list[Table]:
+    """The comparison, and the differences where there are several methods."""
+    several = len(comparison.methods) > 1
+    return [comparison_table(comparison), *([difference_table(comparison)] if several else [])]
+
+
+def _places(comparison: Comparison) -> list[_Place]:
+    """The columns: by level if all of several sets have levels, else by set."""
+    metrics = {data: comparison.headlines(data) for data in comparison.sets}
+    names = [name for headlines in metrics.values() for name in headlines]
+    measured_alone = any(cell.peak_bytes is not None for cell in comparison.measured)
+    costs = {TIME: Column(TIME, "", "seconds", None)}
+    if measured_alone:
+        costs[MEMORY] = Column(MEMORY, "", "bytes", None)
+    if len(metrics) > 1 and all(name in LEVELS for name in names):
+        order = [*(name for name in LEVELS if name in names), *costs]
+        return [
+            _Place(data, name, replace(costs.get(name, Column("")), name=data, group=_level(name)))
+            for name in order
+            for data in metrics
+        ]
+    return [
+        _Place(data, name, replace(costs.get(name, Column("")), name=_level(name), group=data))
+        for data in metrics
+        for name in (*metrics[data], *costs)
+    ]
+
+
+def _level(metric: str) -> str:
+    return LEVELS.get(metric, metric)
+
+
+def _ties(comparison: Comparison, place: _Place) -> set[str]:
+    """Methods that the queries do not tell apart from the best of a column."""
+    values = {method: place.value(comparison, method) for method in comparison.methods}
+    scores = {method: value for method, value in values.items() if value is not None}
+    if not place.column.best or len(scores) < 2:
+        return set()
+    best = max(scores, key=lambda method: scores[method])
+    gains = comparison.differences(place.data, place.metric, best)
+    return {method for method, gain in gains.items() if not gain.excludes_zero}

@@ -1,0 +1,151 @@
+"""Tables as CSV, Markdown, LaTeX and HTML."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable
+
+from kinrank.errors import UnknownNameError
+from kinrank.registry import method_class, methods
+from kinrank.report.pages import fill
+from kinrank.report.table import Cell, Column, Table, Value
+
+# What LaTeX reads as commands, and what pdflatex has no letter for.
+_TEX = str.maketrans({
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    **{letter: rf"\{letter}" for letter in "&%$#_{}"},
+    **{letter: f"${letter}$" for letter in "<>|"},
+    "₁": "$_1$", "₂": "$_2$", "²": "$^2$", "°": r"$^\circ$", "±": r"$\pm$", "≥": r"$\ge$",
+    "α": r"$\alpha$", "β": r"$\beta$", "κ": r"$\kappa$", "μ": r"$\mu$", "σ": r"$\sigma$",  # noqa: RUF001
+    "ω": r"$\omega$", "…": r"\ldots{}", "→": r"$\to$", "–": "--", "−": "$-$",  # noqa: RUF001
+})  # fmt: skip
+# Names in papers, where they are not those of the classes.
+PUBLISHED = {"none": "Baseline", "alphaqe": "αQE", "kreciprocal": "k-reciprocal"}  # noqa: RUF001
+_GREEK = ("alpha", "beta", "kappa", "mu", "omega", "sigma")
+_PACKAGES = r"% needs \usepackage{booktabs} and \usepackage{multirow}"
+
+
+def render(table: Table, form: str) -> str:
+    """``table`` as csv, md, tex or html."""
+    try:
+        return RENDERERS[form](table)
+    except KeyError:
+        raise UnknownNameError("form", form, RENDERERS) from None
+
+
+def to_csv(table: Table) -> str:
+    """Plain numbers under one heading line: fractions as per cent, times and sizes as they are."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([table.corner, *map(_joined, table.columns)])
+    for row in table.rows:
+        writer.writerow([row.label, *map(_plain, table.columns, row.values)])
+    return stream.getvalue()
+
+
+def to_markdown(table: Table) -> str:
+    """A pipe table with the best in bold."""
+    lines = [
+        f"| {' | '.join([table.corner, *(_md(_joined(column)) for column in table.columns)])} |",
+        f"| --- {'| ---: ' * len(table.columns)}|",
+    ]
+    for row, cells in zip(table.rows, table.cells(), strict=True):
+        texts = [(f"**{_md(text)}**" if bold else _md(text)) + _md(m) for text, bold, m in cells]
+        lines.append(f"| {' | '.join([_md(row.label), *texts])} |")
+    notes = [f"\n{note}" for note in table.notes]
+    return "\n".join([f"**{table.title}**\n", *lines, *notes]) + "\n"
+
+
+def to_latex(table: Table) -> str:
+    """A booktabs table in the layout of the paper, with methods by their published names."""
+    lines = [
+        _PACKAGES,
+        r"\begin{table}[t]",
+        rf"  \caption{{{_tex(table.title)}}}",
+        r"  \centering",
+        rf"  \begin{{tabular}}{{l{'c' * len(table.columns)}}}",
+        r"  \toprule",
+        *_latex_head(table),
+    ]
+    shown = table.cells()
+    for section in table.sections():
+        lines.append(r"  \midrule")
+        for number in section:
+            cells = [_tex_label(table.rows[number].label), *map(_tex_cell, shown[number])]
+            lines.append(f"  {' & '.join(cells)} \\\\")
+    lines += [r"  \bottomrule", r"  \end{tabular}"]
+    lines += [rf"  \\[2pt] {{\footnotesize {_tex(note)}}}" for note in table.notes]
+    return "\n".join([*lines, r"\end{table}"]) + "\n"
+
+
+def to_html(table: Table) -> str:
+    """A table element that a page styles; wide ones scroll on their own."""
+    return fill("table.html", table=table)
+
+
+RENDERERS: dict[str, Callable[[Table], str]] = {
+    "csv": to_csv,
+    "md": to_markdown,
+    "tex": to_latex,
+    "html": to_html,
+}
+
+
+def _plain(column: Column, value: Value) -> Value:
+    number = column.scaled(value)
+    if number is None:
+        return value if isinstance(value, str) else ""
+    return round(number, 4) if column.kind in ("percent", "points") else value
+
+
+def _joined(column: Column) -> str:
+    return f"{column.group} {column.heading}".strip()
+
+
+def _md(text: str) -> str:
+    return text.replace("|", r"\|").replace("*", r"\*")
+
+
+def _tex(text: str) -> str:
+    return text.translate(_TEX)
+
+
+def _tex_cell(cell: Cell) -> str:
+    text = re.sub(r"-(?=\d)", "$-$", _tex(cell.text)) or "--"
+    mark = {"": "", "°": r"$^\circ$"}.get(cell.mark, f"$^{{{_tex(cell.mark)}}}$")
+    return (rf"\textbf{{{text}}}" if cell.bold else text) + mark
+
+
+def _tex_label(label: str) -> str:
+    r"""``cas(k1=60, mu=0.1)`` as CAS ($k_1=60$, $\mu=0.1$); other labels as they are."""
+    name, bracket, params = label.partition("(")
+    if name not in PUBLISHED and name not in methods():
+        return _tex(label)
+    published = PUBLISHED[name] if name in PUBLISHED else method_class(name).__name__
+    words = [_tex_parameter(word) for word in params.rstrip(")").split(", ")]
+    return _tex(published) + (f" ({', '.join(words)})" if bracket else "")
+
+
+def _tex_parameter(word: str) -> str:
+    name, _, value = word.partition("=")
+    sign = rf"\{name}" if name in _GREEK else re.sub(r"^k(\d)$", r"k_\1", name)
+    if sign == name or not re.fullmatch(r"[-+.\de]+", value):
+        return _tex(word)
+    return f"${sign}={value}$"
+
+
+def _latex_head(table: Table) -> list[str]:
+    names = " & ".join(_tex(column.heading) for column in table.columns)
+    groups = table.groups()
+    if not any(name for name, _ in groups):
+        return [f"  {_tex(table.corner)} & {names} \\\\"]
+    spans, rules, begin = [], [], 2
+    for name, width in groups:
+        spans.append(rf"\multicolumn{{{width}}}{{c}}{{{_tex(name)}}}")
+        if name:
+            rules.append(rf"\cmidrule(lr){{{begin}-{begin + width - 1}}}")
+        begin += width
+    corner = rf"\multirow{{2.4}}{{*}}{{{_tex(table.corner)}}}"
+    return [f"  {corner} & {' & '.join(spans)} \\\\", f"  {' '.join(rules)}", f"  & {names} \\\\"]

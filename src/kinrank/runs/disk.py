@@ -1,0 +1,211 @@
+"""Runs in files: what is finished survives the process, and memory stays below a budget."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, fields
+from io import BytesIO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank import progress
+from kinrank._version import __version__
+from kinrank.errors import InvalidInputError
+from kinrank.io import PathLike, replacing
+from kinrank.parallel import Args, Array, Kernel, Out, Range, Runner
+from kinrank.runs.journal import BlockEntry, Call, Journal, check_sum, described
+from kinrank.runs.mapped import Memory
+from kinrank.runs.plan import make_plan, parse_bytes
+from kinrank.types import SparseRows
+from kinrank.validation import as_matrix
+
+if TYPE_CHECKING:
+    from kinrank.methods.base import Method
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_PIECE = 1 << 24  # bytes of the vectors that are read at a time
+
+
+@dataclass(frozen=True)
+class DiskRunner(Runner):
+    """A runner whose arrays are files of a journal's folder.
+
+    A call is known by its number: methods call their stages in one order. Results are the same, bit
+    for bit, as those of a Runner, whatever was finished before.
+    """
+
+    journal: Journal = field(kw_only=True)
+    memory: Memory = field(kw_only=True)
+
+    def fill(self, name: str, kernel: Kernel, args: Args, n: int, *outs: Out) -> Any:
+        shapes = [(out.shape(n), np.dtype(out.dtype)) for out in outs]
+        call = self._call(name, kernel, args, n, shapes)
+        files = [(call.file(at), *shape) for at, shape in enumerate(shapes)]
+        arrays = [self.memory.writable(*file) for file in files]
+
+        def check(low: int, high: int) -> int:
+            owned = zip(arrays, outs, strict=True)
+            return check_sum(array[out.part(low, high)] for array, out in owned)
+
+        def block(low: int, high: int) -> int:
+            kernel(low, high, *args, *arrays)
+            return check(low, high)
+
+        call.checked(lambda listed, _: check(listed.low, listed.high))
+        self._work(call, name, n, block, lambda rows, total: BlockEntry(*rows, 0, total))
+        read = tuple(self.memory.readable(*file) for file in files)
+        return read if len(read) > 1 else read[0]
+
+    def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
+        call = self._call(name, kernel, args, n, [])
+        lengths = self.memory.writable(call.file(0), (n,), np.int64)
+        indices, data = (
+            self.memory.readable(file, (file.stat().st_size // 4,), dtype)
+            for file, dtype in ((call.file(1), np.int32), (call.file(2), np.float32))
+        )
+
+        def check(block: BlockEntry, begin: int) -> int:
+            entries = (indices[begin : block.end], data[begin : block.end])
+            return check_sum([lengths[block.low : block.high], *entries[: 1 + (len(data) > 0)]])
+
+        call.checked(check, in_order=True)
+        with ExitStack() as stack:
+            files = [stack.enter_context(_cut_off(call.file(at), 4 * call.end)) for at in (1, 2)]
+
+            def listed(rows: Range, block: tuple[Array, ...]) -> BlockEntry:
+                lengths[slice(*rows)] = block[0]
+                for file, values in zip(files, block[1:], strict=False):
+                    file.write(np.ascontiguousarray(values).data)
+                    file.flush()
+                return BlockEntry(*rows, call.end + len(block[1]), check_sum(block))
+
+            self._work(call, name, n, lambda low, high: kernel(low, high, *args), listed)
+        return self._sparse(call, lengths, n_columns)
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+        file = self.journal.scratch()
+        array = self.memory.writable(file, shape if isinstance(shape, tuple) else (shape,), dtype)
+        file.unlink()  # it lives as long as the array
+        return array
+
+    def kept(self, name: str, make: Callable[[], Array]) -> Array:
+        file = self.journal.kept(name)
+        if file.exists():
+            check, _, content = file.read_bytes().partition(b"\n")
+            if check == b"%d" % zlib.crc32(content):
+                loaded: Array = np.load(BytesIO(content), allow_pickle=False)
+                return loaded
+        array, stream = make(), BytesIO()
+        np.save(stream, array, allow_pickle=False)
+        content = stream.getvalue()
+        with replacing(file) as whole:
+            whole.write(b"%d\n" % zlib.crc32(content) + content)
+        return array
+
+    def _call(self, name: str, kernel: Kernel, args: Args, n: int, shapes: Any) -> Call:
+        facts = {
+            "kernel": f"{kernel.__module__}.{kernel.__qualname__}",
+            "rows": n,
+            "args": described(args),
+            "outs": [[*map(int, shape), str(dtype)] for shape, dtype in shapes],
+        }
+        return self.journal.call(name, facts)
+
+    def _work(
+        self, call: Call, name: str, n: int, block: Callable[[int, int], Any],
+        listed: Callable[[Range, Any], BlockEntry],
+    ) -> None:  # fmt: skip
+        """Do the blocks that are missing, and list each that is finished."""
+        ranges = call.missing(n, self.blocks)
+        with progress.stage(name, n) as advance, self._each(block, ranges) as results:
+            advance(n - sum(high - low for low, high in ranges))
+            for rows, result in results:
+                call.finished(listed(rows, result))
+                advance(rows[1] - rows[0])
+
+    def _sparse(self, call: Call, lengths: Array, n_columns: int) -> SparseRows:
+        indptr = self.empty(len(lengths) + 1, np.int64)
+        indptr[0] = 0
+        np.cumsum(lengths, out=indptr[1:])
+        size = (int(indptr[-1]),)
+        indices = self.memory.readable(call.file(1), size, np.int32)
+        weighted = call.file(2).stat().st_size > 0
+        data = self.memory.readable(call.file(2), size, np.float32) if weighted else None
+        return SparseRows(indptr, indices, data, n_columns)
+
+
+def _cut_off(path: Path, size: int) -> IO[bytes]:
+    """A file to write behind its first ``size`` bytes."""
+    file = path.open("r+b")
+    file.truncate(min(size, file.seek(0, 2)))
+    file.seek(0, 2)
+    return file
+
+
+@contextmanager
+def disk_run(
+    method: Method, queries: Any, gallery: Any, k: int | None, run: Runner,
+    budget: int | str | None, work: PathLike | None,
+) -> Iterator[DiskRunner]:  # fmt: skip
+    """A runner with files in ``work``; they are removed when the block ends without an error."""
+    matrices = (as_matrix("queries", queries), as_matrix("gallery", gallery))
+    limit = None if budget is None else parse_bytes("memory_budget", budget)
+    if limit is not None:
+        plan = make_plan(method, *matrices, k, run, limit)
+        progress.tell("plan", plan)
+        plan.check(_existing(Path(tempfile.gettempdir() if work is None else work)))
+    key = run_key(method, matrices, k, run)
+    folder = Path(tempfile.mkdtemp(prefix="kinrank-")) if work is None else Path(work)
+    try:
+        journal = Journal(folder, key)
+        with Memory(limit) as memory:
+            yield DiskRunner(**vars(run), journal=journal, memory=memory)
+        journal.clear()
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        then = "" if work is None else " What is finished is kept: make room and call again."
+        raise InvalidInputError(
+            f"`work` must be on a disk with room for all stages, got {folder}: "
+            f"{error.strerror}.{then}"
+        ) from error
+    finally:
+        if work is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the one above it that is there already."""
+    whole = folder.absolute()
+    return next(path for path in (whole, *whole.parents) if path.exists())
+
+
+def run_key(method: Method, matrices: tuple[Any, ...], k: int | None, run: Runner) -> str:
+    """What all results of a run follow from."""
+    digest = hashlib.blake2b(digest_size=16)
+    facts: list[Any] = [type(method).__qualname__, __version__, k, run.search, run.vectors]
+    facts += [(field.name, _value(getattr(method, field.name))) for field in fields(method)]
+    digest.update(repr(facts).encode())
+    for matrix in matrices:
+        digest.update(f"{matrix.shape} {matrix.dtype}".encode())
+        step = max(1, _PIECE // (matrix.shape[1] * matrix.itemsize))
+        for low in range(0, len(matrix), step):
+            digest.update(np.ascontiguousarray(matrix[low : low + step]).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _value(value: Any) -> Any:
+    """A parameter as something whose text tells it from others."""
+    if hasattr(value, "tocsr"):
+        rows = value.tocsr()
+        return [rows.shape, *(array.tobytes() for array in (rows.indptr, rows.indices, rows.data))]
+    return value

@@ -1,0 +1,205 @@
+"""What is finished of a run, block by block, in a folder.
+
+    run.json             which run this is: a key over its inputs and parameters
+    007-diffusion/       the seventh call of a runner's ``rows`` or ``fill``
+        call.json        what is computed: kernel, shapes, numbers
+        0.bin 1.bin      the arrays, each rows' values in their places
+        blocks           a line for each finished block: rows, entries, check sum
+
+A block is written first and then listed, so what is listed was written. Killing the process loses
+nothing that is listed. A run that goes on compares the check sums of what it finds: after a restart
+of the machine bytes may be missing, and a folder can be touched by others.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kinrank.errors import FileFormatError, InvalidInputError
+from kinrank.io import write_text_atomic
+from kinrank.parallel import Array, Range, Runner
+from kinrank.reading import read_json
+
+FORMAT = 1
+_OWN = ("run.json", "[0-9][0-9][0-9]-*", "kept-*", "scratch-*")
+
+
+@dataclass(frozen=True)
+class BlockEntry:
+    """A finished block: rows low to high, where its entries end, and the sum over its bytes."""
+
+    low: int
+    high: int
+    end: int
+    check: int
+
+    @property
+    def line(self) -> str:
+        """In the list."""
+        return f"{self.low} {self.high} {self.end} {self.check}\n"
+
+
+class Journal:
+    """The folder of one run."""
+
+    def __init__(self, folder: Path, key: str) -> None:
+        self.folder = folder
+        self._counts = dict.fromkeys(("call", "kept", "scratch"), 0)
+        self._open(key)
+
+    def call(self, name: str, facts: dict[str, Any]) -> Call:
+        """The next call of the run; a folder that was begun before is gone on with."""
+        title = name.replace("/", "-").replace(" ", "-")
+        return Call(self.folder / f"{self._next('call'):03d}-{title}", facts)
+
+    def kept(self, name: str) -> Path:
+        """The file of something that is made once; it may not be there yet."""
+        return self.folder / f"kept-{self._next('kept')}-{name}"
+
+    def scratch(self) -> Path:
+        """A new file that nobody will look for later."""
+        file = self.folder / f"scratch-{os.getpid()}-{self._next('scratch')}"
+        file.touch()
+        return file
+
+    def clear(self) -> None:
+        """Remove what was written; the folder too if nothing else is in it."""
+        for path in [path for pattern in _OWN for path in self.folder.glob(pattern)]:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        if not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
+    def _next(self, kind: str) -> int:
+        self._counts[kind] += 1
+        return self._counts[kind]
+
+    def _open(self, key: str) -> None:
+        """Begin a run, or find the one to go on with; refuses a folder of another run."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file, wanted = self.folder / "run.json", {"format": FORMAT, "key": key}
+        if not file.exists():
+            if any(self.folder.iterdir()):
+                raise InvalidInputError(
+                    f"`work` must be an empty or new folder, or one of a run that was stopped, "
+                    f"got {self.folder} with other files in it."
+                )
+            write_text_atomic(file, json.dumps(wanted))
+        elif _read(file) != wanted:
+            raise InvalidInputError(
+                f"`work` must be a new folder for other vectors, parameters or versions, got "
+                f"{self.folder} with another run in it. Remove it, or repeat that run."
+            )
+        for left in self.folder.glob("scratch-*"):
+            left.unlink()
+
+
+class Call:
+    """One call: its files, and which of its blocks are finished."""
+
+    def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
+        self.folder = folder
+        self.folder.mkdir(exist_ok=True)
+        file = self.folder / "call.json"
+        if not file.exists():
+            write_text_atomic(file, json.dumps(facts))
+        elif _read(file) != facts:
+            raise InvalidInputError(
+                f"`work` must be a folder of this version's runs, got {folder.parent}, where "
+                f"{folder.name} was made by something else. Remove it and begin again."
+            )
+        self._list = self.folder / "blocks"
+        self.blocks = self._listed(int(facts["rows"]))
+
+    def file(self, number: int) -> Path:
+        """The file of an array; it is there, perhaps without anything in it."""
+        path = self.folder / f"{number}.bin"
+        path.touch()
+        return path
+
+    def finished(self, block: BlockEntry) -> None:
+        """List a block whose bytes are written."""
+        with self._list.open("ab") as file:
+            file.write(block.line.encode())
+        self.blocks.append(block)
+
+    @property
+    def end(self) -> int:
+        """Where the entries of the last block end."""
+        return self.blocks[-1].end if self.blocks else 0
+
+    def checked(self, check: Callable[[BlockEntry, int], int], in_order: bool = False) -> None:
+        """Forget blocks whose bytes, by ``check(block, begin of entries)``, are not what they were.
+
+        in_order : and those behind a gap: entries of rows are written one behind the other
+        """
+        listed, self.blocks = self.blocks, []
+        for block in listed:
+            behind_gap = block.low != (self.blocks[-1].high if self.blocks else 0)
+            if not (in_order and behind_gap) and check(block, self.end) == block.check:
+                self.blocks.append(block)
+            elif in_order:
+                break
+        text = "".join(block.line for block in self.blocks)
+        if self._list.exists() and self._list.read_bytes() != text.encode():
+            write_text_atomic(self._list, text)
+
+    def missing(self, n: int, cut: Callable[[int], list[Range]]) -> list[Range]:
+        """What is left of ``range(n)``, cut into blocks."""
+        left, at = [], 0
+        for block in sorted(self.blocks, key=lambda block: block.low):
+            left += [(at + low, at + high) for low, high in cut(block.low - at)]
+            at = block.high
+        return left + [(at + low, at + high) for low, high in cut(n - at)]
+
+    def _listed(self, n: int) -> list[BlockEntry]:
+        """The blocks in the list; what is no block of ``n`` rows is left out."""
+        blocks = []
+        lines = self._list.read_bytes().split(b"\n") if self._list.exists() else [b""]
+        for line in lines[:-1]:  # what ends without a newline was not finished
+            with suppress(TypeError, ValueError):
+                block = BlockEntry(*map(int, line.split()))
+                if 0 <= block.low < block.high <= n and block.end >= 0:
+                    blocks.append(block)
+        return blocks
+
+
+def check_sum(arrays: Iterable[Array]) -> int:
+    """A sum over the bytes of arrays."""
+    return functools.reduce(
+        lambda total, array: zlib.crc32(np.ascontiguousarray(array).data, total), arrays, 0
+    )
+
+
+def described(value: Any) -> Any:
+    """What a call was given, without the values of arrays: these follow from the key of the run."""
+    if isinstance(value, np.ndarray):
+        return [str(value.dtype), *value.shape]
+    if isinstance(value, bool | int | float | str | np.generic) or value is None:
+        return str(value)
+    if isinstance(value, tuple | list):
+        return [described(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, Runner):  # threads change nothing
+        return [described(getattr(value, field.name)) for field in fields(value)]
+    return type(value).__name__
+
+
+def _read(file: Path) -> dict[str, Any]:
+    what = "a file of a stopped run"
+    facts = read_json(file, what)
+    if not isinstance(facts, dict):
+        raise FileFormatError(f"{file} must be {what}, got {type(facts).__name__}.")
+    return facts

@@ -1,0 +1,258 @@
+"""What a run will cost, said before it begins: measured on a sample, and scaled.
+
+The method runs over a few thousand of the rows, in memory, and what each of its stages took and
+made is multiplied: stages over rows by the number of rows, stages over queries by the number of
+queries (and of rows where every row is looked at). The search grows by its own rule.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kinrank import progress
+from kinrank.errors import InvalidInputError, KinrankWarning
+from kinrank.parallel import MAX_BLOCK, Args, Array, Kernel, Out, Runner
+from kinrank.progress import format_bytes, format_seconds
+from kinrank.runs.mapped import resident_bytes
+from kinrank.search import cells, find
+from kinrank.search.exact import exact_neighbors, search_pieces
+from kinrank.search.tiles import TILE_COLUMNS
+from kinrank.types import Ints, SparseRows
+from kinrank.validation import as_vectors, check_int
+
+if TYPE_CHECKING:
+    from kinrank.methods.base import Method
+
+_ROWS, _QUERIES = 4096, 64  # of the sample
+_SEEDS, _LIST = 16, 26  # rows whose nearest are in the sample, and the nearest of these
+_PIECE = 65536  # rows that are looked at at a time
+_PROBED = 1.8  # time of a distance in a cell over that of one in a search of all rows
+_ROW_BYTES = 140  # of arrays as long as there are rows, outside files
+_THREAD_BYTES = 48  # the same, for each thread
+_FILES = 0.12  # share of the budget for the pages of files that are in use
+_BASE = 250 << 20  # an interpreter with numpy and numba
+_AHEAD = 5  # blocks of results for each thread that wait to be written
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage: what it writes, and how long it takes."""
+
+    name: str
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The stages of a run, in order.
+
+    least : bytes of memory below which it cannot be done; budget : what was given, None for any
+    """
+
+    stages: tuple[Stage, ...]
+    least: int
+    budget: int | None
+
+    @property
+    def seconds(self) -> float:
+        """Of all stages."""
+        return sum(stage.seconds for stage in self.stages)
+
+    @property
+    def bytes(self) -> int:
+        """Of all files."""
+        return sum(stage.bytes for stage in self.stages)
+
+    def check(self, folder: Path | None = None) -> None:
+        """Refuse a budget that cannot be kept, or a folder that is too small."""
+        if self.budget is not None and self.least > self.budget:
+            raise InvalidInputError(
+                f"`memory_budget` must be at least {format_bytes(self.least)} for these rows and "
+                f"this method, got {format_bytes(self.budget)}."
+            )
+        if folder is not None and self.bytes > shutil.disk_usage(folder).free:
+            raise InvalidInputError(
+                f"`work` must be on a disk with {format_bytes(self.bytes)} free, got {folder} with "
+                f"{format_bytes(shutil.disk_usage(folder).free)}."
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return {
+            "stages": [vars(stage) for stage in self.stages],
+            "bytes": self.bytes,
+            "seconds": self.seconds,
+            "least_memory_bytes": self.least,
+            "memory_budget_bytes": self.budget,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"  {'stage':<16} {'on disk':>12} {'time':>10}"]
+        rows = [*self.stages, Stage("together", self.bytes, self.seconds)]
+        lines += [
+            f"  {row.name:<16} {format_bytes(row.bytes):>12} {format_seconds(row.seconds):>10}"
+            for row in rows
+        ]
+        memory = f"  memory: at least {format_bytes(self.least)}"
+        if self.budget is not None:
+            memory += f", at most {format_bytes(self.budget)}"
+        return "\n".join([*lines, memory])
+
+
+def parse_bytes(name: str, value: object) -> int:
+    """``4_000_000_000``, "4GB", "512 MiB" or "1.5g" as bytes; what ``name`` was given."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0:
+        return int(value)
+    pattern = r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?\s*"
+    match = re.fullmatch(pattern, value.lower()) if isinstance(value, str) else None
+    if match:
+        power = " kmgt".index(match[2] or " ")
+        size = int(float(match[1]) * (1024 if match[3] else 1000) ** power)
+        if size > 0:
+            return size
+    raise InvalidInputError(
+        f'`{name}` must be a number of bytes or a size such as "4GB" or "512MiB", got {value!r}.'
+    )
+
+
+def make_plan(
+    method: Method, queries: Array, gallery: Array, k: int | None, run: Runner, budget: int | None
+) -> Plan:
+    """Run over a sample, and multiply."""
+    sample = _Sample.of(method, queries, gallery, k, run)
+    n, width = len(queries) + len(gallery), gallery.shape[1]
+    stored, rate = n * width * np.dtype(run.vectors).itemsize, _search_rate(gallery, run)
+    stages = [Stage("vectors", stored, 0.0)]
+    if run.search == "approximate" and n > find.FEW:
+        stages.append(Stage("cells", 2 * stored, 0.0))  # copies in the order of cells
+    by_rows, by_queries = n / sample.rows, len(queries) / sample.queries
+    for name, seconds in sample.seconds.items():
+        times, whole = by_rows, seconds * by_rows
+        if name == "neighbours":
+            whole = rate * _products(n, width, run.search)
+        elif name == "search" or name in sample.by_query:
+            times, dense = by_queries, name == "search" or method.ranking_bytes > 0
+            whole = seconds * by_queries * (by_rows if dense else 1.0)
+        stages.append(Stage(name, int(sample.bytes[name] * times), whole))
+    return Plan(tuple(stages), _least(method, sample, n, width, run, budget), budget)
+
+
+def _search_rate(rows: Array, run: Runner) -> float:
+    """Seconds of a product of two columns in an exact search of some rows."""
+    vectors, run = as_vectors(("gallery", _strided(rows, _ROWS))), Runner(run.threads)
+    k = min(_LIST, len(vectors))
+    with progress.listen(progress.Stopwatch()):
+        exact_neighbors(vectors[:k], k, run)  # kernels are loaded
+        begun = time.perf_counter()
+        exact_neighbors(vectors, k, run)
+        seconds = time.perf_counter() - begun
+    return seconds / _products(len(vectors), vectors.shape[1], "exact")
+
+
+def _products(n: int, width: int, search: str) -> float:
+    """Products of two columns that a search of all rows computes, or what costs as much."""
+    if search == "exact" or n <= find.FEW:
+        return float(n) * n * width
+    count = cells.cell_count(n)
+    return _PROBED * n * 2 * (count + cells.PROBES * n / count) * width
+
+
+def _least(
+    method: Method, sample: _Sample, n: int, width: int, run: Runner, budget: int | None
+) -> int:
+    """Memory that is not in files, and room for the pages of files."""
+    row = max((size / sample.rows for size in sample.bytes.values()), default=0.0)
+    waiting = row * min(MAX_BLOCK, n) * _AHEAD * run.threads
+    ranking = method.ranking_bytes * n * run.threads
+    arrays = n * (_ROW_BYTES + _THREAD_BYTES * run.threads)
+    if run.vectors == "float16":
+        arrays += 4 * width * min(TILE_COLUMNS, n)  # of a tile that products are computed from
+    total = max(_BASE, resident_bytes() or 0) + arrays + max(waiting, ranking)
+    return int(total + _FILES * (budget or total))
+
+
+@dataclass
+class _Sample:
+    """What a run over some rows took and made, by stage."""
+
+    rows: int
+    queries: int
+    seconds: dict[str, float] = field(default_factory=dict)
+    bytes: Counter[str] = field(default_factory=Counter)
+    by_query: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(
+        cls, method: Method, queries: Array, gallery: Array, k: int | None, run: Runner
+    ) -> _Sample:
+        rows = _strided(queries, _QUERIES), _regions(gallery, run)
+        sample = cls(len(rows[0]) + len(rows[1]), len(rows[0]))
+        recorder = _Recorder(run.threads, run.block_size, vectors=run.vectors, sample=sample)
+        kept = None if k is None else min(check_int("k", k, 1), len(rows[1]))
+        with warnings.catch_warnings(), progress.gather():
+            warnings.simplefilter("ignore", KinrankWarning)
+            watch = progress.Stopwatch(then=sample.note)
+            with progress.listen(progress.Stopwatch()):  # the first time, kernels are loaded
+                method.ranked(*rows, kept, replace(recorder, sample=cls(1, 1)))
+            with progress.listen(watch):
+                method.ranked(*rows, kept, recorder)
+        sample.seconds = watch.seconds
+        return sample
+
+    def note(self, stage: str, done: int, total: int) -> None:
+        if done == 0 and total == self.queries:
+            self.by_query.add(stage)
+
+
+@dataclass(frozen=True)
+class _Recorder(Runner):
+    """A runner in memory that notes how much its stages make."""
+
+    sample: _Sample = field(kw_only=True)
+
+    def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
+        rows = super().rows(name, kernel, args, n, n_columns)
+        self._note(name, rows.indptr, rows.indices, rows.data)
+        return rows
+
+    def fill(self, name: str, kernel: Kernel, args: Args, n: int, *outs: Out) -> Any:
+        filled = super().fill(name, kernel, args, n, *outs)
+        self._note(name, *(filled if len(outs) > 1 else (filled,)))
+        return filled
+
+    def _note(self, name: str, *arrays: Array | None) -> None:
+        size = sum(array.nbytes for array in arrays if array is not None)
+        self.sample.bytes[progress.current() or name] += size
+
+
+def _strided(rows: Array, count: int) -> Array:
+    return np.array(rows[:: max(1, -(-len(rows) // count))])
+
+
+def _regions(rows: Array, run: Runner) -> Array:
+    """Some rows, the rows near each, and the rows near these.
+
+    Rows picked one by one would have no neighbours left, and those around a few would mostly be
+    parts of groups whose other rows are missing: the graph of such rows has another form.
+    """
+    if len(rows) <= _ROWS:
+        return np.array(rows)
+    run = Runner(run.threads)
+
+    def nearest(queries: Array) -> Ints:
+        pieces = (rows[low : low + _PIECE] for low in range(0, len(rows), _PIECE))
+        floats = (piece.astype(np.float32) for piece in pieces)
+        return np.unique(search_pieces(queries.astype(np.float32), floats, _LIST, run).indices)
+
+    near = nearest(_strided(rows, _SEEDS))
+    return np.array(rows[nearest(rows[near])[:_ROWS]])

@@ -1,0 +1,181 @@
+"""Blocks of rows as tasks on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank import progress
+from kinrank.errors import ClusterError
+from kinrank.parallel import Args, Array, Kernel, Out, Range, Runner, join_blocks
+from kinrank.runs.ray import tasks
+from kinrank.runs.ray.failures import explained, is_lost
+from kinrank.runs.ray.handles import Handle, Target
+from kinrank.types import Neighbors, SparseRows
+
+if TYPE_CHECKING:
+    from kinrank.runs.ray.report import Traffic
+    from kinrank.runs.ray.session import Cluster
+
+T = TypeVar("T")
+
+AHEAD = 4  # tasks for each processor that are waiting or running at a time
+LOOKS = 4  # blocks of a stage whose reading is measured
+
+Begin = Callable[[Range], Any]
+
+
+@dataclass(frozen=True)
+class RayRunner(Runner):
+    """A runner whose ``rows`` and ``fill`` are tasks; everything else happens here.
+
+    threads : processors of the cluster, which decide how many blocks there are
+    here : threads of this process, for ``map``
+    """
+
+    cluster: Cluster = field(kw_only=True)
+    here: int = field(default=1, kw_only=True)
+
+    def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
+        if n == 0:
+            return super().rows(name, kernel, args, n, n_columns)
+        storage, blocks = self.cluster.storage, {}
+        prefix, files = storage.entries_prefix(), list[Handle]()
+        answers = self._answers(name, tasks.rows_block, kernel, args, n, lambda _: prefix)
+        for (low, high), answer in answers:
+            blocks[low] = (*answer.arrays, *(file.open() for file in answer.files))
+            files += answer.files
+            lengths, *entries = blocks[low]
+            counts = [len(array) for array in entries]
+            if len(lengths) != high - low or any(count != lengths.sum() for count in counts):
+                raise ClusterError(
+                    f"A worker must send {high - low} rows of the stage {name!r}, and as many "
+                    f"entries as it says, got {len(lengths)} rows and {counts} entries."
+                )
+        ascending = [blocks.pop(low) for low in sorted(blocks)]
+        rows = join_blocks(ascending, n, n_columns, storage.empty)
+        for file in files:
+            storage.drop(file)
+        return rows
+
+    def fill(self, name: str, kernel: Kernel, args: Args, n: int, *outs: Out) -> Any:
+        if n == 0:
+            return super().fill(name, kernel, args, n, *outs)
+        storage = self.cluster.storage
+        targets = [storage.target(out.shape(n), out.dtype) for out in outs]
+        arrays = [np.empty(t.shape, t.dtype) if t.file is None else None for t in targets]
+
+        def owned(block: Range) -> tuple[tuple[Target, slice], ...]:
+            return tuple((t, out.part(*block)) for t, out in zip(targets, outs, strict=True))
+
+        for block, answer in self._answers(name, tasks.fill_block, kernel, args, n, owned):
+            sent = iter(answer.arrays)
+            for array, out in zip(arrays, outs, strict=True):
+                if array is not None:
+                    put_block(array[out.part(*block)], next(sent), block)
+        filled = tuple(map(storage.filled, targets, arrays))
+        return filled if len(filled) > 1 else filled[0]
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+        return self.cluster.storage.empty(shape, dtype)
+
+    @property
+    def neighbors(self) -> Callable[..., tuple[Neighbors, Neighbors]] | None:
+        """The exact search in shards; None leaves it to the search's own stages, see ``find``."""
+        if self.search != "exact":
+            return None
+        from kinrank.runs.ray.shards import find_neighbors
+
+        return partial(find_neighbors, run=self)
+
+    def map(self, name: str, kernel: Callable[[int, int], T], n: int) -> list[T]:
+        return Runner(self.here, self.block_size).map(name, kernel, n)
+
+    def _answers(
+        self, name: str, task: Kernel, kernel: Kernel, args: Args, n: int,
+        more: Callable[[Range], Any],
+    ) -> Iterator[tuple[Range, tasks.Answer]]:  # fmt: skip
+        """The answers of all blocks, as they come; tasks are also given ``more(block)``."""
+        cluster, blocks = self.cluster, self.blocks(n)
+        looked = {blocks[at * len(blocks) // LOOKS] for at in range(LOOKS)} if blocks else set()
+
+        def prepare() -> Begin:
+            job = cluster.ray.put(tasks.BlockJob.of(kernel, args, cluster.storage))
+            return lambda block: cluster.begin(task, job, *block, block in looked, more(block))
+
+        return self.gather(name, prepare, blocks, AHEAD * cluster.cpus)
+
+    def gather(
+        self, name: str, prepare: Callable[[], Begin], blocks: list[Range], window: int
+    ) -> Iterator[tuple[Range, tasks.Answer]]:
+        """Begin blocks, ``window`` at a time, and yield what each gives, as they come.
+
+        prepare : stores what blocks read, and returns what begins one
+        """
+        storage, traffic = self.cluster.storage, self.cluster.report.stage(name)
+        n, before = sum(high - low for low, high in blocks), storage.sent
+        with progress.stage(name, n) as advance:
+            for block, answer in self._finished(name, prepare, blocks, window, traffic):
+                rows = block[1] - block[0]
+                traffic.count(answer, rows, rows / n)
+                advance(rows)
+                yield block, answer
+        traffic.sent += storage.sent - before
+
+    def _finished(
+        self, name: str, prepare: Callable[[], Begin], blocks: list[Range], window: int,
+        traffic: Traffic,
+    ) -> Iterator[tuple[Range, tasks.Answer]]:  # fmt: skip
+        """Blocks and their answers.
+
+        A block whose worker or node is lost more often than Ray itself tries again is begun anew,
+        with everything that it reads stored again.
+        """
+        ray, begin = self.cluster.ray, prepare()
+        waiting, lost = blocks[::-1], dict.fromkeys(blocks, 0)
+        running: dict[Any, Range] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < window:
+                    block = waiting.pop()
+                    running[begin(block)] = block
+                ready = self._wait(list(running), name)
+                block = running.pop(ready)
+                try:
+                    result = ray.get(ready)
+                except (ray.exceptions.RayError, MemoryError) as error:
+                    lost[block] += 1
+                    if not is_lost(error, ray) or lost[block] > self.cluster.retries:
+                        raise explained(error, ray, name, block, lost[block]) from error
+                    traffic.retried += 1
+                    self.cluster.storage.renew()
+                    begin = prepare()
+                    waiting.append(block)
+                else:
+                    yield block, result
+        finally:
+            for ref in running:
+                ray.cancel(ref, force=False)
+
+    def _wait(self, running: list[Any], name: str) -> Any:
+        """The first of some tasks that ends."""
+        ray = self.cluster.ray
+        try:
+            return ray.wait(running, num_returns=1)[0][0]
+        except (ray.exceptions.RayError, ConnectionError) as error:
+            raise ClusterError(f"The cluster was lost in the stage {name!r}: {error}") from error
+
+
+def put_block(rows: Array, sent: Array, block: Range) -> None:
+    """Put what the task of a block sent into its place."""
+    if rows.shape != sent.shape:
+        raise ClusterError(
+            f"A worker must send an array of shape {rows.shape} for rows {block[0]} to "
+            f"{block[1]}, got {sent.shape}."
+        )
+    rows[...] = sent

@@ -1,0 +1,181 @@
+"""What runs on the workers: blocks of a stage, by the name of its kernel and handles of arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kinrank._version import __version__
+from kinrank.errors import InvalidInputError
+from kinrank.parallel import Array
+from kinrank.runs.ray.handles import Handle, MappedFile, Target, local_folder, new_file
+
+if TYPE_CHECKING:
+    from kinrank.runs.ray.storage import Storage
+
+INLINE = 1 << 16  # bytes up to which an array travels with the job
+
+
+@dataclass(frozen=True)
+class BlockJob:
+    """A kernel by name, and the arguments of every block with handles in the place of arrays."""
+
+    module: str
+    name: str
+    args: Any
+
+    @classmethod
+    def of(cls, kernel: Callable[..., Any], args: tuple[Any, ...], storage: Storage) -> BlockJob:
+        """Store the arrays of ``args``, and those of dataclasses in it."""
+        name = getattr(kernel, "__qualname__", f"<{type(kernel).__name__}>")
+        if "<" in name:
+            raise InvalidInputError(f"`kernel` must be importable, got {kernel.__module__}.{name}.")
+
+        def packed(value: Any) -> Any:
+            if _is_large(value):
+                return storage.keep(value)
+            return np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value
+
+        return cls(kernel.__module__, name, _replaced(args, packed))
+
+    def open(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """The kernel and its arguments, where a task runs."""
+        kernel: Any = importlib.import_module(self.module)
+        for name in self.name.split("."):
+            kernel = getattr(kernel, name)
+        return kernel, _replaced(self.args, _opened)
+
+
+def _opened(value: Any) -> Any:
+    if isinstance(value, Handle):
+        return value.open()
+    read_only = isinstance(value, np.ndarray) and not value.flags.writeable
+    return value.copy() if read_only else value
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.nbytes > INLINE
+
+
+def _replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
+    """Arguments with ``replace`` called on all that is no tuple, list or dataclass."""
+    if isinstance(value, tuple | list):
+        return tuple(_replaced(item, replace) for item in value)
+    if not dataclasses.is_dataclass(value) or isinstance(value, type | Handle):
+        return replace(value)
+    copy: Any = object.__new__(type(value))  # as it was: nothing is checked or derived again
+    for field in dataclasses.fields(value):
+        object.__setattr__(copy, field.name, _replaced(getattr(value, field.name), replace))
+    return copy
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a task sends back.
+
+    read, whole : bytes of its arguments in pages that it touched, and of all; 0 if nobody looked
+    written : bytes that the task put into files instead; files : new ones among these
+    """
+
+    arrays: tuple[Array, ...]
+    read: int = 0
+    whole: int = 0
+    written: int = 0
+    files: tuple[MappedFile, ...] = ()
+
+
+def rows_block(job: BlockJob, low: int, high: int, look: bool, prefix: str | None) -> Answer:
+    """(lengths, indices[, data]) of the rows low to high.
+
+    prefix : what the names of files begin with that the entries are left in; None sends them
+    """
+    kernel, args = job.open()
+    lengths, *entries = kernel(low, high, *args)
+    read = _looked(look, kernel, (low, high, *args), args)
+    if prefix is None:
+        return Answer((lengths, *entries), *read)
+    files = tuple(new_file(f"{prefix}.{low}.{at}", array) for at, array in enumerate(entries))
+    return Answer((lengths,), *read, sum(array.nbytes for array in entries), files)
+
+
+def fill_block(
+    job: BlockJob, low: int, high: int, look: bool, targets: tuple[tuple[Target, slice], ...]
+) -> Answer:
+    """The rows low to high of the arrays that a kernel fills, and what they own of each."""
+    kernel, args = job.open()
+    # Kernels write at the places of the whole array; pages that nobody touches cost nothing.
+    outs = tuple(np.empty(target.shape, target.dtype) for target, _ in targets)
+    kernel(low, high, *args, *outs)
+    read = _looked(look, kernel, (low, high, *args, *outs), args)
+    sent, written = [], 0
+    for (target, owned), out in zip(targets, outs, strict=True):
+        block = out[owned]
+        if target.file is None:
+            sent.append(block.copy())
+            continue
+        # Not through a mapping: its pages may belong to two blocks, and to two machines. Others
+        # see what was written once the file is closed, on network file systems too.
+        with Path(target.file).open("r+b") as file:
+            file.seek(target.offset + owned.start * out.strides[0])
+            file.write(block.tobytes())
+        written += block.nbytes
+    return Answer(tuple(sent), *read, written)
+
+
+def _looked(look: bool, kernel: Any, call: tuple[Any, ...], args: Any) -> tuple[int, int]:
+    """Run a kernel again, now that its pages are mapped: bytes that it touches, and of all.
+
+    The processor marks pages as they are used (Linux); the marks are taken back first. Memory that
+    is mapped together with the arrays is counted with them; those in the store lie apart.
+    """
+    if not look:
+        return 0, 0
+    arrays: list[Array] = []
+    _replaced(args, lambda value: arrays.append(value) if _is_large(value) else None)
+    try:
+        Path("/proc/self/clear_refs").write_text("1", encoding="ascii")
+    except OSError:  # the system does not tell
+        return 0, 0
+    kernel(*call)
+    return _referenced([array.ctypes.data for array in arrays]), sum(a.nbytes for a in arrays)
+
+
+def _referenced(addresses: list[int]) -> int:
+    """Bytes in marked pages of the mappings at some addresses."""
+    total, wanted = 0, False
+    with Path("/proc/self/smaps").open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            head = line.split(" ", 1)[0]
+            if head == "Referenced:":
+                total += int(line.split()[1]) * 1024 if wanted else 0
+            elif not head.endswith(":"):
+                begin, _, end = head.partition("-")
+                wanted = any(int(begin, 16) <= at < int(end, 16) for at in addresses)
+    return total
+
+
+def greet() -> dict[str, str]:
+    """Who a worker is: what decides over the bits of a result."""
+    import llvmlite.binding
+    import numba
+
+    return {
+        "kinrank": __version__,
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "python": platform.python_version(),
+        "processor": str(llvmlite.binding.get_host_cpu_name()),
+    }
+
+
+def clear(session: str) -> None:
+    """Remove a node's copies of what was stored behind a URL."""
+    shutil.rmtree(local_folder(session), ignore_errors=True)

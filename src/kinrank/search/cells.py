@@ -1,0 +1,290 @@
+"""Approximate nearest rows: rows in cells, each searched in the cells around its own.
+
+The rows of a cell are compared with all of the cells around it by one product, which uses the
+processor several times better than lists that are walked through row by row. Products choose
+candidates, exact distances order them. Neighbours that a border of cells keeps apart are found in
+one of two independent divisions, and then in the lists of those that were found and of those who
+found a row, again while that brings many. Time O(n sqrt(n) d), memory O(n k) beside two copies of
+the rows in the order of cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from kinrank import progress
+from kinrank.kernels.cells import merge_lists, refine_lists, reverse_lists
+from kinrank.kernels.lists import gather_rows
+from kinrank.kernels.scan import farthest_of
+from kinrank.kernels.search import settle
+from kinrank.kernels.topk import scan_products
+from kinrank.parallel import Array, Out, Runner
+from kinrank.search.exact import SearchResult, exact_search
+from kinrank.search.stored import HalfRows, Stored, for_kernels, rows_between
+from kinrank.search.tiles import SPARE, empty_heaps, settling, squared_norms
+from kinrank.types import Floats, Ints, Longs, Neighbors
+
+PROBES = 24  # cells around a row's own in which it is searched
+_PER_CELL, _ROUNDS = 24, 4  # rows for each centre, and rounds, in which centres are found
+_BLOCK = 8192
+_FEW_CELLS = 32  # that are searched between two entries of the journal
+_LANDMARKS = 256
+_SAMPLE = 256  # rows whose recall is measured
+_REFINED, _SETTLED = 8, 0.02  # rounds at most, and the share of new entries that ends them
+_REVERSE = 12  # rows that list another without being in its list, looked at from there
+
+
+def cell_count(n: int) -> int:
+    """Cells for ``n`` rows: about as many as rows that a row is compared with in them."""
+    return max(1, min(int(4 * n**0.5), n // 2))
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Rows in the order of their cells.
+
+    vectors : (n, d) in that order; numbers : (n,) which rows they are; starts : where cells begin
+    """
+
+    vectors: Stored
+    numbers: Ints
+    starts: Longs
+    centres: Floats
+
+    @classmethod
+    def of(cls, vectors: Stored, run: Runner, seed: int = 0) -> Cells:
+        """Find centres among some rows, and put all rows into the cell of the nearest."""
+        with progress.stage("cells", len(vectors)):
+            centres = run.kept("centres", lambda: _centres(vectors, seed))
+            numbers, starts = _by_cell(vectors, centres, run)
+            return cls(_in_order(vectors, numbers, run), numbers, starts, centres)
+
+    @cached_property
+    def places(self) -> Ints:
+        """Where each row lies in the order of cells."""
+        return _inverse(self.numbers)
+
+    def lists(self, k: int, run: Runner) -> tuple[Ints, Floats]:
+        """About the ``k`` nearest rows of every row, itself first, in the order of cells."""
+        return self._search(self.vectors, self.numbers, self.starts, k, True, run)
+
+    def search(
+        self, queries: Stored, k: int, run: Runner, are_rows: bool
+    ) -> tuple[Ints, Ints, Floats]:
+        """About the ``k`` nearest rows of each query: where its list lies, and the lists.
+
+        are_rows : whether the queries are the first rows themselves
+        """
+        order, starts = _by_cell(queries, self.centres, run)
+        lists = self._search(_in_order(queries, order, run), order, starts, k, are_rows, run)
+        return (_inverse(order), *lists)
+
+    @cached_property
+    def around(self) -> Ints:
+        """The nearest cells of each, itself first; (n_cells, some)."""
+        count = min(len(self.centres), 2 * PROBES)
+        return exact_search(self.centres, self.centres, count, Runner(1)).indices
+
+    def probed(self, cell: int, least: int) -> Ints:
+        """The cells in which rows of a cell are searched: some, or more until they hold enough."""
+        sizes = np.diff(self.starts)
+        around = self.around[cell]
+        held = np.cumsum(sizes[around])
+        count = max(min(PROBES, len(around)), int(np.searchsorted(held, least)) + 1)
+        return around[:count] if held[-1] >= least else np.arange(len(sizes), dtype=np.int32)
+
+    def _search(
+        self, rows: Stored, names: Ints, starts: Longs, k: int, are_rows: bool, run: Runner
+    ) -> tuple[Ints, Floats]:
+        """The lists of rows in the order of cells."""
+        args = (self, rows, names, starts, are_rows)
+        outs = (Out(np.int32, indptr=k * starts), Out(np.float32, indptr=k * starts))
+        few = run.cut(run.block_size or _FEW_CELLS)
+        # Products of two cells are small: threads of their own would mostly wait for each other.
+        with threadpool_limits(1, user_api="blas"):
+            ids, values = few.fill("neighbours", _search_cells, args, len(self.centres), *outs)
+        return ids.reshape(-1, k), values.reshape(-1, k)
+
+
+class CellSearch:
+    """Rows in two divisions into cells."""
+
+    def __init__(self, vectors: Stored, run: Runner) -> None:
+        self._vectors = vectors
+        self._first, self._second = (Cells.of(vectors, run, seed) for seed in (0, 1))
+        self._landmarks = far_rows(vectors)
+
+    @property
+    def division(self) -> tuple[Floats, Ints]:
+        """The centres of one of the divisions, (c, d), and the cell of each row, (n,)."""
+        cells, cell = self._first, np.empty_like(self._first.numbers)
+        cell[cells.numbers] = np.repeat(np.arange(len(cells.centres)), np.diff(cells.starts))
+        return cells.centres, cell
+
+    def rows(self, low: int, high: int, k: int, run: Runner) -> Neighbors:
+        """About the ``k`` nearest rows of rows low to high, each first in its own list."""
+        first, second = self._first, self._second
+        n, outs = len(first.numbers), (Out(np.int32, k), Out(np.float32, k))
+        # In the order of the second division, in which rows of a list lie near each other.
+        lists = (np.arange(n, dtype=np.int32), *second.lists(k, run))
+        args: Any = (1, first.places[second.numbers], *first.lists(k, run), *lists)
+        merged, merged_d = run.fill("neighbours", merge_lists, args, n, *outs)
+        ids, values = self._refined(merged, merged_d, run)
+        args = (for_kernels(second.vectors), self._landmarks, values)
+        far = run.fill("neighbours", _far_rows, args, n, Out(np.float32))
+        args = (second.places[low:high], ids, values, far)
+        back = run.fill("neighbours", _back_rows, args, high - low, *outs, Out(np.float32))
+        return Neighbors(*back)
+
+    def _refined(self, ids: Ints, values: Floats, run: Runner) -> tuple[Ints, Floats]:
+        """Lists in the order of the second division, better by what those in them list."""
+        (n, k), second = ids.shape, self._second
+        fresh = run.empty((n, k), np.uint8)
+        fresh[:] = 1
+        outs = (Out(np.int32, k), Out(np.float32, k), Out(np.uint8, k))
+        back = (Out(np.int32, _REVERSE), Out(np.uint8, _REVERSE))
+        by_thread = run.cut(-(-n // run.threads))  # every block goes through all lists
+        for _ in range(_REFINED):
+            lists = (second.places, ids)
+            reverse = by_thread.fill("neighbours", reverse_lists, (*lists, fresh), n, *back)
+            args = (for_kernels(second.vectors), *lists, values, fresh, *reverse)
+            ids, values, fresh = run.fill("neighbours", refine_lists, args, n, *outs)
+            if fresh.mean() < _SETTLED:
+                break
+        return ids, values
+
+    def first(self, count: int, k: int, run: Runner) -> Neighbors:
+        """As ``rows``, of the first rows and without a look through other lists."""
+        rows = rows_between(self._vectors, 0, count)
+        nearest = self._merged(rows, k, run, are_rows=True)
+        args = (for_kernels(rows), self._landmarks, nearest.values)
+        far = run.fill("neighbours", _far_rows, args, count, Out(np.float32))
+        return Neighbors(nearest.indices, nearest.values, far)
+
+    def search(self, queries: Stored, k: int, run: Runner) -> SearchResult:
+        """About the ``k`` nearest rows of each query."""
+        return self._merged(queries, k, run, are_rows=False)
+
+    def _merged(self, queries: Stored, k: int, run: Runner, *, are_rows: bool) -> SearchResult:
+        outs = (Out(np.int32, k), Out(np.float32, k))
+        both = (cells.search(queries, k, run, are_rows) for cells in (self._first, self._second))
+        args = (int(are_rows), *chain.from_iterable(both))
+        return SearchResult(*run.fill("search", merge_lists, args, len(queries), *outs))
+
+
+def _search_cells(
+    low: int, high: int, cells: Cells, rows: Stored, names: Ints, starts: Longs, are_rows: bool,
+    ids: Ints, values: Floats,
+) -> None:  # fmt: skip
+    k = len(ids) // max(len(rows), 1)
+    for cell in range(low, high):
+        members = slice(starts[cell], starts[cell + 1])
+        if members.start < members.stop:
+            out = (ids.reshape(-1, k)[members], values.reshape(-1, k)[members])
+            _search_cell(cells, cell, rows[members], names[members], are_rows, out)
+
+
+def _search_cell(
+    cells: Cells, cell: int, rows: Floats, names: Ints, are_rows: bool, out: tuple[Ints, Floats]
+) -> None:
+    """The lists of the rows of one cell."""
+    k, count = out[0].shape[1], len(rows)
+    probed = cells.probed(cell, 2 * k)
+    places = np.concatenate(
+        [np.arange(cells.starts[c], cells.starts[c + 1], dtype=np.int32) for c in probed]
+    )
+    others = np.concatenate([cells.vectors[cells.starts[c] : cells.starts[c + 1]] for c in probed])
+    heaps = empty_heaps(count, min(len(others), k + SPARE))
+    scan_products(0, count, rows @ others.T, squared_norms(others), 0, *heaps)
+    members = (for_kernels(cells.vectors), places[heaps[1]])
+    settle(0, count, *settling(rows, *members, names if are_rows else None, cells.numbers), *out)
+
+
+def _by_cell(rows: Stored, centres: Floats, run: Runner) -> tuple[Ints, Longs]:
+    """Row numbers in the order of the nearest centre, and where each centre's begin."""
+    cell = run.cut(_BLOCK, 1).fill(
+        "cells", _nearest_centre, (rows, centres), len(rows), Out(np.int32)
+    )
+    starts = np.zeros(len(centres) + 1, np.int64)
+    np.cumsum(np.bincount(cell, minlength=len(centres)), out=starts[1:])
+    return np.argsort(cell, kind="stable").astype(np.int32), starts
+
+
+def _nearest_centre(low: int, high: int, rows: Stored, centres: Floats, out: Ints) -> None:
+    out[low:high] = (rows[low:high] @ centres.T - squared_norms(centres) / 2).argmax(axis=1)
+
+
+def _inverse(order: Ints) -> Ints:
+    inverse = np.empty_like(order)
+    inverse[order] = np.arange(len(order), dtype=np.int32)
+    return inverse
+
+
+def _in_order(vectors: Stored, numbers: Ints, run: Runner) -> Stored:
+    rows = for_kernels(vectors)
+    out = Out(rows.dtype, rows.shape[1])
+    moved = run.fill("cells", gather_rows, (numbers, rows), len(numbers), out)
+    return HalfRows(moved) if isinstance(vectors, HalfRows) else moved
+
+
+def _back_rows(
+    low: int, high: int, places: Ints, ids: Ints, values: Floats, far: Floats, *outs: Array
+) -> None:
+    """Lists in the order of cells as those of the rows that lie at ``places``."""
+    rows = places[low:high]
+    for out, kept in zip(outs, (ids, values, far), strict=True):
+        out[low:high] = kept[rows]
+
+
+def _far_rows(
+    low: int, high: int, vectors: Array, landmarks: Floats, values: Floats, out: Floats
+) -> None:
+    """The largest distance of each row to rows which are far from most, or in its list."""
+    farthest_of(low, high, vectors, landmarks, out)
+    np.maximum(out[low:high], values[low:high, -1], out=out[low:high])
+
+
+def _centres(vectors: Stored, seed: int) -> Floats:
+    """k-means over some of the rows, from random ones; an empty cell keeps its centre."""
+    n, count = len(vectors), cell_count(len(vectors))
+    random = np.random.default_rng(seed)
+    centres = np.array(vectors[np.sort(random.choice(n, count, replace=False))])
+    sample = np.array(vectors[:: max(1, n // (_PER_CELL * count))])
+    cell = np.empty(len(sample), np.int32)
+    with progress.stage("cells", _ROUNDS * len(sample)) as advance:
+        for _ in range(_ROUNDS):
+            for low in range(0, len(sample), _BLOCK):
+                _nearest_centre(low, low + _BLOCK, sample, centres, cell)
+                advance(len(cell[low : low + _BLOCK]))
+            order = np.argsort(cell, kind="stable")
+            filled, first = np.unique(cell[order], return_index=True)
+            sums = np.add.reduceat(sample[order], first, axis=0)
+            centres[filled] = sums / np.bincount(cell, minlength=count)[filled, None]
+    return centres
+
+
+def far_rows(vectors: Stored) -> Floats:
+    """Rows that are farthest from some of the others, to estimate largest distances by."""
+    sample = np.array(vectors[:: max(1, len(vectors) // _LANDMARKS)][:_LANDMARKS])
+    top, who = np.full(len(sample), -np.inf, np.float32), np.zeros(len(sample), np.int64)
+    for low in range(0, len(vectors), _BLOCK):
+        rows = vectors[low : low + _BLOCK]
+        squared = squared_norms(rows) - 2 * (sample @ rows.T)
+        best = squared.argmax(axis=1)
+        value = squared[np.arange(len(sample)), best]
+        who, top = np.where(value > top, best + low, who), np.maximum(value, top)
+    return vectors[np.unique(who)]
+
+
+def measured_recall(vectors: Stored, neighbors: Neighbors, run: Runner, first: int = 0) -> float:
+    """The share of the true neighbours of some rows from ``first`` on that their lists hold."""
+    rows = np.arange(first, len(vectors), max(1, (len(vectors) - first) // _SAMPLE))
+    exact = exact_search(vectors[rows], vectors, neighbors.k, Runner(run.threads))
+    pairs = zip(neighbors.indices[rows], exact.indices, strict=True)
+    return float(np.mean([len(np.intersect1d(*pair)) / neighbors.k for pair in pairs]))

@@ -1,0 +1,158 @@
+"""Exact search by blockwise products: of every row among all rows, or of queries in a gallery.
+
+Time O(n_queries n_gallery d), memory O(n_queries k) beside one tile of products. Many queries are
+searched in tiles of products, few of them by all their values; the bits are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from kinrank import progress
+from kinrank.kernels.lanes import LANES
+from kinrank.kernels.scan import first_values
+from kinrank.kernels.search import dense_values, merge
+from kinrank.ordering import ascending
+from kinrank.parallel import Array, Out, Runner
+from kinrank.search.stored import Stored, for_kernels, rows_between
+from kinrank.search.tiles import BLOCK, search_tiles, squared_norms
+from kinrank.types import Floats, Ints, Neighbors
+
+Measure = Literal["squared", "inner"]
+_CELLS = 1 << 22  # of a dense block
+_BY_POSITION = np.empty(0, np.int32)
+_FEW = 12  # queries below which to read the gallery for each is quicker than products
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """Rows of the gallery for each query, ascending by value, ties by lower index.
+
+    indices : (n_queries, k) int32
+    values : (n_queries, k) float32, squared Euclidean distances or minus inner products
+    """
+
+    indices: Ints
+    values: Floats
+
+
+def exact_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
+    """The ``k`` nearest rows of every row, the row itself first and counted; 1 <= k <= n."""
+    return exact_neighbors_and_more(vectors, k, 0, k, run)[0]
+
+
+def exact_neighbors_and_more(
+    vectors: Stored, k: int, n_first: int, first_k: int, run: Runner
+) -> tuple[Neighbors, Neighbors]:
+    """As ``exact_neighbors``, and lists of ``first_k`` >= k for the first ``n_first`` rows."""
+    n = len(vectors)
+    norms = squared_norms(vectors)
+    with progress.stage("neighbours", n):
+        longer = search_range(vectors, norms, 0, n_first, first_k, run)
+        rest = search_range(vectors, norms, n_first, n, k, run)
+        return stacked(longer, rest, run), longer
+
+
+def search_range(
+    vectors: Stored, norms: Floats, low: int, high: int, k: int, run: Runner
+) -> Neighbors:
+    """The ``k`` nearest rows of rows low to high; norms : of ``squared_norms``."""
+    # One block at a time, whose products and kernels use all threads.
+    alone = run.cut(BLOCK, 1)
+    args = (rows_between(vectors, low, high), low, vectors, norms, False, Runner(run.threads))
+    outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
+    return Neighbors(*alone.fill("neighbours", _search_block, args, high - low, *outs))
+
+
+def _search_block(
+    low: int, high: int, queries: Stored, start: int, gallery: Stored, norms: Floats, inner: bool,
+    run: Runner, indices: Ints, values: Floats, *farthest: Floats,
+) -> None:  # fmt: skip
+    """Queries in the gallery; with ``farthest`` they are its rows from number ``start`` on."""
+    block = slice(low, high)
+    lists = (indices[block], values[block])
+    more: Any = {"first": start + low, "farthest": farthest[0][block]} if farthest else {}
+    rows = rows_between(queries, low, high)
+    search_tiles(rows, gallery, norms, *lists, threads=run.threads, inner=inner, **more)
+
+
+def stacked(longer: Neighbors, rest: Neighbors, run: Runner) -> Neighbors:
+    """Lists of the first rows, cut to the length of the others, above those of the others."""
+    if len(longer) == 0:
+        return rest
+    n = len(longer) + len(rest)
+    outs = (Out(np.int32, rest.k), Out(np.float32, rest.k), Out(np.float32))
+    return Neighbors(*run.fill("neighbours", _stack_block, (longer, rest), n, *outs))
+
+
+def _stack_block(low: int, high: int, longer: Neighbors, rest: Neighbors, *outs: Array) -> None:
+    first = len(longer)
+    early, late = slice(low, min(high, first)), slice(max(low, first), high)
+    moved = slice(late.start - first, max(late.stop - first, 0))
+    for out, name in zip(outs, ("indices", "distances", "farthest"), strict=True):
+        width = () if out.ndim == 1 else (slice(out.shape[1]),)
+        if early.start < early.stop:
+            out[early] = getattr(longer, name)[(early, *width)]
+        if late.start < late.stop:
+            out[late] = getattr(rest, name)[moved]
+
+
+def exact_search(
+    queries: Stored, gallery: Stored, k: int, run: Runner, measure: Measure = "squared"
+) -> SearchResult:
+    """The ``k`` nearest gallery rows of each query, 1 <= k <= len(gallery)."""
+    n, outs = len(queries), (Out(np.int32, k), Out(np.float32, k))
+    if n < _FEW or 4 * k > len(gallery):
+        each, all_of = few(run, n, len(gallery)), (queries, gallery, measure)
+        return SearchResult(*each.fill("search", _search_all, all_of, n, *outs))
+    args = (queries, 0, gallery, squared_norms(gallery), measure == "inner", run)
+    return SearchResult(*Runner(1, BLOCK).fill("search", _search_block, args, n, *outs))
+
+
+def _search_all(
+    low: int, high: int, queries: Stored, gallery: Stored, measure: Measure, indices: Ints,
+    values: Floats,
+) -> None:  # fmt: skip
+    """The lists of queries low to high from all their values."""
+    k = indices.shape[1]
+    for row, every in enumerate(dense_search(queries[low:high], gallery, measure), start=low):
+        if 4 * k > len(gallery):
+            indices[row] = order = ascending(every, k)
+            values[row] = every[order]
+        else:
+            first_values(every, _BY_POSITION, indices[row], values[row])
+
+
+def search_pieces(queries: Floats, pieces: Iterable[Floats], k: int, run: Runner) -> SearchResult:
+    """As ``exact_search``, of a gallery that is read a piece at a time; at most all its rows."""
+    n, first = len(queries), 0
+    best = SearchResult(np.empty((n, 0), np.int32), np.empty((n, 0), np.float32))
+    for piece in pieces:
+        more = exact_search(queries, piece, min(k, len(piece)), run)
+        args = (best.indices, best.values, more.indices + np.int32(first), more.values)
+        first += len(piece)
+        outs = (Out(np.int32, min(k, first)), Out(np.float32, min(k, first)))
+        best = SearchResult(*Runner(run.threads).fill("search", merge, args, n, *outs))
+    return best
+
+
+def dense_search(queries: Floats, gallery: Stored, measure: Measure = "squared") -> Floats:
+    """All values of a few queries, (n_queries, n_gallery); for blocks only."""
+    out = np.empty((len(queries), len(gallery)), np.float32)
+    dense_values(0, len(queries), queries, for_kernels(gallery), measure == "inner", out)
+    return out
+
+
+def few(run: Runner, n_rows: int, n_columns: int, together: int = 1) -> Runner:
+    """A runner whose dense blocks of ``n_columns`` stay near the caches.
+
+    together : rows that cost no more than one of them
+    """
+    size = max(1, min(_CELLS // n_columns, -(-n_rows // (4 * run.threads))))
+    size = max(size, min(together, -(-n_rows // run.threads)))
+    # A multiple of the lanes that kernels work in, as long as every thread has work.
+    return Runner(run.threads, -(-size // LANES) * LANES if size > LANES // 2 else size)
