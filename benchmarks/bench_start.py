@@ -21,21 +21,6 @@ from pathlib import Path
 TABLE = Path(__file__).parents[1] / "src/kinrank/kernels/signatures.json"
 
 
-def spelled(kind):
-    """A type of numba as text that numba reads."""
-    from numba import types
-
-    if isinstance(kind, types.Array):
-        if not kind.mutable:
-            raise ValueError(f"{kind} is read-only: a kernel would be compiled once more")
-        last = {"C": "::1", "A": ":"}[kind.layout]
-        return f"{kind.dtype}[{', '.join([':'] * (kind.ndim - 1) + [last])}]"
-    if isinstance(kind, types.BaseTuple):
-        inside = "".join(f"{spelled(part)}, " for part in kind)
-        return f"Tuple(({inside}))"
-    return {"bool": "boolean"}.get(str(kind), str(kind))
-
-
 class Compiled:
     """Listens to numba: which kernels are compiled for Python, for what, and how long it takes."""
 
@@ -50,6 +35,8 @@ class Compiled:
         function = event.data["dispatcher"].py_func
         room, _, module = function.__module__.rpartition(".")
         if not self.stack and room == "kinrank.kernels":
+            from first_calls import spelled
+
             types = ", ".join(spelled(kind) for kind in event.data["args"])
             self.rows[f"{module}.{function.__name__}", types] = seconds
 
@@ -88,14 +75,14 @@ def in_process(task, name, cache):
 
 
 def kernels(names):
-    """Every kernel's largest seconds, and which calls need it."""
+    """Every kernel's least seconds, and which calls need it."""
     seconds, jobs = {}, {}
     for name in names:
         with tempfile.TemporaryDirectory() as cache:
             rows = in_process("compiled", name, cache)
         jobs[name] = [tuple(row[:2]) for row in rows]
         for *key, cost in rows:
-            seconds[tuple(key)] = max(cost, seconds.get(tuple(key), 0))
+            seconds[tuple(key)] = min(cost, seconds.get(tuple(key), cost))
         print(f"{name}: {len(rows)} kernels, {sum(row[2] for row in rows):.1f} s", file=sys.stderr)
     return seconds, jobs
 

@@ -69,6 +69,21 @@ def auto():
     kinrank.rerank(rows()[:20], rows()[20:], k=10, params="auto")
 
 
+def spelled(kind):
+    """A type of numba as text that numba reads."""
+    from numba import types
+
+    if isinstance(kind, types.Array):
+        if not kind.mutable:
+            raise ValueError(f"{kind} is read-only: a kernel would be compiled once more")
+        last = {"C": "::1", "A": ":"}[kind.layout]
+        return f"{spelled(kind.dtype)}[{', '.join([':'] * (kind.ndim - 1) + [last])}]"
+    if isinstance(kind, types.BaseTuple):
+        inside = "".join(f"{spelled(part)}, " for part in kind)
+        return f"Tuple(({inside}))"
+    return {"bool": "boolean"}.get(str(kind), str(kind))
+
+
 CALLS = {
     **{method: ranks(method) for method in kinrank.registry.untrained_methods()},
     "index": index,

@@ -51,11 +51,11 @@ def chebyshev(ptr, ids, values, series, centre, radius, x, work):
     work : (3, n, LANES)
     """
     before, now, product = work[0], work[1], work[2]
-    before[:] = x
     multiply(ptr, ids, values, x, now)
     for row in range(x.shape[0]):
         a, b, c = before[row], now[row], x[row]
         for t in range(a.shape[0]):
+            a[t] = c[t]
             b[t] = (b[t] - centre * a[t]) / radius
             c[t] = series[0] * a[t] + series[1] * b[t]
     for term in range(2, series.shape[0]):

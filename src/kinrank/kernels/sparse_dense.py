@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import filling
 
 
-@kernel
+@filling
 def sparse_dense_rows(low, high, ptr, ids, values, x, out):
     """Rows of A X, each the sum of its entries in their order."""
     for row in range(low, high):

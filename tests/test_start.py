@@ -1,0 +1,156 @@
+"""The first call: what it compiles, where that is kept, and what it says meanwhile."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+
+import pytest
+
+import kinrank
+from kinrank import compiling
+from kinrank.kernels import jit
+
+ROOT_OBEYS = [  # root, too, must not write where the permissions say no
+    "setpriv", "--bounding-set=-dac_override,-dac_read_search",
+    "--inh-caps=-dac_override,-dac_read_search",
+]  # fmt: skip
+RANK = """
+import numpy as np, kinrank
+x = np.random.default_rng(0).normal(size=(120, 8))
+kinrank.rerank(x[:5], x[5:], method="aqe", k=3)
+from numba.core import event
+"""
+COUNT = """
+from numba.core import event
+timer = event.RecordingListener()
+event.register("numba:compile", timer)
+"""
+EVERY_CALL = """
+import json, sys
+from first_calls import CALLS, spelled
+for call in CALLS.values():
+    call()
+rows = {}
+for name, module in sys.modules.items():
+    if name.startswith("kinrank.kernels."):
+        for function in vars(module).values():
+            if hasattr(function, "overloads") and function.py_func.__module__ == name:
+                key = f"{name.rpartition('.')[2]}.{function.py_func.__name__}"
+                rows[key] = [", ".join(map(spelled, types)) for types in function.overloads]
+print(json.dumps(rows))
+"""
+
+
+def run(code, *before, **environment):
+    """A new process; returns what it printed and what it said on stderr."""
+    known = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    done = subprocess.run(
+        [*before, sys.executable, "-W", "always", "-c", code], env={**known, **environment},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def compiled(*before, **environment):
+    """How many functions a process compiles for a first ranking."""
+    code = COUNT + RANK + "\nprint(sum(e.is_start for _, e in timer.buffer))"
+    out, said = run(code, *before, **environment)
+    return int(out), said
+
+
+def test_first_calls_compile_what_is_recorded_and_each_kernel_once():
+    out, _ = run("import sys; sys.path.insert(0, 'benchmarks')\n" + EVERY_CALL)
+    recorded = {}
+    for entry in {entry for entries in compiling.jobs().values() for entry in entries}:
+        recorded.setdefault(entry.name, set()).add(entry.types)
+    for name, signatures in json.loads(out).items():
+        if name in recorded:
+            assert set(signatures) <= recorded[name], f"{name} is compiled for other types"
+    twice = sorted(name for name, types in recorded.items() if len(types) > 1)
+    assert twice == []
+
+
+def test_a_cache_that_was_filled_is_read_where_nothing_can_be_written(tmp_path):
+    cache = tmp_path / "cache"
+    first, _ = compiled(KINRANK_CACHE=str(cache))
+    assert first > 0
+    for folder in (cache, *cache.rglob("*/")):
+        folder.chmod(0o555)
+    try:
+        before = ROOT_OBEYS if os.geteuid() == 0 else []
+        second, said = compiled(*before, KINRANK_CACHE=str(cache), HOME="/nonexistent")
+    finally:
+        for folder in (cache, *cache.rglob("*/")):
+            folder.chmod(0o755)
+    assert (second, said) == (0, "")
+
+
+def test_one_warning_says_what_to_set_where_nothing_can_be_kept(tmp_path):
+    (tmp_path / "file").write_text("")
+    count, said = compiled(KINRANK_CACHE=str(tmp_path / "file" / "cache"))
+    assert count > 0
+    assert said.count("KinrankWarning") == 1
+    assert "Set KINRANK_CACHE to a folder that can be written to" in said
+
+
+def test_numbas_own_folder_is_heeded(tmp_path):
+    run(RANK, NUMBA_CACHE_DIR=str(tmp_path), KINRANK_CACHE="")
+    assert list((tmp_path / "kinrank" / "kernels").rglob("*.nbc"))
+
+
+def test_a_damaged_cache_is_as_good_as_none(tmp_path):
+    compiled(KINRANK_CACHE=str(tmp_path))
+    for path in tmp_path.rglob("*.nb?"):
+        path.write_bytes(path.read_bytes()[:20])
+    count, _ = compiled(KINRANK_CACHE=str(tmp_path))
+    assert count > 0
+
+
+def on_terminal(*arguments, **environment):
+    """What a command writes to a terminal."""
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "kinrank", *arguments]
+    with subprocess.Popen(
+        command, stdin=follower, stdout=follower, stderr=follower,
+        env={**os.environ, **environment},
+    ) as process:  # fmt: skip
+        os.close(follower)
+        text = b""
+        try:
+            while part := os.read(leader, 4096):
+                text += part
+        except OSError:  # the other end was closed
+            pass
+        os.close(leader)
+    assert process.returncode == 0, text.decode()
+    return text.decode()
+
+
+def test_a_terminal_sees_that_kernels_are_compiled_once(tmp_path):
+    first = on_terminal("warmup", "--for", "aqe,pool", KINRANK_CACHE=str(tmp_path))
+    assert "Compiling kernels, once on this machine: about" in first
+    assert "compiling kernels" in first
+    assert f"{tmp_path}" in first.replace("\r\n", "")
+    second = on_terminal("warmup", "--for", "aqe,pool", KINRANK_CACHE=str(tmp_path))
+    assert "Compiling" not in second
+    assert "0 kernels compiled" in second
+
+
+def test_warmup_knows_what_people_do():
+    assert kinrank.warmup(["rerank", "index"])["folder"] == jit.kernel_folder()
+    with pytest.raises(kinrank.InvalidInputError, match="for_"):
+        kinrank.warmup("everything")
+
+
+def test_what_another_process_cannot_compile_is_compiled_here(monkeypatch):
+    entries = compiling.jobs()["aqe"][:2]
+    monkeypatch.setattr(compiling, "_CODE", "raise SystemExit(1)")
+    monkeypatch.setattr(compiling, "thread_count", lambda _=None: 2)
+    begun = time.monotonic()
+    compiling.compile_all(entries)
+    assert all(entry.cached() for entry in entries)
+    assert time.monotonic() - begun < 60
