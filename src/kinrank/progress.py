@@ -71,6 +71,13 @@ class stage:  # noqa: N801
             self._listener(self._name, self._done, self._total)
 
 
+def forward(stage: str, done: int, total: int) -> None:
+    """Pass on what another process reports."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(stage, done, total)
+
+
 class Facts(dict[str, Any]):
     """What a run told of itself; ``on(name, act)`` acts as soon as a fact is told."""
 
