@@ -99,7 +99,7 @@ class KnownRows(Rows):
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class FeatureView:
     """Rows with their nearest; the first of them are those that are asked for."""
 
     rows: KnownRows
@@ -129,8 +129,8 @@ class View:
 class Pair:
     """Both halves of the features of the same rows."""
 
-    one: View
-    other: View
+    one: FeatureView
+    other: FeatureView
 
     def first(self, method: Method, k: int, run: Runner) -> tuple[Ints, Ints]:
         """What each half finds."""
@@ -166,12 +166,12 @@ def _unit(rows: Floats) -> Floats:
     return (rows / np.where(norm > 0, norm, 1)).astype(np.float32)
 
 
-def view(vectors: Floats, n_first: int, length: int, run: Runner) -> View:
+def view(vectors: Floats, n_first: int, length: int, run: Runner) -> FeatureView:
     """A view of all features in ``vectors``; see ``split``."""
     vectors = np.ascontiguousarray(vectors)
     lists = exact_neighbors_and_more(vectors, length, n_first, length, run)
     known = VectorDistances.of(*lists, vectors)
-    return View(KnownRows(vectors, n_first, known=known))
+    return FeatureView(KnownRows(vectors, n_first, known=known))
 
 
 def list_length(method: Method) -> int:
