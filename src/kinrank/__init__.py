@@ -117,7 +117,7 @@ __all__ = [
     "tune",
 ]
 
-# Loaded on first use, so that `import kinrank` brings neither numba nor scipy.
+# Loaded on first use, so that `import kinrank` does not bring numba.
 _LAZY = {
     "AQE": "kinrank.methods.query_expansion.aqe",
     "AQEwD": "kinrank.methods.query_expansion.aqewd",

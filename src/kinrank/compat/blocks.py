@@ -117,9 +117,8 @@ def divided(values: npt.NDArray[Any], exponent: int) -> Floats:
 
 
 def rank_blocks(
-    blocks: tuple[Floats, Floats, Floats], k1: int, k2: int, share: float, method: str,
-    dialect: str = "zhong",
-) -> Floats:  # fmt: skip
+    blocks: tuple[Floats, Floats, Floats], k1: int, k2: int, share: float, method: str
+) -> Floats:
     """The new distances between queries and gallery, (n_queries, n_gallery)."""
     check_choice("method", method, METHODS)
     k1, k2, run = check_int("k1", k1, 1), check_int("k2", k2, 1), Runner.of()
@@ -130,9 +129,7 @@ def rank_blocks(
         cas = CAS(k1=min(k1, n - 1), k2=min(k2, k1, n - 1), omega=share)
         ranking = cas.rerank_neighbors(joined, n_queries=n_queries, squared=True)
     else:
-        encoder = KReciprocal(
-            k1=min(k1, n - 1), k2=min(k2, n), lambda_value=share, dialect=dialect,  # type: ignore[arg-type]
-        )  # fmt: skip
+        encoder = KReciprocal(k1=min(k1, n - 1), k2=min(k2, n), lambda_value=share)
         distances = BlockDistances.of(*blocks, max(encoder.k1 + 1, encoder.k2), run)
         ranking = encoder.rank(distances, n_queries, n_gallery, run)
     return as_square(ranking)

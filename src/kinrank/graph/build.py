@@ -9,8 +9,8 @@ import numpy as np
 
 from kinrank.errors import KinrankWarning
 from kinrank.graph.clusters import regular
-from kinrank.graph.matrix import half_sum, normalized, row_sums
-from kinrank.graph.spectrum import extreme_values
+from kinrank.graph.matrix import half_sum, normalized, row_sums, times
+from kinrank.graph.spectrum import extreme_value
 from kinrank.kernels.lists import favoured_rows, sorted_weights
 from kinrank.kernels.rows import values_at
 from kinrank.parallel import ALONE, Out, Runner
@@ -119,6 +119,5 @@ def _bound_radius(s: SparseRows) -> SparseRows:
 def spectral_radius(s: SparseRows) -> float:
     """The largest absolute eigenvalue of a symmetric matrix."""
     if len(s) < 64:
-        return float(np.abs(np.linalg.eigvalsh(s.to_scipy().toarray().astype(np.float64))).max())
-    matrix = s.to_scipy().astype(np.float64)
-    return float(np.abs(extreme_values(matrix, "LM", np.ones(len(s))))[0])
+        return float(np.abs(np.linalg.eigvalsh(s.toarray())).max())
+    return abs(extreme_value(lambda x: times(s, x), np.ones(len(s)), "LM"))

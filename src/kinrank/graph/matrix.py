@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
 from kinrank.kernels import lists, rows
+from kinrank.kernels.lanes import multiply_one
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.types import SparseRows
 
 _HALF = np.float32(0.5)
+
+Doubles: TypeAlias = npt.NDArray[np.float64]
 
 
 def transposed(a: SparseRows, run: Runner = ALONE) -> SparseRows:
@@ -62,10 +67,17 @@ def sorted_rows(a: SparseRows, run: Runner) -> SparseRows:
     return SparseRows(a.indptr, ids, data, a.n_columns)
 
 
-def row_sums(a: SparseRows, run: Runner) -> npt.NDArray[np.float64]:
+def times(a: SparseRows, x: Doubles) -> Doubles:
+    """A x, in float64."""
+    out = np.empty(len(a))
+    multiply_one(*a.csr, x, out)
+    return out
+
+
+def row_sums(a: SparseRows, run: Runner) -> Doubles:
     """The sum of each row."""
     args, out = (a.indptr, a.values), Out(np.float64)
-    sums: npt.NDArray[np.float64] = run.fill("graph", lists.row_sums, args, len(a), out)
+    sums: Doubles = run.fill("graph", lists.row_sums, args, len(a), out)
     return sums
 
 

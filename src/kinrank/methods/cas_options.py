@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kinrank.errors import InvalidInputError
+from kinrank.graph.spectrum import extreme_value
 from kinrank.types import SparseRows
 from kinrank.validation import (
     LARGEST,
@@ -120,10 +121,8 @@ def check_regularizer(regularizer: Any, n: int) -> str | SparseRows:
     """E as a name or as sparse rows; symmetric, non-negative, positive semi-definite."""
     if isinstance(regularizer, str):
         return regularizer
-    from scipy.sparse import issparse
-
-    if not issparse(regularizer) or regularizer.shape != (n, n):
-        shape = getattr(regularizer, "shape", None)
+    shape = getattr(regularizer, "shape", None)
+    if not hasattr(regularizer, "tocsr") or shape != (n, n):  # as scipy's have it
         raise InvalidInputError(
             f"`regularizer` must be 'identity', 'graph' or a sparse matrix of shape ({n}, {n}), "
             f"one row per query and gallery row, got {type(regularizer).__name__} {shape or ''}."
@@ -156,8 +155,6 @@ def _least_eigenvalue(e: Any) -> float:
         return 0.0  # diagonally dominant
     if e.shape[0] <= 512:
         return float(np.linalg.eigvalsh(e.toarray())[0])
-    from kinrank.graph.spectrum import extreme_values
-
     # A start that is not constant: the least eigenvector may have entries of sum 0.
     start = np.random.default_rng(0).normal(size=e.shape[0])
-    return float(extreme_values(e, "SA", start)[0])
+    return extreme_value(lambda x: e @ x, start, "SA")

@@ -198,7 +198,7 @@ def _bilinear(
 ) -> SparseRows:  # fmt: skip
     # The middle matrix may lead where S does not: the ball follows both.
     s = _spread(graph.s, middle, 0, run)
-    largest = np.bincount(np.repeat(np.arange(len(middle)), middle.lengths), middle.values).max()
+    largest = np.bincount(middle.owners, middle.values).max()
     reach = _spread(graph.s, middle, 1 / max(largest, 1e-30), run).values
     own = (*s.csr, reach, *middle.csr, plane, alpha, graph.floor(tol))
     return _on(pattern, _bilinear_rows, (_all_rows(pattern, rows), *own), run)

@@ -104,14 +104,13 @@ class Ranker:
         Returns the candidates where they were stored.
         """
         low, high, base = part.start, part.stop, self.distances
-        rest = (self.n_queries, self._layout.names, *out)
+        rest = (self.n_queries, self._layout.names, out)
         parts = None if columns is None else self.divergence.parts(columns)
         if isinstance(base, VectorDistances) and self.graph is not None:
-            edges = (self.graph.indptr, self.graph.indices, self.graph.values, UNREACHABLE)
-            paths.first_by_path(low, high, *edges, *self._fusion(base), *rest)
+            paths.first_by_path(low, high, self.graph.csr, UNREACHABLE, self._fusion(base), *rest)
             return None
         if isinstance(base, VectorDistances) and parts is not None:
-            select.first_near(low, high, *parts, *self._fusion(base), self._least, *rest)
+            select.first_near(low, high, *parts, self._fusion(base), self._least, *rest)
             return None
         near, queries = self._near(part, columns), np.arange(low, high, dtype=np.int32)
         if near is None:
@@ -152,8 +151,7 @@ class Ranker:
         out = np.empty((len(queries), len(self.distances.neighbors) - first), np.float32)
         if near is None:
             assert self.graph is not None
-            graph = (self.graph.indptr, self.graph.indices, self.graph.values)
-            paths.path_rows(0, len(queries), queries, *graph, UNREACHABLE, first, out)
+            paths.path_rows(0, len(queries), queries, *self.graph.csr, UNREACHABLE, first, out)
             return out
         for at, query in enumerate(queries):
             out[at] = self.divergence.background(int(query), first)

@@ -13,7 +13,7 @@ import numpy as np
 from kinrank.graph.build import weighted_lists
 from kinrank.methods.answer import first_of
 from kinrank.methods.common import JointMethod, Rows
-from kinrank.methods.context.cross import cross_scores, summed_rows
+from kinrank.methods.context.cross import cross_scores
 from kinrank.neighbors.search import dense_search
 from kinrank.options import check_fields, option
 from kinrank.parallel import Out, Runner
@@ -56,9 +56,7 @@ class ECN(JointMethod):
         width = self.t * (1 + self.q)
         args = (lists, self.t, self.q)
         expanded = run.fill("context", _wider, args, n, Out(np.int32, width))
-        ones = np.ones(n, np.float32)
-        u = summed_rows(expanded, ones, positions, run)
-        scores = cross_scores(u, positions, rows.n_queries, run)
+        scores = cross_scores(expanded, positions, positions, rows.n_queries, run)
         mean = np.float32(-1 / (2 * expanded.shape[1]))
         scored = first_of(scores.with_data(mean * scores.values), rows.n_queries, k, 0.0, run)
         known = np.maximum(distances.query_lists.indices - np.int32(rows.n_queries), -1)

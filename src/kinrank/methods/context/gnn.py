@@ -14,7 +14,7 @@ import numpy as np
 
 from kinrank.graph.clusters import nearest, regular
 from kinrank.graph.matrix import half_sum, sorted_rows, transposed
-from kinrank.kernels import contextual as kernels
+from kinrank.kernels import cross as kernels
 from kinrank.kernels.lists import euclidean_rows
 from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import JointMethod, Rows
@@ -75,13 +75,12 @@ class GNN(JointMethod):
         else:
             passed = self._passing(lists)
             m = back = half_sum(_unit(product("context", passed, half_sum(m, run), run), run), run)
-        args = (passed.indptr, passed.indices, passed.values, m.indptr, m.indices, m.values)
-        mirrored = (back.indptr, back.indices, back.values)
+        args = (passed.csr, m.csr)
         norms = run.fill("context", kernels.propagated_norms, args, n, Out(np.float32))
 
         def some(low: int, high: int) -> Floats:
             out = np.empty((high - low, n - first), np.float32)
-            kernels.contextual_scores(low, high, *args, *mirrored, norms, first, out)
+            kernels.propagated_cosines(low, high, *args, back.csr, norms, first, out)
             if self.mix == 0:
                 return out
             cosine = dense_search(rows.queries[low:high], rows.gallery, "inner")

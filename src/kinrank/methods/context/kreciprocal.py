@@ -11,16 +11,11 @@ from typing import Literal
 
 from kinrank.methods.answer import rank_by_divergence
 from kinrank.methods.common import METRICS, JointMethod, Rows
-from kinrank.methods.context.encoding import (
-    DIALECTS,
-    SquaredDistances,
-    encode,
-    jaccard,
-    list_length,
-)
+from kinrank.methods.context.encoding import DIALECTS, SquaredDistances, encode, list_length
 from kinrank.options import check_fields, option
 from kinrank.parallel import Runner
 from kinrank.stages.distance import Distances
+from kinrank.stages.diverge import Divergence
 from kinrank.stages.rank import Ranker
 from kinrank.types import Ranking
 
@@ -42,17 +37,17 @@ class KReciprocal(JointMethod):
     k1, k2 : size of the reciprocal neighbourhood; rows averaged, the row itself counted
     lambda_value : share of the original distance in the result
     dialect : whose copy to reproduce; the same method gives other numbers in each
-        "zhong" (the original: d^2 over its largest), "torchreid" (d^4; also PyRetri, OpenUnReID on
-        a CPU and the CAS authors), "strong-baseline" (float16 features; also TransReID, SOLIDER),
-        "layumi" (d^4 of unit vectors) or "spcl" (weights exp(-d^2), lists of k1 with the row
-        itself, lambda_value left out; also Cluster Contrast and OpenUnReID on a GPU)
+        "zhong" (the original: d^2 over its largest; also, up to float16 features, strong-baseline,
+        TransReID and SOLIDER), "torchreid" (d^4; also PyRetri, OpenUnReID on a CPU and the CAS
+        authors), "layumi" (d^4 of unit vectors) or "spcl" (weights exp(-d^2), lists of k1 with
+        the row itself, lambda_value left out; also Cluster Contrast and OpenUnReID on a GPU)
     """
 
     metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
     k1: int = option(20, "size of the reciprocal neighbourhood")
     k2: int = option(6, "rows averaged, the row itself counted")
     lambda_value: float = option(0.3, "share of the original distance in the result")
-    dialect: Literal["zhong", "torchreid", "strong-baseline", "layumi", "spcl"] = option(
+    dialect: Literal["zhong", "torchreid", "layumi", "spcl"] = option(
         "zhong", "whose copy of the method to reproduce"
     )
 
@@ -80,7 +75,7 @@ class KReciprocal(JointMethod):
             distances = SquaredDistances(distances)
         v = encode(distances, self.k1, self.k2, dialect, run)
         omega = 0.0 if dialect.plain else self.lambda_value
-        divergence = jaccard(v, omega, dialect, run)
+        divergence = Divergence.of(v, "jaccard", run)
         if omega == 0:
             return rank_by_divergence(divergence, distances, n_queries, k, run)
         ranker = Ranker(distances, divergence, n_queries, omega, "squared", None, None)

@@ -14,7 +14,7 @@ import numpy as np
 from kinrank.graph import clusters
 from kinrank.methods.answer import rank_dense
 from kinrank.methods.common import METRICS, JointMethod, Rows
-from kinrank.methods.context.cross import cross_scores, summed_rows
+from kinrank.methods.context.cross import cross_scores
 from kinrank.options import check_fields, option
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking
@@ -57,8 +57,8 @@ class STML(JointMethod):
         v = clusters.reciprocal(lists, self.k1, run)
         half = max(self.k1 // 2, 1)
         shares = (1 / (half * v.lengths)).astype(np.float32)
-        u = summed_rows(lists[:, :half], shares, v, run)
-        context = cross_scores(u, v, first, run)
+        shared = v.with_data(np.repeat(shares, v.lengths))
+        context = cross_scores(lists[:, :half], shared, v, first, run)
 
         def some(low: int, high: int) -> Floats:
             queries = np.arange(low, high, dtype=np.int32)

@@ -74,9 +74,8 @@ class EGT(InductiveMethod):
         near = find_rows(queries, gallery, self.k1, run)
         weights = self._weights(near.values)
         taken = Scored.empty(len(queries), min(k, self.p))
-        args = (near.indices, weights, state.indptr, state.indices, state.values)
-        out = (np.float32(self.t), taken.indices, taken.counts)
-        run.map("traversal", lambda a, b: traversals(a, b, *args, *out), len(queries))
+        args = (near.indices, weights, state.csr, np.float32(self.t), taken.indices, taken.counts)
+        run.map("traversal", lambda a, b: traversals(a, b, *args), len(queries))
         scored = Scored.empty(len(queries), k)
         scored.indices[:, : taken.indices.shape[1]] = taken.indices
         scored.values[:] = np.arange(k)
@@ -98,16 +97,12 @@ def _both_ways(directed: SparseRows, run: Runner) -> SparseRows:
 
 def _last_reverse(directed: SparseRows) -> SparseRows:
     """The edges, and for each row the last that leads to it turned round."""
-    from scipy.sparse import coo_array
-
-    reverse = transposed(directed)
+    n, reverse = len(directed), transposed(directed)
     reached = np.flatnonzero(reverse.lengths > 0)
     last = reverse.indptr[reached + 1] - 1
-    n = len(directed)
-    rows = np.concatenate([np.repeat(np.arange(n), directed.lengths), reached])
+    rows = np.concatenate([directed.owners, reached])
     ids = np.concatenate([directed.indices, reverse.indices[last]])
-    values = np.concatenate([directed.values, reverse.values[last]]).astype(np.float64)
-    total = coo_array((values, (rows, ids)), shape=(n, n)).tocsr()
-    count = coo_array((np.ones(len(ids)), (rows, ids)), shape=(n, n)).tocsr()
-    ptr, columns = total.indptr.astype(np.int64), total.indices.astype(np.int32)
-    return SparseRows(ptr, columns, (total.data / count.data).astype(np.float32), n)
+    values = np.concatenate([directed.values, reverse.values[last]])
+    places, entry = np.unique(rows * n + ids, return_inverse=True)
+    mean = np.bincount(entry, values) / np.bincount(entry)  # of edges that are in both
+    return SparseRows.of_entries(places // n, places % n, mean.astype(np.float32), n)

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kinrank.errors import InvalidInputError
-from kinrank.graph.spectrum import extreme_vectors
+from kinrank.graph.matrix import times
+from kinrank.graph.spectrum import extreme_pairs
 from kinrank.methods.common import InductiveMethod
 from kinrank.methods.diffusion.gallery import gallery_graph, query_starts, rank_by_scores
 from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients
@@ -78,8 +79,7 @@ class FSR(InductiveMethod):
         if len(s) < 3:
             raise InvalidInputError(f"`gallery` must have 3 rows or more for a rank, got {len(s)}.")
         start = np.ones(len(s))  # a fixed start: the same bits in every run
-        matrix = s.to_scipy().astype(np.float64)
-        values, vectors = extreme_vectors(matrix, int(self.rank), "LA", start)
+        values, vectors = extreme_pairs(lambda x: times(s, x), start, int(self.rank), "LA")
         gain = 1 / (1 - self.alpha * np.minimum(values, 1))
         return vectors.astype(np.float32), (gain - self.residual).astype(np.float32)
 

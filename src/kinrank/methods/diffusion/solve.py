@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
-from kinrank.graph.spectrum import extreme_values
+from kinrank.graph.matrix import times
+from kinrank.graph.spectrum import extreme_value
 from kinrank.kernels import lanes as kernels
 from kinrank.kernels.lanes import LANES
 from kinrank.types import Floats, SparseRows
@@ -78,11 +79,11 @@ def least_eigenvalue(s: SparseRows) -> float:
 
     Fewer Chebyshev terms are needed on a shorter interval.
     """
-    if len(s) < 64:
+    start = times(s, np.ones(len(s)))
+    if len(s) < 64 or not start.any():
         return -1.0
-    matrix, start = s.to_scipy().astype(np.float64), np.ones(len(s))
-    found = extreme_values(matrix, "SA", start, tol=1e-2)
-    return max(float(found[0]) - 0.05, -1.0)
+    found = extreme_value(lambda x: times(s, x), start, "SA", tol=1e-2)
+    return max(found - 0.05, -1.0)
 
 
 def unit_starts(n_queries: int, n: int) -> SparseRows:
