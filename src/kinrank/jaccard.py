@@ -9,7 +9,7 @@ import numpy as np
 from kinrank.graph.matrix import transposed
 from kinrank.kernels import divergence as kernels
 from kinrank.kernels.graph_jaccard import first_members, sorted_rows
-from kinrank.methods.common import METRICS, Rows
+from kinrank.methods.common import JointRows
 from kinrank.methods.context.encoding import DIALECTS, SquaredDistances, encode, list_length
 from kinrank.parallel import Runner
 from kinrank.stages.distance import Distances
@@ -89,7 +89,7 @@ def jaccard_rows(
 ) -> SparseRows:  # fmt: skip
     """As ``jaccard_graph``, by rows."""
     chosen = DIALECTS[check_choice("dialect", dialect, _CHOICES)]
-    check_choice("metric", metric, METRICS)
+    check_choice("metric", metric, ("euclidean", "cosine"))
     limit = check_float("max_distance", max_distance, 0, 1, low_open=True)
     connected = check_bool("connected", connected)
     vectors = as_vectors(("features", features), cosine=metric == "cosine" or chosen.cosine)
@@ -98,7 +98,7 @@ def jaccard_rows(
     k1 = reduce_k("k1", check_int("k1", k1, 1), max(n - extra, 1), "rows")
     k2 = reduce_k("k2", check_int("k2", k2, 1), n, "rows")
     length = min(max(list_length(k1, k2, chosen), k1 + 1), n)
-    distances: Distances = Rows(vectors, 0).distances(length, 0, run)
+    distances: Distances = JointRows(vectors, 0).distances(length, 0, run)
     if chosen.squared_twice:
         distances = SquaredDistances(distances)
     v = encode(distances, k1, k2, chosen, run)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from kinrank.methods.base import Method
-from kinrank.methods.cas import CAS, Compared
-from kinrank.methods.common import InductiveMethod, JointMethod, Rows
+from kinrank.methods.cas import CAS, EncodedRows
+from kinrank.methods.common import InductiveMethod, JointMethod, JointRows
 from kinrank.neighbors.exact import exact_neighbors_and_more
 from kinrank.parallel import Runner
 from kinrank.stages.distance import VectorDistances
@@ -21,19 +21,19 @@ from kinrank.types import Floats, Ints, Neighbors
 
 
 @dataclass(frozen=True, eq=False)
-class KnownRows(Rows):
+class KnownRows(JointRows):
     """Rows whose neighbours were searched before, at least as many as any method asks for."""
 
     known: VectorDistances = field(kw_only=True)
 
     def distances(self, length: int, *_: Any) -> VectorDistances:
-        """As of Rows; lists are known."""
+        """As of JointRows; lists are known."""
         return VectorDistances.of(
             _cut(self.known.neighbors, length), self.known.query_lists, self.vectors
         )
 
     def neighbors(self, length: int, run: Runner) -> Neighbors:  # noqa: ARG002
-        """As of Rows."""
+        """As of JointRows."""
         return _cut(self.known.neighbors, length)
 
 
@@ -42,7 +42,7 @@ class View:
     """Rows with their nearest; the first of them are those that are asked for."""
 
     rows: KnownRows
-    compared: dict[CAS, Compared] = field(default_factory=dict)
+    compared: dict[CAS, EncodedRows] = field(default_factory=dict)
 
     def first(self, method: Method, k: int, run: Runner) -> Ints:
         """The first ``k`` of the later rows by ``method``, for each of the first rows."""

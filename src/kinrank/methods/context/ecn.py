@@ -12,10 +12,10 @@ import numpy as np
 
 from kinrank.graph.build import weighted_lists
 from kinrank.methods.answer import first_of
-from kinrank.methods.common import JointMethod, Rows
+from kinrank.methods.common import JointMethod, JointRows
 from kinrank.methods.context.cross import cross_scores
 from kinrank.neighbors.search import dense_search
-from kinrank.options import check_fields, option
+from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.types import Floats, Ints, Ranking, SparseRows
 
@@ -38,17 +38,11 @@ class ECN(JointMethod):
     t, q : nearest rows, and nearest of each of these
     """
 
-    k1: int = option(25, "length of the rank lists, the row itself counted")
-    t: int = option(3, "nearest rows that join the neighbourhood")
-    q: int = option(8, "nearest of each of these that join too")
+    k1: int = option(25, "length of the rank lists, the row itself counted", spare=0)
+    t: int = option(3, "nearest rows that join the neighbourhood", spare=1)
+    q: int = option(8, "nearest of each of these that join too", spare=1)
 
-    def __post_init__(self) -> None:
-        check_fields(self, sizes=("k1", "t", "q"))
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n, "t": n - 1, "q": n - 1}
-
-    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         n = len(rows)
         distances = rows.distances(max(self.k1, self.t + 1, self.q + 1), k, run)
         lists = distances.neighbors.indices

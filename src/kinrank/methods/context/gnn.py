@@ -17,14 +17,12 @@ from kinrank.graph.matrix import half_sum, sorted_rows, transposed
 from kinrank.kernels import cross as kernels
 from kinrank.kernels.lists import euclidean_rows
 from kinrank.methods.answer import rank_scores
-from kinrank.methods.common import JointMethod, Rows
+from kinrank.methods.common import JointMethod, JointRows
 from kinrank.neighbors.search import dense_search
-from kinrank.options import check_fields, option
+from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.stages.product import product
 from kinrank.types import Floats, Neighbors, Ranking, SparseRows
-
-DIALECTS = ("cas", "zhang")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,24 +47,13 @@ class GNN(JointMethod):
     """
 
     ranking_bytes: ClassVar[int] = 64
-    k1: int = option(40, "size of a neighbourhood, the row itself counted")
-    k2: int = option(10, "rows a neighbourhood is passed on to, the row itself counted")
-    alpha: float = option(2.0, "power of the similarity")
-    mix: float = option(0.0, "share of the cosine of the vectors")
+    k1: int = option(40, "size of a neighbourhood, the row itself counted", spare=0)
+    k2: int = option(10, "rows a neighbourhood is passed on to, the row itself counted", spare=0)
+    alpha: float = option(2.0, "power of the similarity", within=(0, 100))
+    mix: float = option(0.0, "share of the cosine of the vectors", within=(0, 1))
     dialect: Literal["cas", "zhang"] = option("cas", "whose copy of the method to reproduce")
 
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            sizes=("k1", "k2"),
-            floats={"alpha": (0, 100), "mix": (0, 1)},
-            choices={"dialect": DIALECTS},
-        )
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n, "k2": n}
-
-    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         n, first = len(rows), rows.n_queries
         lists = rows.neighbors(max(self.k1, self.k2), run)
         m = nearest(lists.indices, self.k1, run)

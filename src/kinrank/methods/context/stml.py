@@ -7,21 +7,21 @@ CVPR 2022; for re-ranking as in Luo et al., ICML 2024.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from kinrank.graph import clusters
 from kinrank.methods.answer import rank_dense
-from kinrank.methods.common import METRICS, JointMethod, Rows
+from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.methods.context.cross import cross_scores
-from kinrank.options import check_fields, option
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking
 
 
 @dataclass(frozen=True, kw_only=True)
-class STML(JointMethod):
+class STML(MetricMethod):
     """The pairwise similarity and the overlap of reciprocal neighbours, half each.
 
     W_P = exp(-(d^2 over the row's largest)^2 / sigma)
@@ -39,19 +39,10 @@ class STML(JointMethod):
     """
 
     ranking_bytes: ClassVar[int] = 64
-    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
-    k1: int = option(20, "size of the reciprocal neighbourhood, the row itself counted")
-    sigma: float = option(0.1, "width of the pairwise similarity")
+    k1: int = option(20, "size of the reciprocal neighbourhood, the row itself counted", spare=0)
+    sigma: float = option(0.1, "width of the pairwise similarity", within=(1e-6, 1e6))
 
-    def __post_init__(self) -> None:
-        check_fields(
-            self, sizes=("k1",), floats={"sigma": (1e-6, 1e6)}, choices={"metric": METRICS}
-        )
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n}
-
-    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         distances = rows.distances(self.k1, k, run)
         lists, first = distances.neighbors.indices, rows.n_queries
         v = clusters.reciprocal(lists, self.k1, run)

@@ -18,13 +18,10 @@ from kinrank.methods.answer import Scored
 from kinrank.methods.common import InductiveMethod
 from kinrank.neighbors.find import find_neighbors, find_rows
 from kinrank.neighbors.search import dense_search
-from kinrank.options import check_fields, option
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.stored import Stored
 from kinrank.types import Floats, Ranking, SparseRows
-from kinrank.validation import check_float
-
-DIALECTS = ("symmetric", "layer6")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,17 +46,10 @@ class EGT(InductiveMethod):
     """
 
     ranking_bytes: ClassVar[int] = 64
-    k1: int = option(50, "neighbours in the graph, the row itself not counted")
-    t: float = option(0.42, "similarity above which edges are followed at once")
+    k1: int = option(50, "neighbours in the graph, the row itself not counted", spare=1)
+    t: float = option(0.42, "similarity above which edges are followed at once", within=(-1, 2))
     p: int = option(1000, "rows taken by traversal")
     dialect: Literal["symmetric", "layer6"] = option("symmetric", "how edges are made two-way")
-
-    def __post_init__(self) -> None:
-        check_fields(self, sizes=("k1", "p"), choices={"dialect": DIALECTS})
-        check_float("t", self.t, -1, 2)
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n - 1}
 
     def _prepare(self, gallery: Stored, run: Runner) -> SparseRows:
         """The graph of gallery rows."""

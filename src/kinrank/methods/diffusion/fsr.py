@@ -17,11 +17,10 @@ from kinrank.graph.spectrum import extreme_pairs
 from kinrank.methods.common import InductiveMethod
 from kinrank.methods.diffusion.gallery import gallery_graph, query_starts, rank_by_scores
 from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients
-from kinrank.options import check_fields, option
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.stored import Stored
 from kinrank.types import Floats, Ranking, SparseRows
-from kinrank.validation import check_bool, check_float, check_size
 
 _STEPS, _TOL = 1000, 1e-6  # of the converged solution that full rank stands for
 
@@ -50,22 +49,15 @@ class FSR(InductiveMethod):
     """
 
     ranking_bytes: ClassVar[int] = LANE_BYTES
-    k1: int = option(50, "neighbours in the graph, the row itself counted")
-    kq: int = option(10, "neighbours of the query that the diffusion starts from")
+    k1: int = option(50, "neighbours in the graph, the row itself counted", spare=0)
+    kq: int = option(10, "neighbours of the query that the diffusion starts from", spare=0)
     rank: int | Literal["full"] = option("full", "eigenvectors kept")
     residual: bool = option(True, "add what the kept eigenvectors do not hold")
-    alpha: float = option(0.99, "how far the diffusion spreads")
-    gamma: float = option(3.0, "power of the similarity")
-
-    def __post_init__(self) -> None:
-        check_fields(self, sizes=("k1", "kq"), positive={"gamma": (0, 100)})
-        check_bool("residual", self.residual)
-        check_float("alpha", self.alpha, 0, 1, high_open=True)
-        if not (isinstance(self.rank, str) and self.rank == "full"):  # an array compares to many
-            check_size("rank", self.rank)
+    alpha: float = option(0.99, "how far the diffusion spreads", below=(0, 1))
+    gamma: float = option(3.0, "power of the similarity", above=(0, 100))
 
     def _limits(self, n: int) -> dict[str, int]:
-        limits = {"k1": n, "kq": n}
+        limits = super()._limits(n)
         return limits if self.rank == "full" else {**limits, "rank": n - 1}
 
     def _prepare(self, gallery: Stored, run: Runner) -> Any:

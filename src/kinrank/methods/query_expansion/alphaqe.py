@@ -13,7 +13,6 @@ import numpy as np
 from kinrank.methods.query_expansion.expansion import Expansion
 from kinrank.options import option
 from kinrank.types import Floats
-from kinrank.validation import check_float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +34,9 @@ class AlphaQE(Expansion):
         "augmented" ones
     """
 
-    kqe: int = option(48, "nearest rows that join the query")
-    kdba: int = option(32, "rows a gallery row is made from, itself counted")
-    alpha: float = option(3.0, "power of the similarity")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_float("alpha", self.alpha, 0, 100)
+    kqe: int = option(48, "nearest rows that join the query", spare=0)
+    kdba: int = option(32, "rows a gallery row is made from, itself counted", spare=0)
+    alpha: float = option(3.0, "power of the similarity", within=(0, 100))
 
     def _weights(self, similarity: Floats) -> Floats:
         weights: Floats = np.maximum(similarity, 0) ** np.float32(self.alpha)

@@ -30,7 +30,7 @@ class AQEwD(Expansion):
         "augmented" ones
     """
 
-    kqe: int = option(8, "nearest rows that join the query")
+    kqe: int = option(8, "nearest rows that join the query", spare=0)
 
     def _weights(self, similarity: Floats) -> Floats:
         count = similarity.shape[1]

@@ -15,7 +15,6 @@ from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Ranking
-from kinrank.validation import check_bool, check_choice, check_size
 
 ORDERS = ("original", "augmented")
 
@@ -31,21 +30,16 @@ class Expansion(InductiveMethod):
     query needs only the fitted gallery.
     """
 
-    kqe: int = option(4, "nearest rows that join the query")
+    kqe: int = option(4, "nearest rows that join the query", spare=0)
     dba: bool = option(False, "expand the gallery rows too")
-    kdba: int = option(4, "rows a gallery row is made from, itself counted")
+    kdba: int = option(4, "rows a gallery row is made from, itself counted", spare=0)
     order: Literal["original", "augmented"] = option(
         "original", "which gallery rows join the query"
     )
 
-    def __post_init__(self) -> None:
-        check_size("kqe", self.kqe)
-        check_size("kdba", self.kdba)
-        check_bool("dba", self.dba)
-        check_choice("order", self.order, ORDERS)
-
     def _limits(self, n: int) -> dict[str, int]:
-        return {"kqe": n, "kdba": n} if self.dba else {"kqe": n}
+        limits = super()._limits(n)
+        return limits if self.dba else {name: limits[name] for name in limits if "db" not in name}
 
     def _prepare(self, gallery: Stored, run: Runner) -> Stored:
         """The gallery that is searched in the end."""

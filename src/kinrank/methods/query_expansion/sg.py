@@ -13,7 +13,7 @@ from kinrank.kernels.expand import refined_list
 from kinrank.methods.answer import reorder_first
 from kinrank.methods.common import InductiveMethod
 from kinrank.neighbors.search import Found, exact_search
-from kinrank.options import check_fields, option
+from kinrank.options import option
 from kinrank.ordering import ascending
 from kinrank.parallel import Runner
 from kinrank.stored import Stored
@@ -42,10 +42,7 @@ class SG(InductiveMethod):
 
     m: int = option(400, "length of the list that is re-ranked")
     k1: int = option(9, "most similar members that a member is refined by")
-    beta: float = option(0.15, "their weight")
-
-    def __post_init__(self) -> None:
-        check_fields(self, sizes=("m", "k1"), floats={"beta": (0, 100)})
+    beta: float = option(0.15, "their weight", within=(0, 100))
 
     def _limits(self, n: int) -> dict[str, int]:
         return {"m": n, "k1": min(n, self.m) - 1}
