@@ -54,10 +54,8 @@ if TYPE_CHECKING:
     from kinrank.methods.learned.gss import GSS
     from kinrank.methods.learned.lattqe import LAttQE
     from kinrank.methods.learned.ssr import SSR
-    from kinrank.methods.query_expansion.alphaqe import AlphaQE
-    from kinrank.methods.query_expansion.aqe import AQE
-    from kinrank.methods.query_expansion.aqewd import AQEwD
     from kinrank.methods.query_expansion.dqe import DQE
+    from kinrank.methods.query_expansion.expansion import AQE, AlphaQE, AQEwD
     from kinrank.methods.query_expansion.sg import SG
     from kinrank.pool import rerank_pool
     from kinrank.stores.attach import attach

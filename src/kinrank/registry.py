@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from kinrank.methods.base import Method
 
 _METHODS = {
-    "alphaqe": "kinrank.methods.query_expansion.alphaqe:AlphaQE",
-    "aqe": "kinrank.methods.query_expansion.aqe:AQE",
-    "aqewd": "kinrank.methods.query_expansion.aqewd:AQEwD",
+    "alphaqe": "kinrank.methods.query_expansion.expansion:AlphaQE",
+    "aqe": "kinrank.methods.query_expansion.expansion:AQE",
+    "aqewd": "kinrank.methods.query_expansion.expansion:AQEwD",
     "cas": "kinrank.methods.cas:CAS",
     "cdm": "kinrank.methods.context.cdm:CDM",
     "csa": "kinrank.methods.learned.csa:CSA",

@@ -99,26 +99,3 @@ def first_near(low, high, measure, csr, f, columns, norms, fusion, least, first,
         for t in range(k):
             out_ids[row, t] = keys[t] - first if t < size else -1
             out[row, t] = best[t] if t < size else np.float32(np.inf)
-
-
-@kernel
-def first_of(low, high, start, ptr, ids, values, bounds, first, names, outs):
-    """The smallest candidates of rows [low, high), ascending by (value, name).
-
-    start : the row that the candidates begin with
-    bounds[i] : nothing outside the candidates is below it
-    outs : gallery rows, values, and whether that suffices
-    """
-    out_ids, out, complete = outs
-    k = out_ids.shape[1]
-    best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
-    for row in range(low, high):
-        size = np.int64(0)
-        for e in range(ptr[row - start], ptr[row - start + 1]):
-            size = heap_offer(best, keys, size, k, values[e], names[ids[e]])
-        complete[row] = size == k and best[0] < bounds[row]
-        sort_heap(best, keys, size)
-        for t in range(size):
-            out_ids[row, t], out[row, t] = keys[t] - first, best[t]
-        for t in range(size, k):
-            out_ids[row, t], out[row, t] = -1, np.float32(np.inf)

@@ -82,9 +82,10 @@ class Scored:
 def first_of(near: SparseRows, first: int, k: int, below: float, run: Runner) -> Scored:
     """The first ``k`` of each row's candidates from ``first`` on that have values < ``below``."""
     scored = Scored.empty(len(near), k)
-    args = (near.indptr, near.indices, near.values, first, np.float32(below))
+    names = np.arange(near.n_columns, dtype=np.int32)
     out = (scored.indices, scored.values, scored.counts)
-    run.map("ranking", lambda a, b: first_candidates(a, b, *args, *out), len(near))
+    args = (0, near.csr, first, np.float32(below), names, *out)
+    run.map("ranking", lambda a, b: first_candidates(a, b, *args), len(near))
     return scored
 
 

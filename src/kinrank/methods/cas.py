@@ -299,9 +299,10 @@ class CAS(JointMethod):
         alpha, queries = 1 / (1 + self.mu), np.arange(n_queries, dtype=np.int32)
         n = len(graph.s)
         ball = diffuse.surroundings(graph, queries, alpha, self.tol, run)
-        f = diffuse.solve(graph, ball, alpha, "identity", self.tol, run, queries)
+        exact = diffuse.converged(alpha, "identity", self.tol)
+        f = diffuse.apply(graph, ball, exact, run, queries)
         own = SparseRows(np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int32), None, n)
-        root = np.sqrt(diffuse.solve(graph, own, alpha, "identity", self.tol, run).values)
+        root = np.sqrt(diffuse.apply(graph, own, exact, run).values)
         scale = root[np.repeat(queries, ball.lengths)] * root[ball.indices]
         # A tiny mu leaves the series unfinished, and F_ii perhaps at 0.
         near = np.divide(f.values, scale, out=np.zeros_like(scale), where=scale > 0)

@@ -15,6 +15,7 @@ import numpy as np
 
 from kinrank.graph.layout import Layout
 from kinrank.kernels import paths, select
+from kinrank.kernels.answer import first_candidates
 from kinrank.ordering import ascending
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.stages.distance import Distances, VectorDistances
@@ -116,8 +117,14 @@ class Ranker:
         if near is None:
             return None
         d = self._root(base.at(queries, near.indptr, near.indices, ALONE))
-        fused, bounds = self._fuse(near.values, d), self._fuse(self._least, self._listed[:, -1])
-        select.first_of(low, high, low, near.indptr, near.indices, fused, bounds, *rest)
+        fused = near.with_data(self._fuse(near.values, d)).csr
+        indices, values, complete = out
+        counts = np.zeros(len(complete), np.int64)
+        args = (fused, self.n_queries, np.float32(np.inf), self._layout.names, indices, values)
+        first_candidates(low, high, low, *args, counts)
+        bounds = self._fuse(self._least, self._listed[:, -1])
+        full = counts[part] == values.shape[1]
+        complete[part] = full & (values[part, -1] < bounds[part])
         return near
 
     def _fusion(self, base: VectorDistances) -> tuple[Any, ...]:

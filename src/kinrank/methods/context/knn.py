@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from kinrank.kernels.ranks import add_inverse_ranks
+from kinrank.kernels.answer import add_inverse_ranks
 from kinrank.kernels.search import dense_values
 from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.options import option

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kinrank.errors import InvalidInputError
-from kinrank.graph.mutual import mutual_graph
+from kinrank.graph.build import mutual_graph
 from kinrank.kernels import truncated as kernels
 from kinrank.methods.common import FittedMethod, InductiveMethod, JointRows, results, stacked
-from kinrank.methods.diffusion.gallery import query_starts, rank_by_scores
+from kinrank.methods.diffusion.solve import query_starts, rank_by_scores
 from kinrank.neighbors.find import find_neighbors
 from kinrank.options import option
 from kinrank.parallel import Out, Runner

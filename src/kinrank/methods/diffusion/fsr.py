@@ -15,8 +15,14 @@ from kinrank.errors import InvalidInputError
 from kinrank.graph.matrix import times
 from kinrank.graph.spectrum import extreme_pairs
 from kinrank.methods.common import InductiveMethod
-from kinrank.methods.diffusion.gallery import gallery_graph, query_starts, rank_by_scores
-from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients
+from kinrank.methods.diffusion.solve import (
+    LANE_BYTES,
+    System,
+    by_conjugate_gradients,
+    gallery_graph,
+    query_starts,
+    rank_by_scores,
+)
 from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.stored import Stored

@@ -13,8 +13,13 @@ import numpy as np
 
 from kinrank.graph.build import build_graph
 from kinrank.methods.common import JointRows, MetricMethod
-from kinrank.methods.diffusion.gallery import rank_by_scores
-from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients, unit_starts
+from kinrank.methods.diffusion.solve import (
+    LANE_BYTES,
+    System,
+    by_conjugate_gradients,
+    rank_by_scores,
+    unit_starts,
+)
 from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking, SparseRows

@@ -16,12 +16,12 @@ import numpy.typing as npt
 from kinrank.graph.build import weighted_lists
 from kinrank.graph.matrix import half_sum, normalized
 from kinrank.methods.common import JointRows, MetricMethod
-from kinrank.methods.diffusion.gallery import rank_by_scores
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
     System,
     by_series,
     least_eigenvalue,
+    rank_by_scores,
     unit_starts,
 )
 from kinrank.options import option

@@ -1,4 +1,4 @@
-"""Solutions on a graph for many right sides, a few at a time."""
+"""What diffusion on a graph shares: right sides, solutions for a few at a time, their ranking."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
+from kinrank.graph.build import mutual_graph, similarity_power
 from kinrank.graph.matrix import times
 from kinrank.graph.spectrum import extreme_value
 from kinrank.kernels import lanes as kernels
 from kinrank.kernels.lanes import LANES
-from kinrank.types import Floats, SparseRows
+from kinrank.methods.answer import rank_scores
+from kinrank.neighbors.find import find_neighbors, find_rows
+from kinrank.neighbors.search import dense_search
+from kinrank.parallel import Runner
+from kinrank.stored import Stored
+from kinrank.types import Floats, Ranking, SparseRows
 
 # Of a row while a block of right sides is solved: four vectors in lanes, and the answers.
 LANE_BYTES = 5 * 4 * LANES
@@ -90,3 +96,28 @@ def unit_starts(n_queries: int, n: int) -> SparseRows:
     """Row i is the i-th unit vector."""
     ptr, ids = np.arange(n_queries + 1, dtype=np.int64), np.arange(n_queries, dtype=np.int32)
     return SparseRows(ptr, ids, None, n)
+
+
+def gallery_graph(gallery: Stored, k: int, gamma: float, run: Runner) -> SparseRows:
+    """The normalised mutual graph of unit vectors."""
+    return mutual_graph(find_neighbors(gallery, k, run), k, gamma, run)
+
+
+def query_starts(
+    queries: Stored, gallery: Stored, kq: int, gamma: float, run: Runner
+) -> SparseRows:
+    """y = max(s, 0)^gamma at the kq nearest gallery rows of each query."""
+    nearest = find_rows(queries, gallery, kq, run)
+    order = np.argsort(nearest.indices, axis=1)
+    ids = np.take_along_axis(nearest.indices, order, axis=1).ravel()
+    values = np.take_along_axis(similarity_power(nearest.values, gamma), order, axis=1).ravel()
+    ptr = np.arange(0, len(ids) + 1, kq, dtype=np.int64)
+    return SparseRows(ptr, ids, values, len(gallery))
+
+
+def rank_by_scores(
+    rows: Callable[[int, int], Floats], queries: Stored, gallery: Stored, k: int, run: Runner
+) -> Ranking:
+    """The largest scores of ``rows(low, high)``, then what has none by its distance."""
+    size = (len(queries), len(gallery), k)
+    return rank_scores(rows, lambda q: dense_search(queries[q], gallery), size, run, LANES)
