@@ -60,6 +60,11 @@ def untrained_methods() -> list[str]:
     return [name for name in methods() if name not in _TORCH]
 
 
+def class_modules() -> dict[str, str]:
+    """The names of the methods' classes, and where they are."""
+    return {name: module for module, _, name in (path.partition(":") for path in _METHODS.values())}
+
+
 def method_class(name: str) -> type[Method]:
     """The class registered under ``name``."""
     try:

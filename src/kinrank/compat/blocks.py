@@ -66,7 +66,6 @@ class BlockDistances:
         return np.concatenate([self.q_g[:, row - n_queries], self.g_g[row - n_queries]])
 
     def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
-        """See kinrank.stages.distance.Distances."""
         out = np.empty(len(ids), np.float32)
 
         def some(low: int, high: int) -> None:
@@ -78,7 +77,6 @@ class BlockDistances:
         return out
 
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
-        """See kinrank.stages.distance.Distances."""
         del run  # rows are copied, not computed
         return np.stack([self._scaled(self._row(row)[first:], row) for row in rows])
 

@@ -12,8 +12,6 @@ from kinrank.kernels.lanes import multiply_one
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.types import SparseRows
 
-_HALF = np.float32(0.5)
-
 Doubles: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -47,15 +45,12 @@ def _by_thread(run: Runner, n: int) -> Runner:
 
 def half_sum(a: SparseRows, run: Runner = ALONE) -> SparseRows:
     """(A + A^T) / 2; rows of A ascending."""
-    b = transposed(a, run)
-    args = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values, _HALF, _HALF)
-    return run.rows("graph", rows.merge_rows, args, len(a), a.n_columns)
+    return added(a, transposed(a, run), run, 0.5)
 
 
-def added(a: SparseRows, b: SparseRows, run: Runner) -> SparseRows:
-    """A + B; rows of both ascending."""
-    one = np.float32(1)
-    args = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values, one, one)
+def added(a: SparseRows, b: SparseRows, run: Runner, scale: float = 1.0) -> SparseRows:
+    """scale (A + B); rows of both ascending."""
+    args = (*a.csr, *b.csr, np.float32(scale), np.float32(scale))
     return run.rows("graph", rows.merge_rows, args, len(a), a.n_columns)
 
 

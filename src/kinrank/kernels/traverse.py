@@ -10,14 +10,15 @@ from kinrank.kernels.rows import enlarge
 
 
 @kernel
-def traversals(low, high, near, near_weights, csr, limit, out, counts):
+def traversals(low, high, near, near_weights, csr, limit, length, out, counts):
     """For queries [low, high) the rows in the order in which they are reached.
 
     near, near_weights : (n_queries, k) edges of the query; csr : the gallery graph
     limit : the threshold; edges above it are followed before any below it
+    length : how many rows to reach at most
     """
     ptr, ids, values = csr
-    n, length = ptr.shape[0] - 1, out.shape[1]
+    n = ptr.shape[0] - 1
     best, done = np.empty(n, np.float32), np.empty(n, np.bool_)
     fresh = np.empty(n, np.int32)
     heap, keys = np.empty(256, np.float32), np.empty(256, np.int32)  # minus weights, rows

@@ -80,15 +80,12 @@ class Divergence:
         part, n = part or slice(0, n_queries), len(self.rows)
         if self.measure == "similarity":
             return self._similarity(part, n_queries, lists)
-        parts = self._sums(columns or self.columns(n_queries, run))
-        args = (part.start, *parts, lists, n_queries)
+        sums = self.sums(columns or self.columns(n_queries, run))
+        args = (part.start, *sums, lists, n_queries)
         return run.rows("divergence", _divergence_rows, args, part.stop - part.start, n)
 
-    def parts(self, columns: Columns) -> tuple[Any, ...] | None:
-        """What kernels compute d' from, row by row; None if it is not a sum over shared columns."""
-        return None if self.measure == "similarity" else self._sums(columns)
-
-    def _sums(self, columns: Columns) -> tuple[Any, ...]:
+    def sums(self, columns: Columns) -> tuple[Any, ...]:
+        """What kernels compute d' from, as a sum over shared columns; not for "similarity"."""
         return (MEASURES[self.measure], self.rows.csr, *columns, self.norms)
 
     def background(self, row: int, first: int) -> Floats | float:

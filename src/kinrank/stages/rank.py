@@ -106,12 +106,13 @@ class Ranker:
         """
         low, high, base = part.start, part.stop, self.distances
         rest = (self.n_queries, self._layout.names, out)
-        parts = None if columns is None else self.divergence.parts(columns)
         if isinstance(base, VectorDistances) and self.graph is not None:
             paths.first_by_path(low, high, self.graph.csr, UNREACHABLE, self._fusion(base), *rest)
             return None
-        if isinstance(base, VectorDistances) and parts is not None:
-            select.first_near(low, high, *parts, self._fusion(base), self._least, *rest)
+        summed = self.divergence.measure != "similarity"
+        if isinstance(base, VectorDistances) and columns is not None and summed:
+            args = (*self.divergence.sums(columns), self._fusion(base), self._least, *rest)
+            select.first_near(low, high, *args)
             return None
         near, queries = self._near(part, columns), np.arange(low, high, dtype=np.int32)
         if near is None:
@@ -162,8 +163,7 @@ class Ranker:
             return out
         for at, query in enumerate(queries):
             out[at] = self.divergence.background(int(query), first)
-            part = slice(near.indptr[query - start], near.indptr[query - start + 1])
-            out[at, near.indices[part] - first] = near.values[part]
+            _put(near, query - start, first, out[at])
         return out
 
     def _base(self, queries: Ints, d2: Floats) -> Floats:
@@ -172,10 +172,7 @@ class Ranker:
             return self._root(d2)
         out = np.ones_like(d2)
         for at, query in enumerate(queries):
-            part = slice(self.diffusion.indptr[query], self.diffusion.indptr[query + 1])
-            ids = self.diffusion.indices[part]
-            late = ids >= self.n_queries
-            out[at, ids[late] - self.n_queries] = self.diffusion.values[part][late]
+            _put(self.diffusion, query, self.n_queries, out[at])
         return out
 
     def _root(self, d2: Floats) -> Floats:
@@ -184,6 +181,13 @@ class Ranker:
     def _fuse(self, modified: Floats, base: Floats) -> Floats:
         omega = np.float32(self.omega)
         return (np.float32(1) - omega) * modified + omega * base
+
+
+def _put(sparse: SparseRows, row: int, first: int, out: Floats) -> None:
+    """Write the entries of a sparse row from column ``first`` on into a dense one."""
+    part = slice(sparse.indptr[row], sparse.indptr[row + 1])
+    late = sparse.indices[part] >= first
+    out[sparse.indices[part][late] - first] = sparse.values[part][late]
 
 
 def rank_queries(

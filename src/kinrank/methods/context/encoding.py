@@ -75,20 +75,16 @@ class SquaredDistances:
 
     @property
     def neighbors(self) -> Neighbors:
-        """See Distances."""
         return _squared(self.base.neighbors)
 
     @property
     def query_lists(self) -> Neighbors:
-        """See Distances."""
         return _squared(self.base.query_lists)
 
     def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
-        """See Distances."""
         return self.base.at(rows, indptr, ids, run) ** 2
 
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
-        """See Distances."""
         return self.base.dense(rows, first, run) ** 2
 
 

@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 from kinrank.methods.common import InductiveMethod
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
-    System,
+    Solver,
     by_conjugate_gradients,
     gallery_graph,
     query_starts,
     rank_by_scores,
+    solutions,
 )
 from kinrank.options import option
 from kinrank.parallel import Runner
@@ -53,10 +54,10 @@ class DFS(InductiveMethod):
     steps: int = option(20, "steps of conjugate gradients, at most")
     tol: float = option(1e-6, "residual at which they stop", within=(0, 0.1))
 
-    def _prepare(self, gallery: Stored, run: Runner) -> System:
-        solve = by_conjugate_gradients(self.alpha, self.steps, self.tol)
-        return System(gallery_graph(gallery, self.k1, self.gamma, run), solve)
+    def _prepare(self, gallery: Stored, run: Runner) -> Solver:
+        s = gallery_graph(gallery, self.k1, self.gamma, run)
+        return by_conjugate_gradients(s, self.alpha, self.steps, self.tol)
 
     def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         y = query_starts(queries, gallery, self.kq, self.gamma, run)
-        return rank_by_scores(lambda a, b: state.solutions(y, a, b), queries, gallery, k, run)
+        return rank_by_scores(lambda a, b: solutions(state, y, a, b), queries, gallery, k, run)

@@ -63,13 +63,11 @@ class EGT(InductiveMethod):
     def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         near = find_rows(queries, gallery, self.k1, run)
         weights = self._weights(near.values)
-        taken = Scored.empty(len(queries), min(k, self.p))
-        args = (near.indices, weights, state.csr, np.float32(self.t), taken.indices, taken.counts)
-        run.map("traversal", lambda a, b: traversals(a, b, *args), len(queries))
         scored = Scored.empty(len(queries), k)
-        scored.indices[:, : taken.indices.shape[1]] = taken.indices
         scored.values[:] = np.arange(k)
-        scored.counts[:] = taken.counts
+        limit, length = np.float32(self.t), min(k, self.p)
+        args = (near.indices, weights, state.csr, limit, length, scored.indices, scored.counts)
+        run.map("traversal", lambda a, b: traversals(a, b, *args), len(queries))
         return scored.filled(lambda q: dense_search(queries[q], gallery), len(gallery), run, None)
 
     def _weights(self, squared: Floats) -> Floats:

@@ -17,11 +17,11 @@ from kinrank.graph.spectrum import extreme_pairs
 from kinrank.methods.common import InductiveMethod
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
-    System,
     by_conjugate_gradients,
     gallery_graph,
     query_starts,
     rank_by_scores,
+    solutions,
 )
 from kinrank.options import option
 from kinrank.parallel import Runner
@@ -70,7 +70,7 @@ class FSR(InductiveMethod):
         s = gallery_graph(gallery, self.k1, self.gamma, run)
         if self.rank != "full":
             return self._spectrum(s)
-        return System(s, by_conjugate_gradients(self.alpha, _STEPS, _TOL))
+        return by_conjugate_gradients(s, self.alpha, _STEPS, _TOL)
 
     def _spectrum(self, s: SparseRows) -> tuple[Floats, Floats]:
         """The leading eigenvectors, (n, rank), and h of their eigenvalues."""
@@ -86,8 +86,7 @@ class FSR(InductiveMethod):
 
         def rows(low: int, high: int) -> Floats:
             if self.rank == "full":
-                solved: Floats = state.solutions(y, low, high)
-                return solved
+                return solutions(state, y, low, high)
             return np.stack([self._filtered(y, state, row) for row in range(low, high)])
 
         return rank_by_scores(rows, queries, gallery, k, run)

@@ -15,9 +15,9 @@ from kinrank.graph.build import build_graph
 from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
-    System,
     by_conjugate_gradients,
     rank_by_scores,
+    solutions,
     unit_starts,
 )
 from kinrank.options import option
@@ -57,10 +57,10 @@ class Manifold(MetricMethod):
         lists = rows.neighbors(self.k1 + 1, run)
         nobody = SparseRows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), None, n)
         s = build_graph(lists, self.k1, self.sigma, 1.0, nobody, symmetric=True, run=run).s
-        system = System(s, by_conjugate_gradients(self.alpha, _STEPS, self.tol))
+        solve = by_conjugate_gradients(s, self.alpha, _STEPS, self.tol)
         starts = unit_starts(first, n)
 
         def some(low: int, high: int) -> Floats:
-            return np.float32(1 - self.alpha) * system.solutions(starts, low, high, first)
+            return np.float32(1 - self.alpha) * solutions(solve, starts, low, high, first)
 
         return rank_by_scores(some, rows.queries, rows.gallery, k, run)

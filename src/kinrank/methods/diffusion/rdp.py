@@ -18,10 +18,10 @@ from kinrank.graph.matrix import half_sum, normalized
 from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
-    System,
     by_series,
     least_eigenvalue,
     rank_by_scores,
+    solutions,
     unit_starts,
 )
 from kinrank.options import option
@@ -63,11 +63,10 @@ class RDP(MetricMethod):
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         first = rows.n_queries
         s = self._graph(rows.neighbors(self.k1, run), run)
-        solve = by_series(self._polynomial, least_eigenvalue(s), 2 * self.steps, self.tol)
-        system = System(s, solve)
+        solve = by_series(s, self._polynomial, least_eigenvalue(s), 2 * self.steps, self.tol)
         starts = unit_starts(first, len(rows))
         return rank_by_scores(
-            lambda a, b: system.solutions(starts, a, b, first), rows.queries, rows.gallery, k, run
+            lambda a, b: solutions(solve, starts, a, b, first), rows.queries, rows.gallery, k, run
         )
 
     def _graph(self, lists: Neighbors, run: Runner) -> SparseRows:

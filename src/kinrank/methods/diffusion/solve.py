@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -25,43 +24,32 @@ from kinrank.types import Floats, Ranking, SparseRows
 LANE_BYTES = 5 * 4 * LANES
 
 Function = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
-Solver = Callable[[SparseRows, Floats, Floats], None]
+Solver = Callable[[Floats, Floats], None]  # x in place, (n, LANES); work, (3, n, LANES)
 
 
-@dataclass(frozen=True, eq=False)
-class System:
-    """A symmetric matrix, and what is done to vectors with it."""
-
-    s: SparseRows
-    solve: Solver
-
-    def solutions(self, start: SparseRows, low: int, high: int, first: int = 0) -> Floats:
-        """For the right sides in rows [low, high) of ``start``, from column ``first`` on."""
-        n = len(self.s)
-        out = np.empty((high - low, n - first), np.float32)
-        work = np.empty((3, n, LANES), np.float32)
-        for begin in range(low, high, LANES):
-            end = min(begin + LANES, high)
-            x = np.zeros((n, LANES), np.float32)
-            part = slice(start.indptr[begin], start.indptr[end])
-            lane = np.repeat(np.arange(end - begin), start.lengths[begin:end])
-            x[start.indices[part], lane] = start.values[part]
-            self.solve(self.s, x, work)
-            out[begin - low : end - low] = x[first:, : end - begin].T
-        return out
+def solutions(solve: Solver, start: SparseRows, low: int, high: int, first: int = 0) -> Floats:
+    """For the right sides in rows [low, high) of ``start``, from column ``first`` on."""
+    n = start.n_columns
+    out = np.empty((high - low, n - first), np.float32)
+    work = np.empty((3, n, LANES), np.float32)
+    for begin in range(low, high, LANES):
+        end = min(begin + LANES, high)
+        x = np.zeros((n, LANES), np.float32)
+        part = slice(start.indptr[begin], start.indptr[end])
+        lane = np.repeat(np.arange(end - begin), start.lengths[begin:end])
+        x[start.indices[part], lane] = start.values[part]
+        solve(x, work)
+        out[begin - low : end - low] = x[first:, : end - begin].T
+    return out
 
 
-def by_conjugate_gradients(alpha: float, steps: int, tol: float) -> Solver:
+def by_conjugate_gradients(s: SparseRows, alpha: float, steps: int, tol: float) -> Solver:
     """(I - alpha S)^-1 applied in place, by at most ``steps`` of conjugate gradients."""
-
-    def solve(s: SparseRows, x: Floats, work: Floats) -> None:
-        args = (s.indptr, s.indices, s.values, np.float32(alpha))
-        kernels.conjugate_gradients(*args, x, steps, tol, work)
-
-    return solve
+    args = (*s.csr, np.float32(alpha))
+    return lambda x, work: kernels.conjugate_gradients(*args, x, steps, tol, work)
 
 
-def by_series(function: Function, low: float, degree: int, tol: float) -> Solver:
+def by_series(s: SparseRows, function: Function, low: float, degree: int, tol: float) -> Solver:
     """A polynomial of S applied in place, by its Chebyshev terms on [low, 1] above ``tol``.
 
     low : no eigenvalue of S is below it; degree : of the polynomial
@@ -72,12 +60,8 @@ def by_series(function: Function, low: float, degree: int, tol: float) -> Solver
     kept = np.flatnonzero(np.abs(series) > tol)
     coefficients = np.zeros(max(kept[-1] + 1 if len(kept) else 1, 2), np.float32)
     coefficients[: len(series)] = series[: len(coefficients)]
-
-    def solve(s: SparseRows, x: Floats, work: Floats) -> None:
-        ends = (np.float32(centre), np.float32(radius))
-        kernels.chebyshev(s.indptr, s.indices, s.values, coefficients, *ends, x, work)
-
-    return solve
+    args = (*s.csr, coefficients, np.float32(centre), np.float32(radius))
+    return lambda x, work: kernels.chebyshev(*args, x, work)
 
 
 def least_eigenvalue(s: SparseRows) -> float:
