@@ -54,11 +54,11 @@ class CDM(MetricMethod):
         scale = np.minimum(self._scales(rows.neighbors(length + 1, run)), 1e9).astype(np.float32)
         first = rows.n_queries
 
-        def some(low: int, high: int) -> Floats:
+        def block(low: int, high: int) -> Floats:
             d = np.sqrt(dense_search(rows.queries[low:high], rows.gallery))
             return d * scale[low:high, None] * scale[first:]
 
-        return rank_dense(first, len(rows.gallery), k, run, some)
+        return rank_dense(first, len(rows.gallery), k, run, block)
 
     def _scales(self, lists: Neighbors) -> npt.NDArray[np.float64]:
         """The factors of d* = d scale_i scale_j."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinrank.graph.build import weighted_lists
-from kinrank.methods.answer import first_of
+from kinrank.methods.answer import rank_candidates
 from kinrank.methods.common import JointMethod, JointRows
 from kinrank.methods.context.cross import cross_scores
 from kinrank.neighbors.search import dense_search
@@ -52,11 +52,10 @@ class ECN(JointMethod):
         expanded = run.fill("context", _wider, args, n, Out(np.int32, width))
         scores = cross_scores(expanded, positions, positions, rows.n_queries, run)
         mean = np.float32(-1 / (2 * expanded.shape[1]))
-        scored = first_of(scores.with_data(mean * scores.values), rows.n_queries, k, 0.0, run)
-        known = np.maximum(distances.query_lists.indices - np.int32(rows.n_queries), -1)
-        return scored.filled(
-            lambda q: dense_search(rows.queries[q], rows.gallery),
-            len(rows.gallery), run, 0.0, known,
+        near = scores.with_data(mean * scores.values)
+        return rank_candidates(
+            near, distances.query_lists, lambda q: dense_search(rows.queries[q], rows.gallery),
+            k, 0.0, run,
         )  # fmt: skip
 
 

@@ -65,7 +65,7 @@ class GNN(JointMethod):
         args = (passed.csr, m.csr)
         norms = run.fill("context", kernels.propagated_norms, args, n, Out(np.float32))
 
-        def some(low: int, high: int) -> Floats:
+        def block(low: int, high: int) -> Floats:
             out = np.empty((high - low, n - first), np.float32)
             kernels.propagated_cosines(low, high, *args, back.csr, norms, first, out)
             if self.mix == 0:
@@ -75,8 +75,7 @@ class GNN(JointMethod):
                 np.float32
             )
 
-        size = (first, n - first, k)
-        return rank_scores(some, lambda q: dense_search(rows.queries[q], rows.gallery), size, run)
+        return rank_scores(block, rows.queries, rows.gallery, k, run)
 
     def _passing(self, lists: Neighbors) -> SparseRows:
         """P: the k2 nearest with their similarity, and the row itself once more."""

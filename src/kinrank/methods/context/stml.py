@@ -51,7 +51,7 @@ class STML(MetricMethod):
         shared = v.with_data(np.repeat(shares, v.lengths))
         context = cross_scores(lists[:, :half], shared, v, first, run)
 
-        def some(low: int, high: int) -> Floats:
+        def block(low: int, high: int) -> Floats:
             queries = np.arange(low, high, dtype=np.int32)
             d2 = distances.dense(queries, first, Runner(1))
             out: Floats = np.exp(-(d2**2) / np.float32(self.sigma)) / np.float32(-2)
@@ -60,4 +60,4 @@ class STML(MetricMethod):
                 out[at, context.indices[part] - first] -= context.values[part] / np.float32(4)
             return out
 
-        return rank_dense(first, len(rows.gallery), k, run, some)
+        return rank_dense(first, len(rows.gallery), k, run, block)

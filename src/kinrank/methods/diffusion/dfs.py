@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from kinrank.kernels.lanes import LANES
+from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import InductiveMethod
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
@@ -16,7 +18,6 @@ from kinrank.methods.diffusion.solve import (
     by_conjugate_gradients,
     gallery_graph,
     query_starts,
-    rank_by_scores,
     solutions,
 )
 from kinrank.options import option
@@ -60,4 +61,4 @@ class DFS(InductiveMethod):
 
     def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         y = query_starts(queries, gallery, self.kq, self.gamma, run)
-        return rank_by_scores(lambda a, b: solutions(state, y, a, b), queries, gallery, k, run)
+        return rank_scores(lambda a, b: solutions(state, y, a, b), queries, gallery, k, run, LANES)

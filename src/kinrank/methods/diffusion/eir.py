@@ -14,8 +14,10 @@ import numpy as np
 from kinrank.errors import InvalidInputError
 from kinrank.graph.build import mutual_graph
 from kinrank.kernels import truncated as kernels
+from kinrank.kernels.lanes import LANES
+from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import FittedMethod, InductiveMethod, JointRows, results, stacked
-from kinrank.methods.diffusion.solve import query_starts, rank_by_scores
+from kinrank.methods.diffusion.solve import query_starts
 from kinrank.neighbors.find import find_neighbors
 from kinrank.options import option
 from kinrank.parallel import Out, Runner
@@ -85,20 +87,20 @@ class EIR(InductiveMethod):
         lists, values = state
         args = (y.indptr, y.indices, y.values, lists, values)
 
-        def some(low: int, high: int) -> Floats:
+        def block(low: int, high: int) -> Floats:
             out = np.empty((high - low, len(gallery)), np.float32)
             kernels.gathered_rows(low, high, *args, out)
             return out
 
-        return rank_by_scores(some, queries, gallery, k, run)
+        return rank_scores(block, queries, gallery, k, run, LANES)
 
     def _rank_joint(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         lists, values = self._prepare(rows.vectors, run)
         values = values / np.linalg.norm(values, axis=1, keepdims=True)
 
-        def some(low: int, high: int) -> Floats:
+        def block(low: int, high: int) -> Floats:
             out = np.empty((high - low, len(rows.gallery)), np.float32)
             kernels.row_cosines(low, high, lists, values, rows.n_queries, out)
             return out
 
-        return rank_by_scores(some, rows.queries, rows.gallery, k, run)
+        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES)

@@ -14,13 +14,14 @@ import numpy as np
 from kinrank.errors import InvalidInputError
 from kinrank.graph.matrix import times
 from kinrank.graph.spectrum import extreme_pairs
+from kinrank.kernels.lanes import LANES
+from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import InductiveMethod
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
     by_conjugate_gradients,
     gallery_graph,
     query_starts,
-    rank_by_scores,
     solutions,
 )
 from kinrank.options import option
@@ -89,7 +90,7 @@ class FSR(InductiveMethod):
                 return solutions(state, y, low, high)
             return np.stack([self._filtered(y, state, row) for row in range(low, high)])
 
-        return rank_by_scores(rows, queries, gallery, k, run)
+        return rank_scores(rows, queries, gallery, k, run, LANES)
 
     def _filtered(self, y: SparseRows, spectrum: tuple[Floats, Floats], row: int) -> Floats:
         """One query: matrix times vector, whose bits do not depend on how queries are grouped."""

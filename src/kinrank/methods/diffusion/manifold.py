@@ -12,11 +12,12 @@ from typing import ClassVar
 import numpy as np
 
 from kinrank.graph.build import build_graph
+from kinrank.kernels.lanes import LANES
+from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
     by_conjugate_gradients,
-    rank_by_scores,
     solutions,
     unit_starts,
 )
@@ -60,7 +61,7 @@ class Manifold(MetricMethod):
         solve = by_conjugate_gradients(s, self.alpha, _STEPS, self.tol)
         starts = unit_starts(first, n)
 
-        def some(low: int, high: int) -> Floats:
+        def block(low: int, high: int) -> Floats:
             return np.float32(1 - self.alpha) * solutions(solve, starts, low, high, first)
 
-        return rank_by_scores(some, rows.queries, rows.gallery, k, run)
+        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES)

@@ -15,12 +15,13 @@ import numpy.typing as npt
 
 from kinrank.graph.build import weighted_lists
 from kinrank.graph.matrix import half_sum, normalized
+from kinrank.kernels.lanes import LANES
+from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
     by_series,
     least_eigenvalue,
-    rank_by_scores,
     solutions,
     unit_starts,
 )
@@ -65,9 +66,11 @@ class RDP(MetricMethod):
         s = self._graph(rows.neighbors(self.k1, run), run)
         solve = by_series(s, self._polynomial, least_eigenvalue(s), 2 * self.steps, self.tol)
         starts = unit_starts(first, len(rows))
-        return rank_by_scores(
-            lambda a, b: solutions(solve, starts, a, b, first), rows.queries, rows.gallery, k, run
-        )
+
+        def block(low: int, high: int) -> Floats:
+            return solutions(solve, starts, low, high, first)
+
+        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES)
 
     def _graph(self, lists: Neighbors, run: Runner) -> SparseRows:
         largest = float(lists.farthest.max())

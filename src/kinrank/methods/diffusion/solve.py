@@ -13,12 +13,10 @@ from kinrank.graph.matrix import times
 from kinrank.graph.spectrum import extreme_value
 from kinrank.kernels import lanes as kernels
 from kinrank.kernels.lanes import LANES
-from kinrank.methods.answer import rank_scores
 from kinrank.neighbors.find import find_neighbors, find_rows
-from kinrank.neighbors.search import dense_search
 from kinrank.parallel import Runner
 from kinrank.stored import Stored
-from kinrank.types import Floats, Ranking, SparseRows
+from kinrank.types import Floats, SparseRows
 
 # Of a row while a block of right sides is solved: four vectors in lanes, and the answers.
 LANE_BYTES = 5 * 4 * LANES
@@ -97,11 +95,3 @@ def query_starts(
     values = np.take_along_axis(similarity_power(nearest.values, gamma), order, axis=1).ravel()
     ptr = np.arange(0, len(ids) + 1, kq, dtype=np.int64)
     return SparseRows(ptr, ids, values, len(gallery))
-
-
-def rank_by_scores(
-    rows: Callable[[int, int], Floats], queries: Stored, gallery: Stored, k: int, run: Runner
-) -> Ranking:
-    """The largest scores of ``rows(low, high)``, then what has none by its distance."""
-    size = (len(queries), len(gallery), k)
-    return rank_scores(rows, lambda q: dense_search(queries[q], gallery), size, run, LANES)

@@ -54,11 +54,11 @@ class SG(InductiveMethod):
         del state  # nothing was prepared
         first = exact_search(queries, gallery, max(k, self.m), run)
 
-        def some(low: int, high: int) -> None:
+        def block(low: int, high: int) -> None:
             for row in range(low, high):
                 self._rerank_list(queries[row], gallery, first, row)
 
-        run.map("refinement", some, len(queries))
+        run.map("refinement", block, len(queries))
         return Ranking(first.indices[:, :k], first.values[:, :k])
 
     def _rerank_list(self, query: Floats, gallery: Stored, first: Found, row: int) -> None:
