@@ -52,4 +52,5 @@ class Layout:
 
     def matrix(self, a: SparseRows) -> SparseRows:
         """A square matrix under new numbers."""
-        return SparseRows.from_scipy(a.to_scipy()[self.names][:, self.names])
+        rows, columns = self.places[a.owners], self.places[a.indices]
+        return SparseRows.of_entries(rows, columns, a.values, len(a))

@@ -16,6 +16,7 @@ from kinrank import progress
 from kinrank.graph import clusters
 from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
+from kinrank.graph.matrix import times
 from kinrank.index.build import Given, KeptRows, build, stages
 from kinrank.index.columns import Columns
 from kinrank.index.ids import Ids
@@ -256,10 +257,10 @@ class ChangedRows(KeptRows):
         before, lost = moved_rows(self.old.w, self.change)
         weights |= lost
         touched = weights | reached(weights, graph.w) | reached(weights, before)
-        s, mass = graph.s.to_scipy(), touched.astype(np.float64)
+        mass = touched.astype(np.float64)
         total = mass.copy()
         for _ in range(max(len(polynomial.powers), len(polynomial.series)) // 2 + 1):
-            mass = polynomial.decay * (s @ mass)
+            mass = polynomial.decay * times(graph.s, mass)
             total += mass
         most = np.maximum.reduceat(total[members.indices], members.indptr[:-1])
         found: Mask = total * most > _WALKED

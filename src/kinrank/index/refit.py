@@ -108,7 +108,7 @@ class _Stages:
         """The graph of shortest paths over the ``k`` nearest."""
         if self.paths is None:
             self.complete(run)
-            rows = SparseRows.from_scipy(self.state.columns.to_scipy().T)
+            rows = transposed(self.state.columns, run)
             divergence = Divergence.of(rows, self.state.method.divergence)
             pattern = clusters.nearest(near.indices, k, run)
             pattern = pattern if self.around is None else only(pattern, self.around)

@@ -23,9 +23,9 @@ from kinrank.kernels.divergence import entropies
 from kinrank.kernels.overlay import new_space, plain_rows
 from kinrank.kernels.walk_lanes import LANES, walk_groups
 from kinrank.methods.cas import CAS
-from kinrank.parallel import Runner
+from kinrank.parallel import ALONE, Runner
 from kinrank.stages.pipeline import full_length, half_length, polynomial_of
-from kinrank.stages.product import product
+from kinrank.stages.product import product, product_sum
 from kinrank.types import Ints, Neighbors, SparseRows
 
 
@@ -157,5 +157,5 @@ def seen_from(state: State, wanted: Ints) -> State:
     chosen = mask[p.indices]
     starts = np.concatenate([[0], np.cumsum(chosen)])[p.indptr]
     some = SparseRows(starts, p.indices[chosen], p.values[chosen], p.n_columns)
-    columns = SparseRows.from_scipy((p.to_scipy() @ some.to_scipy()).T)
+    columns = transposed(product_sum("propagation", [(p, some)], len(p), ALONE))
     return replace(state, columns=columns, entropies=entropies(columns.values))
