@@ -1,4 +1,4 @@
-"""The affinity graph: weights of near rows, made symmetric and normalised."""
+"""Graphs: weights of near rows, made symmetric or mutual, and normalised."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinrank.errors import KinrankWarning
-from kinrank.graph.clusters import regular
+from kinrank.graph.clusters import reciprocal, regular
 from kinrank.graph.matrix import half_sum, normalized, row_sums
 from kinrank.graph.spectrum import extreme_values
-from kinrank.kernels.lists import favoured_rows, sorted_weights
+from kinrank.kernels.lists import favoured_rows, sorted_weights, without_diagonal
 from kinrank.kernels.rows import values_at
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
@@ -91,8 +91,32 @@ def build_graph(
     return Graph(_bound_radius(s), s.with_data(_look_up(s, w, run)))
 
 
+def mutual_graph(neighbors: Neighbors, k: int, gamma: float, run: Runner) -> SparseRows:
+    """D^-1/2 W D^-1/2 with W_ij = max(s_ij, 0)^gamma where i and j are in each other's first k.
+
+    neighbors : of unit vectors, so that s = 1 - d^2 / 2; the row itself counts among its k but has
+    no edge
+    """
+    n = len(neighbors)
+    args = (neighbors.distances, gamma)
+    weights = run.fill("graph", _power_rows, args, n, Out(np.float32, k))
+    near = weighted_lists(neighbors.indices, 0, weights, run)
+    pattern = reciprocal(neighbors.indices, k, run)
+    w = pattern.with_data(_look_up(pattern, near, run))
+    return normalized(run.rows("graph", without_diagonal, w.csr, n, n), run)
+
+
+def similarity_power(squared: Floats, gamma: float) -> Floats:
+    """max(s, 0)^gamma from squared distances of unit vectors."""
+    return (np.maximum(1 - squared / 2, 0) ** np.float32(gamma)).astype(np.float32)
+
+
+def _power_rows(low: int, high: int, squared: Floats, gamma: float, out: Floats) -> None:
+    out[low:high] = similarity_power(squared[low:high, : out.shape[1]], gamma)
+
+
 def _look_up(pattern: SparseRows, other: SparseRows, run: Runner) -> Floats:
-    args = (pattern.indptr, pattern.indices, other.indptr, other.indices, other.values)
+    args = (pattern.indptr, pattern.indices, *other.csr)
     out = Out(np.float32, indptr=pattern.indptr)
     found: Floats = run.fill("graph", values_at, args, len(pattern), out)
     return found

@@ -6,10 +6,17 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.kernels import lists, rows
+from kinrank.kernels.query import gather_rows
 from kinrank.parallel import ALONE, Out, Runner
-from kinrank.types import SparseRows
+from kinrank.types import Ints, SparseRows
 
-_HALF = np.float32(0.5)
+_ONE = np.float32(1)
+
+
+def take(a: SparseRows, wanted: Ints) -> SparseRows:
+    """The wanted rows of A, in that order."""
+    ptr, ids, data = gather_rows(wanted, wanted, *a.csr, *a.csr)
+    return SparseRows(ptr, ids, None if a.data is None else data, a.n_columns)
 
 
 def transposed(a: SparseRows, run: Runner = ALONE) -> SparseRows:
@@ -26,11 +33,9 @@ def transposed(a: SparseRows, run: Runner = ALONE) -> SparseRows:
 
 def columns(a: SparseRows, first: int, wanted: npt.NDArray[np.bool_], run: Runner) -> SparseRows:
     """The wanted columns of A as rows, from its row ``first`` on; the others are empty."""
-    own = (a.indptr, a.indices)
-    starts = rows.column_starts(first, *own, wanted)
-    args = (first, *own, a.values, wanted, starts)
+    n, starts = a.n_columns, rows.column_starts(first, a.indptr, a.indices, wanted)
+    args = (first, *a.csr, wanted, starts)
     outs = (Out(np.int32, indptr=starts), Out(np.float32, indptr=starts))
-    n = a.n_columns
     ids, data = _by_thread(run, n).fill("graph", rows.fill_columns, args, n, *outs)
     return SparseRows(starts, ids, data, len(a))
 
@@ -42,23 +47,19 @@ def _by_thread(run: Runner, n: int) -> Runner:
 
 def half_sum(a: SparseRows, run: Runner = ALONE) -> SparseRows:
     """(A + A^T) / 2; rows of A ascending."""
-    b = transposed(a, run)
-    args = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values, _HALF, _HALF)
-    return run.rows("graph", rows.merge_rows, args, len(a), a.n_columns)
+    return added(a, transposed(a, run), run, np.float32(0.5))
 
 
-def added(a: SparseRows, b: SparseRows, run: Runner) -> SparseRows:
-    """A + B; rows of both ascending."""
-    one = np.float32(1)
-    args = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values, one, one)
+def added(a: SparseRows, b: SparseRows, run: Runner, scale: np.float32 = _ONE) -> SparseRows:
+    """Scale times A + B; rows of both ascending."""
+    args = (*a.csr, *b.csr, scale, scale)
     return run.rows("graph", rows.merge_rows, args, len(a), a.n_columns)
 
 
 def sorted_rows(a: SparseRows, run: Runner) -> SparseRows:
     """The same with the columns of each row ascending."""
     outs = (Out(np.int32, indptr=a.indptr), Out(np.float32, indptr=a.indptr))
-    args = (a.indptr, a.indices, a.values)
-    ids, data = run.fill("graph", lists.sorted_rows, args, len(a), *outs)
+    ids, data = run.fill("graph", lists.sorted_rows, a.csr, len(a), *outs)
     return SparseRows(a.indptr, ids, data, a.n_columns)
 
 
@@ -74,6 +75,5 @@ def normalized(w: SparseRows, run: Runner) -> SparseRows:
     degree = row_sums(w, run)
     root = np.zeros(len(w))
     np.divide(1.0, np.sqrt(degree), out=root, where=degree > 0)
-    args = (w.indptr, w.indices, w.values, root)
     out = Out(np.float32, indptr=w.indptr)
-    return w.with_data(run.fill("graph", lists.scaled_rows, args, len(w), out))
+    return w.with_data(run.fill("graph", lists.scaled_rows, (*w.csr, root), len(w), out))

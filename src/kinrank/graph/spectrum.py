@@ -16,26 +16,24 @@ Doubles = npt.NDArray[np.float64]
 
 def extreme_values(matrix: Any, which: str, start: Doubles, tol: float = 0.0) -> Doubles:
     """The least ("SA") or the largest ("LA", or "LM" by its size) eigenvalue, (1,)."""
-    from scipy.sparse.linalg import ArpackError, eigsh
-
-    try:
-        found: Doubles = eigsh(
-            matrix, k=1, which=which, v0=start, tol=tol, return_eigenvectors=False
-        )
-    except ArpackError as error:
-        return _dense(matrix, 1, which, error)[0]
-    return found
+    values: Doubles = _iterated(matrix, 1, which, start, tol, vectors=False)
+    return values
 
 
 def extreme_vectors(matrix: Any, k: int, which: str, start: Doubles) -> tuple[Doubles, Doubles]:
     """The ``k`` extreme eigenvalues, and their eigenvectors as columns, (n, k)."""
+    pairs: tuple[Doubles, Doubles] = _iterated(matrix, k, which, start, 0.0, vectors=True)
+    return pairs
+
+
+def _iterated(matrix: Any, k: int, which: str, start: Doubles, tol: float, *, vectors: bool) -> Any:
     from scipy.sparse.linalg import ArpackError, eigsh
 
     try:
-        found: tuple[Doubles, Doubles] = eigsh(matrix, k=k, which=which, v0=start)
+        return eigsh(matrix, k=k, which=which, v0=start, tol=tol, return_eigenvectors=vectors)
     except ArpackError as error:
-        return _dense(matrix, k, which, error)
-    return found
+        pairs = _dense(matrix, k, which, error)
+        return pairs if vectors else pairs[0]
 
 
 def _dense(matrix: Any, k: int, which: str, error: Exception) -> tuple[Doubles, Doubles]:

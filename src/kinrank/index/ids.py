@@ -34,13 +34,6 @@ def as_ids(ids: Any, n: int | None = None, first: int = 0) -> Ids:
     return array
 
 
-def given_ids(ids: Any) -> Any:
-    """``ids``, which rows that are there cannot do without."""
-    if ids is None:
-        raise InvalidInputError("`ids` must be those of rows of the index, got None.")
-    return ids
-
-
 def _as_text_or_integers(values: Any) -> Ids:
     if len(values) == 0:
         return np.empty(0, np.int64)

@@ -87,7 +87,7 @@ def query_of(service: Service, view: View, key: str | None, vector: Any) -> Quer
     """The query that a request names."""
     state = view.state
     if key is None:
-        return Query(state.frame.place("vector", vector), -1)
+        return Query(state.scaling.apply("vector", vector), -1)
     name = int(state.table.places([service.typed(key)])[0])
     row = int(state.places[name])
     return Query(state.vectors[row : row + 1], name)
@@ -199,7 +199,7 @@ def cluster(
     rows = view.state.vectors[view.state.places[first]]
     engine = made.replace(metric="euclidean").fit(rows, threads=1).engine
     names = first[engine.state.names].astype(np.int32)
-    placed = engine.state.frame.place("query", query.vector)
+    placed = engine.state.scaling.apply("query", query.vector)
     return _cluster(engine, Query(placed, query.name), names)
 
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from kinrank._version import __version__
 from kinrank.errors import InvalidInputError, UnknownIdError, UnknownNameError
 from kinrank.index import Index
+from kinrank.index.engine import row_distances
 from kinrank.index.explain import Explanation, explain
 from kinrank.index.refit import Refits
-from kinrank.index.rows import row_distances
 from kinrank.index.state import State
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner

@@ -14,7 +14,7 @@ import numpy as np
 
 from kinrank.errors import InvalidInputError, KinrankError, StoreError, UnknownIdError
 from kinrank.index.ids import Ids, IdTable, as_ids
-from kinrank.index.store_answers import SearchStore
+from kinrank.index.search import SearchStore
 from kinrank.types import Floats
 from kinrank.validation import as_vectors
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kinrank.errors import InvalidInputError
-from kinrank.graph.mutual import mutual_graph
+from kinrank.graph.build import mutual_graph
 from kinrank.kernels import truncated as kernels
 from kinrank.methods.common import FittedMethod, InductiveMethod, Rows, fitted_to, results, stacked
 from kinrank.methods.diffusion.gallery import query_starts, rank_by_scores

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kinrank.graph.mutual import mutual_graph, similarity_power
+from kinrank.graph.build import mutual_graph, similarity_power
 from kinrank.kernels.lanes import LANES
 from kinrank.methods.answer import rank_scores
 from kinrank.neighbors.find import find_neighbors, find_rows

@@ -15,14 +15,21 @@ import numpy as np
 from kinrank import progress
 from kinrank.graph import clusters
 from kinrank.graph.build import Graph
-from kinrank.graph.layout import Layout
-from kinrank.index.build import Given, KeptRows, build, stages
-from kinrank.index.columns import Columns
+from kinrank.graph.matrix import take
+from kinrank.index.build import KeptRows, build
 from kinrank.index.ids import Ids
-from kinrank.index.lists import Change, Mask, changed_neighbors
-from kinrank.index.parts import differs, moved_rows, put, reached, take
-from kinrank.index.settings import needs_f
-from kinrank.index.state import State, fitted_method
+from kinrank.index.patch import (
+    Change,
+    Mask,
+    changed_neighbors,
+    differs,
+    exchanged,
+    lost_rows,
+    moved_rows,
+    put,
+    reached,
+)
+from kinrank.index.state import EncodingColumns, State, needs_f, resolved
 from kinrank.methods.cas import CAS
 from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.search import exact_search
@@ -41,21 +48,21 @@ _MOST = 0.25
 _MANY = 0.1  # of the lists: what follows from them is then most
 
 
-def edited(state: State, remove: Ints, vectors: Floats, ids: Ids, run: Runner) -> State:
+def changed(state: State, remove: Ints, vectors: Floats, ids: Ids, run: Runner) -> State:
     """The state without some rows and with others.
 
-    remove : names of gallery rows; vectors : placed, (m, d); ids : of all gallery rows afterwards,
+    remove : names of gallery rows; vectors : scaled, (m, d); ids : of all gallery rows afterwards,
     those of new ones last
     """
-    n, m = len(state), len(vectors)
-    kept = np.ones(n, np.bool_)
+    kept = np.ones(len(state), np.bool_)
     kept[state.places[remove]] = False
-    change = Change(kept, _names(state, kept, m), np.concatenate([state.vectors[kept], vectors]))
-    method = fitted_method(state.asked, len(change.names))
+    names = _names(state, kept, len(vectors))
+    change = Change(kept, names, np.concatenate([state.vectors[kept], vectors]))
+    method = resolved(state.asked, len(names))
     # Sizes follow from the number of rows while these are few; lists that users brought are longer.
-    if method != state.method or state.neighbors.k > len(change.names):
+    if method != state.method or state.neighbors.k > len(names):
         return _afresh(state, method, change, ids, run)
-    with progress.stage("neighbours", len(change.names)):
+    with progress.stage("neighbours", len(names)):
         neighbors = changed_neighbors(state.neighbors, state.vectors, change, run)
     return ChangedRows(state, change, neighbors, ids, run).state()
 
@@ -75,7 +82,7 @@ def _afresh(state: State, method: CAS, change: Change, ids: Ids, run: Runner) ->
     vectors = np.empty_like(change.vectors)
     vectors[change.names] = change.vectors
     neighbors = exact_neighbors(vectors, method.list_length(), run)
-    return build(Given(state.asked, method, state.frame, ids, neighbors, vectors), run)
+    return build(state.asked, method, state.scaling, ids, neighbors, vectors, run)
 
 
 class _TooMany(Exception):  # noqa: N818
@@ -91,15 +98,12 @@ class ChangedRows(KeptRows):
     def __init__(
         self, old: State, change: Change, neighbors: Neighbors, ids: Ids, run: Runner
     ) -> None:
-        self.old, self.change = old, change
-        given = Given(
-            old.asked, old.method, old.frame, ids, neighbors, change.vectors, old.centres,
-            _cells(old, change, run), old.recall,
+        source = replace(
+            old, ids=ids, names=change.names, vectors=change.vectors, neighbors=neighbors,
+            cell=_cells(old, change, run),
         )  # fmt: skip
-        places = np.empty(len(neighbors), np.int32)
-        places[change.names] = np.arange(len(neighbors), dtype=np.int32)
-        layout = Layout(change.names, places)
-        super().__init__(given, layout, neighbors, change.vectors, run)
+        super().__init__(source, run)
+        self.old, self.change = old, change
         self.changed: dict[str, Mask] = {}
 
     def state(self) -> State:
@@ -108,9 +112,9 @@ class ChangedRows(KeptRows):
             if self._moved(full_length(self.method)).mean() > _MANY:
                 raise _TooMany
             self.encode()
-            return self.with_columns(self.columns)
+            return self.with_encoding(self.encoding)
         except _TooMany:
-            return stages(self.given, self.layout, self.neighbors, self.vectors, self.run)
+            return KeptRows(self.source, self.run).state()
 
     @cached_property
     def _first_change(self) -> Ints:
@@ -133,7 +137,7 @@ class ChangedRows(KeptRows):
         """Which rows have others among their first ``k``."""
         return self._first_change < k
 
-    def _part(
+    def _patched(
         self, name: str, old: SparseRows, dirty: Mask, compute: Callable[[Ints], SparseRows]
     ) -> SparseRows:
         """The rows with those that are dirty computed again; notes which became others."""
@@ -152,7 +156,7 @@ class ChangedRows(KeptRows):
     def _reciprocal(self, name: str, old: SparseRows, k: int) -> SparseRows:
         lists, moved = self.neighbors.indices, self._moved(k)
         dirty = moved | reached(moved, lists[:, :k])
-        return self._part(
+        return self._patched(
             name, old, dirty, lambda rows: clusters.reciprocal(lists, k, self.run, rows)
         )
 
@@ -177,7 +181,7 @@ class ChangedRows(KeptRows):
             return clusters.expand(full, self.kept["half"], self.run)
 
         before = (self.old.f or self.old.hat).with_data(None)
-        return self._part("members", before, dirty, compute)
+        return self._patched("members", before, dirty, compute)
 
     def similarity(self, graph: Graph, members: SparseRows) -> SparseRows:
         """F of all rows where it is kept, of those that are smoothed anew otherwise."""
@@ -190,7 +194,7 @@ class ChangedRows(KeptRows):
             raise _TooMany
         if needs_f(self.method):
             assert self.old.f is not None
-            return self._part("f", self.old.f, dirty, lambda rows: self._f(graph, members, rows))
+            return self._patched("f", self.old.f, dirty, lambda rows: self._f(graph, members, rows))
         self.changed["f"] = smoothed
         return self._f(graph, members, np.flatnonzero(smoothed).astype(np.int32))
 
@@ -202,7 +206,7 @@ class ChangedRows(KeptRows):
             return hat
         rows = np.flatnonzero(self.changed["f"]).astype(np.int32)
         fresh = super().smooth(f, take(xi, rows))
-        return self._part("smoothed", self.old.hat, self.changed["f"], lambda _: fresh)
+        return self._patched("smoothed", self.old.hat, self.changed["f"], lambda _: fresh)
 
     def enhance(self, f: SparseRows, xi: SparseRows) -> SparseRows:
         method, lists, changed = self.method, self.neighbors.indices, self.changed["smoothed"]
@@ -213,25 +217,25 @@ class ChangedRows(KeptRows):
         def compute(rows: Ints) -> SparseRows:
             return propagate.enhance(f, take(xi, rows), lists[rows], k, method.kappa, self.run)
 
-        return self._part("enhanced", self.old.tilde, dirty, compute)
+        return self._patched("enhanced", self.old.tilde, dirty, compute)
 
     def propagate(self, f: SparseRows) -> SparseRows:
         if self.old.p is None:
             encoding = super().propagate(f)
-            self.columns = Columns.of(encoding, self.run)
+            self.encoding = EncodingColumns.of(encoding, self.run)
             return encoding
         changed = self.changed["enhanced" if self.method.enhancement else "smoothed"]
         dirty = changed | reached(changed, f)
-        p = self._part(
+        p = self._patched(
             "transition", self.old.p, dirty, lambda rows: self.product(take(f, rows), f, cut=True)
         )
         self.keep("transition", p)
-        before = Columns(self.old.columns, self.old.entropies, self.old.norms)
         dirty = self.changed["transition"] | reached(self.changed["transition"], p)
-        rows = np.flatnonzero(dirty | before.lost(self.change)).astype(np.int32)
-        part = self.product(take(p, rows), p)
-        self.columns = before.exchanged(self.change, rows, part, self.run)
-        return part
+        dirty |= lost_rows(self.old.columns, self.change)
+        rows = np.flatnonzero(dirty).astype(np.int32)
+        encoding = self.product(take(p, rows), p)
+        self.encoding = exchanged(self.old.encoding, self.change, rows, encoding, self.run)
+        return encoding
 
     def _f(self, graph: Graph, members: SparseRows, rows: Ints) -> SparseRows:
         """F of some rows."""
