@@ -104,10 +104,10 @@ def _graph(v: SparseRows, listed: Ints, limit: float, connected: bool, run: Runn
         columns.indptr, columns.indices, columns.values, columns.values,
         np.ones(n, np.float32), np.ascontiguousarray(listed), 0, np.float32(below),
     )  # fmt: skip
-    found = run.cut(_BLOCK).rows("divergence", _jaccard_rows, args, n, n)
-    small = found.nnz <= np.iinfo(np.int32).max
-    ptr = found.indptr.astype(np.int32) if small else found.indptr
-    graph = csr_array((found.values, found.indices, ptr), shape=(n, n))
+    below_limit = run.cut(_BLOCK).rows("divergence", _jaccard_rows, args, n, n)
+    small = below_limit.nnz <= np.iinfo(np.int32).max
+    ptr = below_limit.indptr.astype(np.int32) if small else below_limit.indptr
+    graph = csr_array((below_limit.values, below_limit.indices, ptr), shape=(n, n))
     return _joined(graph) if connected else graph
 
 
@@ -124,8 +124,8 @@ def _joined(graph: csr_array) -> csr_array:
     n = graph.shape[0]
     parts, labels = connected_components(graph, directed=False)
     first = np.unique(labels, return_index=True)[1]
-    one = np.ones(parts - 1, np.float32)
-    chain = coo_array((one, (first[:-1], first[1:])), shape=(n, n))
+    farthest = np.ones(parts - 1, np.float32)
+    chain = coo_array((farthest, (first[:-1], first[1:])), shape=(n, n))
     rows = np.repeat(np.arange(n, dtype=np.int32), np.diff(graph.indptr))
     every = coo_array(
         (

@@ -107,7 +107,7 @@ def test_rows_side_by_side_diffuse_as_rows_alone(mu):
     state = CAS(k1=12, k2=4, mu=mu).fit(rows).engine.state
     method, known = state.method, state.neighbors
     rows = RefitRows(state, Sets.of(method, known, RUN), RUN)
-    graph, pattern = AllRows.graph(rows, state.xi), state.hat.with_data(None)
+    graph, pattern = AllRows.graph(rows, state.xi), state.smoothed.with_data(None)
     expected = diffuse.apply(graph, pattern, polynomial_of(method.replace(tol=1e-12)), RUN)
     exact = polynomial_of(method)
     found = rows.diffuse(graph, pattern)
@@ -151,7 +151,9 @@ def test_around_a_row_an_index_is_as_it_is(params):
     method, starts = refits.state.asked.replace(**params), refits.state.places[[11]]
     expected = by_name(refits.make(method, RUN), 11)
     near = refits.near(method, starts, RUN)
-    assert refits.near(method, starts, RUN).engine.state.p is near.engine.state.p  # once
+    assert (
+        refits.near(method, starts, RUN).engine.state.transition is near.engine.state.transition
+    )  # once
     assert 1000 <= near.around < 3000
     got, first = by_name(near, 11), np.argsort(expected)[:50]
     # What is left out is far away: 1e-4 is what `tol` may leave out here.

@@ -82,8 +82,8 @@ def build_graph(
     weights = affinity(neighbors, 1, k + 1, sigma, run)
     w = weighted_lists(neighbors.indices, 1, weights, run)
     args = (w.indptr, w.values, _look_up(w, xi, run), float(kappa))
-    own = Out(np.float32, indptr=w.indptr)
-    w = w.with_data(run.fill("graph", favoured_rows, args, len(w), own))
+    out = Out(np.float32, indptr=w.indptr)
+    w = w.with_data(run.fill("graph", favoured_rows, args, len(w), out))
     if symmetric:
         w = half_sum(w, run)
         return Graph(normalized(w, run), w)
@@ -118,8 +118,8 @@ def _power_rows(low: int, high: int, squared: Floats, gamma: float, out: Floats)
 def _look_up(pattern: SparseRows, other: SparseRows, run: Runner) -> Floats:
     args = (pattern.indptr, pattern.indices, *other.csr)
     out = Out(np.float32, indptr=pattern.indptr)
-    found: Floats = run.fill("graph", values_at, args, len(pattern), out)
-    return found
+    values: Floats = run.fill("graph", values_at, args, len(pattern), out)
+    return values
 
 
 def _bound_radius(s: SparseRows) -> SparseRows:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError
+from kinrank.graph import clusters
 from kinrank.graph.build import Graph, affinity
 from kinrank.graph.layout import Layout
 from kinrank.graph.matrix import row_sums
@@ -20,8 +21,8 @@ from kinrank.neighbors.exact import exact_neighbors
 from kinrank.neighbors.given import given_distances
 from kinrank.parallel import Runner
 from kinrank.stages.distance import ListDistances, VectorDistances
-from kinrank.stages.pipeline import AllRows
-from kinrank.types import Floats, Neighbors, SparseRows
+from kinrank.stages.pipeline import AllRows, full_length
+from kinrank.types import Floats, Ints, Neighbors, SparseRows
 from kinrank.validation import as_matrix, check_choice
 
 _SAMPLE = 1024  # rows that tell how far the farthest is
@@ -38,8 +39,7 @@ def build_from_vectors(
     vectors, scaling = Scaling.fit(*named, cosine=method.metric == "cosine")
     if len(vectors) < 2:
         raise InvalidInputError("An index must have at least two rows, got one.")
-    ids = as_ids(ids, len(gallery))
-    refuse_duplicates(ids)
+    ids = refuse_duplicates(as_ids(ids, len(gallery)))
     resolved = method.resolved(len(vectors))
     length, cells = resolved.list_length(), dict[str, Any]()
     if search == "exact":
@@ -60,8 +60,7 @@ def build_from_lists(
     distances = as_matrix("distances", distances)
     if indices is None:
         raise InvalidInputError("`indices` must be given with `distances`, got None.")
-    ids = as_ids(ids, len(distances))
-    refuse_duplicates(ids)
+    ids = refuse_duplicates(as_ids(ids, len(distances)))
     cosine = method.metric == "cosine"
     sample = vectors if store is None else store.fetch(ids[:: max(1, len(ids) // _SAMPLE)])
     rows, scaling = Scaling.fit(("vectors", sample), cosine=cosine)
@@ -129,16 +128,30 @@ class KeptRows(AllRows):
 
     def with_encoding(self, encoding: EncodingColumns) -> State:
         """Everything an index knows, with F' as it was made."""
-        kept, n = self.kept, self.n
-        unused = SparseRows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), None, n)
-        known = {name: getattr(self.source, name) for name in Source.__dataclass_fields__}
+        empty = SparseRows(np.zeros(self.n + 1, np.int64), np.empty(0, np.int32), None, self.n)
+        stages: dict[str, Any] = {"half": empty, "f": None, "transition": None, **self.kept}
+        known = {field.name: getattr(self.source, field.name) for field in fields(Source)}
         return State(
-            **known, xi=kept["xi"], half=kept.get("half", unused), w=kept["w"],
-            degree=row_sums(kept["w"], self.run).astype(np.float32),
-            walk_norm=_walk_norms(self.neighbors, self.method), f=kept.get("f"),
-            hat=kept["smoothed"], tilde=kept["enhanced"], p=kept.get("transition"),
-            **encoding._asdict(),
+            **known, **stages, **encoding._asdict(),
+            degree=row_sums(self.kept["w"], self.run).astype(np.float32),
+            walk_norm=_walk_norms(self.neighbors, self.method),
         )  # fmt: skip
+
+
+def cluster_rows(
+    method: CAS, lists: Ints, rows: Ints | None, half: SparseRows | None, run: Runner
+) -> SparseRows:
+    """C of some rows, None for all; half : R(i, k1 / 2) of all rows where clusters are expanded."""
+    k = full_length(method)
+    if method.clusters == "knn":
+        near = clusters.nearest(lists if rows is None else lists[rows], k, run)
+        return replace(near, n_columns=len(lists))
+    full = clusters.reciprocal(lists, k, run, rows)
+    return (
+        full
+        if half is None or method.clusters == "reciprocal"
+        else clusters.expand(full, half, run)
+    )
 
 
 def _walk_norms(neighbors: Neighbors, method: CAS) -> Floats:
@@ -163,8 +176,8 @@ def _approximate(vectors: Floats, k: int, run: Runner) -> tuple[Neighbors, dict[
 
 def _estimate_farthest(rows: Floats, power: int) -> float:
     """The mean, over some rows, of the largest distance to the others of them, to a power."""
-    some = rows[:: max(1, len(rows) // _SAMPLE)]
-    norms = np.einsum("ij,ij->i", some, some)
-    top = (norms[:, None] + norms - 2 * some @ some.T).max(axis=1)
+    sample = rows[:: max(1, len(rows) // _SAMPLE)]
+    norms = np.einsum("ij,ij->i", sample, sample)
+    top = (norms[:, None] + norms - 2 * sample @ sample.T).max(axis=1)
     mean = max(float(np.mean(top)), float(np.finfo(np.float32).tiny))
     return mean if power == 2 else float(np.sqrt(mean))

@@ -59,8 +59,7 @@ def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
     rows next to none belong to it, and those few make the rate look a little worse than it is.
     """
     state = engine.state
-    if len(state.vectors) == 0:
-        raise InvalidInputError("`calibrate` must have the vectors, got an index over a store.")
+    state.check_vectors("`calibrate` is not available")
     known = None if labels is None else _labels(labels, state)
     gallery = np.flatnonzero(state.names < state.n_gallery)
     names = np.linspace(0, state.n_gallery - 1, min(sample, state.n_gallery)).astype(np.int32)
@@ -103,7 +102,7 @@ def _same(
     """Which rows belong to the one that is asked."""
     if labels is not None:
         return np.asarray(labels[state.names[others]] == labels[state.names[row]])
-    return np.isin(others, take(state.f or state.hat, np.array([row], np.int32)).indices)
+    return np.isin(others, take(state.f or state.smoothed, np.array([row], np.int32)).indices)
 
 
 def _rates(right: Any, wrong: Any, n_queries: int, *, labelled: bool) -> Calibration:

@@ -31,6 +31,8 @@ _WORDS = ("asked", "method", "scaling", "recall")  # what of a state is no array
 _CHUNK = 1 << 20  # entries that are compared at a time
 _TYPES = {"indptr": "i8", "indices": "i4", "names": "i4", "cell": "i4", "norms": "f8"}
 _MATRICES = ("vectors", "centres", "neighbors.indices", "neighbors.distances")
+# Names that the file has for fields of a state, and the errors with it.
+_FILE_NAMES = {"smoothed": "hat", "enhanced": "tilde", "transition": "p"}
 _UNORDERED = ("tilde", "p")  # rows whose entries stand in the order in which they were found
 _OF_ANY_SIZE = ("neighbors", "w", "degree", "walk_norm", "f")  # squares, and multiples of kappa
 _LARGEST = 4 * LARGEST  # rows at its ends that were moved
@@ -57,7 +59,8 @@ def save_state(path: PathLike, state: State, recipe: str | None, notes: dict[str
             f"`notes` must be what can be written as JSON, got: {error}"
         ) from error
     # Notes are an array: they may be as large as the rows.
-    file.write(path, about, {**state.arrays(), _NOTES: np.frombuffer(text, np.uint8)})
+    arrays = {_file_name(name): array for name, array in state.arrays().items()}
+    file.write(path, about, {**arrays, _NOTES: np.frombuffer(text, np.uint8)})
 
 
 def load_state(stored: StoredIndex) -> State:
@@ -71,7 +74,7 @@ def load_state(stored: StoredIndex) -> State:
         if not 0 <= recall <= 1:
             raise ValueError(f"a recall of {recall!r}")
         parts = {
-            name: _part(hint, name, arrays, n)
+            name: _part(hint, _file_name(name), arrays, n)
             for name, hint in get_type_hints(State).items()
             if name not in _WORDS
         }
@@ -137,7 +140,7 @@ def _check_shapes(state: State, n: int) -> None:
     per_row += [part for part in _parts(state).values() if isinstance(part, SparseRows)]
     fits = (
         (state.f is not None or not needs_f(state.method))
-        and (state.p is None) == (state.method.propagation == "transpose")
+        and (state.transition is None) == (state.method.propagation == "transpose")
         and all(len(part) == n for part in per_row)
         and lists.indices.shape == lists.distances.shape
         and lists.k >= state.method.list_length()
@@ -173,7 +176,13 @@ def check_contents(path: Path, state: State) -> None:
 
 
 def _parts(state: State) -> dict[str, Any]:
-    return {field.name: getattr(state, field.name) for field in fields(state)}
+    return {_file_name(field.name): getattr(state, field.name) for field in fields(state)}
+
+
+def _file_name(name: str) -> str:
+    """``field`` or ``field.array`` as the file calls it."""
+    field, dot, array = name.partition(".")
+    return _FILE_NAMES.get(field, field) + dot + array
 
 
 def _check_rows(name: str, rows: SparseRows, n: int) -> None:

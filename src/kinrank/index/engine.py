@@ -219,9 +219,9 @@ def fused(state: State, modified: Floats, squared: Floats, farthest: float) -> F
 def encoding_rows(engine: Engine, rows: Ints, space: Workspace) -> SparseRows:
     """F' of rows of the index."""
     state = engine.state
-    if state.p is None:
+    if state.transition is None:
         return take(transposed(state.columns), rows)
-    stored = plain_rows(*state.p.csr)
-    wanted = (*take(state.p, rows).csr, NO_GROUPS, stored, 0, state.names, state.places)
+    stored = plain_rows(*state.transition.csr)
+    wanted = (*take(state.transition, rows).csr, NO_GROUPS, stored, 0, state.names, state.places)
     lengths, ids, data = product_rows(0, len(rows), *wanted, space)
     return SparseRows(np.concatenate([[0], np.cumsum(lengths)]), ids, data, len(state) + 1)

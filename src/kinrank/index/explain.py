@@ -132,10 +132,10 @@ def _divergences(
     state: State, stages: QueryRows, encoding: SparseRows, row: int
 ) -> dict[str, float]:
     kept, rows = stages.kept, np.array([row], np.int32)
-    pairs = {"smoothing": (kept["smoothed"].rows, take(state.hat, rows))}
+    pairs = {"smoothing": (kept["smoothed"].rows, take(state.smoothed, rows))}
     if state.f is not None:
         pairs = {"diffusion": (kept["f"].rows, take(state.f, rows)), **pairs}
-    enhanced = _item(kept["enhanced"], row) or take(state.tilde, rows)
+    enhanced = _item(kept["enhanced"], row) or take(state.enhanced, rows)
     pairs["enhancement"] = (kept["enhanced"].first(), enhanced)
     pairs["propagation"] = (kept["encoding"].first(), encoding)
     measure = state.method.divergence

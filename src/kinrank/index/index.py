@@ -20,7 +20,7 @@ from kinrank.index.change import changed
 from kinrank.index.contents import check_contents, load_notes, load_state, save_state
 from kinrank.index.engine import Engine, row_distances
 from kinrank.index.explain import Explanation, explain
-from kinrank.index.ids import Ids, as_ids, joined, named, refuse_duplicates
+from kinrank.index.ids import Ids, as_ids, named, refuse_duplicates
 from kinrank.index.search import SearchStore, search_of
 from kinrank.index.state import State
 from kinrank.io import PathLike
@@ -190,18 +190,16 @@ class Index:
         engine = self.engine
         state = engine.state
         name = int(state.table.places([one])[0])
-        _refuse_store(state, "neighbors")
+        state.check_vectors("`neighbors` is not available: use `search` with the item's vector")
         k = state.n_gallery - 1 if k is None else min(check_int("k", k, 1), state.n_gallery - 1)
-        distances = row_distances(engine, int(state.places[name]))
-        by_name = np.empty(len(state), np.float32)
-        by_name[state.names] = distances
+        by_name = row_distances(engine, int(state.places[name]))[state.places]
         order = np.argsort(by_name[: state.n_gallery], kind="stable")[:k].astype(np.int32)
         return _with_ids(Ranking(order[None], by_name[order][None]), state)
 
     def vectors(self, ids: Any) -> Floats:
         """The vectors of some rows as the index keeps them, (n, d); scaled for metric="cosine"."""
         state = self.engine.state
-        _refuse_store(state, "vectors")
+        state.check_vectors("`vectors` is not available: fetch them from the store")
         return state.vectors[state.places[state.table.places(ids)]].copy()
 
     def explain(self, query: Any, one: Any) -> Explanation:
@@ -241,21 +239,21 @@ class Index:
                     "`ids` must be given, as those of the index are text, got None."
                 )
             first = int(state.ids.max()) + 1 if ids is None else 0
-            self._change(state, [], rows, as_ids(ids, len(rows), first), threads)
+            new = as_ids(ids, len(rows), first)
+            self._replace(changed(state, as_ids([]), rows, new, Runner.of(threads)))
 
     def remove(self, ids: Any, *, threads: int | None = None) -> None:
         """Remove rows from the gallery; unknown ids are an error, and then nothing is removed."""
         with self._changing() as state:
             none = np.empty((0, state.scaling.width), np.float32)
-            self._change(state, _known_ids(ids), none, as_ids([]), threads)
+            self._replace(changed(state, _known_ids(ids), none, as_ids([]), Runner.of(threads)))
 
     def update(self, vectors: Any, ids: Any, *, threads: int | None = None) -> None:
         """Give rows that are there other vectors; they become the last ones."""
         with self._changing() as state:
             rows = state.scaling.apply("vectors", vectors)
-            known = _known_ids(ids, len(rows))
-            refuse_duplicates(known)
-            self._change(state, known, rows, known, threads)
+            known = refuse_duplicates(_known_ids(ids, len(rows)))
+            self._replace(changed(state, known, rows, known, Runner.of(threads)))
 
     def draft(self) -> Index:
         """A copy to change and save in this one's place, which stays as it is until ``adopt``."""
@@ -268,17 +266,8 @@ class Index:
         """Become what a draft has become."""
         self.engine, self.notes = draft.engine, draft.notes
 
-    def _change(self, state: State, gone: Any, rows: Floats, new: Ids, threads: Any) -> None:
-        names = state.table.places(gone) if len(gone) else np.empty(0, np.int32)
-        if len(np.unique(names)) != len(names):
-            refuse_duplicates(as_ids(gone))
-        left = joined(np.delete(state.ids, names), new)
-        if len(left) == 0 or len(state) - len(names) + len(rows) < 2:
-            raise InvalidInputError(f"An index must keep at least two rows, got {len(left)}.")
-        if len(names) + len(rows) == 0:
-            return
-        after = changed(state, names, rows, left, Runner.of(threads))
-        self.engine = Engine(after, search_of(after))
+    def _replace(self, state: State) -> None:
+        self.engine = Engine(state, search_of(state))
 
     @contextmanager
     def _changing(self) -> Iterator[State]:
@@ -288,7 +277,7 @@ class Index:
                 "The index must be open for writing to be changed (kinrank.open(path, "
                 f"writable=True)), got {self._path} open for reading."
             )
-        _refuse_store(self.engine.state, "add, remove and update")
+        self.engine.state.check_vectors("it cannot change: change the store, and attach it again")
         with self._change_lock:
             yield self.engine.state
 
@@ -364,13 +353,8 @@ def open_index(
     return index
 
 
-def _refuse_store(state: State, what: str) -> None:
-    if len(state.vectors) == 0:
-        raise InvalidInputError(f"{what} must have the vectors, got an index over a store.")
-
-
-def _with_ids(found: Ranking, state: State) -> Ranking:
-    return Ranking(found.indices, found.distances, named(state.ids, found.indices))
+def _with_ids(ranking: Ranking, state: State) -> Ranking:
+    return Ranking(ranking.indices, ranking.distances, named(state.ids, ranking.indices))
 
 
 def _known_ids(ids: Any, n: int | None = None) -> Ids:

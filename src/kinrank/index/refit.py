@@ -91,8 +91,8 @@ class _Stages:
             state, asked=state.asked.replace(omega=omega), method=state.method.replace(omega=omega)
         )
         paths = self.paths if method.geodesic else None
-        made = 0 if self.around is None else len(self.around)
-        return Refit(Engine(state, search_of(state)), paths, made)
+        around = 0 if self.around is None else len(self.around)
+        return Refit(Engine(state, search_of(state)), paths, around)
 
     def find_paths(self, near: Neighbors, k: int, run: Runner) -> None:
         """The graph of shortest paths over the ``k`` nearest."""
@@ -105,9 +105,9 @@ class _Stages:
 
     def bytes_beside(self, other: State) -> int:
         """How much more is kept than that of another state."""
-        own = self.state
-        shared = {name for name in vars(own) if getattr(own, name) is getattr(other, name, None)}
-        return sum(size for name, size in own.sizes().items() if name not in shared)
+        parts, others = vars(self.state), vars(other)
+        sizes = self.state.sizes().items()
+        return sum(size for name, size in sizes if parts[name] is not others[name])
 
 
 class Refits:
@@ -137,14 +137,14 @@ class Refits:
         Rows that are many steps away are made as if they had nothing in common with any other.
         """
         rough = method.replace(tol=max(method.tol, _ROUGH))
-        own = resolved(rough.replace(geodesic=False), len(self.state))
+        sized = resolved(rough.replace(geodesic=False), len(self.state))
         paths = min(method.geodesic_k, len(self.state)) if method.geodesic else 0
-        if self.reason(method) or self._lists.k < max(own.list_length(), paths):
+        if self.reason(method) or self._lists.k < max(sized.list_length(), paths):
             return None
         key = (_key(rough), starts.tobytes())
         last, stages = self._last
         if last != key or stages is None:
-            stages = self._stages(rough, run, self._around(starts, own, run))
+            stages = self._stages(rough, run, self._around(starts, sized, run))
             self._last = (key, stages)
         if paths:
             stages.find_paths(self._lists, paths, run)
@@ -210,10 +210,10 @@ class Refits:
                 self._kept.move_to_end(_key(method))
             return stages
 
-    def _keep(self, method: CAS, made: _Stages) -> None:
+    def _keep(self, method: CAS, stages: _Stages) -> None:
         """Keep what was made, and let go of what was not asked for longest."""
         with self._keeping:
-            sizes = {key: stages.bytes_beside(self.state) for key, stages in self._kept.items()}
+            sizes = {key: kept.bytes_beside(self.state) for key, kept in self._kept.items()}
             del sizes[_key(self.state.asked)]  # which always stay
             total = sum(sizes.values())
             for key, size in sizes.items():
@@ -221,7 +221,7 @@ class Refits:
                     break
                 del self._kept[key]
                 total -= size
-            self._kept[_key(method)] = made
+            self._kept[_key(method)] = stages
 
     def _stages(self, method: CAS, run: Runner, around: Ints | None = None) -> _Stages:
         asked = method.replace(geodesic=False)

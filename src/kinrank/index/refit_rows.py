@@ -15,14 +15,14 @@ from kinrank import progress
 from kinrank.graph import clusters
 from kinrank.graph.build import Graph
 from kinrank.graph.matrix import take, transposed
-from kinrank.index.build import KeptRows
+from kinrank.index.build import KeptRows, cluster_rows
 from kinrank.index.state import EncodingColumns, Source, State, walk_of
 from kinrank.kernels.divergence import entropies
 from kinrank.kernels.overlay import new_space, plain_rows
 from kinrank.kernels.walk_lanes import LANES, walk_groups
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
-from kinrank.stages.pipeline import full_length, half_length
+from kinrank.stages.pipeline import half_length
 from kinrank.stages.product import product
 from kinrank.types import Ints, Neighbors, SparseRows
 
@@ -37,16 +37,11 @@ class Sets(NamedTuple):
     @classmethod
     def of(cls, method: CAS, neighbors: Neighbors, run: Runner, around: Ints | None = None) -> Sets:
         """From the lists of neighbours; around : rows, ascending, that alone have a cluster."""
-        lists, full = neighbors.indices, full_length(method)
+        lists = neighbors.indices
         with progress.stage("clusters", len(lists)):
             xi = clusters.reciprocal(lists, method.k2, run)
             half = clusters.reciprocal(lists, half_length(method), run)
-            if method.clusters == "knn":
-                members = clusters.nearest(lists, full, run)
-                return cls(xi, half, members if around is None else only(members, around))
-            members = clusters.reciprocal(lists, full, run, around)
-            if method.clusters == "expanded":
-                members = clusters.expand(members, half, run)
+            members = cluster_rows(method, lists, around, half, run)
             return cls(xi, half, members if around is None else _placed(members, around))
 
 
@@ -126,16 +121,18 @@ def lazy(method: CAS) -> bool:
 
 def completed(state: State, run: Runner) -> State:
     """The state with all columns of F'."""
-    if state.columns.nnz or state.p is None:
+    if state.columns.nnz or state.transition is None:
         return state
     with progress.stage("propagation", len(state)):
-        encoding = EncodingColumns.of(product("propagation", state.p, state.p, run), run)
+        encoding = EncodingColumns.of(
+            product("propagation", state.transition, state.transition, run), run
+        )
     return replace(state, **encoding._asdict())
 
 
 def seen_from(state: State, wanted: Ints) -> State:
     """The state with the wanted columns of F' = P P alone."""
-    p = state.p
+    p = state.transition
     assert p is not None
     mask = np.zeros(p.n_columns, np.bool_)
     mask[wanted] = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -56,66 +56,45 @@ class Nearest:
     distances: Floats
     counts: Longs
 
-    @classmethod
-    def full(cls, indices: Ints, distances: Floats) -> Nearest:
-        """Lists in which every place is taken."""
-        return cls(indices, distances, np.full(len(indices), indices.shape[1], np.int64))
-
     def some(self, queries: slice) -> Nearest:
         """Those of some queries."""
         return Nearest(self.indices[queries], self.distances[queries], self.counts[queries])
 
 
-class RowSearch(Protocol):
-    """Finds rows of the index; one query and many give the same bits."""
+@dataclass(frozen=True, eq=False)
+class VectorSearch:
+    """Every row is looked at, or those of the cells nearest to the query where there are cells.
+
+    One query and many give the same bits.
+    """
+
+    state: State
 
     @property
     def exact(self) -> bool:
         """Whether all rows are seen."""
-
-    def search(self, queries: Floats, k: int, run: Runner) -> Nearest:
-        """The ``k`` nearest rows of each query."""
-
-
-@dataclass(frozen=True, eq=False)
-class ExactSearch:
-    """Every row is looked at."""
-
-    vectors: Floats
-    exact: bool = True
-
-    def search(self, queries: Floats, k: int, run: Runner) -> Nearest:
-        """See RowSearch."""
-        lists = exact_search(queries, self.vectors, min(k, len(self.vectors)), run)
-        return Nearest.full(lists.indices, lists.values)
-
-
-@dataclass(frozen=True, eq=False)
-class ProbedSearch:
-    """Rows of the cells nearest to the query are looked at.
-
-    centres : (c, d); cell : (n,) the cell of each row
-    """
-
-    vectors: Floats
-    centres: Floats
-    cell: Ints
-    exact: bool = False
+        return len(self.state.cell) == 0
 
     @cached_property
     def _members(self) -> tuple[Longs, Ints]:
         """The rows of each cell: pointers and rows."""
-        counts = np.bincount(self.cell, minlength=len(self.centres))
+        cell = self.state.cell
+        counts = np.bincount(cell, minlength=len(self.state.centres))
         pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        return pointers, np.argsort(self.cell, kind="stable").astype(np.int32)
+        return pointers, np.argsort(cell, kind="stable").astype(np.int32)
 
     def search(self, queries: Floats, k: int, run: Runner) -> Nearest:
-        """See RowSearch."""
-        k = min(k, len(self.vectors))
-        out = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.float32)
-        args = (queries, self.vectors, self.centres, *self._members, _PROBES, *out)
-        run.map("search", lambda a, b: search_cells(a, b, *args), len(queries))
-        return Nearest.full(*out)
+        """The ``k`` nearest rows of each query."""
+        vectors, n = self.state.vectors, len(queries)
+        k = min(k, len(vectors))
+        if self.exact:
+            lists = exact_search(queries, vectors, k, run)
+            out = lists.indices, lists.values
+        else:
+            out = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
+            args = (queries, vectors, self.state.centres, *self._members, _PROBES, *out)
+            run.map("search", lambda a, b: search_cells(a, b, *args), n)
+        return Nearest(*out, np.full(n, k, np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +110,7 @@ class StoreSearch:
     exact: bool = False
 
     def search(self, queries: Floats, k: int, run: Runner) -> Nearest:  # noqa: ARG002
-        """See RowSearch."""
+        """The ``k`` nearest rows of each query, as far as the store knows them."""
         state = self.state
         names, values = store_search(self._opened(), queries, min(k, len(state)), state.table)
         known = names >= 0
@@ -192,15 +171,16 @@ class StoreSearch:
         return self.store
 
 
+RowSearch: TypeAlias = VectorSearch | StoreSearch
+
+
 def search_of(state: State, store: SearchStore | None = None, refine: bool = True) -> RowSearch:
     """The search that suits a state."""
     if len(state.vectors) == 0:
         return StoreSearch(store, state, check_bool("refine", refine))
     if store is not None:
         raise InvalidInputError("`store` must be left out: the index has its own vectors.")
-    if len(state.cell):
-        return ProbedSearch(state.vectors, state.centres, state.cell)
-    return ExactSearch(state.vectors)
+    return VectorSearch(state)
 
 
 def store_search(

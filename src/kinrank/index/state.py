@@ -72,8 +72,8 @@ def resolved(method: CAS, n: int, k: int | None = None) -> CAS:
     """The method resolved against ``n`` rows and lists of ``k``, without a warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KinrankWarning)
-        own = method.resolved(n)
-        return own if k is None or own.list_length() <= k else method.resolved(k)
+        by_rows = method.resolved(n)
+        return by_rows if k is None or by_rows.list_length() <= k else method.resolved(k)
 
 
 def walk_of(method: CAS, graph: Graph) -> Walk:
@@ -152,6 +152,13 @@ class Source:
         """How many rows can be answers."""
         return len(self.ids)
 
+    def check_vectors(self, what: str) -> None:
+        """Refuse, in words, what an index over a store cannot do."""
+        if len(self.vectors) == 0:
+            raise InvalidInputError(
+                f"This index was built over a store and keeps no vectors, so {what}."
+            )
+
     @cached_property
     def table(self) -> IdTable:
         """From ids to names."""
@@ -188,7 +195,8 @@ class State(Source):
     """Everything that answers need; never changed, only replaced.
 
     xi, half, w : confident neighbours, R(i, k1 / 2), affinity graph
-    f, hat, tilde, p : F (None where nothing needs it), smoothed, enhanced, P (None for "transpose")
+    f, smoothed, enhanced : F (None where nothing needs it), and what became of it
+    transition : P (None for "transpose")
     columns, entropies, norms : of ``EncodingColumns``
     """
 
@@ -198,9 +206,9 @@ class State(Source):
     degree: Floats
     walk_norm: Floats
     f: SparseRows | None
-    hat: SparseRows
-    tilde: SparseRows
-    p: SparseRows | None
+    smoothed: SparseRows
+    enhanced: SparseRows
+    transition: SparseRows | None
     columns: SparseRows
     entropies: Floats
     norms: npt.NDArray[np.float64]
