@@ -9,10 +9,17 @@ import numpy.typing as npt
 
 from kinrank.kernels import lists, rows
 from kinrank.kernels.lanes import multiply_one
+from kinrank.kernels.query import gather_rows
 from kinrank.parallel import ALONE, Out, Runner
-from kinrank.types import SparseRows
+from kinrank.types import Ints, SparseRows
 
 Doubles: TypeAlias = npt.NDArray[np.float64]
+
+
+def take(a: SparseRows, wanted: Ints) -> SparseRows:
+    """The wanted rows of A, in that order."""
+    ptr, ids, data = gather_rows(wanted, wanted, *a.csr, *a.csr)
+    return SparseRows(ptr, ids, None if a.data is None else data, a.n_columns)
 
 
 def transposed(a: SparseRows, run: Runner = ALONE) -> SparseRows:

@@ -28,7 +28,7 @@ from kinrank.types import Ranking, SparseRows
 from kinrank.validation import check_int, reduce_k
 
 if TYPE_CHECKING:
-    from kinrank.index.core import Index
+    from kinrank.index.index import Index
 
 
 _WIDE = (1e-6, 1e6)  # of parameters that are only above 0
@@ -189,7 +189,7 @@ class CAS(JointMethod):
         -------
         Index
         """
-        from kinrank.index.core import Index
+        from kinrank.index.index import Index
 
         return Index.fit(self, gallery, ids, context, search=search, threads=threads)
 
