@@ -105,7 +105,8 @@ def one_at_a_time(method, queries, gallery):
         difference = gallery - query
         lists = with_query(known, np.einsum("ij,ij->i", difference, difference))
         rows = np.concatenate([query[None], gallery])
-        found.append(method._rank(VectorDistances.of(lists, lists, rows), 1, len(gallery), run))
+        encoded = method.compare(VectorDistances.of(lists, lists, rows), 1, run)
+        found.append(method.order(encoded, 1, len(gallery), run))
     return joined(found)
 
 

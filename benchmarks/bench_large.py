@@ -101,7 +101,7 @@ def shared_lists(folder, per_cluster, least=52):
     from kinrank.search import find
     from kinrank.types import Neighbors
 
-    search = find._approximately
+    search = find.approximate_neighbors_and_more
     names = ("indices", "distances", "farthest")
 
     def known(vectors, k, n_first, first_k, run):
@@ -118,7 +118,7 @@ def shared_lists(folder, per_cluster, least=52):
             cut = (np.ascontiguousarray(part[:, :width]) for part in (ids, values))
             yield Neighbors(*cut, far)
 
-    find._approximately = lambda *args: tuple(known(*args))
+    find.approximate_neighbors_and_more = lambda *args: tuple(known(*args))
 
 
 def child(

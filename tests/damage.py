@@ -23,7 +23,7 @@ from kinrank.features import Whitening
 from kinrank.features._onnx_file import OnnxGraph, layer_names
 from kinrank.features._torch_file import read_state
 from kinrank.features.preprocess import read_description
-from kinrank.index import storage
+from kinrank.index import file as index_file
 from kinrank.io import load_array, load_safetensors, save_npz, save_safetensors
 
 SMALL = np.arange(24, dtype=np.float32).reshape(6, 4)
@@ -84,7 +84,7 @@ VALUES = [np.nan, np.inf, -np.inf, -1.0, 0.0, 1e-40, 1e30]
 
 def forged(whole, rng):
     """An index with right checksums and other numbers in one of its arrays."""
-    prefix = storage._PREFIX
+    prefix = index_file._PREFIX
     magic, version, place, length, _ = prefix.unpack(whole[: prefix.size])
     table = json.loads(whole[place : place + length])
     content = bytearray(whole[:place])

@@ -13,7 +13,7 @@ from engine_data import clustered
 from kinrank import CAS, Index, InvalidInputError, Ranking, UnknownIdError, UnsupportedError
 from kinrank.methods.context.kreciprocal import KReciprocal
 from kinrank.methods.diffusion.fsr import FSR
-from kinrank.methods.query_expansion.aqe import AQE
+from kinrank.methods.query_expansion.expansion import AQE
 
 X = clustered(90, d=6, seed=2)
 Q, G = X[:6], X[6:]

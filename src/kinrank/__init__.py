@@ -28,6 +28,7 @@ from kinrank.errors import (
     UnknownNameError,
     UnsupportedError,
 )
+from kinrank.registry import class_modules as _class_modules
 from kinrank.registry import methods
 from kinrank.types import Ranking
 
@@ -55,10 +56,8 @@ if TYPE_CHECKING:
     from kinrank.methods.learned.gss import GSS
     from kinrank.methods.learned.lattqe import LAttQE
     from kinrank.methods.learned.ssr import SSR
-    from kinrank.methods.query_expansion.alphaqe import AlphaQE
-    from kinrank.methods.query_expansion.aqe import AQE
-    from kinrank.methods.query_expansion.aqewd import AQEwD
     from kinrank.methods.query_expansion.dqe import DQE
+    from kinrank.methods.query_expansion.expansion import AQE, AlphaQE, AQEwD
     from kinrank.methods.query_expansion.sg import SG
     from kinrank.pool import rerank_pool
     from kinrank.stores.attach import attach
@@ -119,33 +118,11 @@ __all__ = [
     "warmup",
 ]
 
-# Loaded on first use, so that `import kinrank` brings neither numba nor scipy.
+# Loaded on first use, so that `import kinrank` does not bring numba.
 _LAZY = {
-    "AQE": "kinrank.methods.query_expansion.aqe",
-    "AQEwD": "kinrank.methods.query_expansion.aqewd",
-    "AlphaQE": "kinrank.methods.query_expansion.alphaqe",
-    "CAS": "kinrank.methods.cas",
-    "CDM": "kinrank.methods.context.cdm",
-    "CSA": "kinrank.methods.learned.csa",
+    **_class_modules(),
     "Client": "kinrank.client",
-    "DFS": "kinrank.methods.diffusion.dfs",
-    "DQE": "kinrank.methods.query_expansion.dqe",
-    "ECN": "kinrank.methods.context.ecn",
-    "EGT": "kinrank.methods.diffusion.egt",
-    "EIR": "kinrank.methods.diffusion.eir",
-    "FSR": "kinrank.methods.diffusion.fsr",
-    "GNN": "kinrank.methods.context.gnn",
-    "GSS": "kinrank.methods.learned.gss",
     "Index": "kinrank.index",
-    "KNN": "kinrank.methods.context.knn",
-    "KReciprocal": "kinrank.methods.context.kreciprocal",
-    "LAttQE": "kinrank.methods.learned.lattqe",
-    "Manifold": "kinrank.methods.diffusion.manifold",
-    "RDP": "kinrank.methods.diffusion.rdp",
-    "SCA": "kinrank.methods.context.sca",
-    "SG": "kinrank.methods.query_expansion.sg",
-    "SSR": "kinrank.methods.learned.ssr",
-    "STML": "kinrank.methods.context.stml",
     "attach": "kinrank.stores.attach",
     "jaccard_graph": "kinrank.jaccard",
     "open": "kinrank.index",

@@ -8,12 +8,12 @@ import numpy as np
 
 from kinrank.graph.matrix import transposed
 from kinrank.kernels import divergence as kernels
-from kinrank.kernels.graph_jaccard import sorted_rows
-from kinrank.methods.common import METRICS, Rows
+from kinrank.kernels.graph_jaccard import first_members, sorted_rows
+from kinrank.methods.common import JointRows
 from kinrank.methods.context.encoding import DIALECTS, SquaredDistances, encode, list_length
 from kinrank.parallel import Runner
 from kinrank.stages.distance import Distances
-from kinrank.types import Ints, SparseRows
+from kinrank.types import SparseRows
 from kinrank.validation import (
     as_vectors,
     check_bool,
@@ -66,7 +66,8 @@ def jaccard_graph(
     Returns
     -------
     csr_array, (n, n), float32
-        Each row ascends by distance and begins with the row itself at distance 0.
+        Each row ascends by distance and begins with the row itself at distance 0. (Extra
+        ``scipy``; ``kinrank.compat.compute_jaccard_distance`` gives a dense array without it.)
 
     Examples
     --------
@@ -76,8 +77,19 @@ def jaccard_graph(
     (60, 60)
     """
     run = Runner.of(threads, block_size)
+    return jaccard_rows(
+        features, k1, k2, run, max_distance=max_distance, metric=metric, dialect=dialect,
+        connected=connected,
+    ).to_scipy()  # fmt: skip
+
+
+def jaccard_rows(
+    features: Any, k1: int, k2: int, run: Runner, *, max_distance: float = 1.0,
+    metric: str = "cosine", dialect: str = "spcl", connected: bool = False,
+) -> SparseRows:  # fmt: skip
+    """As ``jaccard_graph``, by rows."""
     chosen = DIALECTS[check_choice("dialect", dialect, _CHOICES)]
-    check_choice("metric", metric, METRICS)
+    check_choice("metric", metric, ("euclidean", "cosine"))
     limit = check_float("max_distance", max_distance, 0, 1, low_open=True)
     connected = check_bool("connected", connected)
     vectors = as_vectors(("features", features), cosine=metric == "cosine" or chosen.cosine)
@@ -86,28 +98,18 @@ def jaccard_graph(
     k1 = reduce_k("k1", check_int("k1", k1, 1), max(n - extra, 1), "rows")
     k2 = reduce_k("k2", check_int("k2", k2, 1), n, "rows")
     length = min(max(list_length(k1, k2, chosen), k1 + 1), n)
-    distances: Distances = Rows(vectors, 0).distances(length, 0, run)
+    distances: Distances = JointRows(vectors, 0).distances(length, 0, run)
     if chosen.squared_twice:
         distances = SquaredDistances(distances)
     v = encode(distances, k1, k2, chosen, run)
     listed = distances.neighbors.indices[:, : k1 + 1 if connected else 0]
-    return _graph(v, listed, limit, connected, run)
-
-
-def _graph(v: SparseRows, listed: Ints, limit: float, connected: bool, run: Runner) -> csr_array:
-    from scipy.sparse import csr_array
-
-    below = 2.0 if connected else limit  # no distance is above 1
-    n, columns = len(v), transposed(v, run)
+    below = np.float32(2.0 if connected else limit)  # no distance is above 1
+    columns = transposed(v, run)
     args = (
-        kernels.JACCARD, v.indptr, v.indices, v.values, v.values,
-        columns.indptr, columns.indices, columns.values, columns.values,
-        np.ones(n, np.float32), np.ascontiguousarray(listed), 0, np.float32(below),
+        kernels.JACCARD, v.csr, v.values, (*columns.csr, columns.values), np.ones(n, np.float32),
+        np.ascontiguousarray(listed), 0, below,
     )  # fmt: skip
-    found = run.cut(_BLOCK).rows("divergence", _jaccard_rows, args, n, n)
-    small = found.nnz <= np.iinfo(np.int32).max
-    ptr = found.indptr.astype(np.int32) if small else found.indptr
-    graph = csr_array((found.values, found.indices, ptr), shape=(n, n))
+    graph = run.cut(_BLOCK).rows("divergence", _jaccard_rows, args, n, n)
     return _joined(graph) if connected else graph
 
 
@@ -116,36 +118,17 @@ def _jaccard_rows(low: int, high: int, *args: Any) -> Any:
     return sorted_rows(low, *kernels.divergence_rows(low, high, *args[:-1]), args[-1])
 
 
-def _joined(graph: csr_array) -> csr_array:
+def _joined(graph: SparseRows) -> SparseRows:
     """Symmetric, above 0 beside the diagonal, and with paths at distance 1 where there was none."""
-    from scipy.sparse import coo_array, csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    n = graph.shape[0]
-    parts, labels = connected_components(graph, directed=False)
-    first = np.unique(labels, return_index=True)[1]
-    one = np.ones(parts - 1, np.float32)
-    chain = coo_array((one, (first[:-1], first[1:])), shape=(n, n))
-    rows = np.repeat(np.arange(n, dtype=np.int32), np.diff(graph.indptr))
-    every = coo_array(
-        (
-            np.concatenate([graph.data, graph.data, chain.data, chain.data]),
-            (
-                np.concatenate([rows, graph.indices, chain.row, chain.col]),
-                np.concatenate([graph.indices, rows, chain.col, chain.row]),
-            ),
-        ),
-        shape=(n, n),
-    )
-    order = np.lexsort((every.data, every.col, every.row))
-    row, col, data = every.row[order], every.col[order], every.data[order]
-    kept = np.ones(len(row), np.bool_)
-    kept[1:] = (row[1:] != row[:-1]) | (col[1:] != col[:-1])
-    row, col, data = row[kept], col[kept], data[kept]
+    n, first = len(graph), first_members(graph.indptr, graph.indices)
+    begin = np.concatenate([graph.owners, first[:-1]])
+    end = np.concatenate([graph.indices, first[1:]])
+    d = np.concatenate([graph.values, np.ones(len(first) - 1, np.float32)])
+    ends = (np.concatenate([begin, end]), np.concatenate([end, begin]))
+    graph = SparseRows.of_entries(*ends, np.tile(d, 2), n)
+    row, column, d = graph.owners, graph.indices, graph.values
     # A spanning tree takes a stored 0 for no edge: copies of a row would have no path to it.
-    data[row != col] = np.maximum(data[row != col], _LEAST)
-    order = np.lexsort((col, data, row))
-    ptr = np.zeros(n + 1, np.int32)
-    np.cumsum(np.bincount(row, minlength=n), out=ptr[1:])
+    d[row != column] = np.maximum(d[row != column], _LEAST)
     # A point's distance to itself must stay: sorted by distance it comes first.
-    return csr_array((data[order], col[order].astype(np.int32), ptr), shape=(n, n))
+    order = np.lexsort((column, d, row))
+    return SparseRows(graph.indptr, column[order], d[order], n)

@@ -2,16 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
-from typing import Any
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import Field, field, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from kinrank.validation import check_bool, check_choice, check_float, check_size
 
 
 def option(default: Any, text: str, **metadata: Any) -> Any:
-    """A field with the help that the command line shows."""
+    """A field with the help that the command line shows, and more about its values.
+
+    within, above, below : (low, high) of a float: with both ends, without the low, without the high
+    spare : of a size: there must be so many rows more
+    cli : see ``kinrank.cli.options.method_options``
+    """
     return field(default=default, metadata={"help": text, **metadata})
+
+
+def check_options(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a dataclass' fields, checked by their types and what ``option`` says of them.
+
+    An int is a size, 1 or more. None is not checked where it is the default: the value follows.
+    """
+    return {name: check(values[name]) for name, check in _checks(cls).items()}
+
+
+@cache
+def _checks(cls: type) -> dict[str, Callable[[Any], Any]]:
+    hints = get_type_hints(cls)
+    return {item.name: _check(item, hints[item.name]) for item in fields(cls)}
+
+
+def _check(item: Field[Any], hint: Any) -> Callable[[Any], Any]:
+    name, facts = item.name, item.metadata
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    if NoneType in kinds and item.default is not None:
+        words.append(None)
+    ends = ((key, facts[key]) for key in ("within", "above", "below") if key in facts)
+    which, (low, high) = next(ends, ("within", (-math.inf, math.inf)))
+
+    def check(value: Any) -> Any:
+        if value is None and item.default is None:
+            return None
+        if words and (int not in kinds or (isinstance(value, str) and value in words)):
+            return check_choice(name, value, tuple(words))
+        if bool in kinds:
+            return check_bool(name, value)
+        if float in kinds:
+            opened = {"low_open": which == "above", "high_open": which == "below"}
+            return check_float(name, value, low, high, **opened)
+        return check_size(name, value) if int in kinds else value
+
+    return check
 
 
 def check_fields(

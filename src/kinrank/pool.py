@@ -69,10 +69,10 @@ def rerank_pool(
     k = largest if k is None else reduce_k("k", check_int("k", k, 1), largest, "candidates")
     count = thread_count(threads)
     each = max(1, count // len(pools))
-    found = Runner(count, block_size=1).map(
+    rankings = Runner(count, block_size=1).map(
         "pools", lambda at, _: pools[at].rank(ranker, k, each), len(pools)
     )
-    return _joined(pools, found, k)
+    return _joined(pools, rankings, k)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,11 +164,11 @@ def _pool(query: npt.NDArray[Any], name: str, candidates: Any, ids: Any, place: 
     return Pool(query, rows, None if ids is None else as_ids(ids, len(rows)), place)
 
 
-def _joined(pools: list[Pool], found: list[Ranking], k: int) -> Ranking:
+def _joined(pools: list[Pool], rankings: list[Ranking], k: int) -> Ranking:
     """One ranking of all queries."""
     shape = (len(pools), k)
     indices, distances = np.full(shape, -1, np.int32), np.full(shape, np.inf, np.float32)
-    for row, ranking in enumerate(found):
+    for row, ranking in enumerate(rankings):
         indices[row, : ranking.k] = ranking.indices[0]
         distances[row, : ranking.k] = ranking.distances[0]
     return Ranking(indices, distances, _names(pools, indices))

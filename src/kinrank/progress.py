@@ -73,6 +73,13 @@ class stage:  # noqa: N801
             self._listener(self._name, self._done, self._total)
 
 
+def forward(stage: str, done: int, total: int) -> None:
+    """Pass on what another process reports."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(stage, done, total)
+
+
 @contextmanager
 def gather(**acts: Callable[[Any], None]) -> Iterator[dict[str, Any]]:
     """What the calls inside tell of themselves, such as the recall of an approximate search.

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from kinrank.methods.base import Method
 
 _METHODS = {
-    "alphaqe": "kinrank.methods.query_expansion.alphaqe:AlphaQE",
-    "aqe": "kinrank.methods.query_expansion.aqe:AQE",
-    "aqewd": "kinrank.methods.query_expansion.aqewd:AQEwD",
+    "alphaqe": "kinrank.methods.query_expansion.expansion:AlphaQE",
+    "aqe": "kinrank.methods.query_expansion.expansion:AQE",
+    "aqewd": "kinrank.methods.query_expansion.expansion:AQEwD",
     "cas": "kinrank.methods.cas:CAS",
     "cdm": "kinrank.methods.context.cdm:CDM",
     "csa": "kinrank.methods.learned.csa:CSA",
@@ -58,6 +58,11 @@ def ready_methods() -> list[str]:
 def untrained_methods() -> list[str]:
     """The names of the methods that never learn."""
     return [name for name in methods() if name not in _TORCH]
+
+
+def class_modules() -> dict[str, str]:
+    """The names of the methods' classes, and where they are."""
+    return {name: module for module, _, name in (path.partition(":") for path in _METHODS.values())}
 
 
 def method_class(name: str) -> type[Method]:

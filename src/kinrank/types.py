@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
+from kinrank.optional import require
 from kinrank.validation import as_array, check_int
 
 if TYPE_CHECKING:
@@ -169,16 +170,40 @@ class SparseRows:
         """The number of entries of each row."""
         return np.diff(self.indptr)
 
+    @property
+    def owners(self) -> Longs:
+        """The row of each entry."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
     def with_data(self, data: Floats | None) -> SparseRows:
         """The same pattern with other values."""
         return SparseRows(self.indptr, self.indices, data, self.n_columns)
 
-    def to_scipy(self) -> csr_array:
-        """A copy-free scipy ``csr_array``."""
-        from scipy.sparse import csr_array
+    def toarray(self) -> npt.NDArray[np.float64]:
+        """The whole matrix, for few rows."""
+        full = np.zeros((len(self), self.n_columns))
+        full[self.owners, self.indices] = self.values
+        return full
 
+    @classmethod
+    def of_entries(
+        cls, rows: npt.NDArray[Any], columns: npt.NDArray[Any], data: Floats, n: int
+    ) -> SparseRows:
+        """A square matrix from entries in any order; the least of those at one place counts."""
+        order = np.lexsort((data, columns, rows))
+        rows, columns, data = rows[order], columns[order], data[order]
+        first = np.ones(len(rows), np.bool_)
+        first[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
+        indptr = np.searchsorted(rows[first], np.arange(n + 1))
+        return cls(indptr, columns[first].astype(np.int32), data[first], n)
+
+    def to_scipy(self) -> csr_array:
+        """A scipy ``csr_array`` with the index type that scipy would choose; data is not copied."""
+        small = max(self.nnz, self.n_columns) <= np.iinfo(np.int32).max
+        indptr = self.indptr.astype(np.int32) if small else self.indptr
+        sparse = require("scipy.sparse", extra="scipy", purpose="A matrix of scipy")
         shape = (len(self), self.n_columns)
-        return csr_array((self.values, self.indices, self.indptr), shape=shape)
+        return sparse.csr_array((self.values, self.indices, indptr), shape=shape)
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> SparseRows:
@@ -186,9 +211,5 @@ class SparseRows:
         matrix = matrix.tocsr(copy=True)
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
-        return cls(
-            matrix.indptr.astype(np.int64),
-            matrix.indices.astype(np.int32),
-            matrix.data.astype(np.float32),
-            matrix.shape[1],
-        )
+        indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+        return cls(indptr, indices, matrix.data.astype(np.float32), matrix.shape[1])

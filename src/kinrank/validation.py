@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from kinrank.errors import InvalidInputError, KinrankWarning, UnknownNameError, shown
 
 Name = TypeVar("Name", bound=str | None)
+Matrices: TypeAlias = list[tuple[str, npt.NDArray[Any]]]  # with their names in messages
 
 # Outside this range squares would lose digits or overflow in float32.
 SAFE_EXPONENT = 20
@@ -168,7 +169,7 @@ def as_vectors(
     return stacked
 
 
-def same_width(*named: tuple[str, Any]) -> list[tuple[str, npt.NDArray[Any]]]:
+def same_width(*named: tuple[str, Any]) -> Matrices:
     """Named row sets as matrices that have the same columns."""
     matrices = [(name, as_matrix(name, values)) for name, values in named]
     first, width = matrices[0][0], matrices[0][1].shape[1]
@@ -181,20 +182,14 @@ def same_width(*named: tuple[str, Any]) -> list[tuple[str, npt.NDArray[Any]]]:
 
 
 def stack_rows(
-    matrices: list[tuple[str, npt.NDArray[Any]]], cosine: bool, exponent: int,
-    empty: Any = np.empty,
-) -> npt.NDArray[np.float32]:  # fmt: skip
+    matrices: Matrices, cosine: bool, exponent: int, empty: Any = np.empty
+) -> npt.NDArray[np.float32]:
     """One float32 array: each row over its norm, or all over a power of two."""
-    width, n = matrices[0][1].shape[1], sum(len(matrix) for _, matrix in matrices)
-    stacked: npt.NDArray[np.float32] = empty((n, width), np.float32)
-    begin = 0
-    for name, matrix in matrices:
-        for low in range(0, len(matrix), _CHECK_ROWS):
-            rows = matrix[low : low + _CHECK_ROWS]
-            part = stacked[begin + low : begin + low + len(rows)]
-            part[...] = _scaled(name, rows, low, cosine, exponent)
-        begin += len(matrix)
-    return stacked
+
+    def scaled(name: str, rows: npt.NDArray[Any], low: int) -> npt.NDArray[Any]:
+        return _scaled(name, rows, low, cosine, exponent)
+
+    return _stacked(matrices, np.float32, empty, scaled)
 
 
 def as_half_vectors(
@@ -204,20 +199,35 @@ def as_half_vectors(
     matrices = same_width(*named)
     exponent = 0 if cosine else common_exponent(matrices)
     shift = None if cosine else origin_shift(_sampled(matrices, exponent))
-    width, n = matrices[0][1].shape[1], sum(len(matrix) for _, matrix in matrices)
-    stacked: npt.NDArray[np.uint16] = empty((n, width), np.uint16)
-    begin = 0
+
+    def rounded(name: str, rows: npt.NDArray[Any], low: int) -> npt.NDArray[np.uint16]:
+        rows = _scaled(name, rows, low, cosine, exponent).astype(np.float32)
+        if shift is not None:
+            rows -= shift
+        with np.errstate(over="ignore"):
+            half = rows.astype(np.float16)
+        if not np.isfinite(half).all():
+            row, column = np.argwhere(~np.isfinite(half))[0]
+            raise InvalidInputError(
+                f"`{name}` must hold values of at most {np.finfo(np.float16).max:g} for "
+                f"vectors='float16', got {rows[row, column]:g} in row {low + row}."
+            )
+        return half.view(np.uint16)
+
+    return _stacked(matrices, np.uint16, empty, rounded)
+
+
+def _stacked(
+    matrices: Matrices, dtype: Any, empty: Any,
+    convert: Callable[[str, npt.NDArray[Any], int], npt.NDArray[Any]],
+) -> npt.NDArray[Any]:  # fmt: skip
+    """All rows in one array, each few of them, from number ``low`` on, by ``convert``."""
+    width, begin = matrices[0][1].shape[1], 0
+    stacked: npt.NDArray[Any] = empty((sum(len(matrix) for _, matrix in matrices), width), dtype)
     for name, matrix in matrices:
         for low in range(0, len(matrix), _CHECK_ROWS):
-            rows = _scaled(name, matrix[low : low + _CHECK_ROWS], low, cosine, exponent)
-            rows = rows.astype(np.float32)
-            if shift is not None:
-                rows -= shift
-            with np.errstate(over="ignore"):
-                half = rows.astype(np.float16)
-            if not np.isfinite(half).all():
-                _refuse_beyond_half(name, rows, half, low)
-            stacked[begin + low : begin + low + len(rows)] = half.view(np.uint16)
+            rows = matrix[low : low + _CHECK_ROWS]
+            stacked[begin + low : begin + low + len(rows)] = convert(name, rows, low)
         begin += len(matrix)
     return stacked
 
@@ -231,9 +241,7 @@ def _scaled(
     return np.ldexp(rows.astype(np.float64), -exponent) if exponent else rows
 
 
-def _sampled(
-    matrices: list[tuple[str, npt.NDArray[Any]]], exponent: int
-) -> npt.NDArray[np.float32]:
+def _sampled(matrices: Matrices, exponent: int) -> npt.NDArray[np.float32]:
     """The rows that ``origin_shift`` would look at, were they all in one array."""
     step = max(1, sum(len(matrix) for _, matrix in matrices) // _SAMPLE)
     some, begin = [], 0
@@ -261,14 +269,14 @@ def origin_shift(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | Non
     return shift
 
 
-def common_exponent(matrices: list[tuple[str, npt.NDArray[Any]]]) -> int:
+def common_exponent(matrices: Matrices) -> int:
     """The power of two to divide by, 0 when values are of ordinary size; checks finiteness."""
     largest = max(top for matrix in matrices for _, top in _largest_values(*matrix))
     exponent = math.frexp(largest)[1]
     return exponent if largest > 0 and abs(exponent) > SAFE_EXPONENT else 0
 
 
-def refuse_too_large(matrices: list[tuple[str, npt.NDArray[Any]]], exponent: int = 0) -> None:
+def refuse_too_large(matrices: Matrices, exponent: int = 0) -> None:
     """Refuse values above ``LARGEST`` after a division by a power of two, and non-finite ones.
 
     Their squares would overflow beside rows that are not scaled with them.
@@ -319,14 +327,3 @@ def _unit_rows(name: str, rows: npt.NDArray[Any], low: int) -> npt.NDArray[np.fl
 def _refuse_non_finite(name: str, rows: npt.NDArray[Any], low: int) -> None:
     row = low + int(np.argmin(np.isfinite(rows).all(axis=1)))
     raise InvalidInputError(f"`{name}` must be finite, got NaN or infinity in row {row}.")
-
-
-def _refuse_beyond_half(
-    name: str, rows: npt.NDArray[np.float32], half: npt.NDArray[np.float16], low: int
-) -> None:
-    row, column = np.argwhere(~np.isfinite(half))[0]
-    largest = float(np.finfo(np.float16).max)
-    raise InvalidInputError(
-        f"`{name}` must hold values of at most {largest:g} for vectors='float16', "
-        f"got {rows[row, column]:g} in row {low + row}."
-    )

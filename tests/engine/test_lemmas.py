@@ -16,6 +16,7 @@ from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors
 from kinrank.stages import dense, diffuse, propagate, smooth
 from kinrank.stages.diverge import Divergence
+from kinrank.stages.product import product
 from kinrank.types import SparseRows
 
 RUN = Runner(2)
@@ -39,29 +40,33 @@ def everywhere(n):
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_spectral_radius_is_at_most_one(seed, symmetric):
     _, _, graph = made(seed=seed, symmetric=symmetric)
-    full = graph.s.to_scipy().toarray()
+    full = graph.s.toarray()
     np.testing.assert_allclose(full, full.T, atol=1e-7)
     assert spectral_radius(graph.s) <= 1 + 1e-5
     assert np.abs(np.linalg.eigvalsh(full)).max() <= 1 + 1e-5
 
 
+def solved(graph, pattern, regularizer, tol=1e-9):
+    return diffuse.apply(graph, pattern, diffuse.converged(ALPHA, regularizer, tol), RUN)
+
+
 def test_all_solvers_agree_with_the_closed_form():
     _, _, graph = made(n=24)
     pattern = everywhere(24)
-    s = graph.s.to_scipy().toarray().astype(np.float64)
+    s = graph.s.toarray()
     for name, e in (("identity", np.eye(24)), ("graph", np.eye(24) + s)):
         expected = naive.bsd_closed_form(s, e, ALPHA)
         np.testing.assert_allclose(naive.bsd_lyapunov(s, e, ALPHA), expected, atol=1e-10)
         iterated = naive.bsd_iterate(s, e, ALPHA, 300, e)
         np.testing.assert_allclose(iterated, expected, atol=1e-8)
         for found in (
-            diffuse.solve(graph, pattern, ALPHA, name, 1e-9, RUN),
-            diffuse.iterate(graph, pattern, ALPHA, name, 100, "graph", 1e-9, RUN),
+            solved(graph, pattern, name),
+            diffuse.apply(graph, pattern, diffuse.iterated(ALPHA, name, 100, "graph", 1e-9), RUN),
             dense.closed_form(graph, pattern, ALPHA, name),
             dense.conjugate_gradients(graph, pattern, ALPHA, name, 1e-9),
-            diffuse.solve(graph, pattern, ALPHA, SparseRows.from_scipy(_sparse(e)), 1e-9, RUN),
+            solved(graph, pattern, SparseRows.from_scipy(_sparse(e))),
         ):
-            np.testing.assert_allclose(found.to_scipy().toarray(), expected, atol=2e-6)
+            np.testing.assert_allclose(found.toarray(), expected, atol=2e-6)
 
 
 def _sparse(matrix):
@@ -72,7 +77,7 @@ def _sparse(matrix):
 
 def test_diffused_similarity_is_symmetric_and_not_negative():
     _, _, graph = made(n=80)
-    f = diffuse.solve(graph, everywhere(80), ALPHA, "identity", 1e-9, RUN).to_scipy().toarray()
+    f = solved(graph, everywhere(80), "identity").toarray()
     np.testing.assert_allclose(f, f.T, atol=1e-6)
     assert (f >= 0).all()
     assert np.linalg.eigvalsh((f + f.T) / 2).min() >= -1e-6
@@ -142,10 +147,11 @@ def test_logarithm_is_off_by_less_than_its_promise():
 def test_every_row_is_a_distribution():
     neighbors, xi, graph = made(n=120, k=12)
     pattern = clusters.expanded(neighbors.indices, 12, 6, RUN)
-    f = smooth.unit_rows(diffuse.solve(graph, pattern, ALPHA, "identity", 1e-6, RUN))
+    f = smooth.unit_rows(solved(graph, pattern, "identity", 1e-6))
     hat = smooth.smooth_by_similarity(f, xi, 0.001, RUN)
     tilde = propagate.enhance(hat, xi, neighbors.indices, 5, 2.0, RUN)
-    for rows in (f, hat, tilde, propagate.propagate(tilde, 20, "square", RUN)):
+    p = product("propagation", tilde, tilde, RUN, 20)
+    for rows in (f, hat, tilde, p, product("propagation", p, p, RUN)):
         np.testing.assert_allclose(rows.to_scipy().sum(axis=1), 1, atol=1e-5)
         assert (rows.values >= 0).all()
     np.testing.assert_array_equal(hat.indices, f.indices)
@@ -153,10 +159,10 @@ def test_every_row_is_a_distribution():
 
 def test_clusters_hold_their_row_and_the_neighbour_set():
     neighbors = exact_neighbors(clustered(100), 13, RUN)
-    near = clusters.nearest(neighbors.indices, 12).to_scipy().toarray() > 0
-    mutual = clusters.reciprocal(neighbors.indices, 12, RUN).to_scipy().toarray() > 0
-    wide = clusters.expanded(neighbors.indices, 12, 6, RUN).to_scipy().toarray() > 0
-    xi = clusters.reciprocal(neighbors.indices, 4, RUN).to_scipy().toarray() > 0
+    near = clusters.nearest(neighbors.indices, 12).toarray() > 0
+    mutual = clusters.reciprocal(neighbors.indices, 12, RUN).toarray() > 0
+    wide = clusters.expanded(neighbors.indices, 12, 6, RUN).toarray() > 0
+    xi = clusters.reciprocal(neighbors.indices, 4, RUN).toarray() > 0
     assert xi.diagonal().all()
     assert (xi <= mutual).all()
     assert (mutual <= near).all()

@@ -1,5 +1,7 @@
 """Comparisons: what is in the cells, going on after a stop, failures, processes."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -117,6 +119,14 @@ def test_a_cell_in_its_own_process(toy_set, tmp_path) -> None:
         same = measure(parse_method(method), toy_set)
         assert cell.summary == pytest.approx(same.summary)
     assert "memory (MB)" in render(comparison_table(found), "md")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems tell it right by themselves")
+def test_the_peak_of_a_process_is_not_that_of_its_parent() -> None:
+    ballast = np.ones(40_000_000)
+    code = "from kinrank.progress import peak_memory; print(peak_memory())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert int(done.stdout) < ballast.nbytes
 
 
 def test_a_worker_that_fails_says_why(tmp_path) -> None:

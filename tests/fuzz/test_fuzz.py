@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from fuzz.campaign import attack, environment
+from fuzz.campaign import attack, environment, runner_of
+from fuzz.outcome import Outcomes
 
 CALLS, DAMAGED, SLOW_CALLS = 8000, 2000, 500
 
@@ -16,6 +17,14 @@ def test_every_call_ends_in_a_result_or_a_refusal(what, count):
     assert report.calls >= count
     assert report.valid > report.calls // 4
     assert report.refused > report.calls // 10
+
+
+@pytest.mark.parametrize("seed", [70015786, 70030485])
+def test_seeds_of_longer_campaigns_that_found_something(seed, tmp_path):
+    """Many steps over copies; walks of a query whose weights underflow."""
+    outcomes = Outcomes()
+    runner_of("calls")(seed, outcomes, tmp_path)
+    assert outcomes.valid > 0
 
 
 @pytest.mark.parametrize(

@@ -31,18 +31,18 @@ def test_killed_in_the_middle_of_a_save(tmp_path):
     whole = path.read_bytes()
     script = """
 import os, sys, kinrank
-from kinrank.index import storage
+from kinrank.index import file as index_file
 path, limit = sys.argv[1], int(sys.argv[2])
-chunks, storage._CHUNK = storage._chunks, 4096
+chunks, index_file._CHUNK = index_file._chunks, 4096
 def counted(array, seen=[0]):
     for part in chunks(array):
         seen[0] += len(part)
         if seen[0] > limit:
             os.kill(os.getpid(), 9)
         yield part
-storage._chunks = counted
+index_file._chunks = counted
 index = kinrank.open(path, writable=True)
-storage.StoredIndex.verify = lambda self: None
+index_file.StoredIndex.verify = lambda self: None
 index.save()
 """
     for limit in (0, 5_000, 60_000):

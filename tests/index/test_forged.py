@@ -6,7 +6,7 @@ import pytest
 import kinrank
 from index_data import QUERIES, ROWS
 from kinrank import CAS
-from kinrank.index import storage
+from kinrank.index import file as index_file
 
 
 @pytest.fixture
@@ -17,10 +17,10 @@ def path(tmp_path):
 
 def forge(path, change):
     """Write the file again with other arrays; change : called with those it has."""
-    stored = storage.read(path)
+    stored = index_file.read(path)
     arrays = {name: array.copy() for name, array in stored.arrays.items()}
     change(arrays)
-    storage.write(path, stored.about, arrays)
+    index_file.write(path, stored.about, arrays)
 
 
 @pytest.mark.parametrize(

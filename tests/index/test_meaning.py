@@ -36,6 +36,18 @@ def test_an_explanation_adds_up(options):
             assert [m.role for m in why.members].count("query") == 1
 
 
+@pytest.mark.parametrize("sigma", [0.01, 0.02])
+def test_what_neighbours_say_is_a_share_however_small_the_weights(sigma):
+    """Nearly all weights of a walk underflow beside the largest."""
+    rng = np.random.default_rng(0)
+    index = CAS(k1=10, k2=4, sigma=sigma).fit(rng.normal(size=(57, 6)), threads=1)
+    for query in rng.normal(size=(8, 6)):
+        why = index.explain(query, 0)
+        assert 0 <= why.anchor <= 1
+        assert all(0 <= member.guide <= 1 for member in why.members)
+        assert sum(member.smoothed for member in why.members) == pytest.approx(1, abs=1e-4)
+
+
 def test_an_explanation_can_be_read_and_sent():
     ids = [f"r{n}" for n in range(400)]
     index = CAS(k1=10, k2=4).fit(ROWS[:400], ids=ids, context=ROWS[400:])

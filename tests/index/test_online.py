@@ -213,7 +213,7 @@ def test_rows_that_p_leads_a_query_to_are_made_with_it():
     from kinrank.parallel import Runner
 
     engine = CAS(k1=10, k2=4).fit(ROWS).engine
-    n, stored, held = len(engine.state), engine.state.tilde, 0
+    n, stored, held = len(engine.state), engine.state.enhanced, 0
     for query in QUERIES[:8].astype(np.float32):
         near = engine.near(query[None], engine.state.neighbors.k - 1, Runner.of(1))
         with engine.workspace() as space:

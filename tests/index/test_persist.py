@@ -15,7 +15,7 @@ import kinrank
 from index_data import QUERIES, ROWS
 from kinrank import CAS
 from kinrank.errors import FileFormatError, InvalidInputError, LockedError
-from kinrank.index import lock, storage
+from kinrank.index import file as index_file
 from kinrank.io import replacing
 
 METHODS = [CAS(k1=10, k2=4), CAS(k1=8, k2=3, variant="paper", metric="cosine")]
@@ -98,7 +98,7 @@ def test_cut_off_anywhere(path):
 
 def test_a_changed_byte_anywhere(path):
     whole = path.read_bytes()
-    stored = storage.read(path)
+    stored = index_file.read(path)
     used = sum(array.nbytes for array in stored.arrays.values())
     assert used > 0.9 * len(whole)
     rng = np.random.default_rng(0)
@@ -126,11 +126,11 @@ def test_foreign_files(tmp_path, content):
 def rewritten(path, change):
     """The file with another table, and its checksum right."""
     whole = path.read_bytes()
-    magic, version, place, length, _ = storage._PREFIX.unpack(whole[: storage._PREFIX.size])
+    magic, version, place, length, _ = index_file._PREFIX.unpack(whole[: index_file._PREFIX.size])
     table = json.loads(whole[place : place + length])
     change(table)
     text = json.dumps(table).encode()
-    head = storage._PREFIX.pack(magic, version, place, len(text), zlib.crc32(text))
+    head = index_file._PREFIX.pack(magic, version, place, len(text), zlib.crc32(text))
     path.write_bytes(head + whole[len(head) : place] + text)
 
 
@@ -186,7 +186,7 @@ def test_saving_touches_no_temporary_file_of_another_index(tmp_path, names):
 
 
 def test_notes_larger_than_a_table_may_be(path, monkeypatch):
-    monkeypatch.setattr(storage, "_MAX_TABLE", 20_000)
+    monkeypatch.setattr(index_file, "_MAX_TABLE", 20_000)
     with kinrank.open(path, writable=True) as index:
         index.notes["labels"] = {str(n): "label" for n in range(10_000)}
         index.save()
@@ -237,9 +237,9 @@ def test_files_of_the_first_format_are_read(path):
     ],
 )
 def test_wrong_numbers_under_right_checksums(path, name, value, message):
-    stored = storage.read(path)
+    stored = index_file.read(path)
     stored.arrays[name].reshape(-1)[30:40] = value
-    storage.write(path, stored.about, stored.arrays)
+    index_file.write(path, stored.about, stored.arrays)
     with pytest.raises(FileFormatError, match=message) as refused:
         kinrank.open(path)
     assert str(path) in str(refused.value)
@@ -270,7 +270,7 @@ def test_no_lock_file_stays_behind(path):
 
 def test_a_lock_that_was_removed_meanwhile_is_taken_again(tmp_path, monkeypatch):
     """A file that its last holder removed between our opening and locking it locks nobody out."""
-    plain, left = lock._take, [3]
+    plain, left = index_file._take, [3]
 
     def take(file):
         if left[0]:
@@ -278,11 +278,11 @@ def test_a_lock_that_was_removed_meanwhile_is_taken_again(tmp_path, monkeypatch)
             (tmp_path / "x.lock").unlink()
         plain(file)
 
-    monkeypatch.setattr(lock, "_take", take)
-    held = lock.WriteLock(tmp_path / "x")
+    monkeypatch.setattr(index_file, "_take", take)
+    held = index_file.WriteLock(tmp_path / "x")
     assert left == [0]
     with pytest.raises(LockedError):
-        lock.WriteLock(tmp_path / "x")
+        index_file.WriteLock(tmp_path / "x")
     held.release()
     assert not list(tmp_path.iterdir())
 
@@ -293,7 +293,7 @@ def test_a_folder_that_cannot_be_written_to(path, monkeypatch, error):
         raise OSError(error, os.strerror(error), str(self))
 
     index = kinrank.open(path)
-    monkeypatch.setattr(lock.Path, "open", refused)
+    monkeypatch.setattr(index_file.Path, "open", refused)
     for use in (lambda: kinrank.open(path, writable=True), lambda: index.save(path)):
         with pytest.raises(InvalidInputError, match="must be in a folder that can be written to"):
             use()

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 import naive
 from engine_data import clustered, digits
 from kinrank import CAS
-from kinrank.index.core import Index
+from kinrank.index.index import Index
 
 OPTIONS = [
     {},

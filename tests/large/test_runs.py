@@ -23,7 +23,7 @@ METHODS = [
     ("cas", {}),
     ("cas", {"variant": "paper", "geodesic": True}),
     ("kreciprocal", {}),
-    ("kreciprocal", {"dialect": "strong-baseline"}),
+    ("kreciprocal", {"dialect": "torchreid"}),
     ("ecn", {}),
     ("gnn", {}),
     ("rdp", {}),

@@ -29,7 +29,7 @@ SMALL = {
 }
 # Other ways through the methods, which keep the same promises.
 VARIANTS = [
-    *(("kreciprocal", {"dialect": d}) for d in ("torchreid", "strong-baseline", "layumi", "spcl")),
+    *(("kreciprocal", {"dialect": d}) for d in ("torchreid", "layumi", "spcl")),
     ("kreciprocal", {"lambda_value": 0.0}),
     ("kreciprocal", {"lambda_value": 1.0}),
     *((name, {"dba": True}) for name in ("aqe", "aqewd", "alphaqe", "dqe")),

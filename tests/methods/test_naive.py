@@ -53,19 +53,6 @@ def test_kreciprocal_with_plain_weights(rows):
     check(rows, "kreciprocal", expected, dialect="spcl", metric="cosine", k1=8, k2=3)
 
 
-@pytest.mark.parametrize("k2", [1, 4])
-def test_kreciprocal_in_half_precision(rows, k2):
-    expected = slow.kreciprocal_half(base(rows, 1), NQ, 8, k2, 0.3)
-    # A weight that lies between two float16 numbers may go either way.
-    check(rows, "kreciprocal", expected, 2e-3, dialect="strong-baseline", k1=8, k2=k2)
-    plain = slow.kreciprocal(base(rows, 1), NQ, 8, k2, 0.3)
-    got = kinrank.rerank(
-        rows[:NQ], rows[NQ:], "kreciprocal", dialect="strong-baseline", k1=8, k2=k2
-    )
-    error = np.abs(distances(got) - expected)
-    assert np.median(error) < 1e-6 < np.median(np.abs(plain - expected))
-
-
 @pytest.mark.parametrize(("k1", "k2"), [(4, 2), (10, 5), (6, 1)])
 def test_sca(rows, k1, k2):
     check(rows, "sca", slow.sca(rows.astype(float), NQ, k1, k2), k1=k1, k2=k2)

@@ -13,7 +13,7 @@ from index_data import QUERIES, ROWS
 from kinrank import CAS
 from kinrank.index import refit
 from kinrank.index.refit import Refits
-from kinrank.index.restage import RestagedRows, Sets
+from kinrank.index.refit_rows import RefitRows, Sets
 from kinrank.parallel import Runner
 from kinrank.serve.problems import Problem
 from kinrank.serve.work import stopped_with, until
@@ -64,7 +64,7 @@ def assert_as_fitted(refits, method, rows, atol):
     got = by_name(found, 7)[expected.indices[0]]
     np.testing.assert_allclose(got, expected.distances[0], atol=atol)
     assert (np.diff(got) > -2 * atol).all()
-    placed = found.engine.state.frame.place("queries", QUERIES)
+    placed = found.engine.state.scaling.apply("queries", QUERIES)
     answers, expected = found.engine.answer(placed, 30, RUN), fitted.search(QUERIES, 30)
     np.testing.assert_array_equal(answers.indices, expected.indices)
     np.testing.assert_allclose(answers.distances, expected.distances, atol=atol)
@@ -105,8 +105,8 @@ def test_rows_side_by_side_diffuse_as_rows_alone(mu):
     rows = clustered(500, d=6, clusters=12, seed=4, spread=0.8)  # balls of most of the rows
     state = CAS(k1=12, k2=4, mu=mu).fit(rows).engine.state
     method, known = state.method, state.neighbors
-    rows = RestagedRows(state, state.asked, method, known, Sets.of(method, known, RUN), RUN)
-    graph, pattern = AllRows.graph(rows, state.xi), state.hat.with_data(None)
+    rows = RefitRows(state, Sets.of(method, known, RUN), RUN)
+    graph, pattern = AllRows.graph(rows, state.xi), state.smoothed.with_data(None)
     expected = diffuse.apply(graph, pattern, polynomial_of(method.replace(tol=1e-12)), RUN)
     exact = polynomial_of(method)
     found = rows.diffuse(graph, pattern)
@@ -150,7 +150,9 @@ def test_around_a_row_an_index_is_as_it_is(params):
     method, starts = refits.state.asked.replace(**params), refits.state.places[[11]]
     expected = by_name(refits.make(method, RUN), 11)
     near = refits.near(method, starts, RUN)
-    assert refits.near(method, starts, RUN).engine.state.p is near.engine.state.p  # once
+    assert (
+        refits.near(method, starts, RUN).engine.state.transition is near.engine.state.transition
+    )  # once
     assert 1000 <= near.around < 3000
     got, first = by_name(near, 11), np.argsort(expected)[:50]
     # What is left out is far away: 1e-4 is what `tol` may leave out here.
@@ -162,7 +164,7 @@ def test_around_a_vector_from_outside(refits):
     method = refits.state.asked.replace(sigma=0.5)
     starts = refits.state.places[np.argsort(((ROWS - QUERIES[0]) ** 2).sum(1))[:10]]
     near = refits.near(method, starts, RUN, outside=True)
-    placed = near.engine.state.frame.place("queries", QUERIES[:1])
+    placed = near.engine.state.scaling.apply("queries", QUERIES[:1])
     expected = method.fit(ROWS).search(QUERIES[:1], 20)
     np.testing.assert_array_equal(near.engine.answer(placed, 20, RUN).indices, expected.indices)
 

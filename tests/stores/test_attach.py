@@ -112,7 +112,7 @@ def test_each_row_is_fetched_once_in_two_trips_for_a_batch(data, monkeypatch):
     assert 1 <= len(store.fetched) <= 2
     for asked in store.fetched:
         assert len(np.unique(asked)) == len(asked) < 200
-    monkeypatch.setattr("kinrank.index.store_search._TILE", 24 * 3)  # three rows at a time
+    monkeypatch.setattr("kinrank.index.search._TILE", 24 * 3)  # three rows at a time
     store.fetched.clear()
     np.testing.assert_array_equal(index.search(data.queries, 5).distances, whole.distances)
     assert max(map(len, store.fetched)) == 3

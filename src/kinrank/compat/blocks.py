@@ -66,7 +66,6 @@ class BlockDistances:
         return np.concatenate([self.q_g[:, row - n_queries], self.g_g[row - n_queries]])
 
     def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
-        """See kinrank.stages.distance.Distances."""
         out = np.empty(len(ids), np.float32)
 
         def fill(low: int, high: int) -> None:
@@ -78,7 +77,6 @@ class BlockDistances:
         return out
 
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
-        """See kinrank.stages.distance.Distances."""
         del run  # rows are copied, not computed
         return np.stack([self._scaled(self._row(row)[first:], row) for row in rows])
 
@@ -127,15 +125,13 @@ def rank_blocks(blocks: tuple[Floats, Floats, Floats], ranker: CAS | KReciprocal
     return as_square(ranker.rank(distances, n_queries, n_gallery, run))
 
 
-def make_ranker(
-    method: str, n: int, k1: Any, k2: Any, share: float, dialect: str = "zhong"
-) -> CAS | KReciprocal:
+def make_ranker(method: str, n: int, k1: Any, k2: Any, share: float) -> CAS | KReciprocal:
     """The method, with sizes that fit ``n`` rows; share : of the original distance."""
     check_choice("method", method, METHODS)
     k1, k2 = min(check_int("k1", k1, 1), n - 1), check_int("k2", k2, 1)
     if method == "cas":
         return CAS(k1=k1, k2=min(k2, k1), omega=share)
-    return KReciprocal(k1=k1, k2=min(k2, n), lambda_value=share, dialect=dialect)  # type: ignore[arg-type]
+    return KReciprocal(k1=k1, k2=min(k2, n), lambda_value=share)
 
 
 def as_square(ranking: Ranking) -> Floats:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.jaccard import jaccard_graph
+from kinrank.jaccard import jaccard_rows
+from kinrank.parallel import Runner
 
 
 def compute_jaccard_distance(
@@ -34,8 +35,7 @@ def compute_jaccard_distance(
     array, (n, n), float32 or float16
     """
     del print_flag, search_option
-    graph = jaccard_graph(target_features, k1, k2)
-    out = np.ones(graph.shape, np.float16 if use_float16 else np.float32)
-    rows = np.repeat(np.arange(len(out)), np.diff(graph.indptr))
-    out[rows, graph.indices] = graph.data
+    graph = jaccard_rows(target_features, k1, k2, Runner.of())
+    out = np.ones((len(graph), len(graph)), np.float16 if use_float16 else np.float32)
+    out[graph.owners, graph.indices] = graph.values
     return out

@@ -31,7 +31,7 @@ class Subject:
     Attributes
     ----------
     title, many, vectors : what is ranked, many of it, and what is compared
-    one : one picture in words, with {} for its class
+    caption : a picture in words, with {} for its class
     word : what a class is called
     origin, command : where the pictures come from, and how the page was made
     kind : how pictures are drawn: a few large pixels, or photos
@@ -41,7 +41,7 @@ class Subject:
     title: str
     many: str
     vectors: str
-    one: str
+    caption: str
     word: str
     origin: str
     command: str
@@ -53,7 +53,7 @@ DIGITS = Subject(
     title="digits",
     many="handwritten digits",
     vectors="the pixels",
-    one="a handwritten {}",
+    caption="a handwritten {}",
     word="digit",
     origin="handwritten digits of scikit-learn (UCI Optical Recognition of Handwritten Digits)",
     command="kinrank demo",
@@ -137,7 +137,7 @@ class Demo:
 
     def words(self, side: Side, row: int) -> str:
         """A picture in words."""
-        return self.subject.one.format(self.label(side, row) or row)
+        return self.subject.caption.format(self.label(side, row) or row)
 
     def results(self, outcome: Outcome, row: int) -> list[tuple[int, str]]:
         """The first results of a query: right or wrong, or new or kept where nobody knows."""

@@ -153,7 +153,7 @@ def _subject(folder: str) -> Subject:
         title="pictures",
         many="pictures",
         vectors=f"the features of {MODEL}",
-        one="picture, {}",
+        caption="picture, {}",
         word="class",
         origin=f"pictures of {Path(folder.partition(',')[0]).resolve().name}",
         command="kinrank demo --images FOLDER",

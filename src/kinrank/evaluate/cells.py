@@ -133,11 +133,11 @@ def estimate_seconds(spec: MethodSpec, data: Dataset, *, threads: int | None = N
     for sample in SAMPLES:
         step = max(1, n // sample)
         sides = [side.features[::step] for side in (data.query, data.gallery)]  # type: ignore[index]
-        part = Dataset(
+        sampled = Dataset(
             name=data.name, protocol="retrieval",
             query=Part(features=sides[0]), gallery=Part(features=sides[1]),
         )  # fmt: skip
-        seconds.append(timed_ranking(spec, part, threads=threads)[1]["seconds"])
+        seconds.append(timed_ranking(spec, sampled, threads=threads)[1]["seconds"])
     power = min(max(math.log2(seconds[1] / seconds[0]), 1), 2)
     return seconds[1] * float(max(1.0, n / SAMPLES[1]) ** power)
 

@@ -193,11 +193,11 @@ def histogram(data: Dataset, ranking: Ranking) -> DistanceHistogram:
         distances.append(ranking.distances[query][rows >= 0])
     values, codes = np.concatenate(distances), np.concatenate(kinds)
     right, wrong = values[codes == RIGHT], values[(codes != RIGHT) & (codes != NOT_COUNTED)]
-    finite = [part[np.isfinite(part)] for part in (right, wrong)]
+    finite = [values[np.isfinite(values)] for values in (right, wrong)]
     everything = np.concatenate(finite)
     low, high = (everything.min(), everything.max()) if len(everything) else (0.0, 1.0)
     edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
-    counts = [np.histogram(part, edges)[0] for part in finite]
+    counts = [np.histogram(values, edges)[0] for values in finite]
     matches, others = (count / max(count.sum(), 1) for count in counts)
     return DistanceHistogram(edges, matches, others, _right_order(right, wrong))
 

@@ -54,8 +54,8 @@ class Plain(Method):
         cuts = (slice(low, low + GALLERY_BLOCK) for low in range(0, len(rows), GALLERY_BLOCK))
         pieces = (as_vectors(("gallery", rows[cut]), cosine=cosine, together=False) for cut in cuts)
         with progress.stage("search", len(rows)):
-            found = search_pieces(vectors, pieces, kept, run)
-        return Ranking(found.indices, np.sqrt(found.values))
+            nearest = search_pieces(vectors, pieces, kept, run)
+        return Ranking(nearest.indices, np.sqrt(nearest.values))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -88,13 +88,13 @@ def left_out(text: str) -> dict[str, str]:
 
 def parse_method(text: str) -> MethodSpec:
     """One method, with its parameters in brackets."""
-    found = SHAPE.fullmatch(text)
-    if found is None:
+    matched = SHAPE.fullmatch(text)
+    if matched is None:
         raise InvalidInputError(f"`methods` must be like cas or cas(k1=60,k2=6), got {text!r}.")
-    name = found[1]
+    name = matched[1]
     if name != NONE and name not in registered():
         raise UnknownNameError("method", name, [NONE, ALL, *registered()])
-    params = dict(_parameter(word) for word in _split(found[2] or ""))
+    params = dict(_parameter(word) for word in _split(matched[2] or ""))
     pool = params.pop("pool", None)
     spec = MethodSpec(name, params, pool)
     spec.build()  # Say no before the work, not in the middle of it.

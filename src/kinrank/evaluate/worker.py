@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
@@ -92,20 +91,12 @@ def _tell_progress() -> progress.Listener:
 def _forward(lines: IO[str]) -> str | None:
     """Report the stages of a worker as if they were ours; return what went wrong."""
     reason = None
-    running: str | None = None
-    done = 0
-    with ExitStack() as stack:
-        for line in lines:
-            message = json.loads(line)
-            if "error" in message:
-                reason = str(message["error"])
-                continue
-            if message["stage"] != running or message["done"] < done:
-                stack.close()
-                running, done = message["stage"], 0
-                advance = stack.enter_context(progress.stage(message["stage"], message["total"]))
-            advance(message["done"] - done)
-            done = message["done"]
+    for line in lines:
+        message = json.loads(line)
+        if "error" in message:
+            reason = str(message["error"])
+        else:
+            progress.forward(**message)
     return reason
 
 

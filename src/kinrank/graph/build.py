@@ -1,4 +1,4 @@
-"""The affinity graph: weights of near rows, made symmetric and normalised."""
+"""Graphs of near rows: affinities made symmetric and normalised, and mutual neighbours."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinrank.errors import KinrankWarning
-from kinrank.graph.clusters import regular
-from kinrank.graph.matrix import half_sum, normalized, row_sums
-from kinrank.graph.spectrum import extreme_values
-from kinrank.kernels.lists import favoured_rows, sorted_weights
+from kinrank.graph.clusters import reciprocal, regular
+from kinrank.graph.matrix import half_sum, normalized, row_sums, times
+from kinrank.graph.spectrum import extreme_value
+from kinrank.kernels.lists import favoured_rows, sorted_weights, without_diagonal
 from kinrank.kernels.rows import values_at
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
@@ -119,6 +119,29 @@ def _bound_radius(s: SparseRows) -> SparseRows:
 def spectral_radius(s: SparseRows) -> float:
     """The largest absolute eigenvalue of a symmetric matrix."""
     if len(s) < 64:
-        return float(np.abs(np.linalg.eigvalsh(s.to_scipy().toarray().astype(np.float64))).max())
-    matrix = s.to_scipy().astype(np.float64)
-    return float(np.abs(extreme_values(matrix, "LM", np.ones(len(s))))[0])
+        return float(np.abs(np.linalg.eigvalsh(s.toarray())).max())
+    return abs(extreme_value(lambda x: times(s, x), np.ones(len(s)), "LM"))
+
+
+def mutual_graph(neighbors: Neighbors, k: int, gamma: float, run: Runner) -> SparseRows:
+    """D^-1/2 W D^-1/2 with W_ij = max(s_ij, 0)^gamma where i and j are in each other's first k.
+
+    neighbors : of unit vectors, so that s = 1 - d^2 / 2; the row itself counts among its k but has
+    no edge
+    """
+    n = len(neighbors)
+    args = (neighbors.distances, gamma)
+    weights = run.fill("graph", _power_rows, args, n, Out(np.float32, k))
+    near = weighted_lists(neighbors.indices, 0, weights, run)
+    pattern = reciprocal(neighbors.indices, k, run)
+    w = pattern.with_data(_look_up(pattern, near, run))
+    return normalized(run.rows("graph", without_diagonal, w.csr, n, n), run)
+
+
+def similarity_power(squared: Floats, gamma: float) -> Floats:
+    """max(s, 0)^gamma from squared distances of unit vectors."""
+    return (np.maximum(1 - squared / 2, 0) ** np.float32(gamma)).astype(np.float32)
+
+
+def _power_rows(low: int, high: int, squared: Floats, gamma: float, out: Floats) -> None:
+    out[low:high] = similarity_power(squared[low:high, : out.shape[1]], gamma)

@@ -35,14 +35,18 @@ class Layout:
         return cls(rows, rows)
 
     @classmethod
+    def of(cls, names: Ints) -> Layout:
+        """The layout of rows in the order of ``names``."""
+        places = np.empty_like(names)
+        places[names] = np.arange(len(names), dtype=np.int32)
+        return cls(names, places)
+
+    @classmethod
     def near(cls, lists: Ints, k: int, n_queries: int) -> Layout:
         """Rows side by side with their first ``k`` neighbours; lists : (n, K), K at least k."""
         order = walk_order(lists, k)
         late = order >= n_queries
-        names = np.concatenate([order[~late], order[late]])
-        places = np.empty_like(names)
-        places[names] = np.arange(len(names), dtype=np.int32)
-        return cls(names, places)
+        return cls.of(np.concatenate([order[~late], order[late]]))
 
     def neighbors(self, known: Neighbors, run: Runner = ALONE) -> Neighbors:
         """The lists under new numbers; of all rows, or of the queries alone."""
@@ -52,4 +56,5 @@ class Layout:
 
     def matrix(self, a: SparseRows) -> SparseRows:
         """A square matrix under new numbers."""
-        return SparseRows.from_scipy(a.to_scipy()[self.names][:, self.names])
+        rows, columns = self.places[a.owners], self.places[a.indices]
+        return SparseRows.of_entries(rows, columns, a.values, len(a))

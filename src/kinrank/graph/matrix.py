@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
 from kinrank.kernels import lists, rows
+from kinrank.kernels.lanes import multiply_one
+from kinrank.kernels.query import gather_rows
 from kinrank.parallel import ALONE, Out, Runner
-from kinrank.types import SparseRows
+from kinrank.types import Ints, SparseRows
 
-_HALF = np.float32(0.5)
+Doubles: TypeAlias = npt.NDArray[np.float64]
+
+
+def take(a: SparseRows, wanted: Ints) -> SparseRows:
+    """The wanted rows of A, in that order."""
+    ptr, ids, data = gather_rows(wanted, wanted, *a.csr, *a.csr)
+    return SparseRows(ptr, ids, None if a.data is None else data, a.n_columns)
 
 
 def transposed(a: SparseRows, run: Runner = ALONE) -> SparseRows:
@@ -42,15 +52,12 @@ def _by_thread(run: Runner, n: int) -> Runner:
 
 def half_sum(a: SparseRows, run: Runner = ALONE) -> SparseRows:
     """(A + A^T) / 2; rows of A ascending."""
-    b = transposed(a, run)
-    args = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values, _HALF, _HALF)
-    return run.rows("graph", rows.merge_rows, args, len(a), a.n_columns)
+    return added(a, transposed(a, run), run, 0.5)
 
 
-def added(a: SparseRows, b: SparseRows, run: Runner) -> SparseRows:
-    """A + B; rows of both ascending."""
-    one = np.float32(1)
-    args = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values, one, one)
+def added(a: SparseRows, b: SparseRows, run: Runner, scale: float = 1.0) -> SparseRows:
+    """scale (A + B); rows of both ascending."""
+    args = (*a.csr, *b.csr, np.float32(scale), np.float32(scale))
     return run.rows("graph", rows.merge_rows, args, len(a), a.n_columns)
 
 
@@ -62,10 +69,17 @@ def sorted_rows(a: SparseRows, run: Runner) -> SparseRows:
     return SparseRows(a.indptr, ids, data, a.n_columns)
 
 
-def row_sums(a: SparseRows, run: Runner) -> npt.NDArray[np.float64]:
+def times(a: SparseRows, x: Doubles) -> Doubles:
+    """A x, in float64."""
+    out = np.empty(len(a))
+    multiply_one(*a.csr, x, out)
+    return out
+
+
+def row_sums(a: SparseRows, run: Runner) -> Doubles:
     """The sum of each row."""
     args, out = (a.indptr, a.values), Out(np.float64)
-    sums: npt.NDArray[np.float64] = run.fill("graph", lists.row_sums, args, len(a), out)
+    sums: Doubles = run.fill("graph", lists.row_sums, args, len(a), out)
     return sums
 
 

@@ -1,10 +1,10 @@
 """A gallery that lives, and queries that come one at a time."""
 
 from kinrank.index.calibrate import Calibration
-from kinrank.index.core import Index
-from kinrank.index.core import open_index as open  # noqa: A004  users write kinrank.open
 from kinrank.index.explain import Explanation
-from kinrank.index.settings import list_length
-from kinrank.index.store_answers import SearchStore
+from kinrank.index.index import Index
+from kinrank.index.index import open_index as open  # noqa: A004  users write kinrank.open
+from kinrank.index.search import SearchStore
+from kinrank.index.state import list_length
 
 __all__ = ["Calibration", "Explanation", "Index", "SearchStore", "list_length", "open"]

@@ -1,74 +1,115 @@
-"""From neighbours to everything an index knows: the stages of the method, kept."""
+"""From vectors, or from neighbour lists that somebody else found, to everything an index knows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
 from kinrank import progress
+from kinrank.errors import InvalidInputError
+from kinrank.graph import clusters
 from kinrank.graph.build import Graph, affinity
 from kinrank.graph.layout import Layout
-from kinrank.index.columns import Columns
-from kinrank.index.frame import Frame
-from kinrank.index.ids import Ids
-from kinrank.index.settings import needs_f
-from kinrank.index.state import State
+from kinrank.graph.matrix import row_sums
+from kinrank.index.ids import as_ids, refuse_duplicates
+from kinrank.index.search import SearchStore
+from kinrank.index.state import EncodingColumns, Scaling, Source, State, check_online, needs_f
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
-from kinrank.stages.distance import Distances, ListDistances, VectorDistances
-from kinrank.stages.pipeline import AllRows
+from kinrank.search.exact import exact_neighbors
+from kinrank.stages.distance import ListDistances, VectorDistances
+from kinrank.stages.pipeline import AllRows, full_length
+from kinrank.stages.precomputed import precomputed_distances
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
+from kinrank.validation import as_matrix, check_choice
+
+_SAMPLE = 1024  # rows that tell how far the farthest is
 
 
-@dataclass(frozen=True, eq=False)
-class Given:
-    """What an index is made from.
-
-    asked, method : as given, and with sizes that fit the rows; neighbors : of [gallery; context]
-    vectors : of the same rows, or (0, d) when they are in a store
-    centres, cell, recall : of an approximate search
-    """
-
-    asked: CAS
-    method: CAS
-    frame: Frame
-    ids: Ids
-    neighbors: Neighbors
-    vectors: Floats
-    centres: Floats = field(default_factory=lambda: np.empty((0, 0), np.float32))
-    cell: Ints = field(default_factory=lambda: np.empty(0, np.int32))
-    recall: float = 1.0
-
-
-def build(given: Given, run: Runner) -> State:
-    """All stages, over rows that are put side by side with their neighbours."""
-    n = len(given.neighbors)
-    with progress.stage("layout", n):
-        known = given.neighbors
-        layout = Layout.near(known.indices, min(given.method.k1 + 1, known.k), 0)
-        neighbors = layout.neighbors(known)
-        vectors = given.vectors[layout.names] if len(given.vectors) else given.vectors
-        cell = given.cell[layout.names] if len(given.cell) else given.cell
-    return stages(replace(given, cell=cell), layout, neighbors, vectors, run)
-
-
-def stages(
-    given: Given, layout: Layout, neighbors: Neighbors, vectors: Floats, run: Runner
+def build_from_vectors(
+    method: CAS, gallery: Any, ids: Any, context: Any, search: str, run: Runner
 ) -> State:
-    """All stages over rows in the order in which they are kept."""
-    return KeptRows(given, layout, neighbors, vectors, run).state()
+    """All lists searched, all stages computed."""
+    check_online(method)
+    check_choice("search", search, ("exact", "approximate"))
+    gallery = as_matrix("gallery", gallery)
+    named = [("gallery", gallery)] + ([] if context is None else [("context", context)])
+    vectors, scaling = Scaling.fit(*named, cosine=method.metric == "cosine")
+    if len(vectors) < 2:
+        raise InvalidInputError("An index must have at least two rows, got one.")
+    ids = refuse_duplicates(as_ids(ids, len(gallery)))
+    resolved = method.resolved(len(vectors))
+    length, cells = resolved.list_length(), dict[str, Any]()
+    if search == "exact":
+        neighbors = exact_neighbors(vectors, length, run)
+    else:
+        neighbors, cells = _approximate(vectors, length, run)
+    return build(method, resolved, scaling, ids, neighbors, vectors, run, **cells)
+
+
+def build_from_lists(
+    method: CAS, distances: Any, indices: Any, ids: Any, vectors: Any, store: SearchStore | None,
+    squared: bool, farthest: Any, run: Runner,
+) -> State:  # fmt: skip
+    """All stages computed from lists that are known; see ``Index.from_neighbors``."""
+    check_online(method)
+    if (vectors is None) == (store is None):
+        raise InvalidInputError("Either `vectors` or `store` must be given, got both or none.")
+    distances = as_matrix("distances", distances)
+    if indices is None:
+        raise InvalidInputError("`indices` must be given with `distances`, got None.")
+    ids = refuse_duplicates(as_ids(ids, len(distances)))
+    cosine = method.metric == "cosine"
+    sample = vectors if store is None else store.fetch(ids[:: max(1, len(ids) // _SAMPLE)])
+    rows, scaling = Scaling.fit(("vectors", sample), cosine=cosine)
+    if store is None and len(rows) != len(ids):
+        raise InvalidInputError(
+            f"`vectors` must be one per row of `distances` ({len(ids)}), got {len(rows)}."
+        )
+    if farthest is None:
+        power = 2 if squared else 1
+        farthest = np.ldexp(_estimate_farthest(rows, power), scaling.exponent * power)
+    if store is not None:  # distances are the store's: nothing may be moved
+        scaling = Scaling(scaling.width, cosine)
+        rows = np.empty((0, scaling.width), np.float32)
+    lists = precomputed_distances(
+        distances, indices, squared=squared, farthest=farthest, exponent=scaling.exponent
+    ).neighbors
+    resolved = method.resolved(lists.k, "listed neighbours")
+    return build(method, resolved, scaling, ids, lists, rows, run)
+
+
+def build(
+    asked: CAS, method: CAS, scaling: Scaling, ids: Any, neighbors: Neighbors, vectors: Floats,
+    run: Runner, **cells: Any,
+) -> State:  # fmt: skip
+    """All stages, over rows that are put side by side with their neighbours.
+
+    neighbors, vectors : of [gallery; context], by name; cells : of an approximate search
+    """
+    with progress.stage("layout", len(neighbors)):
+        names = Layout.near(neighbors.indices, min(method.k1 + 1, neighbors.k), 0).names
+        if "cell" in cells:
+            cells["cell"] = cells["cell"][names]
+        source = Source(
+            asked=asked, method=method, scaling=scaling, ids=ids, names=names,
+            vectors=vectors[names] if len(vectors) else vectors, neighbors=neighbors, **cells,
+        )  # fmt: skip
+        source = replace(source, neighbors=source.layout.neighbors(neighbors))
+    return KeptRows(source, run).state()
 
 
 class KeptRows(AllRows):
-    """The stages over rows in the order in which they are kept, and all that they make."""
+    """The stages over the rows of a source, in their order, and all that they make."""
 
-    def __init__(
-        self, given: Given, layout: Layout, neighbors: Neighbors, vectors: Floats, run: Runner
-    ) -> None:
-        source = distances_of(neighbors, vectors)
-        super().__init__(given.method, source, layout, run, str(given.method.regularizer))
-        self.given, self.vectors = given, vectors
+    def __init__(self, source: Source, run: Runner) -> None:
+        lists, vectors = source.neighbors, source.vectors
+        method, known = source.method, ListDistances(lists)
+        distances = VectorDistances.of(lists, lists, vectors) if len(vectors) else known
+        super().__init__(method, distances, source.layout, run, str(method.regularizer))
+        self.source = source
         self.kept: dict[str, SparseRows] = {}
 
     def keep(self, name: str, rows: SparseRows) -> SparseRows:
@@ -83,36 +124,60 @@ class KeptRows(AllRows):
 
     def state(self) -> State:
         """Everything an index knows."""
-        return self.with_columns(Columns.of(self.encode(), self.run))
+        return self.with_encoding(EncodingColumns.of(self.encode(), self.run))
 
-    def with_columns(self, last: Columns) -> State:
-        """Everything an index knows, F' by columns."""
-        given, kept, n = self.given, self.kept, self.n
-        unused = SparseRows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), None, n)
+    def with_encoding(self, encoding: EncodingColumns) -> State:
+        """Everything an index knows, with F' as it was made."""
+        empty = SparseRows(np.zeros(self.n + 1, np.int64), np.empty(0, np.int32), None, self.n)
+        stages: dict[str, Any] = {"half": empty, "f": None, "transition": None, **self.kept}
+        known = {field.name: getattr(self.source, field.name) for field in fields(Source)}
         return State(
-            given.asked, self.method, given.frame, given.ids, self.layout.names, self.vectors,
-            self.neighbors, kept["xi"], kept.get("half", unused), kept["w"], degrees(kept["w"]),
-            walk_norms(self.neighbors, self.method), kept.get("f"), kept["smoothed"],
-            kept["enhanced"], kept.get("transition"), last.columns, last.entropies, last.norms,
-            given.centres, given.cell, given.recall,
+            **known, **stages, **encoding._asdict(),
+            degree=row_sums(self.kept["w"], self.run).astype(np.float32),
+            walk_norm=_walk_norms(self.neighbors, self.method),
         )  # fmt: skip
 
 
-def distances_of(neighbors: Neighbors, vectors: Floats) -> Distances:
-    """The source of distances that the stages take."""
-    if len(vectors):
-        return VectorDistances.of(neighbors, neighbors, vectors)
-    return ListDistances(neighbors)
+def cluster_rows(
+    method: CAS, lists: Ints, rows: Ints | None, half: SparseRows | None, run: Runner
+) -> SparseRows:
+    """C of some rows, None for all; half : R(i, k1 / 2) of all rows where clusters are expanded."""
+    k = full_length(method)
+    if method.clusters == "knn":
+        near = clusters.nearest(lists if rows is None else lists[rows], k, run)
+        return replace(near, n_columns=len(lists))
+    full = clusters.reciprocal(lists, k, run, rows)
+    return (
+        full
+        if half is None or method.clusters == "reciprocal"
+        else clusters.expand(full, half, run)
+    )
 
 
-def degrees(w: SparseRows) -> Floats:
-    """Row sums of the graph."""
-    owner = np.repeat(np.arange(len(w)), w.lengths)
-    return np.bincount(owner, weights=w.values, minlength=len(w)).astype(np.float32)
-
-
-def walk_norms(neighbors: Neighbors, method: CAS) -> Floats:
+def _walk_norms(neighbors: Neighbors, method: CAS) -> Floats:
     """Sums of the affinities to the rows of the walk."""
     weights = affinity(neighbors, 1, int(method.walk_k or 1), method.sigma)
     norms: Floats = weights.sum(axis=1, dtype=np.float64).astype(np.float32)
     return norms
+
+
+def _approximate(vectors: Floats, k: int, run: Runner) -> tuple[Neighbors, dict[str, Any]]:
+    """Lists that were found by cells, the cells that queries are searched in, and the recall."""
+    from kinrank.search import cells
+    from kinrank.search.cells import measured_recall
+
+    search = cells.CellSearch(vectors, run)
+    with progress.stage("neighbours", len(vectors)):
+        neighbors = search.rows(0, len(vectors), k, run)
+    centres, cell = search.division
+    recall = measured_recall(vectors, neighbors, run)
+    return neighbors, {"centres": centres, "cell": cell, "recall": recall}
+
+
+def _estimate_farthest(rows: Floats, power: int) -> float:
+    """The mean, over some rows, of the largest distance to the others of them, to a power."""
+    sample = rows[:: max(1, len(rows) // _SAMPLE)]
+    norms = np.einsum("ij,ij->i", sample, sample)
+    top = (norms[:, None] + norms - 2 * sample @ sample.T).max(axis=1)
+    mean = max(float(np.mean(top)), float(np.finfo(np.float32).tiny))
+    return mean if power == 2 else float(np.sqrt(mean))

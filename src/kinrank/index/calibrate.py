@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError
-from kinrank.index.engine import Engine
-from kinrank.index.rows import row_distances
+from kinrank.graph.matrix import take
+from kinrank.index.engine import Engine, row_distances
 from kinrank.index.state import State
-from kinrank.types import Ints
 
 Rates = npt.NDArray[np.float64]
 
 BINS = 1000
+_RATES = ("false_match_rate", "false_matches", "precision", "recall")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +47,9 @@ class Calibration:
     def at(self, threshold: float) -> dict[str, float]:
         """All rates at a threshold."""
         place = int(np.clip(round(threshold * BINS), 0, BINS))
-        out = {
-            "threshold": float(self.thresholds[place]),
-            "false_match_rate": float(self.false_match_rate[place]),
-            "false_matches": float(self.false_matches[place]),
-        }
-        if self.precision is not None and self.recall is not None:
-            out["precision"] = float(self.precision[place])
-            out["recall"] = float(self.recall[place])
-        return out
+        rates = {"threshold": self.thresholds}
+        rates |= {name: getattr(self, name) for name in _RATES if getattr(self, name) is not None}
+        return {name: float(rate[place]) for name, rate in rates.items()}
 
 
 def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
@@ -65,8 +59,7 @@ def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
     rows next to none belong to it, and those few make the rate look a little worse than it is.
     """
     state = engine.state
-    if len(state.vectors) == 0:
-        raise InvalidInputError("`calibrate` must have the vectors, got an index over a store.")
+    state.check_vectors("`calibrate` is not available")
     known = None if labels is None else _labels(labels, state)
     gallery = np.flatnonzero(state.names < state.n_gallery)
     names = np.linspace(0, state.n_gallery - 1, min(sample, state.n_gallery)).astype(np.int32)
@@ -88,12 +81,13 @@ def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
 def _labels(labels: Any, state: State) -> npt.NDArray[Any]:
     """Labels by name; given as an array in that order, or by id."""
     if isinstance(labels, Mapping):
-        missing = [one for one in state.ids.tolist() if one not in labels]
+        ids = state.ids.tolist()
+        missing = [key for key in ids if key not in labels]
         if missing:
             raise InvalidInputError(
                 f"`labels` must have every id of the index, got none for {missing[0]!r}."
             )
-        return np.array([labels[one] for one in state.ids.tolist()])
+        return np.array([labels[key] for key in ids])
     array = np.asarray(labels)
     if array.shape != (state.n_gallery,):
         raise InvalidInputError(
@@ -108,9 +102,7 @@ def _same(
     """Which rows belong to the one that is asked."""
     if labels is not None:
         return np.asarray(labels[state.names[others]] == labels[state.names[row]])
-    cluster = state.f if state.f is not None else state.hat
-    members: Ints = cluster.indices[cluster.indptr[row] : cluster.indptr[row + 1]]
-    return np.isin(others, members)
+    return np.isin(others, take(state.f or state.smoothed, np.array([row], np.int32)).indices)
 
 
 def _rates(right: Any, wrong: Any, n_queries: int, *, labelled: bool) -> Calibration:

@@ -10,16 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import UnknownIdError
+from kinrank.graph.matrix import take, transposed
 from kinrank.index.query import Overlay, QueryRows
-from kinrank.index.searchers import Nearest, RowSearch
+from kinrank.index.search import Nearest, RowSearch, StoreSearch
 from kinrank.index.state import State
-from kinrank.index.store_search import StoreSearch
-from kinrank.kernels.overlay import Workspace, new_space
+from kinrank.kernels.overlay import NO_GROUPS, Workspace, new_space, plain_rows
+from kinrank.kernels.product import product_rows
 from kinrank.kernels.query import farthest_rows
-from kinrank.kernels.ranking import answer_rows
+from kinrank.kernels.ranking import answer_rows, compared_rows
 from kinrank.kernels.scan import pair_distances
 from kinrank.parallel import Runner, thread_count
-from kinrank.types import Floats, Ints, Longs, Ranking
+from kinrank.search.exact import dense_search
+from kinrank.types import Floats, Ints, Longs, Ranking, SparseRows
 
 _LAST_STAMP = 2_000_000_000
 _TOGETHER = 64  # queries
@@ -184,3 +186,42 @@ class Engine:
             complete = answer_rows(0, len(queries), asked, *rows, *out)[0]
         certain: npt.NDArray[np.bool_] = complete
         return certain
+
+
+def row_distances(engine: Engine, row: int) -> Floats:
+    """d* from a row of the index to all rows, (n,) by row; infinite to itself."""
+    state = engine.state
+    with engine.workspace() as space:
+        ids, values = encoding_rows(engine, np.array([row], np.int32), space).csr[1:]
+        rows, d = compared_rows(ids, values, tuple(state.compared), space)
+    modified = np.ones(len(state), np.float32)
+    modified[rows] = d
+    return fused_distances(state, modified, row)
+
+
+def fused_distances(state: State, modified: Floats, row: int) -> Floats:
+    """d* from a row to all rows, (n,), from d'; infinite to itself."""
+    squared = dense_search(state.vectors[row : row + 1], state.vectors)[0]
+    out = fused(state, modified, squared, float(state.neighbors.farthest[row]))
+    out[row] = np.inf
+    return out
+
+
+def fused(state: State, modified: Floats, squared: Floats, farthest: float) -> Floats:
+    """(1 - omega) d' + omega d."""
+    omega, scale = np.float32(state.method.omega), np.float32(farthest)
+    d = np.minimum(squared, scale) / scale if farthest > 0 else np.zeros_like(squared)
+    d = np.sqrt(d) if state.method.fusion == "euclidean" else d
+    out: Floats = ((np.float32(1) - omega) * modified + omega * d).astype(np.float32)
+    return out
+
+
+def encoding_rows(engine: Engine, rows: Ints, space: Workspace) -> SparseRows:
+    """F' of rows of the index."""
+    state = engine.state
+    if state.transition is None:
+        return take(transposed(state.columns), rows)
+    stored = plain_rows(*state.transition.csr)
+    wanted = (*take(state.transition, rows).csr, NO_GROUPS, stored, 0, state.names, state.places)
+    lengths, ids, data = product_rows(0, len(rows), *wanted, space)
+    return SparseRows(np.concatenate([[0], np.cumsum(lengths)]), ids, data, len(state) + 1)

@@ -119,7 +119,7 @@ class Explorer:
 
     def vector_query(self, vector: Any) -> Query:
         """A vector from outside, (1, d)."""
-        return Query(self._state.frame.place("vector", vector), -1)
+        return Query(self._state.scaling.apply("vector", vector), -1)
 
     def explain(self, query: Query, item: Any) -> Explanation:
         """Why an item has its distance from the query."""

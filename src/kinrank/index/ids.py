@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,13 +35,6 @@ def as_ids(ids: Any, n: int | None = None, first: int = 0) -> Ids:
     return array
 
 
-def given_ids(ids: Any) -> Any:
-    """``ids``, which rows that are there cannot do without."""
-    if ids is None:
-        raise InvalidInputError("`ids` must be those of rows of the index, got None.")
-    return ids
-
-
 def _as_text_or_integers(values: Any) -> Ids:
     if len(values) == 0:
         return np.empty(0, np.int64)
@@ -58,55 +52,58 @@ def _as_text_or_integers(values: Any) -> Ids:
     )
 
 
-def refuse_duplicates(ids: Ids) -> None:
-    """Raise if an id is there twice."""
+def refuse_duplicates(ids: Ids) -> Ids:
+    """``ids``, unless one is there twice."""
     ordered = np.sort(ids)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(twice):
         raise InvalidInputError(
             f"`ids` must be different from each other, got {twice[0].item()!r} more than once."
         )
+    return ids
 
 
 class IdTable:
-    """Ids to places; made when first asked."""
+    """Ids to places; sorted when first asked."""
 
     def __init__(self, ids: Ids) -> None:
         self.ids = ids
-        self._order: npt.NDArray[np.int64] | None = None
-        self._sorted: Ids | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
+    @cached_property
+    def _sorted(self) -> tuple[Ids, npt.NDArray[np.int64]]:
+        order = np.argsort(self.ids, kind="stable")
+        return self.ids[order], order
+
     def places(self, wanted: Any) -> Ints:
         """The place of each id; raises on one that is unknown."""
         wanted = as_ids(wanted)
-        found = self.find(wanted)
-        if (found < 0).any():
-            missing = wanted[found < 0]
+        places = self.find(wanted)
+        missing = wanted[places < 0]
+        if len(missing):
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise UnknownIdError(f"There is no row with the id {missing[0].item()!r}{more}.")
-        return found
+        return places
 
     def find(self, wanted: Ids) -> Ints:
         """The place of each id, -1 where there is none."""
-        if len(self.ids) == 0 or (wanted.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
+        empty = len(wanted) == 0 or len(self.ids) == 0  # then nothing needs to be sorted
+        if empty or (wanted.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
             return np.full(len(wanted), -1, np.int32)
-        if self._order is None or self._sorted is None:
-            self._order = np.argsort(self.ids, kind="stable")
-            self._sorted = self.ids[self._order]
-        at = np.minimum(np.searchsorted(self._sorted, wanted), len(self.ids) - 1)
-        return np.where(self._sorted[at] == wanted, self._order[at], -1).astype(np.int32)
+        ids, order = self._sorted
+        at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+        return np.where(ids[at] == wanted, order[at], -1).astype(np.int32)
 
 
 def named(ids: Ids, indices: npt.NDArray[np.integer[Any]]) -> Ids:
     """The ids of places, of the same shape; "" or -1 where a place is -1."""
     known = indices >= 0
-    names: Ids = ids[indices] if known.all() else np.empty(indices.shape, ids.dtype)
-    if not known.all():
-        names[:] = "" if ids.dtype.kind == "U" else -1
-        names[known] = ids[indices[known]]
+    if known.all():
+        return np.asarray(ids[indices])
+    names = np.full(indices.shape, "" if ids.dtype.kind == "U" else -1, ids.dtype)
+    names[known] = ids[indices[known]]
     return names
 
 
@@ -115,6 +112,4 @@ def joined(old: Ids, new: Ids) -> Ids:
     if len(old) and len(new) and (old.dtype.kind == "U") != (new.dtype.kind == "U"):
         kind = "text" if old.dtype.kind == "U" else "integers"
         raise InvalidInputError(f"`ids` must be {kind}, as those of the index, got other ones.")
-    both = np.concatenate([old, new]) if len(old) else new
-    refuse_duplicates(both)
-    return both
+    return refuse_duplicates(np.concatenate([old, new]) if len(old) else new)

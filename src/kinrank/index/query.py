@@ -170,13 +170,13 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         made = query.partner_rows(tuple(self.lists), *sizes, *sets)
         groups, names, ptr, ids, weights = made
         rows = SparseRows(ptr, ids, weights, self._width)
-        return Overlay(groups, names, self._product(rows, groups, f.over(self.state.hat)))
+        return Overlay(groups, names, self._product(rows, groups, f.over(self.state.smoothed)))
 
     def propagate(self, f: Overlay) -> Overlay:
-        state, stored = self.state, f.over(self.state.tilde)
+        state, stored = self.state, f.over(self.state.enhanced)
         if self.method.enhancement:
             own = self._product(f.first(), self.each, stored, cut=True)
-            made = (f.groups, f.names, *f.rows.csr, *state.tilde.csr, *own.csr)
+            made = (f.groups, f.names, *f.rows.csr, *state.enhanced.csr, *own.csr)
             groups, names, ptr, ids, data = query.supported_rows(*made, self.space)
             f = Overlay(groups, names, SparseRows(ptr, ids, data, self._width))
         # With P = F^T F the row of a query would be its column of F, which the rows do not hold;
@@ -184,7 +184,7 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         p = Overlay(f.groups, f.names, self._product(f.rows, f.groups, stored, cut=True))
         self.keep("enhanced", f)
         self.keep("transition", p)
-        behind = stored if state.p is None else p.over(state.p)
+        behind = stored if state.transition is None else p.over(state.transition)
         return self.keep(
             "encoding", Overlay(f.groups, f.names, self._product(p.rows, f.groups, behind))
         )

@@ -14,19 +14,16 @@ import numpy as np
 
 from kinrank.errors import InvalidInputError
 from kinrank.graph import clusters
-from kinrank.graph.layout import Layout
 from kinrank.graph.matrix import transposed
-from kinrank.index.engine import Engine
-from kinrank.index.make import search_of
-from kinrank.index.restage import RestagedRows, Sets, completed, only, seen_from
-from kinrank.index.rows import encoding_rows, mixed, row_distances
-from kinrank.index.settings import check_online
-from kinrank.index.state import State, fitted_method
+from kinrank.index.engine import Engine, encoding_rows, fused_distances, row_distances
+from kinrank.index.refit_rows import RefitRows, Sets, completed, only, seen_from
+from kinrank.index.search import search_of
+from kinrank.index.state import State, check_online, resolved
 from kinrank.kernels.layout import rows_around
 from kinrank.kernels.paths import path_rows
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
-from kinrank.search.exact import dense_search, exact_neighbors
+from kinrank.search.exact import exact_neighbors
 from kinrank.stages.diverge import Divergence
 from kinrank.stages.rank import UNREACHABLE
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
@@ -59,12 +56,8 @@ class Refit:
             return row_distances(self._seen_from(row), row)
         state, paths = self.engine.state, self.paths
         modified = np.empty((1, len(state)), np.float32)
-        edges = (paths.indptr, paths.indices, paths.values)
-        path_rows(0, 1, np.array([row], np.int32), *edges, UNREACHABLE, 0, modified)
-        squared = dense_search(state.vectors[row : row + 1], state.vectors)[0]
-        out = mixed(self.engine, modified[0], squared, float(state.neighbors.farthest[row]))
-        out[row] = np.inf
-        return out
+        path_rows(0, 1, np.array([row], np.int32), *paths.csr, UNREACHABLE, 0, modified)
+        return fused_distances(state, modified[0], row)
 
     def _seen_from(self, row: int) -> Engine:
         """An engine that has the columns of F' which the row has."""
@@ -72,8 +65,8 @@ class Refit:
         if engine.state.columns.nnz:
             return engine
         with engine.workspace() as space:
-            own = encoding_rows(engine, np.array([row], np.int32), space)
-        return Engine(seen_from(engine.state, own.indices), engine.search)
+            encoding = encoding_rows(engine, np.array([row], np.int32), space)
+        return Engine(seen_from(engine.state, encoding.indices), engine.search)
 
 
 @dataclass(eq=False)
@@ -87,38 +80,34 @@ class _Stages:
     paths: SparseRows | None = None
     around: Ints | None = None
 
-    def ranked_by(self, method: CAS) -> Refit | None:
+    def ranked_by(self, method: CAS, outside: bool, run: Runner) -> Refit | None:
         """With the parameters of the ranking; None if the paths are missing."""
+        if outside:
+            self.state = completed(self.state, run)
         if method.geodesic and self.paths is None:
             return None
-        own = self.state
+        state, omega = self.state, method.omega
         state = replace(
-            own, asked=own.asked.replace(omega=method.omega),
-            method=own.method.replace(omega=method.omega),
-        )  # fmt: skip
+            state, asked=state.asked.replace(omega=omega), method=state.method.replace(omega=omega)
+        )
         paths = self.paths if method.geodesic else None
-        made = 0 if self.around is None else len(self.around)
-        return Refit(Engine(state, search_of(state, None)), paths, made)
-
-    def complete(self, run: Runner) -> None:
-        """Make all columns of F'."""
-        self.state = completed(self.state, run)
+        around = 0 if self.around is None else len(self.around)
+        return Refit(Engine(state, search_of(state)), paths, around)
 
     def find_paths(self, near: Neighbors, k: int, run: Runner) -> None:
         """The graph of shortest paths over the ``k`` nearest."""
         if self.paths is None:
-            self.complete(run)
-            rows = SparseRows.from_scipy(self.state.columns.to_scipy().T)
-            divergence = Divergence.of(rows, self.state.method.divergence)
+            self.state = completed(self.state, run)
+            rows = transposed(self.state.columns, run)
             pattern = clusters.nearest(near.indices, k, run)
             pattern = pattern if self.around is None else only(pattern, self.around)
-            self.paths = divergence.pairs(pattern, run)
+            self.paths = Divergence.of(rows, self.state.method.divergence).pairs(pattern, run)
 
     def bytes_beside(self, other: State) -> int:
         """How much more is kept than that of another state."""
-        own = self.state
-        shared = {name for name in vars(own) if getattr(own, name) is getattr(other, name, None)}
-        return sum(size for name, size in own.sizes().items() if name not in shared)
+        parts, others = vars(self.state), vars(other)
+        sizes = self.state.sizes().items()
+        return sum(size for name, size in sizes if parts[name] is not others[name])
 
 
 class Refits:
@@ -138,11 +127,7 @@ class Refits:
     def known(self, method: CAS, *, outside: bool = False) -> Refit | None:
         """The index under ``method`` if that was made before; outside : for vectors of no row."""
         stages = None if self.reason(method) else self._find(method)
-        if stages is None:
-            return None
-        if outside:
-            stages.complete(Runner(1))
-        return stages.ranked_by(method)
+        return None if stages is None else stages.ranked_by(method, outside, Runner(1))
 
     def near(
         self, method: CAS, starts: Ints, run: Runner, *, outside: bool = False
@@ -152,29 +137,26 @@ class Refits:
         Rows that are many steps away are made as if they had nothing in common with any other.
         """
         rough = method.replace(tol=max(method.tol, _ROUGH))
-        fitted = fitted_method(rough.replace(geodesic=False), len(self.state))
+        sized = resolved(rough.replace(geodesic=False), len(self.state))
         paths = min(method.geodesic_k, len(self.state)) if method.geodesic else 0
-        if self.reason(method) or self._lists.k < max(fitted.list_length(), paths):
+        if self.reason(method) or self._lists.k < max(sized.list_length(), paths):
             return None
         key = (_key(rough), starts.tobytes())
         last, stages = self._last
         if last != key or stages is None:
-            size = min(max(_AROUND // fitted.k1, 800), 3_000)
-            stages = self._stages(rough, run, self._around(starts, fitted, size, run))
+            stages = self._stages(rough, run, self._around(starts, sized, run))
             self._last = (key, stages)
         if paths:
             stages.find_paths(self._lists, paths, run)
-        if outside:
-            stages.complete(run)
-        return stages.ranked_by(method)
+        return stages.ranked_by(method, outside, run)
 
-    def _around(self, starts: Ints, fitted: CAS, size: int, run: Runner) -> Ints:
+    def _around(self, starts: Ints, method: CAS, run: Runner) -> Ints:
         """Rows that are few steps away, ascending."""
-        lists = self._lists.indices
+        lists, size = self._lists.indices, min(max(_AROUND // method.k1, 800), 3_000)
         # Rows that nobody has in a list have others in theirs: the nearest tell.
-        first = np.ascontiguousarray(lists[:, : fitted.k2 + 1])
+        first = np.ascontiguousarray(lists[:, : method.k2 + 1])
         near = transposed(clusters.regular(first, None, len(lists)), run)
-        k = min(fitted.k1 + 1, lists.shape[1])
+        k = min(method.k1 + 1, lists.shape[1])
         return np.sort(rows_around(starts, lists, k, near.indptr, near.indices, size))
 
     def make(self, method: CAS, run: Runner, *, outside: bool = False) -> Refit | None:
@@ -189,9 +171,7 @@ class Refits:
             if method.geodesic:
                 k = min(method.geodesic_k, len(self.state))
                 stages.find_paths(self._longer(k, run), k, run)
-            if outside:
-                stages.complete(run)
-        return stages.ranked_by(method)
+            return stages.ranked_by(method, outside, run)
 
     def reason(self, method: CAS) -> str:
         """Why all rows cannot be ranked by ``method``; empty if they can."""
@@ -221,50 +201,47 @@ class Refits:
             assert made is not None
             made.distances(0)
         asked = self.state.asked.replace(**FARTHEST, geodesic=True)
-        self._longer(fitted_method(asked, len(self.state)).list_length(), Runner(1))
+        self._longer(resolved(asked, len(self.state)).list_length(), Runner(1))
 
     def _find(self, method: CAS) -> _Stages | None:
         with self._keeping:
-            found = self._kept.get(_key(method))
-            if found is not None:
+            stages = self._kept.get(_key(method))
+            if stages is not None:
                 self._kept.move_to_end(_key(method))
-            return found
+            return stages
 
-    def _keep(self, method: CAS, made: _Stages) -> None:
+    def _keep(self, method: CAS, stages: _Stages) -> None:
         """Keep what was made, and let go of what was not asked for longest."""
         with self._keeping:
-            own = _key(self.state.asked)
-            others = {key: one for key, one in self._kept.items() if key != own}
-            sizes = {key: one.bytes_beside(self.state) for key, one in others.items()}
+            sizes = {key: kept.bytes_beside(self.state) for key, kept in self._kept.items()}
+            del sizes[_key(self.state.asked)]  # which always stay
             total = sum(sizes.values())
             for key, size in sizes.items():
                 if total <= _BYTES:
                     break
                 del self._kept[key]
                 total -= size
-            self._kept[_key(method)] = made
+            self._kept[_key(method)] = stages
 
     def _stages(self, method: CAS, run: Runner, around: Ints | None = None) -> _Stages:
-        state, asked = self.state, method.replace(geodesic=False)
-        fitted = fitted_method(asked, len(state))
-        length = fitted.list_length()
+        asked = method.replace(geodesic=False)
+        method = resolved(asked, len(self.state))
+        length = method.list_length()
         lists = self._longer(length, run)
-        known = Neighbors(
-            np.ascontiguousarray(lists.indices[:, :length]),
-            np.ascontiguousarray(lists.distances[:, :length]),
-            lists.farthest,
-        )
-        sets = self._clusters(fitted, known, run, around)
-        made = RestagedRows(state, asked, fitted, known, sets, run, around).state()
-        return _Stages(made, around=around)
+        ids, d = lists.indices[:, :length], lists.distances[:, :length]
+        shortened = (np.ascontiguousarray(ids), np.ascontiguousarray(d))
+        neighbors = Neighbors(*shortened, lists.farthest)
+        sets = self._clusters(method, neighbors, run, around)
+        source = replace(self.state, asked=asked, method=method, neighbors=neighbors)
+        return _Stages(RefitRows(source, sets, run, around).state(), around=around)
 
-    def _clusters(self, fitted: CAS, known: Neighbors, run: Runner, around: Ints | None) -> Sets:
-        key = tuple(getattr(fitted, name) for name in _CLUSTERS)
+    def _clusters(self, method: CAS, lists: Neighbors, run: Runner, around: Ints | None) -> Sets:
+        key = tuple(getattr(method, name) for name in _CLUSTERS)
         if around is not None and key not in self._sets:
-            return Sets.of(fitted, known, run, around)
+            return Sets.of(method, lists, run, around)
         with self._grouping:
             if key not in self._sets:
-                self._sets[key] = Sets.of(fitted, known, run)
+                self._sets[key] = Sets.of(method, lists, run)
                 if len(self._sets) > _SETS:
                     self._sets.popitem(last=False)
             self._sets.move_to_end(key)
@@ -275,16 +252,14 @@ class Refits:
         if self._lists.k < length:
             with self._searching:
                 if self._lists.k < length:
-                    self._lists = self._search(length, run)
+                    state = self.state
+                    # Longer than asked for: the slider may move on. By name, which ties go by.
+                    wanted = min(len(state), 1 << (length - 1).bit_length())
+                    lists = exact_neighbors(state.vectors[state.places], wanted, run)
+                    self._lists = state.layout.neighbors(lists, run)
         return self._lists
-
-    def _search(self, length: int, run: Runner) -> Neighbors:
-        state = self.state
-        # Longer than asked for: the slider may move on. By name, which ties go by.
-        wanted = min(len(state), 1 << (length - 1).bit_length())
-        found = exact_neighbors(state.vectors[state.places], wanted, run)
-        return Layout(state.names, state.places).neighbors(found, run)
 
 
 def _key(method: CAS) -> Key:
-    return tuple(getattr(method, one.name) for one in fields(method) if one.name not in _RANKING)
+    names = (field.name for field in fields(method))
+    return tuple(getattr(method, name) for name in names if name not in _RANKING)

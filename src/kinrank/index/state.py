@@ -7,63 +7,142 @@ have for users: gallery rows first, in the order in which they were given, then 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import KinrankWarning
+from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.graph.build import Graph
-from kinrank.graph.matrix import normalized
-from kinrank.index.frame import Frame
+from kinrank.graph.layout import Layout
+from kinrank.graph.matrix import normalized, transposed
 from kinrank.index.ids import Ids, IdTable
 from kinrank.kernels.diffuse import Walk
+from kinrank.kernels.divergence import entropies, row_norms
 from kinrank.kernels.ranking import Compared
 from kinrank.methods.cas import CAS
-from kinrank.parallel import ALONE
+from kinrank.parallel import ALONE, Runner
 from kinrank.stages.diverge import MEASURES
 from kinrank.stages.pipeline import polynomial_of
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
+from kinrank.validation import (
+    common_exponent,
+    origin_shift,
+    refuse_too_large,
+    same_width,
+    stack_rows,
+)
+
+# What an index cannot do, and why.
+_ONLINE = {
+    "geodesic": ((False,), "paths lead through all rows"),
+    "symmetric": ((True,), "a query is tied into a symmetric graph"),
+    "divergence": (("js", "jaccard", "cosine"), "distances must lie in [0, 1]"),
+    "fusion": (("squared", "euclidean"), "a diffusion distance needs the whole graph"),
+    "regularizer": (("identity", "graph"), "a matrix knows nothing of a new query"),
+}
+
+
+def check_online(method: CAS) -> None:
+    """Refuse options that an index cannot honour."""
+    for name, (allowed, reason) in _ONLINE.items():
+        value = getattr(method, name)
+        if not any(isinstance(value, type(choice)) and value == choice for choice in allowed):
+            wanted = " or ".join(repr(choice) for choice in allowed)
+            shown = repr(value) if isinstance(value, (str, bool)) else type(value).__name__
+            raise InvalidInputError(
+                f"`{name}` must be {wanted} for an index ({reason}), got {shown}; "
+                "`rerank` takes it."
+            )
+
+
+def list_length(method: CAS, n: int) -> int:
+    """How many neighbours of each row, the row itself counted, an index over n rows needs."""
+    return method.resolved(n).list_length()
+
+
+def needs_f(method: CAS) -> bool:
+    """Whether rows of F before smoothing are read again."""
+    return method.smoothing == "aqe" or (method.smoothing == "nss" and method.guide != "walk")
+
+
+def resolved(method: CAS, n: int, k: int | None = None) -> CAS:
+    """The method resolved against ``n`` rows and lists of ``k``, without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KinrankWarning)
+        by_rows = method.resolved(n)
+        return by_rows if k is None or by_rows.list_length() <= k else method.resolved(k)
+
+
+def walk_of(method: CAS, graph: Graph) -> Walk:
+    """The diffusion over a graph as kernels take it."""
+    polynomial = polynomial_of(method)
+    coefficients = (polynomial.powers, polynomial.binomial, polynomial.series)
+    return Walk(*coefficients, polynomial.decay, graph.floor(polynomial.tol))
 
 
 @dataclass(frozen=True, eq=False)
-class State:
-    """Everything that answers need; never changed, only replaced.
+class Scaling:
+    """How vectors are brought into the form that is searched, the same for rows and queries.
 
-    asked : the method as it was given; method : with sizes that fit the rows
-    ids : (n_gallery,) of the gallery rows, by name
-    names : (n,) int32; vectors : (n, d), or (0, d) when they are in a store
-    xi, half, w : neighbour sets, R(i, k1 / 2), affinity graph
-    f, hat, tilde, p : F (None where nothing needs it), smoothed, enhanced, P (None for "transpose")
-    columns : F' by columns; entropies : x log2 x of its entries; norms : of the rows of F'
+    Each row over its norm, or all over a power of two and moved; see ``as_vectors``.
+    """
+
+    width: int
+    cosine: bool
+    exponent: int = 0
+    shift: Floats | None = None
+
+    @classmethod
+    def fit(cls, *named: tuple[str, Any], cosine: bool) -> tuple[Floats, Scaling]:
+        """Named row sets as one scaled float32 array, and the scaling that suits them."""
+        matrices = same_width(*named)
+        exponent = 0 if cosine else common_exponent(matrices)
+        rows = stack_rows(matrices, cosine, exponent)
+        shift = None if cosine else origin_shift(rows)
+        if shift is not None:
+            rows -= shift
+        return rows, cls(rows.shape[1], cosine, exponent, shift)
+
+    def apply(self, name: str, values: Any) -> Floats:
+        """Further rows scaled in the same way, (n, width) float32, a copy."""
+        matrices = same_width((name, values))
+        if matrices[0][1].shape[1] != self.width:
+            raise InvalidInputError(
+                f"`{name}` must have as many columns as the index ({self.width}), "
+                f"got {matrices[0][1].shape[1]}."
+            )
+        if not self.cosine:
+            refuse_too_large(matrices, self.exponent)
+        rows = stack_rows(matrices, self.cosine, self.exponent)
+        if self.shift is not None:
+            rows -= self.shift
+        return rows
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Source:
+    """What the stages of an index are computed from.
+
+    asked, method : as given, and resolved against the rows
+    ids : (n_gallery,) of the gallery rows, by name; names : (n,) int32
+    vectors : (n, d), or (0, d) when they are in a store
     centres, cell : (c, d) and (n,) the cells of an approximate search; both empty for an exact one
     recall : of the neighbour lists, as measured when they were found; 1 if they are exact
     """
 
     asked: CAS
     method: CAS
-    frame: Frame
+    scaling: Scaling
     ids: Ids
     names: Ints
     vectors: Floats
     neighbors: Neighbors
-    xi: SparseRows
-    half: SparseRows
-    w: SparseRows
-    degree: Floats
-    walk_norm: Floats
-    f: SparseRows | None
-    hat: SparseRows
-    tilde: SparseRows
-    p: SparseRows | None
-    columns: SparseRows
-    entropies: Floats
-    norms: npt.NDArray[np.float64]
-    centres: Floats
-    cell: Ints
-    recall: float
+    centres: Floats = field(default_factory=lambda: np.empty((0, 0), np.float32))
+    cell: Ints = field(default_factory=lambda: np.empty(0, np.int32))
+    recall: float = 1.0
 
     def __len__(self) -> int:
         return len(self.names)
@@ -73,6 +152,13 @@ class State:
         """How many rows can be answers."""
         return len(self.ids)
 
+    def check_vectors(self, what: str) -> None:
+        """Refuse, in words, what an index over a store cannot do."""
+        if len(self.vectors) == 0:
+            raise InvalidInputError(
+                f"This index was built over a store and keeps no vectors, so {what}."
+            )
+
     @cached_property
     def table(self) -> IdTable:
         """From ids to names."""
@@ -81,9 +167,56 @@ class State:
     @cached_property
     def places(self) -> Ints:
         """(n,) the row of each name."""
-        places = np.empty_like(self.names)
-        places[self.names] = np.arange(len(self.names), dtype=np.int32)
-        return places
+        return Layout.of(self.names).places
+
+    @property
+    def layout(self) -> Layout:
+        """Names and places together."""
+        return Layout(self.names, self.places)
+
+
+class EncodingColumns(NamedTuple):
+    """F' as answers take it: by columns, x log2 x of its entries, and the norms of its rows."""
+
+    columns: SparseRows
+    entropies: Floats
+    norms: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, encoding: SparseRows, run: Runner) -> EncodingColumns:
+        """From F' by rows."""
+        columns = transposed(encoding, run)
+        norms = row_norms(encoding.indptr, encoding.values)
+        return cls(columns, entropies(columns.values), norms)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class State(Source):
+    """Everything that answers need; never changed, only replaced.
+
+    xi, half, w : confident neighbours, R(i, k1 / 2), affinity graph
+    f, smoothed, enhanced : F (None where nothing needs it), and what became of it
+    transition : P (None for "transpose")
+    columns, entropies, norms : of ``EncodingColumns``
+    """
+
+    xi: SparseRows
+    half: SparseRows
+    w: SparseRows
+    degree: Floats
+    walk_norm: Floats
+    f: SparseRows | None
+    smoothed: SparseRows
+    enhanced: SparseRows
+    transition: SparseRows | None
+    columns: SparseRows
+    entropies: Floats
+    norms: npt.NDArray[np.float64]
+
+    @property
+    def encoding(self) -> EncodingColumns:
+        """F' by columns, with what goes with it."""
+        return EncodingColumns(self.columns, self.entropies, self.norms)
 
     @cached_property
     def s(self) -> SparseRows:
@@ -93,10 +226,7 @@ class State:
     @cached_property
     def walk(self) -> Walk:
         """The diffusion as kernels take it."""
-        polynomial = polynomial_of(self.method)
-        coefficients = (polynomial.powers, polynomial.binomial, polynomial.series)
-        floor = Graph(self.s, self.w).floor(polynomial.tol)
-        return Walk(*coefficients, polynomial.decay, floor)
+        return walk_of(self.method, Graph(self.s, self.w))
 
     @cached_property
     def compared(self) -> Compared:
@@ -107,29 +237,21 @@ class State:
         mixed = (np.float32(method.omega), method.fusion == "euclidean")
         return Compared(*known, *mixed, self.names, self.n_gallery, self.vectors)
 
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All arrays by name, those of sparse rows and lists as ``field.name``."""
+        parts: dict[str, Any] = {}
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if isinstance(value, (SparseRows, Neighbors)):
+                parts |= {f"{part.name}.{name}": array for name, array in vars(value).items()}
+            else:
+                parts[part.name] = value
+        return {name: array for name, array in parts.items() if isinstance(array, np.ndarray)}
+
     def sizes(self) -> dict[str, int]:
         """Bytes of each part."""
-        out = {}
-        for field in fields(self):
-            arrays = list(arrays_of(getattr(self, field.name)).values())
-            if arrays:
-                out[field.name] = sum(array.nbytes for array in arrays)
+        out: dict[str, int] = {}
+        for name, array in self.arrays().items():
+            part = name.partition(".")[0]
+            out[part] = out.get(part, 0) + array.nbytes
         return out
-
-
-def arrays_of(value: Any) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of a part of the state by a name for each; empty if it has none."""
-    if isinstance(value, np.ndarray):
-        return {"": value}
-    if isinstance(value, (SparseRows, Neighbors)):
-        named = {field.name: getattr(value, field.name) for field in fields(value)}
-        return {name: array for name, array in named.items() if isinstance(array, np.ndarray)}
-    return {}
-
-
-def fitted_method(asked: CAS, n: int, k: int | None = None) -> CAS:
-    """The method with sizes that fit ``n`` rows and lists of ``k``, without a word about it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", KinrankWarning)
-        fitted = asked.resolved(n)
-        return fitted if k is None or fitted.list_length() <= k else asked.resolved(k)

@@ -1,20 +1,39 @@
-"""Scores of the form u_q k_g + k_q u_g, for sparse rows k and sums u of such rows."""
+"""Sums of sparse rows, and scores of the form u_q k_g + k_q u_g."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import inner, kernel
 from kinrank.kernels.rows import enlarge
 
 
-@kernel
-def summed_rows(low, high, lists, weights, ptr, ids, values):
-    """Rows [low, high) of the sums of weights[e] times row e of a sparse matrix, e in lists[i].
+@inner
+def add_rows(stamp, members, weights, csr, total, seen, touched, count):
+    """Add weights[t] times row members[t] of a sparse matrix to ``total``, for all t.
 
-    Returns lengths, indices, data.
+    The first ``count`` of ``touched`` are the columns that ``seen`` marks with the stamp; returns
+    how many there are now.
     """
-    n = ptr.shape[0] - 1
+    ptr, ids, values = csr
+    for t in range(members.shape[0]):
+        weight = weights[t]
+        for e in range(ptr[members[t]], ptr[members[t] + 1]):
+            c = ids[e]
+            if seen[c] != stamp:
+                seen[c], total[c] = stamp, 0.0
+                touched[count] = c
+                count += 1
+            total[c] += weight * values[e]
+    return count
+
+
+@kernel
+def product_sum_rows(low, high, left, right, n):
+    """Rows [low, high) of the sum of the products of sparse matrices, left[s] right[s], n columns.
+
+    Returns lengths, indices (in no order), data.
+    """
     total, seen = np.zeros(n, np.float64), np.full(n, -1, np.int32)
     touched = np.empty(n, np.int32)
     lengths = np.zeros(high - low, np.int64)
@@ -22,65 +41,65 @@ def summed_rows(low, high, lists, weights, ptr, ids, values):
     out = np.empty(out_ids.shape[0], np.float32)
     at = np.int64(0)
     for row in range(low, high):
-        count = 0
-        for t in range(lists.shape[1]):
-            member = lists[row, t]
-            for e in range(ptr[member], ptr[member + 1]):
-                c = ids[e]
-                if seen[c] != row:
-                    seen[c], total[c] = row, 0.0
-                    touched[count] = c
-                    count += 1
-                total[c] += np.float64(weights[member]) * values[e]
+        count = np.int64(0)
+        for s in range(len(left)):
+            ptr, ids, values = left[s]
+            members = ids[ptr[row] : ptr[row + 1]]
+            weights = values[ptr[row] : ptr[row + 1]].astype(np.float64)
+            count = add_rows(row, members, weights, right[s], total, seen, touched, count)
         if at + count > out_ids.shape[0]:
-            out_ids = enlarge(out_ids, at, at + count)
-            out = enlarge(out, at, at + count)
+            out_ids, out = enlarge(out_ids, at, at + count), enlarge(out, at, at + count)
         for t in range(count):
             out_ids[at + t], out[at + t] = touched[t], total[touched[t]]
         lengths[row - low] = count
         at += count
     return lengths, out_ids[:at].copy(), out[:at].copy()
+
+
+@inner
+def propagated_row(row, p, m, total, seen, touched):
+    """One row of P M in ``total``; returns how many columns were touched."""
+    ptr, ids, values = p
+    part = slice(ptr[row], ptr[row + 1])
+    return add_rows(row, ids[part], values[part], m, total, seen, touched, np.int64(0))
 
 
 @kernel
-def cross_rows(
-    low, high, u_ptr, u_ids, u_values, k_ptr, k_ids, k_values,
-    uc_ptr, uc_ids, uc_values, kc_ptr, kc_ids, kc_values,
-):  # fmt: skip
-    """Rows [low, high) of U K^T + K U^T, where not zero; uc_*, kc_* : U and K by columns.
-
-    Returns lengths, indices (in no order), data.
-    """
-    n = max(u_ptr.shape[0] - 1, uc_ids.max() + 1 if uc_ids.shape[0] else 0)
-    total, seen = np.zeros(n, np.float64), np.full(n, -1, np.int32)
+def propagated_norms(low, high, p, m, norms):
+    """The Euclidean norm of rows [low, high) of P M."""
+    n = m[0].shape[0] - 1
+    total, seen = np.empty(n, np.float64), np.full(n, -1, np.int32)
     touched = np.empty(n, np.int32)
-    lengths = np.zeros(high - low, np.int64)
-    out_ids = np.empty((high - low) * 256, np.int32)
-    out = np.empty(out_ids.shape[0], np.float32)
-    at = np.int64(0)
     for row in range(low, high):
-        count = 0
-        for side in range(2):
-            if side == 0:
-                ptr, ids, values = u_ptr, u_ids, u_values
-                c_ptr, c_ids, c_values = kc_ptr, kc_ids, kc_values
-            else:
-                ptr, ids, values = k_ptr, k_ids, k_values
-                c_ptr, c_ids, c_values = uc_ptr, uc_ids, uc_values
-            for e in range(ptr[row], ptr[row + 1]):
-                weight, column = np.float64(values[e]), ids[e]
-                for c in range(c_ptr[column], c_ptr[column + 1]):
-                    other = c_ids[c]
-                    if seen[other] != row:
-                        seen[other], total[other] = row, 0.0
-                        touched[count] = other
-                        count += 1
-                    total[other] += weight * c_values[c]
-        if at + count > out_ids.shape[0]:
-            out_ids = enlarge(out_ids, at, at + count)
-            out = enlarge(out, at, at + count)
+        count = propagated_row(row, p, m, total, seen, touched)
+        square = 0.0
         for t in range(count):
-            out_ids[at + t], out[at + t] = touched[t], total[touched[t]]
-        lengths[row - low] = count
-        at += count
-    return lengths, out_ids[:at].copy(), out[:at].copy()
+            square += total[touched[t]] * total[touched[t]]
+        norms[row] = np.sqrt(square)
+
+
+@kernel
+def propagated_cosines(low, high, p, m, back, norms, first, out):
+    """Cosines between rows [low, high) of P M and all rows from ``first`` on; back : M^T.
+
+    (P M)_q (P M)_g = sum over j of P_gj ((P M)_q M^T)_j: one dense vector per query instead of a
+    product of two long rows per pair, and P M is never stored.
+    """
+    p_ptr, p_ids, p_values = p
+    ptr, ids, values = back
+    n = ptr.shape[0] - 1
+    total, seen = np.empty(n, np.float64), np.full(n, -1, np.int32)
+    touched = np.empty(n, np.int32)
+    spread = np.empty(n, np.float32)
+    for row in range(low, high):
+        count = propagated_row(row, p, m, total, seen, touched)
+        spread[:] = 0
+        for t in range(count):
+            weight = np.float32(total[touched[t]] / norms[row])
+            for e in range(ptr[touched[t]], ptr[touched[t] + 1]):
+                spread[ids[e]] += weight * values[e]
+        for other in range(first, n):
+            score = 0.0
+            for a in range(p_ptr[other], p_ptr[other + 1]):
+                score += np.float64(p_values[a]) * spread[p_ids[a]]
+            out[row - low, other - first] = score / norms[other] if norms[other] > 0 else 0.0

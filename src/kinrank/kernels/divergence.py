@@ -111,12 +111,11 @@ def finish(measure, total, u_norm, v_norm):
 
 
 @helper
-def add_columns(
-    measure, ids, values, f, in_ptr, in_ids, in_values, in_f, stamp, total, seen, touched, count
-):
+def add_columns(measure, ids, values, f, columns, stamp, total, seen, touched, count):
     """The sums of one row with all rows that share a column with it; returns how many there are.
 
-    ids, values, f : the row and its x log2 x; in_* : the others by columns
+    ids, values, f : the row and its x log2 x; columns : pointers, rows, values and x log2 x of the
+        others by columns
     total : the sums, of the rows that ``seen`` marks with the stamp and ``touched`` lists,
         the first ``count`` of them already
     """
@@ -124,6 +123,7 @@ def add_columns(
         np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32)
     )  # fmt: skip
     bits, mantissa_bits = term.view(np.int32), mantissa.view(np.int32)
+    in_ptr, in_ids, in_values, in_f = columns
     for e in range(ids.shape[0]):
         u, fu, column = values[e], f[e], ids[e]
         for begin in range(in_ptr[column], in_ptr[column + 1], BUFFER):
@@ -168,20 +168,18 @@ def add_listed(listed, first, stamp, total, seen, touched):
 
 
 @kernel
-def divergence_rows(
-    low, high, measure, ptr, ids, values, f, in_ptr, in_ids, in_values, in_f, norms, lists, first
-):  # fmt: skip
+def divergence_rows(low, high, measure, csr, f, columns, norms, lists, first):
     """Rows [low, high) against all rows >= ``first`` that share a column or are listed for them.
 
-    ptr, ids, values : the distributions; f : their x log2 x
-    in_* : the same by columns (only rows >= first); lists : (n, K) further rows to answer for
+    csr : the distributions; f : their x log2 x; columns : the same by columns (only rows >= first)
+    lists : (n, K) further rows to answer for
     Returns lengths, indices (of rows, in no order), distances.
     """
+    ptr, ids, values = csr
     n = ptr.shape[0] - 1
     total = np.zeros(n, np.float64)
     seen = np.full(n, -1, np.int32)
     touched = np.empty(n, np.int32)
-    columns = (in_ptr, in_ids, in_values, in_f)
     lengths = np.zeros(high - low, np.int64)
     out_ids = np.empty((high - low) * 64, np.int32)
     out = np.empty(out_ids.shape[0], np.float32)
@@ -190,7 +188,7 @@ def divergence_rows(
         own = slice(ptr[row], ptr[row + 1])
         count = add_listed(lists[row], first, row, total, seen, touched)
         count = add_columns(
-            measure, ids[own], values[own], f[own], *columns, row, total, seen, touched, count
+            measure, ids[own], values[own], f[own], columns, row, total, seen, touched, count
         )
         if at + count > out_ids.shape[0]:
             out_ids, out = enlarge(out_ids, at, at + count), enlarge(out, at, at + count)

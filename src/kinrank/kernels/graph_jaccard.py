@@ -1,14 +1,14 @@
-"""Rows of a distance graph in the order of their distance."""
+"""A graph of distances: rows in the order of their distance, and its connected parts."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import filling
+from kinrank.kernels.jit import kernel
 from kinrank.kernels.topk import sift_down, sort_heap
 
 
-@filling
+@kernel
 def sorted_rows(start, lengths, ids, values, below):
     """Each row's entries < ``below`` ascending by (value, id), itself first at distance 0.
 
@@ -34,3 +34,21 @@ def sorted_rows(start, lengths, ids, values, below):
         at += size + 1
         begin += lengths[row]
     return out_lengths, out_ids[:at].copy(), out[:at].copy()
+
+
+@kernel
+def first_members(ptr, ids):
+    """The first row of each connected part of a graph, ascending; edges lead both ways."""
+    n = ptr.shape[0] - 1
+    first = np.arange(n)
+    for row in range(n):
+        for e in range(ptr[row], ptr[row + 1]):
+            a, b = np.int64(row), np.int64(ids[e])
+            while first[a] != a:
+                first[a] = first[first[a]]
+                a = first[a]
+            while first[b] != b:
+                first[b] = first[first[b]]
+                b = first[b]
+            first[max(a, b)] = min(a, b)
+    return np.flatnonzero(first == np.arange(n))

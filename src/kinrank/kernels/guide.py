@@ -19,7 +19,7 @@ def marked_sum(begin, end, ids, values, mark, marks):
     return total
 
 
-@kernel
+@filling
 def guide_by_similarity(
     low, high, ptr, members, groups, f, xi_ptr, xi_members, guide, anchor, space
 ):  # fmt: skip
@@ -171,7 +171,7 @@ def arrival(row, k, lists, sigma2, norms, mark, memo, space):
     return total / norm if norm > 0 else 0.0
 
 
-@kernel
+@filling
 def query_guides(ptr, members, xi_ptr, xi_members, lists, k, sigma2, norms, guide, anchor, space):
     """``guide_by_walk`` for queries: T and r from the walk with each query in it.
 

@@ -59,9 +59,6 @@ summing = _flavour(**_NO_MEMORY, **_REGROUP)
 helper = _flavour(**_NO_PYTHON)
 """Kernels call it; it may make arrays and return them."""
 
-inlined = _flavour(inline="always")
-"""Kernels call it; it becomes part of them, and may return arrays to any."""
-
 inner = _flavour(**_NO_PYTHON, **_NO_MEMORY)
 """Kernels call it; it neither makes nor returns an array."""
 

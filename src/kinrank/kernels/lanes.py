@@ -8,9 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import inner_sum, summing, summing_kernel
+from kinrank.kernels.jit import filling, inner_sum, summing, summing_kernel
 
 LANES = 64
+
+
+@filling
+def multiply_one(ptr, ids, values, x, out):
+    """S x for a single x, in float64."""
+    for row in range(ptr.shape[0] - 1):
+        total = 0.0
+        for e in range(ptr[row], ptr[row + 1]):
+            total += values[e] * x[ids[e]]
+        out[row] = total
 
 
 @inner_sum

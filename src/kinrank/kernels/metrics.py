@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import kernel
-from kinrank.types import Ints, Longs
 
 NO_FAULT = 0
 OUT_OF_RANGE = 1
@@ -18,7 +17,7 @@ REPEATED = 2
 
 
 @kernel
-def find_fault(indices: Ints, n_gallery: int, low: int, high: int) -> Longs:
+def find_fault(indices, n_gallery, low, high):
     """The first fault in rows ``low`` to ``high``: (kind, row, gallery index)."""
     seen = np.full(n_gallery, -1, np.int64)
     for row in range(low, high):
@@ -35,16 +34,9 @@ def find_fault(indices: Ints, n_gallery: int, low: int, high: int) -> Longs:
 
 @kernel
 def label_positions(
-    indices: Ints,
-    query_labels: Ints,
-    gallery_labels: Ints,
-    query_cameras: Ints,
-    gallery_cameras: Ints,
-    own_rows: Ints,
-    indptr: Longs,
-    low: int,
-    high: int,
-) -> Ints:
+    indices, query_labels, gallery_labels, query_cameras, gallery_cameras, own_rows, indptr,
+    low, high,
+):  # fmt: skip
     """Positions of the matches of rows ``low`` to ``high``, -1 in the slots left over.
 
     Labels below 0 are junk. Cameras and ``own_rows`` of length 0 are not looked at. ``indptr``
@@ -74,16 +66,7 @@ def label_positions(
 
 
 @kernel
-def listed_positions(
-    indices: Ints,
-    right_indptr: Longs,
-    right: Ints,
-    junk_indptr: Longs,
-    junk: Ints,
-    n_gallery: int,
-    low: int,
-    high: int,
-) -> Ints:
+def listed_positions(indices, right_indptr, right, junk_indptr, junk, n_gallery, low, high):
     """The same for queries that list their right and their junk gallery rows."""
     start = right_indptr[low]
     positions = np.full(right_indptr[high] - start, -1, np.int32)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.kernels.jit import inlined, inner
+from kinrank.kernels.jit import helper, inner
 from kinrank.types import Floats, Ints, Longs
 
 
@@ -91,7 +91,7 @@ def new_space(n: int) -> Workspace:
     return np.zeros(1, np.int32), marks, np.empty((2, n + 1), np.float64)
 
 
-@inlined
+@helper
 def named_space(space):
     """The pieces of ``new_space`` by name."""
     clock, marks, sums = space

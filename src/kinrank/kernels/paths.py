@@ -4,44 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import inner, kernel
+from kinrank.kernels.heap import pop, push
+from kinrank.kernels.jit import kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
-
-
-@inner
-def push(keys, nodes, size, key, node):
-    """Add to a min-heap; returns the new size."""
-    at = size
-    while at > 0:
-        parent = (at - 1) >> 1
-        if keys[parent] <= key:
-            break
-        keys[at], nodes[at] = keys[parent], nodes[parent]
-        at = parent
-    keys[at], nodes[at] = key, node
-    return size + 1
-
-
-@inner
-def pop(keys, nodes, size):
-    """Remove the top of a min-heap; returns the new size."""
-    size -= 1
-    key, node = keys[size], nodes[size]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and keys[child + 1] < keys[child]:
-            child += 1
-        if keys[child] >= key:
-            break
-        keys[at], nodes[at] = keys[child], nodes[child]
-        at = child
-    if size > 0:
-        keys[at], nodes[at] = key, node
-    return size
 
 
 @kernel
@@ -72,18 +38,19 @@ def path_rows(low, high, rows, ptr, ids, weights, limit, first, out):
 
 
 @kernel
-def first_by_path(
-    low, high, ptr, ids, weights, limit, omega, root, vectors, farthest, lists, list_d,
-    first, names, out_ids, out, complete,
-):  # fmt: skip
+def first_by_path(low, high, csr, limit, fusion, first, names, outs):
     """The first k rows by (1 - omega) path + omega d, without walking farther than they need.
 
     Rows settle in the order of their paths. Nothing unsettled can beat the k-th best once
     (1 - omega) path + omega d is no smaller for the current path and the least d unsettled, which
-    the row's own list of neighbours tells. complete[i] : whether that point was reached.
-    root : take the root of the squared distances
+    the row's own list of neighbours tells.
+    fusion : see ``select.first_near``; outs : gallery rows, values, and whether that point was
+        reached
     names : (n,) the numbers that results go by, and where vectors are
     """
+    ptr, ids, weights = csr
+    omega, root, vectors, farthest, lists, list_d = fusion
+    out_ids, out, complete = outs
     n, k = ptr.shape[0] - 1, out_ids.shape[1]
     length = np.full(n, limit, np.float32)
     done = np.zeros(n, np.bool_)
@@ -136,4 +103,3 @@ def first_by_path(
         for t in range(touched):
             length[seen[t]] = limit
             done[seen[t]] = False
-    return 0

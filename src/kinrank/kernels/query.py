@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import inner, kernel
+from kinrank.kernels.jit import filling, inner, kernel
 from kinrank.kernels.lists import enhancing_rows
 from kinrank.kernels.overlay import Lists, named_space, tick
 from kinrank.kernels.rows import enlarge
@@ -87,7 +87,7 @@ def list_rows(near, near_d, counts, far, lists, list_d, farthest):
     return groups, names, ids, d, largest
 
 
-@inner
+@filling
 def edges_of(query, lists, xi, k, sigma2, kappa, ids, weights):
     """The rows that share an edge with a query, and the weights (W + W^T) / 2; how many.
 

@@ -132,7 +132,7 @@ def compare(ids, values, compared, space):
             size += 1
     stamp, total, touched = tick(space.clock), space.total, space.touched
     count = add_columns(
-        measure, known[:size], v[:size], entropies(v[:size]), *columns, stamp, total, space.seen,
+        measure, known[:size], v[:size], entropies(v[:size]), columns, stamp, total, space.seen,
         touched, 0,
     )  # fmt: skip
     for t in range(count):

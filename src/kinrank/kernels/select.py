@@ -38,32 +38,32 @@ def dense_distances(low, high, rows, vectors, names, farthest, first, out):
 
 
 @kernel
-def first_near(
-    low, high, measure, ptr, ids, values, f, in_ptr, in_ids, in_values, in_f, norms,
-    omega, root, vectors, farthest, lists, list_d, least, first, names, out_ids, out, complete,
-):  # fmt: skip
+def first_near(low, high, measure, csr, f, columns, norms, fusion, least, first, names, outs):
     """The first k of queries [low, high) by (1 - omega) d' + omega d, ascending by (value, name).
 
     measure to norms : what d' is computed from, as in ``divergence_rows``
-    lists, list_d : (n_queries, K) nearest rows and their d; root : d is the root of the square
+    fusion : omega; whether d is the root of the square; vectors; the largest squared distance of
+        each row; (n_queries, K) nearest rows and their d
     least : (n_queries,) no row that is not listed and shares no column has a smaller d'
     names : (n,) the numbers that results go by, and where vectors are
-    complete[i] : whether no such row can be among them.
+    outs : gallery rows, values, and whether no such row can be among them
     First come the listed, then the others, small d' first: one that is not listed is no nearer than
     the last that is, and most are ruled out by that bound before their distance is computed.
     """
+    ptr, ids, values = csr
+    omega, root, vectors, farthest, lists, list_d = fusion
+    out_ids, out, complete = outs
     n, k, length = vectors.shape[0], out_ids.shape[1], lists.shape[1]
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
     total, seen, touched = np.zeros(n, np.float64), np.full(n, -1, np.int32), np.empty(n, np.int32)
-    columns, modified = (in_ptr, in_ids, in_values, in_f), np.empty(n, np.float32)
-    near = np.float32(1) - omega
+    modified, near = np.empty(n, np.float32), np.float32(1) - omega
     mine, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
     for row in range(low, high):
         x, scale, norm = row_of(vectors, names[row], mine), farthest[row], norms[row]
         own = slice(ptr[row], ptr[row + 1])
         listed = add_listed(lists[row], first, row, total, seen, touched)
         found = add_columns(
-            measure, ids[own], values[own], f[own], *columns, row, total, seen, touched, listed
+            measure, ids[own], values[own], f[own], columns, row, total, seen, touched, listed
         )
         beyond = omega * list_d[row, length - 1]
         size, count = np.int64(0), 0
@@ -99,24 +99,3 @@ def first_near(
         for t in range(k):
             out_ids[row, t] = keys[t] - first if t < size else -1
             out[row, t] = best[t] if t < size else np.float32(np.inf)
-
-
-@kernel
-def first_of(low, high, start, ptr, ids, values, bounds, first, names, out_ids, out, complete):
-    """The smallest candidates of rows [low, high), ascending by (value, name).
-
-    start : the row that the candidates begin with
-    bounds[i] : nothing outside the candidates is below it; complete[i] : whether that suffices.
-    """
-    k = out_ids.shape[1]
-    best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
-    for row in range(low, high):
-        size = np.int64(0)
-        for e in range(ptr[row - start], ptr[row - start + 1]):
-            size = heap_offer(best, keys, size, k, values[e], names[ids[e]])
-        complete[row] = size == k and best[0] < bounds[row]
-        sort_heap(best, keys, size)
-        for t in range(size):
-            out_ids[row, t], out[row, t] = keys[t] - first, best[t]
-        for t in range(size, k):
-            out_ids[row, t], out[row, t] = -1, np.float32(np.inf)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import filling
 from kinrank.kernels.topk import CHUNK, squared_distance
 
 CONTENDERS = 8
 
 
-@kernel
+@filling
 def race(low, high, products, norms, first, margins, tops, values, ids, counts):
     """Keep the columns of a tile whose |y|^2 - 2 xy may be the largest of their row.
 
@@ -51,7 +51,7 @@ def race(low, high, products, norms, first, margins, tops, values, ids, counts):
         tops[row], counts[row] = top, count
 
 
-@kernel
+@filling
 def settle_race(low, high, rows, shard, ids, counts, least, most):
     """The least and the largest exact distance to the contenders; to all if they were too many."""
     for row in range(low, high):

@@ -4,64 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import inner, kernel
+from kinrank.kernels.heap import pop, push
+from kinrank.kernels.jit import kernel
 from kinrank.kernels.rows import enlarge
 
 
-@inner
-def before(a, a_id, b, b_id):
-    """Whether edge weight a comes first: the heavier, then the lower id."""
-    return a > b or (a == b and a_id < b_id)
-
-
-@inner
-def push(weights, ids, size, weight, key):
-    """Add to a heap whose first is the heaviest."""
-    at = size
-    while at > 0:
-        parent = (at - 1) // 2
-        if not before(weight, key, weights[parent], ids[parent]):
-            break
-        weights[at], ids[at] = weights[parent], ids[parent]
-        at = parent
-    weights[at], ids[at] = weight, key
-
-
-@inner
-def pop(weights, ids, size):
-    """Take the first from the heap."""
-    weight, key = weights[size - 1], ids[size - 1]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= size - 1:
-            break
-        if child + 1 < size - 1 and before(
-            weights[child + 1], ids[child + 1], weights[child], ids[child]
-        ):
-            child += 1
-        if not before(weights[child], ids[child], weight, key):
-            break
-        weights[at], ids[at] = weights[child], ids[child]
-        at = child
-    weights[at], ids[at] = weight, key
-
-
 @kernel
-def traversals(low, high, near, near_weights, ptr, ids, values, limit, out, counts):
+def traversals(low, high, near, near_weights, csr, limit, length, out, counts):
     """For queries [low, high) the rows in the order in which they are reached.
 
-    near, near_weights : (n_queries, k) edges of the query; ptr, ids, values : the gallery graph
+    near, near_weights : (n_queries, k) edges of the query; csr : the gallery graph
     limit : the threshold; edges above it are followed before any below it
+    length : how many rows to reach at most
     """
-    n, length = ptr.shape[0] - 1, out.shape[1]
+    ptr, ids, values = csr
+    n = ptr.shape[0] - 1
     best, done = np.empty(n, np.float32), np.empty(n, np.bool_)
     fresh = np.empty(n, np.int32)
-    heap, keys = np.empty(256, np.float32), np.empty(256, np.int32)
+    heap, keys = np.empty(256, np.float32), np.empty(256, np.int32)  # minus weights, rows
     for row in range(low, high):
         best[:] = -np.inf
         done[:] = False
-        found = size = 0
+        found, size = 0, np.int64(0)
         n_fresh = -1  # the query itself
         while found < length:
             for f in range(max(n_fresh, 1)):
@@ -76,16 +40,14 @@ def traversals(low, high, near, near_weights, ptr, ids, values, limit, out, coun
                         x, weight = ids[ptr[fresh[f]] + e], values[ptr[fresh[f]] + e]
                     if not done[x] and weight > best[x]:
                         best[x] = weight
-                        push(heap, keys, size, weight, x)
-                        size += 1
+                        size = push(heap, keys, size, -weight, x)
             n_fresh = 0
             while size > 0 and found < length:
-                x, weight = keys[0], heap[0]
+                x, weight = keys[0], -heap[0]
                 stale = done[x] or weight < best[x]  # was reached by a better edge meanwhile
                 if not stale and n_fresh > 0 and weight <= limit:
                     break
-                pop(heap, keys, size)
-                size -= 1
+                size = pop(heap, keys, size)
                 if not stale:
                     done[x] = True
                     out[row, found] = x

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ import numpy.typing as npt
 from kinrank.kernels.answer import first_candidates, first_positive
 from kinrank.ordering import ascending
 from kinrank.parallel import ALONE, Runner
-from kinrank.search.exact import SearchResult, few
+from kinrank.search.exact import SearchResult, dense_search, few
+from kinrank.search.stored import Stored
 from kinrank.stages.distance import Distances
 from kinrank.stages.diverge import Divergence
-from kinrank.types import Floats, Ints, Longs, Ranking, SparseRows
+from kinrank.types import Floats, Ints, Longs, Neighbors, Ranking, SparseRows
 
 Dense = Callable[[Ints], Floats]
 
@@ -79,13 +81,20 @@ class Scored:
         return True
 
 
-def first_of(near: SparseRows, first: int, k: int, below: float, run: Runner) -> Scored:
-    """The first ``k`` of each row's candidates from ``first`` on that have values < ``below``."""
-    scored = Scored.empty(len(near), k)
-    args = (near.indptr, near.indices, near.values, first, np.float32(below))
+def rank_candidates(
+    near: SparseRows, lists: Neighbors, dense: Dense, k: int, rest: float, run: Runner
+) -> Ranking:
+    """The candidates of each query with values below ``rest``, then all others by their distance.
+
+    near : (n_queries, n), rows from n_queries on are gallery rows; lists : the queries' nearest
+    """
+    first, n = len(near), near.n_columns
+    scored = Scored.empty(first, k)
     out = (scored.indices, scored.values, scored.counts)
-    run.map("ranking", lambda a, b: first_candidates(a, b, *args, *out), len(near))
-    return scored
+    args = (0, near.csr, first, np.float32(rest), np.arange(n, dtype=np.int32), *out)
+    run.map("ranking", lambda a, b: first_candidates(a, b, *args), first)
+    known = np.maximum(lists.indices - np.int32(first), -1)
+    return scored.filled(dense, n - first, run, rest, known)
 
 
 def rank_by_divergence(
@@ -94,31 +103,28 @@ def rank_by_divergence(
     """The rows that share something with the query, then all others by their distance."""
     lists = distances.neighbors.indices[:, :0]  # rows that share nothing are not asked for
     near = divergence.near(n_queries, lists, run)
-    scored = first_of(near, n_queries, k, 1.0, run)
-    n_gallery = len(distances.neighbors) - n_queries
-    known = np.maximum(distances.query_lists.indices - np.int32(n_queries), -1)
-    return scored.filled(lambda q: distances.dense(q, n_queries, ALONE), n_gallery, run, 1.0, known)
+    dense = partial(distances.dense, first=n_queries, run=ALONE)
+    return rank_candidates(near, distances.query_lists, dense, k, 1.0, run)
 
 
 def rank_scores(
-    rows: Callable[[int, int], Floats], dense: Dense, size: tuple[int, int, int], run: Runner,
+    rows: Callable[[int, int], Floats], queries: Stored, gallery: Stored, k: int, run: Runner,
     together: int = 1,
 ) -> Ranking:  # fmt: skip
-    """The largest positive scores that ``rows(low, high)`` computes for a few queries.
+    """The largest positive scores that ``rows(low, high)`` computes, the others by their distance.
 
-    size : number of queries, of gallery rows and of results
     together : queries that cost no more than one of them
     """
-    n_queries, n_gallery, k = size
+    n_queries, n_gallery = len(queries), len(gallery)
     scored = Scored.empty(n_queries, k)
 
-    def some(low: int, high: int) -> None:
+    def block(low: int, high: int) -> None:
         part = slice(low, high)
         out = (scored.indices[part], scored.values[part], scored.counts[part])
         first_positive(np.ascontiguousarray(rows(low, high)), *out)
 
-    few(run, n_queries, n_gallery, together).map("ranking", some, n_queries)
-    return scored.filled(dense, n_gallery, run, 0.0)
+    few(run, n_queries, n_gallery, together).map("ranking", block, n_queries)
+    return scored.filled(lambda q: dense_search(queries[q], gallery), n_gallery, run, 0.0)
 
 
 def reorder_first(first: SearchResult, row: int, scores: Floats) -> None:
@@ -141,10 +147,10 @@ def rank_dense(
     """The first ``k`` of distances that ``rows(low, high)`` computes, (high - low, n_gallery)."""
     found = Ranking(np.empty((n_queries, k), np.int32), np.empty((n_queries, k), np.float32))
 
-    def some(low: int, high: int) -> None:
+    def block(low: int, high: int) -> None:
         for row, values in enumerate(rows(low, high), start=low):
             order = ascending(values, k)
             found.indices[row], found.distances[row] = order, values[order]
 
-    few(run, n_queries, n_gallery).map("ranking", some, n_queries)
+    few(run, n_queries, n_gallery).map("ranking", block, n_queries)
     return found

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from kinrank.compiling import prepare
 from kinrank.errors import UnsupportedError
+from kinrank.options import check_options
 from kinrank.parallel import Runner
 from kinrank.registry import method_class, methods
 from kinrank.runs.options import RunOptions, runner_for
 from kinrank.types import Ranking
+from kinrank.validation import reduce_k
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """Base of all methods. Fields are the parameters; ``__post_init__`` checks them."""
+    """Base of all methods. Fields are the parameters, which ``check_options`` checks."""
 
     # Bytes per gallery row that a thread needs while it ranks; above 0, every row is looked at for
     # every query.
     ranking_bytes: ClassVar[int] = 0
     # Whether it reads the gallery a block at a time, in memory and exactly: no ``where`` is taken.
     reads_in_blocks: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        given = {item.name: getattr(self, item.name) for item in fields(self)}
+        for name, value in check_options(type(self), given).items():
+            object.__setattr__(self, name, value)
+
+    def resolved(self, n: int, what: str = "rows") -> Self:
+        """The same method with sizes that fit ``n`` rows; a warning for each that does not."""
+        sizes = {
+            name: reduce_k(name, getattr(self, name), max(limit, 1), what)
+            for name, limit in self._limits(n).items()
+            if getattr(self, name) is not None
+        }
+        return replace(self, **sizes)
+
+    def _limits(self, n: int) -> dict[str, int]:
+        """The largest value that each size can take with ``n`` rows."""
+        known = {item.name: item.metadata.get("spare") for item in fields(self)}
+        return {name: n - spare for name, spare in known.items() if spare is not None}
 
     def rerank(
         self,

@@ -14,8 +14,8 @@ import numpy as np
 from kinrank import progress
 from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
-from kinrank.methods.cas_options import check_options, check_regularizer, derive_sizes
-from kinrank.methods.common import JointMethod, Rows, results
+from kinrank.methods.cas_options import check_regularizer, filled_options
+from kinrank.methods.common import JointMethod, JointRows, results
 from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.stages import diffuse
@@ -28,10 +28,13 @@ from kinrank.types import Ranking, SparseRows
 from kinrank.validation import check_int, reduce_k
 
 if TYPE_CHECKING:
-    from kinrank.index.core import Index
+    from kinrank.index.index import Index
 
 
-class _Stages(AllRows):
+_WIDE = (1e-6, 1e6)  # of parameters that are only above 0
+
+
+class _RankedRows(AllRows):
     """The stages of a ranking, which asks for the graph again."""
 
     def graph(self, xi: SparseRows) -> Graph:
@@ -40,7 +43,7 @@ class _Stages(AllRows):
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class EncodedRows:
     """Rows as the ranking takes them: laid out anew, with the distance d' between them."""
 
     distances: Distances
@@ -108,11 +111,11 @@ class CAS(JointMethod):
     enhance_k: int | None = option(None, "rows averaged in the enhancement, itself counted")
     keep: int | None = option(None, "entries kept per row of the transition matrix P")
     graph_k: int | None = option(None, "neighbours in the affinity graph, itself not counted")
-    sigma: float = option(0.3, "width of the affinity exp(-d^2 / sigma^2)")
-    mu: float = option(0.23, "weight of the regulariser; a = 1 / (1 + mu)")
-    kappa: float = option(2.0, "weight of the neighbour set xi")
-    beta: float | None = option(None, "how much smoothing holds on to F")
-    omega: float = option(0.3, "share of the original distance in the result")
+    sigma: float = option(0.3, "width of the affinity exp(-d^2 / sigma^2)", within=_WIDE)
+    mu: float = option(0.23, "weight of the regulariser; a = 1 / (1 + mu)", within=_WIDE)
+    kappa: float = option(2.0, "weight of the neighbour set xi", within=_WIDE)
+    beta: float | None = option(None, "how much smoothing holds on to F", within=(0, 1e6))
+    omega: float = option(0.3, "share of the original distance in the result", within=(0, 1))
     clusters: Literal["expanded", "reciprocal", "knn"] | None = option(None, "local clusters")
     self_counts: bool | None = option(None, "a row is one of its own k1 nearest")
     symmetric: bool = option(True, "make the affinity graph symmetric")
@@ -125,7 +128,7 @@ class CAS(JointMethod):
     start: Literal["graph", "regularizer", "zero"] | None = option(
         None, "where the basic iteration starts"
     )
-    tol: float = option(3e-7, "about what may be missing from an entry of F")
+    tol: float = option(3e-7, "about what may be missing from an entry of F", within=(0, 0.1))
     smoothing: Literal["nss", "aqe"] | None = option("nss", "neighbour-guided smoothing")
     enhancement: bool = option(True, "average the rows of the nearest before propagating")
     guide: Literal["walk", "similarity"] | None = option(None, "what guides the smoothing")
@@ -142,8 +145,7 @@ class CAS(JointMethod):
     def __post_init__(self) -> None:
         given = {item.name: getattr(self, item.name) for item in fields(self)}
         object.__setattr__(self, "_given", given)
-        values = check_options(given)
-        for name, value in {**values, **derive_sizes(values)}.items():
+        for name, value in filled_options(CAS, given).items():
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -187,7 +189,7 @@ class CAS(JointMethod):
         -------
         Index
         """
-        from kinrank.index.core import Index
+        from kinrank.index.index import Index
 
         return Index.fit(self, gallery, ids, context, search=search, threads=threads)
 
@@ -259,14 +261,14 @@ class CAS(JointMethod):
         sizes += [self.geodesic_k] if self.geodesic else []
         return max(sizes)
 
-    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         # Long enough to hold k gallery rows beside the other queries, so that k rows are certain;
         # where the whole gallery is ranked, lists do not matter.
         spare = k // 4 + 16 if k < len(rows.gallery) else -k
         distances = rows.distances(self.list_length(), k, run, spare)
         return self.order(self.compare(distances, rows.n_queries, run), rows.n_queries, k, run)
 
-    def compare(self, distances: Distances, n_queries: int, run: Runner) -> Compared:
+    def compare(self, distances: Distances, n_queries: int, run: Runner) -> EncodedRows:
         """All stages before shortest paths and the original distance come in."""
         n = len(distances.neighbors)
         regularizer = check_regularizer(self.regularizer, n)
@@ -274,28 +276,20 @@ class CAS(JointMethod):
             distances, layout = lay_out(distances, self.k1 + 1, n_queries, run)
             if isinstance(regularizer, SparseRows):
                 regularizer = layout.matrix(regularizer)
-        stages = _Stages(self, distances, layout, run, regularizer)
+        stages = _RankedRows(self, distances, layout, run, regularizer)
         encoding = Divergence.of(stages.encode(), self.divergence, run)
-        return Compared(distances, layout, stages.kept, encoding)
+        return EncodedRows(distances, layout, stages.kept, encoding)
 
-    def order(self, compared: Compared, n_queries: int, k: int, run: Runner) -> Ranking:
+    def order(self, encoded: EncodedRows, n_queries: int, k: int, run: Runner) -> Ranking:
         """What ``geodesic``, ``omega`` and ``fusion`` make of rows that were compared."""
-        distances, divergence, paths = compared.distances, compared.divergence, None
+        distances, divergence, paths = encoded.distances, encoded.divergence, None
         if self.geodesic:
             with progress.stage("geodesic", len(distances.neighbors)):
                 paths = divergence.graph(distances.neighbors.indices, self.geodesic_k, run)
         with progress.stage("ranking", n_queries):
-            diffusion = self._diffusion_distance(compared.graph, n_queries, run)
-            ranker = Ranker(
-                distances,
-                divergence,
-                n_queries,
-                self.omega,
-                str(self.fusion),
-                diffusion,
-                paths,
-                compared.layout,
-            )
+            diffusion = self._diffusion_distance(encoded.graph, n_queries, run)
+            share = (self.omega, str(self.fusion), diffusion)
+            ranker = Ranker(distances, divergence, n_queries, *share, paths, encoded.layout)
             return ranker.rank(k, run)
 
     def _diffusion_distance(self, graph: Graph, n_queries: int, run: Runner) -> SparseRows | None:
@@ -305,9 +299,10 @@ class CAS(JointMethod):
         alpha, queries = 1 / (1 + self.mu), np.arange(n_queries, dtype=np.int32)
         n = len(graph.s)
         ball = diffuse.surroundings(graph, queries, alpha, self.tol, run)
-        f = diffuse.solve(graph, ball, alpha, "identity", self.tol, run, queries)
+        exact = diffuse.converged(alpha, "identity", self.tol)
+        f = diffuse.apply(graph, ball, exact, run, queries)
         own = SparseRows(np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int32), None, n)
-        root = np.sqrt(diffuse.solve(graph, own, alpha, "identity", self.tol, run).values)
+        root = np.sqrt(diffuse.apply(graph, own, exact, run).values)
         scale = root[np.repeat(queries, ball.lengths)] * root[ball.indices]
         # A tiny mu leaves the series unfinished, and F_ii perhaps at 0.
         near = np.divide(f.values, scale, out=np.zeros_like(scale), where=scale > 0)

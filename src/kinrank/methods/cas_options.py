@@ -7,15 +7,10 @@ from typing import Any
 import numpy as np
 
 from kinrank.errors import InvalidInputError
+from kinrank.graph.spectrum import extreme_value
+from kinrank.options import check_options
 from kinrank.types import SparseRows
-from kinrank.validation import (
-    LARGEST,
-    MOST_ROWS,
-    check_bool,
-    check_choice,
-    check_float,
-    check_size,
-)
+from kinrank.validation import LARGEST, MOST_ROWS, check_choice
 
 # What the paper's text says and what the authors' code computes, where they differ.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -43,87 +38,46 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
 }
 
-_CHOICES: dict[str, tuple[str | None, ...]] = {
-    "metric": ("euclidean", "cosine"),
-    "clusters": ("expanded", "reciprocal", "knn"),
-    "similarity": ("bidirectional", "smoothed", "original"),
-    "solver": ("local", "iterate", "cg", "dense"),
-    "start": ("graph", "regularizer", "zero"),
-    "smoothing": ("nss", "aqe", None),
-    "guide": ("walk", "similarity"),
-    "propagation": ("square", "transpose"),
-    "divergence": ("js", "jaccard", "cosine", "euclidean", "similarity"),
-    "fusion": ("squared", "euclidean", "diffusion"),
-}
-_FLAGS = ("self_counts", "symmetric", "enhancement", "geodesic")
-# name: (low, high, whether the low end itself is allowed)
-_RANGES = {
-    "sigma": (1e-6, 1e6, True),
-    "mu": (1e-6, 1e6, True),
-    "kappa": (1e-6, 1e6, True),
-    "beta": (0.0, 1e6, True),
-    "omega": (0.0, 1.0, True),
-    "tol": (0.0, 0.1, True),
-}
-_DERIVED = ("walk_k", "enhance_k", "keep", "graph_k")  # from k1 and k2 where they are None
-_SIZES = ("k1", "k2", "steps", "geodesic_k", *_DERIVED)
 
-
-def check_options(given: dict[str, Any]) -> dict[str, Any]:
+def filled_options(cls: type, given: dict[str, Any]) -> dict[str, Any]:
     """All options with the variant's values filled in, or an error about the first bad one."""
-    values = dict(given)
     variant = check_choice("variant", given["variant"], tuple(VARIANTS))
-    for name, value in VARIANTS[variant].items():
-        if values[name] is None:
-            values[name] = value
-    for name, choices in _CHOICES.items():
-        check_choice(name, values[name], choices)
-    for name in _FLAGS:
-        values[name] = check_bool(name, values[name])
-    for name, (low, high, closed) in _RANGES.items():
-        values[name] = check_float(name, values[name], low, high, low_open=not closed)
-    for name in _SIZES:
-        if values[name] is not None or name not in _DERIVED:
-            values[name] = check_size(name, values[name])
+    follow = VARIANTS[variant].items()
+    values = given | {name: value for name, value in follow if given[name] is None}
+    values = check_options(cls, values)
     extra = 0 if values["self_counts"] else 1
     if values["k2"] > values["k1"] + extra:
         raise InvalidInputError(
             f"`k2` must be at most k1 (the neighbour set lies in the cluster), "
             f"got k2={values['k2']} and k1={values['k1']}."
         )
-    regularizer = values["regularizer"]
-    if isinstance(regularizer, str):
-        check_choice("regularizer", regularizer, ("identity", "graph"))
-    return values
+    if isinstance(values["regularizer"], str):
+        check_choice("regularizer", values["regularizer"], ("identity", "graph"))
+    return values | _derived_sizes(values)
 
 
-def derive_sizes(values: dict[str, Any]) -> dict[str, int]:
+def _derived_sizes(values: dict[str, Any]) -> dict[str, int]:
     """Sizes that were left out: straight lines through the authors' two settings.
 
     Those are k1=20: walk 25, kept 25 and k1=60: walk 70, kept 80; enhancement is k2 + 1 in both
     and the graph has the k2 - 1 nearest. The paper has k2 for the enhancement.
     """
     k1, k2 = values["k1"], values["k2"]
-    own = {
+    sizes = {
         "walk_k": max(k1 + 1, round(1.125 * k1 + 2.5)),
         "enhance_k": k2 if values["variant"] == "paper" else k2 + 1,
         "keep": max(k1, round(1.375 * k1 - 2.5)),
         "graph_k": max(k2 - 1, 1),
     }
-    return {
-        name: min(size, MOST_ROWS) if values[name] is None else values[name]
-        for name, size in own.items()
-    }
+    return {name: min(size, MOST_ROWS) for name, size in sizes.items() if values[name] is None}
 
 
 def check_regularizer(regularizer: Any, n: int) -> str | SparseRows:
     """E as a name or as sparse rows; symmetric, non-negative, positive semi-definite."""
     if isinstance(regularizer, str):
         return regularizer
-    from scipy.sparse import issparse
-
-    if not issparse(regularizer) or regularizer.shape != (n, n):
-        shape = getattr(regularizer, "shape", None)
+    shape = getattr(regularizer, "shape", None)
+    if not hasattr(regularizer, "tocsr") or shape != (n, n):  # as scipy's have it
         raise InvalidInputError(
             f"`regularizer` must be 'identity', 'graph' or a sparse matrix of shape ({n}, {n}), "
             f"one row per query and gallery row, got {type(regularizer).__name__} {shape or ''}."
@@ -156,8 +110,6 @@ def _least_eigenvalue(e: Any) -> float:
         return 0.0  # diagonally dominant
     if e.shape[0] <= 512:
         return float(np.linalg.eigvalsh(e.toarray())[0])
-    from kinrank.graph.spectrum import extreme_values
-
     # A start that is not constant: the least eigenvector may have entries of sum 0.
     start = np.random.default_rng(0).normal(size=e.shape[0])
-    return float(extreme_values(e, "SA", start)[0])
+    return extreme_value(lambda x: e @ x, start, "SA")

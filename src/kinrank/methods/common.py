@@ -6,41 +6,23 @@ the gallery once, ``fit``, and then answers any query, ``search``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.methods.base import Method
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.find import find_neighbors, find_neighbors_and_more
 from kinrank.search.stored import Stored, rows_between, stored_vectors
 from kinrank.stages.distance import VectorDistances
 from kinrank.types import Neighbors, Ranking
-from kinrank.validation import (
-    as_matrix,
-    as_vectors,
-    check_int,
-    reduce_k,
-)
+from kinrank.validation import as_matrix, as_vectors, check_int, reduce_k
 
-M = TypeVar("M", bound=Method)
-
-METRICS = ("euclidean", "cosine")
 # What only the index of CAS has, whose fitted form others resemble.
 _OF_AN_INDEX = ("save", "add", "remove", "update", "neighbors", "vectors", "explain", "calibrate")
 # Rows beside k that a list of a query holds, so that the first k can be told from it alone.
 SPARE_ROWS = 64
-
-
-def fitted_to(method: M, limits: Mapping[str, int], what: str) -> M:
-    """The same method with no size above its limit; a warning for each that was."""
-    sizes = {
-        name: reduce_k(name, getattr(method, name), max(limit, 1), what)
-        for name, limit in limits.items()
-        if getattr(method, name) is not None
-    }
-    return replace(method, **sizes)
 
 
 def results(k: int | None, n_gallery: int) -> int:
@@ -51,7 +33,7 @@ def results(k: int | None, n_gallery: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class JointRows:
     """Queries and gallery, one above the other."""
 
     vectors: Stored
@@ -89,10 +71,10 @@ class Rows:
         return find_neighbors(self.vectors, length, run)
 
 
-def stacked(queries: Any, gallery: Any, cosine: bool, run: Runner) -> Rows:
+def stacked(queries: Any, gallery: Any, cosine: bool, run: Runner) -> JointRows:
     """What was given as checked rows, in an array of the runner."""
     queries = as_matrix("queries", queries)
-    return Rows(stored_vectors(queries, gallery, cosine, run), len(queries))
+    return JointRows(stored_vectors(queries, gallery, cosine, run), len(queries))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,21 +85,20 @@ class JointMethod(Method):
         rows = stacked(queries, gallery, getattr(self, "metric", "cosine") == "cosine", run)
         return self.ranked_rows(rows, results(k, len(rows.gallery)), run)
 
-    def ranked_rows(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def ranked_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         """As ``ranked``, of rows that were checked before."""
         return self.resolved(len(rows))._rank(rows, k, run)
 
-    def resolved(self, n: int) -> Self:
-        """The same method with sizes that fit ``n`` rows; a warning for each that does not."""
-        return fitted_to(self, self._limits(n), "rows")
-
-    def _limits(self, n: int) -> dict[str, int]:
-        """The largest value that each size can take with ``n`` rows."""
-        raise NotImplementedError
-
-    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         """The method itself."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricMethod(JointMethod):
+    """A joint method that takes vectors as they are, or of unit norm."""
+
+    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,12 +120,8 @@ class InductiveMethod(Method):
 
     def fitted(self, gallery: Stored, run: Runner) -> FittedMethod:
         """As ``fit``, of unit rows that were checked before."""
-        method = fitted_to(self, self._limits(len(gallery)), "gallery rows")
+        method = self.resolved(len(gallery), "gallery rows")
         return FittedMethod(method, gallery, method._prepare(gallery, run))
-
-    def _limits(self, n: int) -> dict[str, int]:
-        """The largest value that each size can take with ``n`` gallery rows."""
-        raise NotImplementedError
 
     def _prepare(self, gallery: Stored, run: Runner) -> Any:
         """All that can be computed before a query is known."""

@@ -73,17 +73,19 @@ class Chart:
     def legend(self, ax: Axes) -> None:
         """Names of series, above the axes."""
         handles, names = ax.get_legend_handles_labels()
-        style = {"frameon": False, "fontsize": FONT, "labelcolor": SOFT}
-        self.canvas.legend(handles, names, loc="outside upper left", ncols=4, **style)
+        self.canvas.legend(
+            handles, names, loc="outside upper left", ncols=4, frameon=False, fontsize=FONT - 1,
+            labelcolor=SOFT, columnspacing=1.2, handlelength=1.6,
+        )  # fmt: skip
 
-    def content(self, form: str) -> bytes:
+    def content(self, form: str, *, transparent: bool = False) -> bytes:
         """As a file of ``form``, one of FORMATS."""
         import matplotlib as mpl
 
         stream = io.BytesIO()
         with mpl.rc_context(_SETTINGS):
             self.canvas.savefig(
-                stream, format=form, dpi=200, transparent=form == "svg", metadata=_NO_METADATA[form]
+                stream, format=form, dpi=200, transparent=transparent, metadata=_NO_METADATA[form]
             )
         return stream.getvalue()
 
@@ -95,7 +97,7 @@ class Chart:
 
     def svg(self) -> str:
         """An element for a page, with the texts that show under the pointer."""
-        drawn = self.content("svg").decode()
+        drawn = self.content("svg", transparent=True).decode()
         inside = drawn[drawn.index(">", drawn.index("<svg")) + 1 :].replace("xlink:href", "href")
         inside = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", inside)  # a page has many figures
         inside = re.sub(

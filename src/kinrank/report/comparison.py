@@ -33,9 +33,10 @@ class _Place(NamedTuple):
 
     def value(self, comparison: Comparison, method: str) -> float | None:
         cell = comparison.get(method, self.data)
-        if cell is None or self.metric == MEMORY:
-            return None if cell is None else cell.peak_bytes
-        return cell.seconds if self.metric == TIME else cell.summary[self.metric]
+        if cell is None:
+            return None
+        costs = {TIME: cell.seconds, MEMORY: cell.peak_bytes}
+        return costs[self.metric] if self.metric in costs else cell.summary[self.metric]
 
 
 def comparison_table(comparison: Comparison, title: str = "Comparison of methods") -> Table:

@@ -131,8 +131,8 @@ def sorted_gains(title: str, gains: Values) -> Chart | None:
     chart = Chart(title, caption=f"{gained:,} gained, {same:,} stayed, {lost:,} lost.")
     (ax,) = chart.axes()
     places = np.arange(len(values) + 1)
-    for color, part in ((GAIN, np.maximum(values, 0)), (LOSS, np.minimum(values, 0))):
-        ax.fill_between(places, np.append(part, part[-1]), step="post", color=color, lw=0)
+    for color, heights in ((GAIN, np.maximum(values, 0)), (LOSS, np.minimum(values, 0))):
+        ax.fill_between(places, np.append(heights, heights[-1]), step="post", color=color, lw=0)
     ax.axhline(0, color=SOFT, lw=1)
     ax.set_xticks([])
     _name_x(ax, "queries, by gain in points of AP")

@@ -118,7 +118,7 @@ class CellSearch:
     def __init__(self, vectors: Stored, run: Runner) -> None:
         self._vectors = vectors
         self._first, self._second = (Cells.of(vectors, run, seed) for seed in (0, 1))
-        self._landmarks = far_rows(vectors)
+        self._landmarks = _landmark_rows(vectors)
 
     @property
     def division(self) -> tuple[Floats, Ints]:
@@ -269,7 +269,7 @@ def _centres(vectors: Stored, seed: int) -> Floats:
     return centres
 
 
-def far_rows(vectors: Stored) -> Floats:
+def _landmark_rows(vectors: Stored) -> Floats:
     """Rows that are farthest from some of the others, to estimate largest distances by."""
     sample = np.array(vectors[:: max(1, len(vectors) // _LANDMARKS)][:_LANDMARKS])
     top, who = np.full(len(sample), -np.inf, np.float32), np.zeros(len(sample), np.int64)

@@ -27,18 +27,25 @@ def find_neighbors_and_more(
 ) -> tuple[Neighbors, Neighbors]:
     """The ``k`` nearest rows of every row, itself first, and ``first_k`` >= k of the first rows.
 
-    A runner that has ``neighbors`` is asked for them; otherwise ``run.search`` decides. What is
-    ranked for are the first rows: where they are few, their lists are exact. The recall of an
-    approximate search of the others is told to ``progress``.
+    A runner that has ``neighbors`` is asked for them; otherwise ``run.search`` decides.
     """
-    search_by_runner: Any = getattr(run, "neighbors", None)
-    if search_by_runner is not None:
-        lists: tuple[Neighbors, Neighbors] = search_by_runner(vectors, k, n_first, first_k)
+    search: Any = getattr(run, "neighbors", None)
+    if search is not None:
+        lists: tuple[Neighbors, Neighbors] = search(vectors, k, n_first, first_k)
         return lists
-    n = len(vectors)
-    if run.search == "exact" or n <= FEW or 4 * k > n:
+    if run.search == "exact" or len(vectors) <= FEW or 4 * k > len(vectors):
         return exact_neighbors_and_more(vectors, k, n_first, first_k, run)
-    cells = CellSearch(vectors, run)
+    return approximate_neighbors_and_more(vectors, k, n_first, first_k, run)
+
+
+def approximate_neighbors_and_more(
+    vectors: Stored, k: int, n_first: int, first_k: int, run: Runner
+) -> tuple[Neighbors, Neighbors]:
+    """The same in cells; where the first rows, which are ranked for, are few, these are exact.
+
+    The recall of the other rows is told to ``progress``.
+    """
+    n, cells = len(vectors), CellSearch(vectors, run)
     with progress.stage("neighbours", n):
         if _many(n_first, n, first_k):
             longer = cells.first(n_first, first_k, run)

@@ -58,13 +58,13 @@ def _matrices(graph: Graph, regularizer: str | SparseRows) -> tuple[Matrix, Matr
             f"`solver` must be 'local' or 'iterate' for more than {MAX_ROWS} rows (the others "
             f"hold n x n matrices), got {n} rows."
         )
-    s = graph.s.to_scipy().toarray().astype(np.float64)
+    s = graph.s.toarray()
     s = (s + s.T) / 2
     if isinstance(regularizer, SparseRows):
-        return s, regularizer.to_scipy().toarray().astype(np.float64)
+        return s, regularizer.toarray()
     return s, np.eye(n) + (s if regularizer == "graph" else 0)
 
 
 def _on(pattern: SparseRows, full: Matrix) -> SparseRows:
-    owner = np.repeat(np.arange(len(pattern)), pattern.lengths)
-    return pattern.with_data(np.maximum(full[owner, pattern.indices], 0).astype(np.float32))
+    values = full[pattern.owners, pattern.indices]
+    return pattern.with_data(np.maximum(values, 0).astype(np.float32))

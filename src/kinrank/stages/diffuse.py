@@ -8,9 +8,8 @@ other E it is a sum of T_p(S) E T_q(S). Either way a row needs only its own surr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from math import comb
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,96 +28,72 @@ Coefficients: TypeAlias = npt.NDArray[np.float64]
 _NONE: Coefficients = np.empty(0)
 
 
-def solve(
-    graph: Graph, pattern: SparseRows, alpha: float, regularizer: str | SparseRows, tol: float,
-    run: Runner, rows: Ints | None = None,
-) -> SparseRows:  # fmt: skip
-    """The converged F on ``pattern``; with ``rows``, only of those rows (one per pattern row)."""
-    if isinstance(regularizer, SparseRows):
-        terms = len(_series(lambda x: (1 - alpha) / (1 - alpha * x), tol))
-        nodes = chebyshev.chebpts1(terms)
-        plane = (1 - alpha) / (1 - alpha * (nodes[:, None] + nodes[None, :]) / 2)
-        return _bilinear(graph, pattern, regularizer, _fit_plane(plane), alpha, tol, run, rows)
-    return apply(graph, pattern, converged(alpha, regularizer, tol), run, rows)
+class Polynomial(NamedTuple):
+    """F as a function of S, and of E where that is a matrix; a sum of all parts that are not empty.
 
-
-def smoothed(
-    graph: Graph, pattern: SparseRows, alpha: float, tol: float, run: Runner
-) -> SparseRows:
-    """The tensor-product diffusion A = a S A S + (1 - a) I of RDP (SSM), converged."""
-    return apply(graph, pattern, tensor_product(alpha, tol), run)
-
-
-def iterate(
-    graph: Graph, pattern: SparseRows, alpha: float, regularizer: str | SparseRows, steps: int,
-    start: str, tol: float, run: Runner,
-) -> SparseRows:  # fmt: skip
-    """``steps`` times F <- a/2 (F S + S F) + (1 - a) E from F0, on ``pattern``.
-
-    start : "graph" (F0 = W), "regularizer" (F0 = E) or "zero"
-    """
-    if isinstance(regularizer, str):
-        return apply(graph, pattern, iterated(alpha, regularizer, steps, start, tol), run)
-    nodes = chebyshev.chebpts1(steps + 1)
-    mean = alpha * (nodes[:, None] + nodes[None, :]) / 2
-    plane = (1 - alpha) * np.sum([mean**s for s in range(steps)], axis=0)
-    if start == "regularizer":
-        plane = plane + mean**steps
-    total = _bilinear(graph, pattern, regularizer, _fit_plane(plane), alpha, tol, run, None)
-    if start != "graph":
-        return total
-    begun = _walk(graph, pattern, _begun(alpha, steps, tol), run, None)
-    return pattern.with_data(total.values + begun.values)
-
-
-@dataclass(frozen=True, eq=False)
-class Polynomial:
-    """F as a function of S: sum_t powers[t] S^t + sum_t binomial[t] S^t W S^(T-t) + a series.
-
-    powers, binomial : (T + 1,), or empty; series : Chebyshev coefficients, or empty
+    powers, binomial : (T + 1,) sum_t powers[t] S^t + sum_t binomial[t] S^t W S^(T-t)
+    series : sum_t series[t] T_t(S), Chebyshev polynomials
+    plane, regularizer : sum_pq plane[p, q] T_p(S) E T_q(S)
     decay : how much of a walk's weight is left after a step; tol : what may be missing
     """
 
-    powers: Coefficients
-    binomial: Coefficients
-    series: Coefficients
     decay: float
     tol: float
+    powers: Coefficients = _NONE
+    binomial: Coefficients = _NONE
+    series: Coefficients = _NONE
+    plane: Coefficients = _NONE
+    regularizer: SparseRows | None = None
 
 
-def converged(alpha: float, regularizer: str, tol: float) -> Polynomial:
-    """The F of ``solve``."""
-    factor = _regularizer_factor(regularizer)
-    series = _series(lambda x: factor(x) * (1 - alpha) / (1 - alpha * x), tol)
-    return Polynomial(_NONE, _NONE, series, alpha, tol)
+def converged(alpha: float, regularizer: str | SparseRows, tol: float) -> Polynomial:
+    """F that solves the equation; regularizer : E, "identity", "graph" (I + S) or a matrix."""
+    if not isinstance(regularizer, str):
+        terms = len(_series(lambda x: (1 - alpha) / (1 - alpha * x), tol))
+        plane = _fit_plane(terms, alpha, lambda mean: (1 - alpha) / (1 - mean))
+        return Polynomial(alpha, tol, plane=plane, regularizer=regularizer)
+    more = 1 if regularizer == "graph" else 0
+    series = _series(lambda x: (1 + more * x) * (1 - alpha) / (1 - alpha * x), tol)
+    return Polynomial(alpha, tol, series=series)
 
 
 def tensor_product(alpha: float, tol: float) -> Polynomial:
-    """The F of ``smoothed``."""
+    """The tensor-product diffusion A = a S A S + (1 - a) I of RDP (SSM), converged."""
     series = _series(lambda x: (1 - alpha) / (1 - alpha * x * x), tol)
     # Weights fall by the root of a per step, so that long walks count for more than in BSD.
-    return Polynomial(_NONE, _NONE, series, float(np.sqrt(alpha)), tol / 100)
+    return Polynomial(float(np.sqrt(alpha)), tol / 100, series=series)
 
 
-def iterated(alpha: float, regularizer: str, steps: int, start: str, tol: float) -> Polynomial:
-    """The F of ``iterate``."""
+def iterated(
+    alpha: float, regularizer: str | SparseRows, steps: int, start: str, tol: float
+) -> Polynomial:
+    """``steps`` times F <- a/2 (F S + S F) + (1 - a) E from F0.
+
+    start : "graph" (F0 = W), "regularizer" (F0 = E) or "zero"
+    """
     powers = np.zeros(steps + 1)
     powers[:steps] = (1 - alpha) * alpha ** np.arange(steps)
-    begun = _begun(alpha, steps, tol) if start == "graph" else None
-    if begun is not None and regularizer == "identity":
-        return replace(begun, powers=powers)
-    if start == "regularizer":
+    begun = Polynomial(alpha, tol)
+    if start == "graph":  # what is left of W in the end
+        binomial = np.array([comb(steps, t) * (alpha / 2) ** steps for t in range(steps + 1)])
+        begun = Polynomial(alpha, tol, powers=0 * binomial, binomial=binomial)
+    elif start == "regularizer":
         powers[steps] = alpha**steps
+    if not isinstance(regularizer, str):
+        last = 1 if start == "regularizer" else 0
+
+        def summed(mean: Coefficients) -> Coefficients:
+            total = (1 - alpha) * np.sum([mean**t for t in range(steps)], axis=0)
+            return np.asarray(total + last * mean**steps)
+
+        plane = _fit_plane(steps + 1, alpha, summed)
+        return begun._replace(plane=plane, regularizer=regularizer)
+    if start == "graph" and regularizer == "identity":
+        return begun._replace(powers=powers)
     if regularizer == "graph":
         powers = np.append(powers, 0) + np.append(0, powers)
     series: Coefficients = np.asarray(chebyshev.poly2cheb(powers), np.float64)
-    return replace(begun or Polynomial(_NONE, _NONE, _NONE, alpha, tol), series=series)
-
-
-def _begun(alpha: float, steps: int, tol: float) -> Polynomial:
-    """What is left after ``steps`` of a start from W."""
-    binomial = np.array([comb(steps, t) * (alpha / 2) ** steps for t in range(steps + 1)])
-    return Polynomial(0 * binomial, binomial, _NONE, alpha, tol)
+    return begun._replace(series=series)
 
 
 def apply(
@@ -126,13 +101,26 @@ def apply(
     rows: Ints | None = None,
 ) -> SparseRows:  # fmt: skip
     """F on ``pattern``; with ``rows``, only of those rows (one per pattern row)."""
-    if len(polynomial.series) == 0:
-        return _walk(graph, pattern, polynomial, run, rows)
-    total = _polynomial(graph, pattern, polynomial, run, rows)
-    if len(polynomial.binomial) == 0:
-        return total
-    begun = _walk(graph, pattern, polynomial, run, rows)
-    return pattern.with_data(total.values + begun.values)
+    rows = np.arange(len(pattern), dtype=np.int32) if rows is None else rows
+    floor = graph.floor(polynomial.tol)
+    parts = []
+    if len(polynomial.series):
+        args: tuple[Any, ...] = (rows, *graph.s.csr, polynomial.series, polynomial.decay, floor)
+        parts.append(_on(pattern, _polynomial_rows, args, run))
+    if polynomial.regularizer is not None:
+        middle = polynomial.regularizer
+        # The middle matrix may lead where S does not: the ball follows both.
+        s = _spread(graph.s, middle, 0, run)
+        largest = np.bincount(middle.owners, middle.values).max()
+        reach = _spread(graph.s, middle, 1 / max(largest, 1e-30), run).values
+        args = (rows, *s.csr, reach, *middle.csr, polynomial.plane, polynomial.decay, floor)
+        parts.append(_on(pattern, _bilinear_rows, args, run))
+    if len(polynomial.binomial) or not parts:
+        # Both share a symmetric pattern, so the transposed values are in the same places.
+        start = transposed(graph.w, run).values
+        walk = (polynomial.powers, polynomial.binomial, polynomial.decay, floor)
+        parts.append(_on(pattern, _walk_rows, (rows, *graph.s.csr, start, *walk), run))
+    return pattern.with_data(parts[0] if len(parts) == 1 else parts[0] + parts[1])
 
 
 def surroundings(graph: Graph, rows: Ints, alpha: float, tol: float, run: Runner) -> SparseRows:
@@ -142,10 +130,6 @@ def surroundings(graph: Graph, rows: Ints, alpha: float, tol: float, run: Runner
     """
     args = (rows, *graph.s.csr, alpha, graph.floor((10 * tol) ** 2))
     return run.rows("diffusion", _ball_rows, args, len(rows), len(graph.s))
-
-
-def _regularizer_factor(name: str) -> Callable[[Coefficients], Coefficients]:
-    return (lambda x: 1 + x) if name == "graph" else np.ones_like
 
 
 def _series(function: Callable[[Coefficients], Any], tol: float) -> Coefficients:
@@ -160,56 +144,25 @@ def _series(function: Callable[[Coefficients], Any], tol: float) -> Coefficients
         degree = min(2 * degree, MAX_TERMS)
 
 
-def _fit_plane(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Chebyshev coefficients in two variables from values at the Chebyshev points of both."""
-    terms = len(values)
-    basis = chebyshev.chebvander(chebyshev.chebpts1(terms), terms - 1)
+def _fit_plane(
+    terms: int, alpha: float, function: Callable[[Coefficients], Coefficients]
+) -> Coefficients:
+    """Chebyshev coefficients in two variables x, y of a function of alpha (x + y) / 2."""
+    nodes = chebyshev.chebpts1(terms)
+    values = function(alpha * (nodes[:, None] + nodes[None, :]) / 2)
     scale = np.full(terms, 2.0 / terms)
     scale[0] = 1.0 / terms
-    inverse = scale[:, None] * basis.T
+    inverse = scale[:, None] * chebyshev.chebvander(nodes, terms - 1).T
     return np.asarray(inverse @ values @ inverse.T)
-
-
-def _all_rows(pattern: SparseRows, rows: Ints | None) -> Ints:
-    return np.arange(len(pattern), dtype=np.int32) if rows is None else rows
-
-
-def _polynomial(
-    graph: Graph, pattern: SparseRows, polynomial: Polynomial, run: Runner, rows: Ints | None
-) -> SparseRows:
-    own = (polynomial.series, polynomial.decay, graph.floor(polynomial.tol))
-    args = (_all_rows(pattern, rows), *graph.s.csr, *own)
-    return _on(pattern, _polynomial_rows, args, run)
-
-
-def _walk(
-    graph: Graph, pattern: SparseRows, polynomial: Polynomial, run: Runner, rows: Ints | None
-) -> SparseRows:
-    # Both share a symmetric pattern, so the transposed values are in the same places.
-    start = transposed(graph.w, run).values
-    own = (polynomial.powers, polynomial.binomial, polynomial.decay, graph.floor(polynomial.tol))
-    args = (_all_rows(pattern, rows), *graph.s.csr, start, *own)
-    return _on(pattern, _walk_rows, args, run)
-
-
-def _bilinear(
-    graph: Graph, pattern: SparseRows, middle: SparseRows, plane: npt.NDArray[np.float64],
-    alpha: float, tol: float, run: Runner, rows: Ints | None,
-) -> SparseRows:  # fmt: skip
-    # The middle matrix may lead where S does not: the ball follows both.
-    s = _spread(graph.s, middle, 0, run)
-    largest = np.bincount(np.repeat(np.arange(len(middle)), middle.lengths), middle.values).max()
-    reach = _spread(graph.s, middle, 1 / max(largest, 1e-30), run).values
-    own = (*s.csr, reach, *middle.csr, plane, alpha, graph.floor(tol))
-    return _on(pattern, _bilinear_rows, (_all_rows(pattern, rows), *own), run)
 
 
 def _on(
     pattern: SparseRows, kernel: Callable[..., Any], args: tuple[Any, ...], run: Runner
-) -> SparseRows:
+) -> Floats:
     """What a kernel finds at the places of a pattern."""
     places, out = (pattern.indptr, pattern.indices), Out(np.float32, indptr=pattern.indptr)
-    return pattern.with_data(run.fill("diffusion", kernel, (*args, *places), len(pattern), out))
+    values: Floats = run.fill("diffusion", kernel, (*args, *places), len(pattern), out)
+    return values
 
 
 def _polynomial_rows(

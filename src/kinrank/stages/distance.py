@@ -54,14 +54,12 @@ class VectorDistances:
         return cls(neighbors, query_lists, vectors, names)
 
     def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
-        """See Distances."""
         args = (rows, for_kernels(self.vectors), self.names, self.neighbors.farthest, indptr, ids)
         out = Out(np.float32, indptr=indptr)
         found: Floats = run.fill("distances", kernels.distances_at, args, len(rows), out)
         return found
 
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
-        """See Distances."""
         args = (rows, for_kernels(self.vectors), self.names, self.neighbors.farthest, first)
         out = Out(np.float32, len(self.vectors) - first)
         found: Floats = run.fill("distances", kernels.dense_distances, args, len(rows), out)
@@ -81,12 +79,10 @@ class MatrixDistances:
         return self.neighbors
 
     def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:  # noqa: ARG002
-        """See Distances."""
         owner = np.repeat(rows, np.diff(indptr))
         return _over_farthest(self.matrix[owner, ids], self.neighbors.farthest[owner])
 
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:  # noqa: ARG002
-        """See Distances."""
         return _over_farthest(self.matrix[rows, first:], self.neighbors.farthest[rows, None])
 
 
@@ -102,7 +98,6 @@ class ListDistances:
         return self.neighbors
 
     def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:  # noqa: ARG002
-        """See Distances."""
         out = np.empty(len(ids), np.float32)
         for at, row in enumerate(rows):
             part = slice(indptr[at], indptr[at + 1])
@@ -110,7 +105,6 @@ class ListDistances:
         return out
 
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:  # noqa: ARG002
-        """See Distances."""
         return np.stack([self._row(row)[first:] for row in rows])
 
     def _row(self, row: int) -> Floats:

@@ -16,7 +16,7 @@ from kinrank.parallel import ALONE, Out, Runner
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
 # x log2 x of the first rows; pointers, rows, values and x log2 x of the columns of the others.
-Columns: TypeAlias = tuple[Floats, Longs, Ints, Floats, Floats]
+Columns: TypeAlias = tuple[Floats, tuple[Longs, Ints, Floats, Floats]]
 
 MEASURES = {
     "js": kernels.JS,
@@ -54,7 +54,7 @@ class Divergence:
         late = columns(self.rows, n_queries, wanted, run)
         own = self._entropies(self.rows, n_queries, run)
         f = self._entropies(late, len(late), run)
-        return own, late.indptr, late.indices, late.values, f
+        return own, (*late.csr, f)
 
     def _entropies(self, rows: SparseRows, count: int, run: Runner) -> Floats:
         """x log2 x of the first ``count`` rows; what the measure does not ask for is not made."""
@@ -80,18 +80,13 @@ class Divergence:
         part, n = part or slice(0, n_queries), len(self.rows)
         if self.measure == "similarity":
             return self._similarity(part, n_queries, lists)
-        parts = self._sums(columns or self.columns(n_queries, run))
-        args = (part.start, *parts, lists, n_queries)
+        sums = self.sums(columns or self.columns(n_queries, run))
+        args = (part.start, *sums, lists, n_queries)
         return run.rows("divergence", _divergence_rows, args, part.stop - part.start, n)
 
-    def parts(self, columns: Columns) -> tuple[Any, ...] | None:
-        """What kernels compute d' from, row by row; None if it is not a sum over shared columns."""
-        return None if self.measure == "similarity" else self._sums(columns)
-
-    def _sums(self, columns: Columns) -> tuple[Any, ...]:
-        rows = self.rows
-        own = (rows.indptr, rows.indices, rows.values)
-        return (MEASURES[self.measure], *own, *columns, self.norms)
+    def sums(self, columns: Columns) -> tuple[Any, ...]:
+        """What kernels compute d' from, as a sum over shared columns; not for "similarity"."""
+        return (MEASURES[self.measure], self.rows.csr, *columns, self.norms)
 
     def background(self, row: int, first: int) -> Floats | float:
         """d' of ``row`` to the rows from ``first`` on, as if it shared no column with them."""
@@ -147,15 +142,14 @@ class Divergence:
         """The smaller of d'(i, j) and d'(j, i), each only where its list holds the pair."""
         rows, n, pattern = self.rows, len(self.rows), nearest(lists, k, run)
         largest = np.zeros(n, np.float32)
-        np.maximum.at(largest, np.repeat(np.arange(n), rows.lengths), rows.values)
+        np.maximum.at(largest, rows.owners, rows.values)
         args = (pattern.indptr, pattern.indices, rows.indptr, rows.indices, rows.values)
         out = run.fill("geodesic", values_at, args, n, Out(np.float32, indptr=pattern.indptr))
-        owner = np.repeat(np.arange(n), pattern.lengths)
-        # 1 + similarity: above 0 wherever there is an edge, and largest where the edge is shortest.
-        near = 1 + out / np.where(largest > 0, largest, 1)[owner]
-        edges = pattern.with_data(near.astype(np.float32)).to_scipy()
-        edges = SparseRows.from_scipy(edges.maximum(edges.T))
-        return edges.with_data(np.maximum(2 - edges.values, 0))
+        owner, other = pattern.owners, pattern.indices
+        near = (1 + out / np.where(largest > 0, largest, 1)[owner]).astype(np.float32)
+        d = np.tile(np.maximum(2 - near, 0), 2)
+        ends = (np.concatenate([owner, other]), np.concatenate([other, owner]))
+        return SparseRows.of_entries(*ends, d, n)
 
 
 def _divergence_rows(low: int, high: int, start: int, *args: Any) -> Any:

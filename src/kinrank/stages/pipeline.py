@@ -188,12 +188,7 @@ class AllRows(Pipeline[SparseRows, Graph]):
             return dense.closed_form(graph, members, alpha, e)
         if method.similarity == "bidirectional" and method.solver == "cg":
             return dense.conjugate_gradients(graph, members, alpha, e, method.tol)
-        if method.similarity == "smoothed" or isinstance(e, str):
-            return diffuse.apply(graph, members, polynomial_of(method), run)
-        if method.solver == "local":
-            return diffuse.solve(graph, members, alpha, e, method.tol, run)
-        steps, start = int(method.steps or 0), str(method.start)
-        return diffuse.iterate(graph, members, alpha, e, steps, start, method.tol, run)
+        return diffuse.apply(graph, members, polynomial_of(method, e), run)
 
     def unit_rows(self, f: SparseRows) -> SparseRows:
         return smooth.unit_rows(f, self.run)
@@ -235,12 +230,12 @@ def half_length(method: Any) -> int:
     return max(int(method.k1) // 2 + (0 if method.self_counts else 1), 1)
 
 
-def polynomial_of(method: Any) -> Polynomial:
-    """The diffusion as a polynomial of S; the regulariser must be a name."""
+def polynomial_of(method: Any, regularizer: str | SparseRows | None = None) -> Polynomial:
+    """The diffusion as a polynomial of S; regularizer : E, if it is not the method's own."""
     alpha, tol = 1 / (1 + method.mu), method.tol
+    e = method.regularizer if regularizer is None else regularizer
     if method.similarity == "smoothed":
         return diffuse.tensor_product(alpha, tol)
     if method.solver == "iterate":
-        steps, start = int(method.steps or 0), str(method.start)
-        return diffuse.iterated(alpha, str(method.regularizer), steps, start, tol)
-    return diffuse.converged(alpha, str(method.regularizer), tol)
+        return diffuse.iterated(alpha, e, int(method.steps or 0), str(method.start), tol)
+    return diffuse.converged(alpha, e, tol)

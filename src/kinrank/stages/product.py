@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kinrank.graph.layout import Layout
+from kinrank.kernels.cross import product_sum_rows
 from kinrank.kernels.overlay import NO_GROUPS, new_space, plain_rows
 from kinrank.kernels.product import product_rows
 from kinrank.parallel import Runner
@@ -20,9 +21,17 @@ def product(
     layout : the old numbers of the columns, by which ties go to the lower; None for their own
     """
     layout = layout or Layout.identity(b.n_columns)
-    own = (a.indptr, a.indices, a.values, b.indptr, b.indices, b.values)
-    args = (*own, b.n_columns, min(keep, b.n_columns), layout.names, layout.places)
+    args = (*a.csr, *b.csr, b.n_columns, min(keep, b.n_columns), layout.names, layout.places)
     return run.rows(name, _product_rows, args, len(a), b.n_columns)
+
+
+def product_sum(
+    name: str, pairs: list[tuple[SparseRows, SparseRows]], n: int, run: Runner
+) -> SparseRows:
+    """The first ``n`` rows of the sum of products A B, as they are; columns in no order."""
+    left, right = (tuple(matrix.csr for matrix in side) for side in zip(*pairs, strict=True))
+    n_columns = pairs[0][1].n_columns
+    return run.rows(name, product_sum_rows, (left, right, n_columns), n, n_columns)
 
 
 def _product_rows(

@@ -1,11 +1,9 @@
-"""Enhancement by the neighbours' rows, and propagation over the whole graph."""
+"""Enhancement by the neighbours' rows."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from kinrank.graph.layout import Layout
-from kinrank.graph.matrix import transposed
 from kinrank.kernels.lists import enhancing_rows
 from kinrank.parallel import Out, Runner
 from kinrank.stages.product import product
@@ -25,17 +23,3 @@ def enhance(
     outs = (Out(np.int32, indptr=ptr), Out(np.float32, indptr=ptr))
     ids, weights = run.fill("enhancement", enhancing_rows, args, n, *outs)
     return product("enhancement", SparseRows(ptr, ids, weights, len(f)), f, run)
-
-
-def propagate(
-    f: SparseRows, keep: int, scheme: str, run: Runner, layout: Layout | None = None
-) -> SparseRows:
-    """P from F, cut to its ``keep`` largest entries per row, and one more step; L1 norm 1.
-
-    scheme : "transpose" is P = F^T F and F' = P F; "square" is P = F F and F' = P P
-    """
-    if scheme == "transpose":
-        p = product("propagation", transposed(f, run), f, run, keep, layout)
-        return product("propagation", p, f, run)
-    p = product("propagation", f, f, run, keep, layout)
-    return product("propagation", p, p, run)

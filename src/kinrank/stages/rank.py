@@ -15,6 +15,7 @@ import numpy as np
 
 from kinrank.graph.layout import Layout
 from kinrank.kernels import paths, select
+from kinrank.kernels.answer import first_candidates
 from kinrank.ordering import ascending
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.search.stored import for_kernels
@@ -104,21 +105,27 @@ class Ranker:
         Returns the candidates where they were stored.
         """
         low, high, base = part.start, part.stop, self.distances
-        rest = (self.n_queries, self._layout.names, *out)
-        parts = None if columns is None else self.divergence.parts(columns)
+        rest = (self.n_queries, self._layout.names, out)
         if isinstance(base, VectorDistances) and self.graph is not None:
-            edges = (self.graph.indptr, self.graph.indices, self.graph.values, UNREACHABLE)
-            paths.first_by_path(low, high, *edges, *self._fusion(base), *rest)
+            paths.first_by_path(low, high, self.graph.csr, UNREACHABLE, self._fusion(base), *rest)
             return None
-        if isinstance(base, VectorDistances) and parts is not None:
-            select.first_near(low, high, *parts, *self._fusion(base), self._least, *rest)
+        summed = self.divergence.measure != "similarity"
+        if isinstance(base, VectorDistances) and columns is not None and summed:
+            args = (*self.divergence.sums(columns), self._fusion(base), self._least, *rest)
+            select.first_near(low, high, *args)
             return None
         near, queries = self._near(part, columns), np.arange(low, high, dtype=np.int32)
         if near is None:
             return None
         d = self._root(base.at(queries, near.indptr, near.indices, ALONE))
-        fused, bounds = self._fuse(near.values, d), self._fuse(self._least, self._listed[:, -1])
-        select.first_of(low, high, low, near.indptr, near.indices, fused, bounds, *rest)
+        fused = near.with_data(self._fuse(near.values, d)).csr
+        indices, values, complete = out
+        counts = np.zeros(len(complete), np.int64)
+        args = (fused, self.n_queries, np.float32(np.inf), self._layout.names, indices, values)
+        first_candidates(low, high, low, *args, counts)
+        bounds = self._fuse(self._least, self._listed[:, -1])
+        full = counts[part] == values.shape[1]
+        complete[part] = full & (values[part, -1] < bounds[part])
         return near
 
     def _fusion(self, base: VectorDistances) -> tuple[Any, ...]:
@@ -152,13 +159,11 @@ class Ranker:
         out = np.empty((len(queries), len(self.distances.neighbors) - first), np.float32)
         if near is None:
             assert self.graph is not None
-            graph = (self.graph.indptr, self.graph.indices, self.graph.values)
-            paths.path_rows(0, len(queries), queries, *graph, UNREACHABLE, first, out)
+            paths.path_rows(0, len(queries), queries, *self.graph.csr, UNREACHABLE, first, out)
             return out
         for at, query in enumerate(queries):
             out[at] = self.divergence.background(int(query), first)
-            part = slice(near.indptr[query - start], near.indptr[query - start + 1])
-            out[at, near.indices[part] - first] = near.values[part]
+            _put(near, query - start, first, out[at])
         return out
 
     def _base(self, queries: Ints, d2: Floats) -> Floats:
@@ -167,10 +172,7 @@ class Ranker:
             return self._root(d2)
         out = np.ones_like(d2)
         for at, query in enumerate(queries):
-            part = slice(self.diffusion.indptr[query], self.diffusion.indptr[query + 1])
-            ids = self.diffusion.indices[part]
-            late = ids >= self.n_queries
-            out[at, ids[late] - self.n_queries] = self.diffusion.values[part][late]
+            _put(self.diffusion, query, self.n_queries, out[at])
         return out
 
     def _root(self, d2: Floats) -> Floats:
@@ -179,6 +181,13 @@ class Ranker:
     def _fuse(self, modified: Floats, base: Floats) -> Floats:
         omega = np.float32(self.omega)
         return (np.float32(1) - omega) * modified + omega * base
+
+
+def _put(sparse: SparseRows, row: int, first: int, out: Floats) -> None:
+    """Write the entries of a sparse row from column ``first`` on into a dense one."""
+    part = slice(sparse.indptr[row], sparse.indptr[row + 1])
+    late = sparse.indices[part] >= first
+    out[sparse.indices[part][late] - first] = sparse.values[part][late]
 
 
 def rank_queries(

@@ -8,10 +8,10 @@ import numpy as np
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError
-from kinrank.index.core import Index
 from kinrank.index.ids import Ids, IdTable, as_ids, refuse_duplicates
-from kinrank.index.settings import check_online, list_length
-from kinrank.index.store_answers import store_fetch, store_search
+from kinrank.index.index import Index
+from kinrank.index.search import store_fetch, store_search
+from kinrank.index.state import check_online, list_length
 from kinrank.methods.cas import CAS
 from kinrank.pool import pool_method
 from kinrank.registry import method_class

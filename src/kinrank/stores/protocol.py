@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, KinrankError, StoreError, UnknownIdError
 from kinrank.index.ids import Ids, IdTable, as_ids, refuse_duplicates
-from kinrank.index.store_answers import SearchStore
+from kinrank.index.search import SearchStore
 from kinrank.types import Floats, Longs
 from kinrank.validation import as_vectors, check_int
 

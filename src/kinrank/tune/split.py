@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.methods.base import Method
-from kinrank.methods.cas import CAS, Compared
-from kinrank.methods.common import InductiveMethod, JointMethod, Rows
+from kinrank.methods.cas import CAS, EncodedRows
+from kinrank.methods.common import InductiveMethod, JointMethod, JointRows
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors_and_more, exact_search
 from kinrank.stages.distance import VectorDistances
@@ -81,29 +81,29 @@ def _sample(asked: Ints, taken: npt.NDArray[np.bool_]) -> Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class KnownRows(Rows):
+class KnownRows(JointRows):
     """Rows whose neighbours were searched before, at least as many as any method asks for."""
 
     known: VectorDistances = field(kw_only=True)
 
     def distances(self, length: int, *_: Any) -> VectorDistances:
-        """As of Rows; lists are known."""
+        """As of JointRows; lists are known."""
         lists = self.neighbors(length)
         return VectorDistances.of(lists, self.known.query_lists, self.vectors)
 
     def neighbors(self, length: int, *_: Any) -> Neighbors:
-        """As of Rows."""
+        """As of JointRows."""
         lists = self.known.neighbors
         indices = np.ascontiguousarray(lists.indices[:, :length])
         return Neighbors(indices, np.ascontiguousarray(lists.distances[:, :length]), lists.farthest)
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class FeatureView:
     """Rows with their nearest; the first of them are those that are asked for."""
 
     rows: KnownRows
-    compared: dict[CAS, Compared] = field(default_factory=dict)
+    compared: dict[CAS, EncodedRows] = field(default_factory=dict)
 
     def first(self, method: Method, k: int, run: Runner) -> Ints:
         """The first ``k`` of the later rows by ``method``, for each of the first rows."""
@@ -129,8 +129,8 @@ class View:
 class Pair:
     """Both halves of the features of the same rows."""
 
-    one: View
-    other: View
+    one: FeatureView
+    other: FeatureView
 
     def first(self, method: Method, k: int, run: Runner) -> tuple[Ints, Ints]:
         """What each half finds."""
@@ -150,15 +150,22 @@ def split(
     length : of the neighbour lists, the row itself counted
     unit : make the rows of a half unit vectors again
     """
-    from scipy.fft import dct
-
     width = vectors.shape[1]
     # Random other axes: signs, a cosine transform and an order at random.
     signs = random.choice(np.array([-1, 1], np.float32), width)
     order = random.permutation(width)
-    turned: Floats = dct(vectors * signs, norm="ortho")[:, order]
+    turned = _cosine_transform(vectors * signs)[:, order]
     halves = (turned[:, : width // 2], turned[:, width // 2 :])
     return Pair(*(view(_unit(h) if unit else h, n_first, length, run) for h in halves))
+
+
+def _cosine_transform(rows: Floats) -> Floats:
+    """The orthogonal cosine transform, by a Fourier transform of even places, then odd ones."""
+    width = rows.shape[1]
+    turned = np.fft.fft(np.concatenate([rows[:, ::2], rows[:, 1::2][:, ::-1]], axis=1))
+    turned *= np.exp(-0.5j * np.pi * np.arange(width) / width) * np.sqrt(2 / width)
+    turned[:, 0] *= np.sqrt(0.5)
+    return turned.real.astype(np.float32)
 
 
 def _unit(rows: Floats) -> Floats:
@@ -166,12 +173,12 @@ def _unit(rows: Floats) -> Floats:
     return (rows / np.where(norm > 0, norm, 1)).astype(np.float32)
 
 
-def view(vectors: Floats, n_first: int, length: int, run: Runner) -> View:
+def view(vectors: Floats, n_first: int, length: int, run: Runner) -> FeatureView:
     """A view of all features in ``vectors``; see ``split``."""
     vectors = np.ascontiguousarray(vectors)
     lists = exact_neighbors_and_more(vectors, length, n_first, length, run)
     known = VectorDistances.of(*lists, vectors)
-    return View(KnownRows(vectors, n_first, known=known))
+    return FeatureView(KnownRows(vectors, n_first, known=known))
 
 
 def list_length(method: Method) -> int:

@@ -7,21 +7,21 @@ Efficient Image Search, CVPR 2007.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank.methods.answer import rank_dense
-from kinrank.methods.common import METRICS, JointMethod, Rows
-from kinrank.options import check_fields, option
+from kinrank.methods.common import JointRows, MetricMethod
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.exact import dense_search
 from kinrank.types import Floats, Neighbors, Ranking
 
 
 @dataclass(frozen=True, kw_only=True)
-class CDM(JointMethod):
+class CDM(MetricMethod):
     """Distances that make every neighbourhood equally dense.
 
     r(i) = the mean distance of i to its k1 nearest, rbar = the geometric mean of all r
@@ -40,34 +40,25 @@ class CDM(JointMethod):
     """
 
     ranking_bytes: ClassVar[int] = 64
-    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
-    k1: int = option(10, "nearest rows that a neighbourhood is measured by")
-    alpha: float = option(1.0, "how much is evened out in a step")
+    k1: int = option(10, "nearest rows that a neighbourhood is measured by", spare=1)
+    alpha: float = option(1.0, "how much is evened out in a step", within=(0, 1))
     steps: int = option(1, "iterations")
     pool: int = option(100, "rows among which later steps look for the nearest")
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            sizes=("k1", "steps", "pool"),
-            floats={"alpha": (0, 1)},
-            choices={"metric": METRICS},
-        )
 
     def _limits(self, n: int) -> dict[str, int]:
         return {"k1": n - 1, "pool": n - 1} if self.steps > 1 else {"k1": n - 1}
 
-    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         length = self.k1 if self.steps == 1 else max(self.k1, self.pool)
         # Many steps over copies make factors without end: products of two must fit float32.
         scale = np.minimum(self._scales(rows.neighbors(length + 1, run)), 1e9).astype(np.float32)
         first = rows.n_queries
 
-        def some(low: int, high: int) -> Floats:
+        def block(low: int, high: int) -> Floats:
             d = np.sqrt(dense_search(rows.queries[low:high], rows.gallery))
             return d * scale[low:high, None] * scale[first:]
 
-        return rank_dense(first, len(rows.gallery), k, run, some)
+        return rank_dense(first, len(rows.gallery), k, run, block)
 
     def _scales(self, lists: Neighbors) -> npt.NDArray[np.float64]:
         """The factors of d* = d scale_i scale_j."""

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from kinrank.graph.clusters import regular
 from kinrank.graph.matrix import columns
-from kinrank.kernels import cross as kernels
 from kinrank.parallel import Runner
-from kinrank.types import Floats, Ints, SparseRows
+from kinrank.stages.product import product_sum
+from kinrank.types import Ints, SparseRows
 
 
-def summed_rows(lists: Ints, weights: Floats, k: SparseRows, run: Runner) -> SparseRows:
-    """U_i = the sum over e in lists[i] of weights[e] K_e; a row listed twice counts twice."""
-    args = (np.ascontiguousarray(lists), weights, k.indptr, k.indices, k.values)
-    return run.rows("context", kernels.summed_rows, args, len(lists), k.n_columns)
+def cross_scores(
+    lists: Ints, k: SparseRows, v: SparseRows, n_queries: int, run: Runner
+) -> SparseRows:
+    """U V^T + V U^T between the first ``n_queries`` rows and all later ones, where not zero.
+
+    U_i = the sum of the rows K_e, e in lists[i]; one that is listed twice counts twice
+    """
+    every = regular(np.ascontiguousarray(lists), None, len(k))
+    u = product_sum("context", [(every, k)], len(lists), run)
+    return product_sum(
+        "context",
+        [(u, _late(v, u, n_queries, run)), (v, _late(u, v, n_queries, run))],
+        n_queries,
+        run,
+    )
 
 
-def cross_scores(u: SparseRows, k: SparseRows, n_queries: int, run: Runner) -> SparseRows:
-    """U K^T + K U^T between the first ``n_queries`` rows and all later ones, where not zero."""
-    args: tuple[Any, ...] = (u.indptr, u.indices, u.values, k.indptr, k.indices, k.values)
-    for late, asked in ((u, k), (k, u)):
-        wanted = np.zeros(late.n_columns, np.bool_)
-        wanted[asked.indices[: asked.indptr[n_queries]]] = True
-        by_column = columns(late, n_queries, wanted, run)
-        args += (by_column.indptr, by_column.indices, by_column.values)
-    return run.rows("context", kernels.cross_rows, args, n_queries, len(u))
+def _late(a: SparseRows, asked: SparseRows, n_queries: int, run: Runner) -> SparseRows:
+    """The columns of A that the first rows of another matrix use, from row ``n_queries`` on."""
+    wanted = np.zeros(a.n_columns, np.bool_)
+    wanted[asked.indices[: asked.indptr[n_queries]]] = True
+    return columns(a, n_queries, wanted, run)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinrank.graph.build import weighted_lists
-from kinrank.methods.answer import first_of
-from kinrank.methods.common import JointMethod, Rows
-from kinrank.methods.context.cross import cross_scores, summed_rows
-from kinrank.options import check_fields, option
+from kinrank.methods.answer import rank_candidates
+from kinrank.methods.common import JointMethod, JointRows
+from kinrank.methods.context.cross import cross_scores
+from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.search.exact import dense_search
 from kinrank.types import Floats, Ints, Ranking, SparseRows
@@ -38,17 +38,11 @@ class ECN(JointMethod):
     t, q : nearest rows, and nearest of each of these
     """
 
-    k1: int = option(25, "length of the rank lists, the row itself counted")
-    t: int = option(3, "nearest rows that join the neighbourhood")
-    q: int = option(8, "nearest of each of these that join too")
+    k1: int = option(25, "length of the rank lists, the row itself counted", spare=0)
+    t: int = option(3, "nearest rows that join the neighbourhood", spare=1)
+    q: int = option(8, "nearest of each of these that join too", spare=1)
 
-    def __post_init__(self) -> None:
-        check_fields(self, sizes=("k1", "t", "q"))
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n, "t": n - 1, "q": n - 1}
-
-    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         n = len(rows)
         distances = rows.distances(max(self.k1, self.t + 1, self.q + 1), k, run)
         lists = distances.neighbors.indices
@@ -56,15 +50,12 @@ class ECN(JointMethod):
         width = self.t * (1 + self.q)
         args = (lists, self.t, self.q)
         expanded = run.fill("context", _wider, args, n, Out(np.int32, width))
-        ones = np.ones(n, np.float32)
-        u = summed_rows(expanded, ones, positions, run)
-        scores = cross_scores(u, positions, rows.n_queries, run)
+        scores = cross_scores(expanded, positions, positions, rows.n_queries, run)
         mean = np.float32(-1 / (2 * expanded.shape[1]))
-        scored = first_of(scores.with_data(mean * scores.values), rows.n_queries, k, 0.0, run)
-        known = np.maximum(distances.query_lists.indices - np.int32(rows.n_queries), -1)
-        return scored.filled(
-            lambda q: dense_search(rows.queries[q], rows.gallery),
-            len(rows.gallery), run, 0.0, known,
+        near = scores.with_data(mean * scores.values)
+        return rank_candidates(
+            near, distances.query_lists, lambda q: dense_search(rows.queries[q], rows.gallery),
+            k, 0.0, run,
         )  # fmt: skip
 
 

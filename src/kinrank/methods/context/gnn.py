@@ -14,17 +14,15 @@ import numpy as np
 
 from kinrank.graph.clusters import nearest, regular
 from kinrank.graph.matrix import half_sum, sorted_rows, transposed
-from kinrank.kernels import contextual as kernels
+from kinrank.kernels import cross as kernels
 from kinrank.kernels.lists import euclidean_rows
 from kinrank.methods.answer import rank_scores
-from kinrank.methods.common import JointMethod, Rows
-from kinrank.options import check_fields, option
+from kinrank.methods.common import JointMethod, JointRows
+from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.search.exact import dense_search
 from kinrank.stages.product import product
 from kinrank.types import Floats, Neighbors, Ranking, SparseRows
-
-DIALECTS = ("cas", "zhang")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,24 +47,13 @@ class GNN(JointMethod):
     """
 
     ranking_bytes: ClassVar[int] = 64
-    k1: int = option(40, "size of a neighbourhood, the row itself counted")
-    k2: int = option(10, "rows a neighbourhood is passed on to, the row itself counted")
-    alpha: float = option(2.0, "power of the similarity")
-    mix: float = option(0.0, "share of the cosine of the vectors")
+    k1: int = option(40, "size of a neighbourhood, the row itself counted", spare=0)
+    k2: int = option(10, "rows a neighbourhood is passed on to, the row itself counted", spare=0)
+    alpha: float = option(2.0, "power of the similarity", within=(0, 100))
+    mix: float = option(0.0, "share of the cosine of the vectors", within=(0, 1))
     dialect: Literal["cas", "zhang"] = option("cas", "whose copy of the method to reproduce")
 
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            sizes=("k1", "k2"),
-            floats={"alpha": (0, 100), "mix": (0, 1)},
-            choices={"dialect": DIALECTS},
-        )
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n, "k2": n}
-
-    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         n, first = len(rows), rows.n_queries
         lists = rows.neighbors(max(self.k1, self.k2), run)
         m = nearest(lists.indices, self.k1, run)
@@ -75,13 +62,12 @@ class GNN(JointMethod):
         else:
             passed = self._passing(lists)
             m = back = half_sum(_unit(product("context", passed, half_sum(m, run), run), run), run)
-        args = (passed.indptr, passed.indices, passed.values, m.indptr, m.indices, m.values)
-        mirrored = (back.indptr, back.indices, back.values)
+        args = (passed.csr, m.csr)
         norms = run.fill("context", kernels.propagated_norms, args, n, Out(np.float32))
 
-        def some(low: int, high: int) -> Floats:
+        def block(low: int, high: int) -> Floats:
             out = np.empty((high - low, n - first), np.float32)
-            kernels.contextual_scores(low, high, *args, *mirrored, norms, first, out)
+            kernels.propagated_cosines(low, high, *args, back.csr, norms, first, out)
             if self.mix == 0:
                 return out
             cosine = dense_search(rows.queries[low:high], rows.gallery, "inner")
@@ -89,8 +75,7 @@ class GNN(JointMethod):
                 np.float32
             )
 
-        size = (first, n - first, k)
-        return rank_scores(some, lambda q: dense_search(rows.queries[q], rows.gallery), size, run)
+        return rank_scores(block, rows.queries, rows.gallery, k, run)
 
     def _passing(self, lists: Neighbors) -> SparseRows:
         """P: the k2 nearest with their similarity, and the row itself once more."""

@@ -11,21 +11,20 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from kinrank.kernels.ranks import add_inverse_ranks
+from kinrank.kernels.answer import add_inverse_ranks
 from kinrank.kernels.search import dense_values
-from kinrank.methods.common import METRICS, JointMethod, Rows
-from kinrank.options import check_fields, option
+from kinrank.methods.common import JointRows, MetricMethod
+from kinrank.options import option
 from kinrank.ordering import ascending
 from kinrank.parallel import Runner
 from kinrank.search.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Longs, Ranking
 
-DIALECTS = ("cas", "shen")
 _CELLS = 1 << 26  # of the scores that are summed at a time
 
 
 @dataclass(frozen=True, kw_only=True)
-class KNN(JointMethod):
+class KNN(MetricMethod):
     """Vote of the query's nearest, each by the rank it gives to a row.
 
     With c_0 = q, c_1 .. c_k1 the query's list and R_i(x) the rank of x in the list of i, from 1:
@@ -43,17 +42,10 @@ class KNN(JointMethod):
     """
 
     ranking_bytes: ClassVar[int] = 1024
-    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
-    k1: int = option(50, "rows that vote beside the query")
+    k1: int = option(50, "rows that vote beside the query", spare=1)
     dialect: Literal["cas", "shen"] = option("cas", "how votes are weighted")
 
-    def __post_init__(self) -> None:
-        check_fields(self, sizes=("k1",), choices={"metric": METRICS, "dialect": DIALECTS})
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n - 1}
-
-    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         lists = rows.neighbors(self.k1 + 1, run).indices[: rows.n_queries]
         n_queries, n_gallery = rows.n_queries, len(rows.gallery)
         found = Ranking(np.empty((n_queries, k), np.int32), np.empty((n_queries, k), np.float32))
@@ -66,7 +58,7 @@ class KNN(JointMethod):
                 found.indices[low + at], found.distances[low + at] = order, -score[order]
         return found
 
-    def _scores(self, rows: Rows, lists: Ints, low: int, run: Runner) -> Floats:
+    def _scores(self, rows: JointRows, lists: Ints, low: int, run: Runner) -> Floats:
         """Scores of a block of queries, whose first is number ``low``."""
         scores = np.zeros((len(lists), len(rows.gallery)), np.float32)
         voters, inverse = np.unique(lists, return_inverse=True)

@@ -10,23 +10,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kinrank.methods.answer import rank_by_divergence
-from kinrank.methods.common import METRICS, JointMethod, Rows
-from kinrank.methods.context.encoding import (
-    DIALECTS,
-    SquaredDistances,
-    encode,
-    jaccard,
-    list_length,
-)
-from kinrank.options import check_fields, option
+from kinrank.methods.common import JointRows, MetricMethod
+from kinrank.methods.context.encoding import DIALECTS, SquaredDistances, encode, list_length
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.stages.distance import Distances
+from kinrank.stages.diverge import Divergence
 from kinrank.stages.rank import Ranker
 from kinrank.types import Ranking
 
 
 @dataclass(frozen=True, kw_only=True)
-class KReciprocal(JointMethod):
+class KReciprocal(MetricMethod):
     """Jaccard distance of weighted reciprocal neighbours, mixed with the original distance.
 
     R*(i) = R(i, k1) joined with each R(c, k1 / 2) that lies mostly inside it
@@ -42,34 +37,28 @@ class KReciprocal(JointMethod):
     k1, k2 : size of the reciprocal neighbourhood; rows averaged, the row itself counted
     lambda_value : share of the original distance in the result
     dialect : whose copy to reproduce; the same method gives other numbers in each
-        "zhong" (the original: d^2 over its largest), "torchreid" (d^4; also PyRetri, OpenUnReID on
-        a CPU and the CAS authors), "strong-baseline" (float16 features; also TransReID, SOLIDER),
-        "layumi" (d^4 of unit vectors) or "spcl" (weights exp(-d^2), lists of k1 with the row
-        itself, lambda_value left out; also Cluster Contrast and OpenUnReID on a GPU)
+        "zhong" (the original: d^2 over its largest; also, up to float16 features, strong-baseline,
+        TransReID and SOLIDER), "torchreid" (d^4; also PyRetri, OpenUnReID on a CPU and the CAS
+        authors), "layumi" (d^4 of unit vectors) or "spcl" (weights exp(-d^2), lists of k1 with
+        the row itself, lambda_value left out; also Cluster Contrast and OpenUnReID on a GPU)
     """
 
-    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
-    k1: int = option(20, "size of the reciprocal neighbourhood")
-    k2: int = option(6, "rows averaged, the row itself counted")
-    lambda_value: float = option(0.3, "share of the original distance in the result")
-    dialect: Literal["zhong", "torchreid", "strong-baseline", "layumi", "spcl"] = option(
+    k1: int = option(20, "size of the reciprocal neighbourhood", spare=1)
+    k2: int = option(6, "rows averaged, the row itself counted", spare=0)
+    lambda_value: float = option(0.3, "share of the original distance in the result", within=(0, 1))
+    dialect: Literal["zhong", "torchreid", "layumi", "spcl"] = option(
         "zhong", "whose copy of the method to reproduce"
     )
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            sizes=("k1", "k2"),
-            floats={"lambda_value": (0, 1)},
-            choices={"metric": METRICS, "dialect": tuple(DIALECTS)},
-        )
+        super().__post_init__()
         if DIALECTS[self.dialect].cosine:
             object.__setattr__(self, "metric", "cosine")
 
     def _limits(self, n: int) -> dict[str, int]:
         return {"k1": n if DIALECTS[self.dialect].plain else n - 1, "k2": n}
 
-    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         length = list_length(self.k1, self.k2, DIALECTS[self.dialect])
         return self.rank(rows.distances(length, k, run), rows.n_queries, k, run)
 
@@ -80,7 +69,7 @@ class KReciprocal(JointMethod):
             distances = SquaredDistances(distances)
         v = encode(distances, self.k1, self.k2, dialect, run)
         omega = 0.0 if dialect.plain else self.lambda_value
-        divergence = jaccard(v, omega, dialect, run)
+        divergence = Divergence.of(v, "jaccard", run)
         if omega == 0:
             return rank_by_divergence(divergence, distances, n_queries, k, run)
         ranker = Ranker(distances, divergence, n_queries, omega, "squared", None, None)

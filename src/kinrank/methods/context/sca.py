@@ -6,14 +6,13 @@ Song Bai, Xiang Bai: Sparse Contextual Activation for Efficient Visual Re-rankin
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from kinrank.graph.clusters import nearest
 from kinrank.methods.answer import rank_by_divergence
-from kinrank.methods.common import METRICS, JointMethod, Rows
-from kinrank.options import check_fields, option
+from kinrank.methods.common import JointRows, MetricMethod
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.stages import smooth
 from kinrank.stages.diverge import Divergence
@@ -21,7 +20,7 @@ from kinrank.types import Ranking
 
 
 @dataclass(frozen=True, kw_only=True)
-class SCA(JointMethod):
+class SCA(MetricMethod):
     """Jaccard distance of neighbourhoods, averaged over the nearest.
 
     F_i = exp(-d(i, .)) on the k1 nearest, L1 norm 1, with d over the row's largest
@@ -38,17 +37,10 @@ class SCA(JointMethod):
         UKBench, where every object has four images
     """
 
-    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
-    k1: int = option(4, "rows activated, the row itself counted")
-    k2: int = option(2, "rows averaged, the row itself counted")
+    k1: int = option(4, "rows activated, the row itself counted", spare=0)
+    k2: int = option(2, "rows averaged, the row itself counted", spare=0)
 
-    def __post_init__(self) -> None:
-        check_fields(self, sizes=("k1", "k2"), choices={"metric": METRICS})
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n, "k2": n}
-
-    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         distances = rows.distances(max(self.k1, self.k2), k, run)
         lists = distances.neighbors
         active = nearest(lists.indices, self.k1, run)

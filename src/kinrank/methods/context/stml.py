@@ -7,21 +7,21 @@ CVPR 2022; for re-ranking as in Luo et al., ICML 2024.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from kinrank.graph import clusters
 from kinrank.methods.answer import rank_dense
-from kinrank.methods.common import METRICS, JointMethod, Rows
-from kinrank.methods.context.cross import cross_scores, summed_rows
-from kinrank.options import check_fields, option
+from kinrank.methods.common import JointRows, MetricMethod
+from kinrank.methods.context.cross import cross_scores
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking
 
 
 @dataclass(frozen=True, kw_only=True)
-class STML(JointMethod):
+class STML(MetricMethod):
     """The pairwise similarity and the overlap of reciprocal neighbours, half each.
 
     W_P = exp(-(d^2 over the row's largest)^2 / sigma)
@@ -39,28 +39,19 @@ class STML(JointMethod):
     """
 
     ranking_bytes: ClassVar[int] = 64
-    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
-    k1: int = option(20, "size of the reciprocal neighbourhood, the row itself counted")
-    sigma: float = option(0.1, "width of the pairwise similarity")
+    k1: int = option(20, "size of the reciprocal neighbourhood, the row itself counted", spare=0)
+    sigma: float = option(0.1, "width of the pairwise similarity", within=(1e-6, 1e6))
 
-    def __post_init__(self) -> None:
-        check_fields(
-            self, sizes=("k1",), floats={"sigma": (1e-6, 1e6)}, choices={"metric": METRICS}
-        )
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n}
-
-    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         distances = rows.distances(self.k1, k, run)
         lists, first = distances.neighbors.indices, rows.n_queries
         v = clusters.reciprocal(lists, self.k1, run)
         half = max(self.k1 // 2, 1)
         shares = (1 / (half * v.lengths)).astype(np.float32)
-        u = summed_rows(lists[:, :half], shares, v, run)
-        context = cross_scores(u, v, first, run)
+        shared = v.with_data(np.repeat(shares, v.lengths))
+        context = cross_scores(lists[:, :half], shared, v, first, run)
 
-        def some(low: int, high: int) -> Floats:
+        def block(low: int, high: int) -> Floats:
             queries = np.arange(low, high, dtype=np.int32)
             d2 = distances.dense(queries, first, Runner(1))
             out: Floats = np.exp(-(d2**2) / np.float32(self.sigma)) / np.float32(-2)
@@ -69,4 +60,4 @@ class STML(JointMethod):
                 out[at, context.indices[part] - first] -= context.values[part] / np.float32(4)
             return out
 
-        return rank_dense(first, len(rows.gallery), k, run, some)
+        return rank_dense(first, len(rows.gallery), k, run, block)

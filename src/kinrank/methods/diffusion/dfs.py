@@ -9,14 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from kinrank.kernels.lanes import LANES
+from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import InductiveMethod
-from kinrank.methods.diffusion.gallery import gallery_graph, query_starts, rank_by_scores
-from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients
-from kinrank.options import check_fields, option
+from kinrank.methods.diffusion.solve import (
+    LANE_BYTES,
+    Solver,
+    by_conjugate_gradients,
+    gallery_graph,
+    query_starts,
+    solutions,
+)
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.stored import Stored
 from kinrank.types import Ranking
-from kinrank.validation import check_float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,29 +48,17 @@ class DFS(InductiveMethod):
     """
 
     ranking_bytes: ClassVar[int] = LANE_BYTES
-    k1: int = option(50, "neighbours in the graph, the row itself counted")
-    kq: int = option(4, "neighbours of the query that the diffusion starts from")
-    alpha: float = option(0.99, "how far the diffusion spreads")
-    gamma: float = option(3.0, "power of the similarity")
+    k1: int = option(50, "neighbours in the graph, the row itself counted", spare=0)
+    kq: int = option(4, "neighbours of the query that the diffusion starts from", spare=0)
+    alpha: float = option(0.99, "how far the diffusion spreads", below=(0, 1))
+    gamma: float = option(3.0, "power of the similarity", above=(0, 100))
     steps: int = option(20, "steps of conjugate gradients, at most")
-    tol: float = option(1e-6, "residual at which they stop")
+    tol: float = option(1e-6, "residual at which they stop", within=(0, 0.1))
 
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            sizes=("k1", "kq", "steps"),
-            floats={"tol": (0, 0.1)},
-            positive={"gamma": (0, 100)},
-        )
-        check_float("alpha", self.alpha, 0, 1, high_open=True)
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n, "kq": n}
-
-    def _prepare(self, gallery: Stored, run: Runner) -> System:
-        solve = by_conjugate_gradients(self.alpha, self.steps, self.tol)
-        return System(gallery_graph(gallery, self.k1, self.gamma, run), solve)
+    def _prepare(self, gallery: Stored, run: Runner) -> Solver:
+        s = gallery_graph(gallery, self.k1, self.gamma, run)
+        return by_conjugate_gradients(s, self.alpha, self.steps, self.tol)
 
     def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         y = query_starts(queries, gallery, self.kq, self.gamma, run)
-        return rank_by_scores(lambda a, b: state.solutions(y, a, b), queries, gallery, k, run)
+        return rank_scores(lambda a, b: solutions(state, y, a, b), queries, gallery, k, run, LANES)

@@ -16,15 +16,12 @@ from kinrank.graph.matrix import half_sum, transposed
 from kinrank.kernels.traverse import traversals
 from kinrank.methods.answer import Scored
 from kinrank.methods.common import InductiveMethod
-from kinrank.options import check_fields, option
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.exact import dense_search
 from kinrank.search.find import find_neighbors, find_rows
 from kinrank.search.stored import Stored
 from kinrank.types import Floats, Ranking, SparseRows
-from kinrank.validation import check_float
-
-DIALECTS = ("symmetric", "layer6")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,17 +46,10 @@ class EGT(InductiveMethod):
     """
 
     ranking_bytes: ClassVar[int] = 64
-    k1: int = option(50, "neighbours in the graph, the row itself not counted")
-    t: float = option(0.42, "similarity above which edges are followed at once")
+    k1: int = option(50, "neighbours in the graph, the row itself not counted", spare=1)
+    t: float = option(0.42, "similarity above which edges are followed at once", within=(-1, 2))
     p: int = option(1000, "rows taken by traversal")
     dialect: Literal["symmetric", "layer6"] = option("symmetric", "how edges are made two-way")
-
-    def __post_init__(self) -> None:
-        check_fields(self, sizes=("k1", "p"), choices={"dialect": DIALECTS})
-        check_float("t", self.t, -1, 2)
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n - 1}
 
     def _prepare(self, gallery: Stored, run: Runner) -> SparseRows:
         """The graph of gallery rows."""
@@ -73,14 +63,11 @@ class EGT(InductiveMethod):
     def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         near = find_rows(queries, gallery, self.k1, run)
         weights = self._weights(near.values)
-        taken = Scored.empty(len(queries), min(k, self.p))
-        args = (near.indices, weights, state.indptr, state.indices, state.values)
-        out = (np.float32(self.t), taken.indices, taken.counts)
-        run.map("traversal", lambda a, b: traversals(a, b, *args, *out), len(queries))
         scored = Scored.empty(len(queries), k)
-        scored.indices[:, : taken.indices.shape[1]] = taken.indices
         scored.values[:] = np.arange(k)
-        scored.counts[:] = taken.counts
+        limit, length = np.float32(self.t), min(k, self.p)
+        args = (near.indices, weights, state.csr, limit, length, scored.indices, scored.counts)
+        run.map("traversal", lambda a, b: traversals(a, b, *args), len(queries))
         return scored.filled(lambda q: dense_search(queries[q], gallery), len(gallery), run, None)
 
     def _weights(self, squared: Floats) -> Floats:
@@ -98,16 +85,12 @@ def _both_ways(directed: SparseRows, run: Runner) -> SparseRows:
 
 def _last_reverse(directed: SparseRows) -> SparseRows:
     """The edges, and for each row the last that leads to it turned round."""
-    from scipy.sparse import coo_array
-
-    reverse = transposed(directed)
+    n, reverse = len(directed), transposed(directed)
     reached = np.flatnonzero(reverse.lengths > 0)
     last = reverse.indptr[reached + 1] - 1
-    n = len(directed)
-    rows = np.concatenate([np.repeat(np.arange(n), directed.lengths), reached])
+    rows = np.concatenate([directed.owners, reached])
     ids = np.concatenate([directed.indices, reverse.indices[last]])
-    values = np.concatenate([directed.values, reverse.values[last]]).astype(np.float64)
-    total = coo_array((values, (rows, ids)), shape=(n, n)).tocsr()
-    count = coo_array((np.ones(len(ids)), (rows, ids)), shape=(n, n)).tocsr()
-    ptr, columns = total.indptr.astype(np.int64), total.indices.astype(np.int32)
-    return SparseRows(ptr, columns, (total.data / count.data).astype(np.float32), n)
+    values = np.concatenate([directed.values, reverse.values[last]])
+    places, entry = np.unique(rows * n + ids, return_inverse=True)
+    mean = np.bincount(entry, values) / np.bincount(entry)  # of edges that are in both
+    return SparseRows.of_entries(places // n, places % n, mean.astype(np.float32), n)

@@ -12,18 +12,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kinrank.errors import InvalidInputError
-from kinrank.graph.mutual import mutual_graph
+from kinrank.graph.build import mutual_graph
 from kinrank.kernels import truncated as kernels
-from kinrank.methods.common import FittedMethod, InductiveMethod, Rows, fitted_to, results, stacked
-from kinrank.methods.diffusion.gallery import query_starts, rank_by_scores
-from kinrank.options import check_fields, option
+from kinrank.kernels.lanes import LANES
+from kinrank.methods.answer import rank_scores
+from kinrank.methods.common import FittedMethod, InductiveMethod, JointRows, results, stacked
+from kinrank.methods.diffusion.solve import query_starts
+from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.search.find import find_neighbors
 from kinrank.search.stored import Stored
 from kinrank.types import Floats, Ints, Ranking
-from kinrank.validation import check_float
-
-MODES = ("online", "joint")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,24 +49,14 @@ class EIR(InductiveMethod):
     """
 
     ranking_bytes: ClassVar[int] = 64
-    k1: int = option(50, "neighbours in the graph, the row itself counted")
-    kq: int = option(10, "neighbours of the query that rows are taken from")
+    k1: int = option(50, "neighbours in the graph, the row itself counted", spare=0)
+    kq: int = option(10, "neighbours of the query that rows are taken from", spare=0)
     truncation: int = option(1000, "nearest rows that the diffusion from a row may reach")
-    alpha: float = option(0.99, "how far the diffusion spreads")
-    gamma: float = option(3.0, "power of the similarity")
+    alpha: float = option(0.99, "how far the diffusion spreads", below=(0, 1))
+    gamma: float = option(3.0, "power of the similarity", above=(0, 100))
     steps: int = option(20, "steps of conjugate gradients, at most")
-    tol: float = option(1e-6, "residual at which they stop")
+    tol: float = option(1e-6, "residual at which they stop", within=(0, 0.1))
     mode: Literal["online", "joint"] = option("online", "queries one by one, or with the gallery")
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            sizes=("k1", "kq", "truncation", "steps"),
-            floats={"tol": (0, 0.1)},
-            positive={"gamma": (0, 100)},
-            choices={"mode": MODES},
-        )
-        check_float("alpha", self.alpha, 0, 1, high_open=True)
 
     def fit(
         self, gallery: Any, *, threads: int | None = None, block_size: int | None = None
@@ -81,10 +70,7 @@ class EIR(InductiveMethod):
             return super().ranked(queries, gallery, k, run)
         rows = stacked(queries, gallery, True, run)
         k = results(k, len(rows.gallery))
-        return fitted_to(self, self._limits(len(rows)), "rows")._rank_joint(rows, k, run)
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n, "kq": n}
+        return self.resolved(len(rows))._rank_joint(rows, k, run)
 
     def _prepare(self, gallery: Stored, run: Runner) -> tuple[Ints, Floats]:
         """F by rows: the places, (n, truncation), and the values there."""
@@ -101,20 +87,20 @@ class EIR(InductiveMethod):
         lists, values = state
         args = (y.indptr, y.indices, y.values, lists, values)
 
-        def some(low: int, high: int) -> Floats:
+        def block(low: int, high: int) -> Floats:
             out = np.empty((high - low, len(gallery)), np.float32)
             kernels.gathered_rows(low, high, *args, out)
             return out
 
-        return rank_by_scores(some, queries, gallery, k, run)
+        return rank_scores(block, queries, gallery, k, run, LANES)
 
-    def _rank_joint(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def _rank_joint(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         lists, values = self._prepare(rows.vectors, run)
         values = values / np.linalg.norm(values, axis=1, keepdims=True)
 
-        def some(low: int, high: int) -> Floats:
+        def block(low: int, high: int) -> Floats:
             out = np.empty((high - low, len(rows.gallery)), np.float32)
             kernels.row_cosines(low, high, lists, values, rows.n_queries, out)
             return out
 
-        return rank_by_scores(some, rows.queries, rows.gallery, k, run)
+        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES)

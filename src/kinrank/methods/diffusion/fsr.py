@@ -12,15 +12,22 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kinrank.errors import InvalidInputError
-from kinrank.graph.spectrum import extreme_vectors
+from kinrank.graph.matrix import times
+from kinrank.graph.spectrum import extreme_pairs
+from kinrank.kernels.lanes import LANES
+from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import InductiveMethod
-from kinrank.methods.diffusion.gallery import gallery_graph, query_starts, rank_by_scores
-from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients
-from kinrank.options import check_fields, option
+from kinrank.methods.diffusion.solve import (
+    LANE_BYTES,
+    by_conjugate_gradients,
+    gallery_graph,
+    query_starts,
+    solutions,
+)
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.stored import Stored
 from kinrank.types import Floats, Ranking, SparseRows
-from kinrank.validation import check_bool, check_float, check_size
 
 _STEPS, _TOL = 1000, 1e-6  # of the converged solution that full rank stands for
 
@@ -49,37 +56,29 @@ class FSR(InductiveMethod):
     """
 
     ranking_bytes: ClassVar[int] = LANE_BYTES
-    k1: int = option(50, "neighbours in the graph, the row itself counted")
-    kq: int = option(10, "neighbours of the query that the diffusion starts from")
+    k1: int = option(50, "neighbours in the graph, the row itself counted", spare=0)
+    kq: int = option(10, "neighbours of the query that the diffusion starts from", spare=0)
     rank: int | Literal["full"] = option("full", "eigenvectors kept")
     residual: bool = option(True, "add what the kept eigenvectors do not hold")
-    alpha: float = option(0.99, "how far the diffusion spreads")
-    gamma: float = option(3.0, "power of the similarity")
-
-    def __post_init__(self) -> None:
-        check_fields(self, sizes=("k1", "kq"), positive={"gamma": (0, 100)})
-        check_bool("residual", self.residual)
-        check_float("alpha", self.alpha, 0, 1, high_open=True)
-        if not (isinstance(self.rank, str) and self.rank == "full"):  # an array compares to many
-            check_size("rank", self.rank)
+    alpha: float = option(0.99, "how far the diffusion spreads", below=(0, 1))
+    gamma: float = option(3.0, "power of the similarity", above=(0, 100))
 
     def _limits(self, n: int) -> dict[str, int]:
-        limits = {"k1": n, "kq": n}
+        limits = super()._limits(n)
         return limits if self.rank == "full" else {**limits, "rank": n - 1}
 
     def _prepare(self, gallery: Stored, run: Runner) -> Any:
         s = gallery_graph(gallery, self.k1, self.gamma, run)
         if self.rank != "full":
             return self._spectrum(s)
-        return System(s, by_conjugate_gradients(self.alpha, _STEPS, _TOL))
+        return by_conjugate_gradients(s, self.alpha, _STEPS, _TOL)
 
     def _spectrum(self, s: SparseRows) -> tuple[Floats, Floats]:
         """The leading eigenvectors, (n, rank), and h of their eigenvalues."""
         if len(s) < 3:
             raise InvalidInputError(f"`gallery` must have 3 rows or more for a rank, got {len(s)}.")
         start = np.ones(len(s))  # a fixed start: the same bits in every run
-        matrix = s.to_scipy().astype(np.float64)
-        values, vectors = extreme_vectors(matrix, int(self.rank), "LA", start)
+        values, vectors = extreme_pairs(lambda x: times(s, x), start, int(self.rank), "LA")
         gain = 1 / (1 - self.alpha * np.minimum(values, 1))
         return vectors.astype(np.float32), (gain - self.residual).astype(np.float32)
 
@@ -88,11 +87,10 @@ class FSR(InductiveMethod):
 
         def rows(low: int, high: int) -> Floats:
             if self.rank == "full":
-                solved: Floats = state.solutions(y, low, high)
-                return solved
+                return solutions(state, y, low, high)
             return np.stack([self._filtered(y, state, row) for row in range(low, high)])
 
-        return rank_by_scores(rows, queries, gallery, k, run)
+        return rank_scores(rows, queries, gallery, k, run, LANES)
 
     def _filtered(self, y: SparseRows, spectrum: tuple[Floats, Floats], row: int) -> Floats:
         """One query: matrix times vector, whose bits do not depend on how queries are grouped."""

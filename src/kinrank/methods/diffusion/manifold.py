@@ -7,24 +7,29 @@ Manifolds, NIPS 2003.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from kinrank.graph.build import build_graph
-from kinrank.methods.common import METRICS, JointMethod, Rows
-from kinrank.methods.diffusion.gallery import rank_by_scores
-from kinrank.methods.diffusion.solve import LANE_BYTES, System, by_conjugate_gradients, unit_starts
-from kinrank.options import check_fields, option
+from kinrank.kernels.lanes import LANES
+from kinrank.methods.answer import rank_scores
+from kinrank.methods.common import JointRows, MetricMethod
+from kinrank.methods.diffusion.solve import (
+    LANE_BYTES,
+    by_conjugate_gradients,
+    solutions,
+    unit_starts,
+)
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking, SparseRows
-from kinrank.validation import check_float
 
 _STEPS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifold(JointMethod):
+class Manifold(MetricMethod):
     """Spread from the query until it stands still: f <- alpha S f + (1 - alpha) e_q.
 
     W_ij = exp(-d^2 / sigma^2) on the k1 nearest, made symmetric, d^2 over the row's largest and the
@@ -43,34 +48,20 @@ class Manifold(JointMethod):
     """
 
     ranking_bytes: ClassVar[int] = LANE_BYTES
-    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
-    k1: int = option(20, "neighbours in the graph, the row itself not counted")
-    sigma: float = option(0.3, "width of the affinity")
-    alpha: float = option(0.99, "how far the diffusion spreads")
-    tol: float = option(1e-6, "residual at which it counts as converged")
+    k1: int = option(20, "neighbours in the graph, the row itself not counted", spare=1)
+    sigma: float = option(0.3, "width of the affinity", within=(1e-6, 1e6))
+    alpha: float = option(0.99, "how far the diffusion spreads", below=(0, 1))
+    tol: float = option(1e-6, "residual at which it counts as converged", above=(0, 0.1))
 
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            sizes=("k1",),
-            floats={"sigma": (1e-6, 1e6)},
-            positive={"tol": (0, 0.1)},
-            choices={"metric": METRICS},
-        )
-        check_float("alpha", self.alpha, 0, 1, high_open=True)
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n - 1}
-
-    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         n, first = len(rows), rows.n_queries
         lists = rows.neighbors(self.k1 + 1, run)
         nobody = SparseRows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), None, n)
         s = build_graph(lists, self.k1, self.sigma, 1.0, nobody, symmetric=True, run=run).s
-        system = System(s, by_conjugate_gradients(self.alpha, _STEPS, self.tol))
+        solve = by_conjugate_gradients(s, self.alpha, _STEPS, self.tol)
         starts = unit_starts(first, n)
 
-        def some(low: int, high: int) -> Floats:
-            return np.float32(1 - self.alpha) * system.solutions(starts, low, high, first)
+        def block(low: int, high: int) -> Floats:
+            return np.float32(1 - self.alpha) * solutions(solve, starts, low, high, first)
 
-        return rank_by_scores(some, rows.queries, rows.gallery, k, run)
+        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES)

@@ -8,29 +8,30 @@ TPAMI 2019.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank.graph.build import weighted_lists
 from kinrank.graph.matrix import half_sum, normalized
-from kinrank.methods.common import METRICS, JointMethod, Rows
-from kinrank.methods.diffusion.gallery import rank_by_scores
+from kinrank.kernels.lanes import LANES
+from kinrank.methods.answer import rank_scores
+from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
-    System,
     by_series,
     least_eigenvalue,
+    solutions,
     unit_starts,
 )
-from kinrank.options import check_fields, option
+from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.types import Floats, Neighbors, Ranking, SparseRows
 
 
 @dataclass(frozen=True, kw_only=True)
-class RDP(JointMethod):
+class RDP(MetricMethod):
     """Diffusion on the tensor product graph, with the identity as regulariser.
 
     W_ij = exp(-(d^2 over the largest of all)^2 / sigma^2) on the k1 nearest, made symmetric
@@ -54,33 +55,22 @@ class RDP(JointMethod):
     """
 
     ranking_bytes: ClassVar[int] = LANE_BYTES
-    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
-    k1: int = option(30, "neighbours in the graph, the row itself counted")
-    sigma: float = option(0.5, "width of the affinity")
-    mu: float = option(0.3, "weight of the regulariser; alpha = 1 / (1 + mu)")
+    k1: int = option(30, "neighbours in the graph, the row itself counted", spare=0)
+    sigma: float = option(0.5, "width of the affinity", within=(1e-6, 1e6))
+    mu: float = option(0.3, "weight of the regulariser; alpha = 1 / (1 + mu)", within=(1e-6, 1e6))
     steps: int = option(20, "iterations")
-    tol: float = option(1e-4, "terms of the polynomial below it are left out")
+    tol: float = option(1e-4, "terms of the polynomial below it are left out", within=(0, 0.1))
 
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            sizes=("k1", "steps"),
-            floats={"tol": (0, 0.1), "sigma": (1e-6, 1e6), "mu": (1e-6, 1e6)},
-            choices={"metric": METRICS},
-        )
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n}
-
-    def _rank(self, rows: Rows, k: int, run: Runner) -> Ranking:
+    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         first = rows.n_queries
         s = self._graph(rows.neighbors(self.k1, run), run)
-        solve = by_series(self._polynomial, least_eigenvalue(s), 2 * self.steps, self.tol)
-        system = System(s, solve)
+        solve = by_series(s, self._polynomial, least_eigenvalue(s), 2 * self.steps, self.tol)
         starts = unit_starts(first, len(rows))
-        return rank_by_scores(
-            lambda a, b: system.solutions(starts, a, b, first), rows.queries, rows.gallery, k, run
-        )
+
+        def block(low: int, high: int) -> Floats:
+            return solutions(solve, starts, low, high, first)
+
+        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES)
 
     def _graph(self, lists: Neighbors, run: Runner) -> SparseRows:
         largest = float(lists.farthest.max())

@@ -1,60 +1,53 @@
-"""Solutions on a graph for many right sides, a few at a time."""
+"""What diffusion on a graph shares: right sides, solutions for a few at a time, their ranking."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
-from kinrank.graph.spectrum import extreme_values
+from kinrank.graph.build import mutual_graph, similarity_power
+from kinrank.graph.matrix import times
+from kinrank.graph.spectrum import extreme_value
 from kinrank.kernels import lanes as kernels
 from kinrank.kernels.lanes import LANES
+from kinrank.parallel import Runner
+from kinrank.search.find import find_neighbors, find_rows
+from kinrank.search.stored import Stored
 from kinrank.types import Floats, SparseRows
 
 # Of a row while a block of right sides is solved: four vectors in lanes, and the answers.
 LANE_BYTES = 5 * 4 * LANES
 
 Function = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
-Solver = Callable[[SparseRows, Floats, Floats], None]
+Solver = Callable[[Floats, Floats], None]  # x in place, (n, LANES); work, (3, n, LANES)
 
 
-@dataclass(frozen=True, eq=False)
-class System:
-    """A symmetric matrix, and what is done to vectors with it."""
-
-    s: SparseRows
-    solve: Solver
-
-    def solutions(self, start: SparseRows, low: int, high: int, first: int = 0) -> Floats:
-        """For the right sides in rows [low, high) of ``start``, from column ``first`` on."""
-        n = len(self.s)
-        out = np.empty((high - low, n - first), np.float32)
-        work = np.empty((3, n, LANES), np.float32)
-        for begin in range(low, high, LANES):
-            end = min(begin + LANES, high)
-            x = np.zeros((n, LANES), np.float32)
-            part = slice(start.indptr[begin], start.indptr[end])
-            lane = np.repeat(np.arange(end - begin), start.lengths[begin:end])
-            x[start.indices[part], lane] = start.values[part]
-            self.solve(self.s, x, work)
-            out[begin - low : end - low] = x[first:, : end - begin].T
-        return out
+def solutions(solve: Solver, start: SparseRows, low: int, high: int, first: int = 0) -> Floats:
+    """For the right sides in rows [low, high) of ``start``, from column ``first`` on."""
+    n = start.n_columns
+    out = np.empty((high - low, n - first), np.float32)
+    work = np.empty((3, n, LANES), np.float32)
+    for begin in range(low, high, LANES):
+        end = min(begin + LANES, high)
+        x = np.zeros((n, LANES), np.float32)
+        part = slice(start.indptr[begin], start.indptr[end])
+        lane = np.repeat(np.arange(end - begin), start.lengths[begin:end])
+        x[start.indices[part], lane] = start.values[part]
+        solve(x, work)
+        out[begin - low : end - low] = x[first:, : end - begin].T
+    return out
 
 
-def by_conjugate_gradients(alpha: float, steps: int, tol: float) -> Solver:
+def by_conjugate_gradients(s: SparseRows, alpha: float, steps: int, tol: float) -> Solver:
     """(I - alpha S)^-1 applied in place, by at most ``steps`` of conjugate gradients."""
-
-    def solve(s: SparseRows, x: Floats, work: Floats) -> None:
-        args = (s.indptr, s.indices, s.values, np.float32(alpha))
-        kernels.conjugate_gradients(*args, x, steps, tol, work)
-
-    return solve
+    args = (*s.csr, np.float32(alpha))
+    return lambda x, work: kernels.conjugate_gradients(*args, x, steps, tol, work)
 
 
-def by_series(function: Function, low: float, degree: int, tol: float) -> Solver:
+def by_series(s: SparseRows, function: Function, low: float, degree: int, tol: float) -> Solver:
     """A polynomial of S applied in place, by its Chebyshev terms on [low, 1] above ``tol``.
 
     low : no eigenvalue of S is below it; degree : of the polynomial
@@ -65,12 +58,8 @@ def by_series(function: Function, low: float, degree: int, tol: float) -> Solver
     kept = np.flatnonzero(np.abs(series) > tol)
     coefficients = np.zeros(max(kept[-1] + 1 if len(kept) else 1, 2), np.float32)
     coefficients[: len(series)] = series[: len(coefficients)]
-
-    def solve(s: SparseRows, x: Floats, work: Floats) -> None:
-        ends = (np.float32(centre), np.float32(radius))
-        kernels.chebyshev(s.indptr, s.indices, s.values, coefficients, *ends, x, work)
-
-    return solve
+    args = (*s.csr, coefficients, np.float32(centre), np.float32(radius))
+    return lambda x, work: kernels.chebyshev(*args, x, work)
 
 
 def least_eigenvalue(s: SparseRows) -> float:
@@ -78,14 +67,31 @@ def least_eigenvalue(s: SparseRows) -> float:
 
     Fewer Chebyshev terms are needed on a shorter interval.
     """
-    if len(s) < 64:
+    start = times(s, np.ones(len(s)))
+    if len(s) < 64 or not start.any():
         return -1.0
-    matrix, start = s.to_scipy().astype(np.float64), np.ones(len(s))
-    found = extreme_values(matrix, "SA", start, tol=1e-2)
-    return max(float(found[0]) - 0.05, -1.0)
+    found = extreme_value(lambda x: times(s, x), start, "SA", tol=1e-2)
+    return max(found - 0.05, -1.0)
 
 
 def unit_starts(n_queries: int, n: int) -> SparseRows:
     """Row i is the i-th unit vector."""
     ptr, ids = np.arange(n_queries + 1, dtype=np.int64), np.arange(n_queries, dtype=np.int32)
     return SparseRows(ptr, ids, None, n)
+
+
+def gallery_graph(gallery: Stored, k: int, gamma: float, run: Runner) -> SparseRows:
+    """The normalised mutual graph of unit vectors."""
+    return mutual_graph(find_neighbors(gallery, k, run), k, gamma, run)
+
+
+def query_starts(
+    queries: Stored, gallery: Stored, kq: int, gamma: float, run: Runner
+) -> SparseRows:
+    """y = max(s, 0)^gamma at the kq nearest gallery rows of each query."""
+    nearest = find_rows(queries, gallery, kq, run)
+    order = np.argsort(nearest.indices, axis=1)
+    ids = np.take_along_axis(nearest.indices, order, axis=1).ravel()
+    values = np.take_along_axis(similarity_power(nearest.values, gamma), order, axis=1).ravel()
+    ptr = np.arange(0, len(ids) + 1, kq, dtype=np.int64)
+    return SparseRows(ptr, ids, values, len(gallery))

@@ -17,7 +17,6 @@ from kinrank.parallel import Out, Runner
 from kinrank.search.exact import exact_search
 from kinrank.search.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints
-from kinrank.validation import check_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,18 +39,9 @@ class DQE(Expansion):
         "augmented" ones
     """
 
-    kqe: int = option(20, "nearest rows that are positives")
-    neg: int = option(20, "farthest rows that are negatives")
-    dbneg: int = option(4, "farthest rows that are negatives of a gallery row")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_size("neg", self.neg)
-        check_size("dbneg", self.dbneg)
-
-    def _limits(self, n: int) -> dict[str, int]:
-        limits = {"kqe": n, "neg": n}
-        return {**limits, "kdba": n, "dbneg": n} if self.dba else limits
+    kqe: int = option(20, "nearest rows that are positives", spare=0)
+    neg: int = option(20, "farthest rows that are negatives", spare=0)
+    dbneg: int = option(4, "farthest rows that are negatives of a gallery row", spare=0)
 
     def _expand(
         self, rows: Stored, gallery: Stored, ids: Ints, squared: Floats, run: Runner

@@ -1,4 +1,12 @@
-"""What query expansion and its twin on the database side share."""
+"""Query expansion with weights by rule, and its twin on the database side.
+
+AQE: Ondrej Chum, James Philbin, Josef Sivic, Michael Isard, Andrew Zisserman: Total Recall:
+Automatic Query Expansion with a Generative Feature Model for Object Retrieval, ICCV 2007.
+AQEwD: Albert Gordo, Jon Almazan, Jerome Revaud, Diane Larlus: End-to-End Learning of Deep Visual
+Representations for Image Retrieval, IJCV 2017.
+AlphaQE: Filip Radenović, Giorgos Tolias, Ondřej Chum: Fine-tuning CNN Image Retrieval with No Human
+Annotation, TPAMI 2019.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +23,6 @@ from kinrank.search.exact import exact_search
 from kinrank.search.find import find_neighbors, find_rows
 from kinrank.search.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Ranking
-from kinrank.validation import check_bool, check_choice, check_size
 
 ORDERS = ("original", "augmented")
 
@@ -26,26 +33,27 @@ class Expansion(InductiveMethod):
 
     On the database side (``dba``) every gallery row is replaced in the same way first.
 
-    Distances are minus the score, in [-1, 1]. Vectors are normalised first. Time
-    O(n_queries n d + n_queries kqe d), with ``dba`` O(n^2 d) more to fit; memory O(n d). A new
-    query needs only the fitted gallery.
+    Distances are minus the score, in [-1, 1]. Vectors are normalised first. Time O(n_queries n d),
+    with ``dba`` O(n^2 d) more to fit; memory O(n d). A new query needs only the fitted gallery.
+
+    Parameters
+    ----------
+    kqe : nearest rows that join the query
+    dba, kdba : expand the gallery rows too; rows one is made from, itself counted
+    order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
+        "augmented" ones
     """
 
-    kqe: int = option(4, "nearest rows that join the query")
+    kqe: int = option(4, "nearest rows that join the query", spare=0)
     dba: bool = option(False, "expand the gallery rows too")
-    kdba: int = option(4, "rows a gallery row is made from, itself counted")
+    kdba: int = option(4, "rows a gallery row is made from, itself counted", spare=0)
     order: Literal["original", "augmented"] = option(
         "original", "which gallery rows join the query"
     )
 
-    def __post_init__(self) -> None:
-        check_size("kqe", self.kqe)
-        check_size("kdba", self.kdba)
-        check_bool("dba", self.dba)
-        check_choice("order", self.order, ORDERS)
-
     def _limits(self, n: int) -> dict[str, int]:
-        return {"kqe": n, "kdba": n} if self.dba else {"kqe": n}
+        limits = super()._limits(n)
+        return limits if self.dba else {name: limits[name] for name in limits if "db" not in name}
 
     def _prepare(self, gallery: Stored, run: Runner) -> Stored:
         """The gallery that is searched in the end."""
@@ -72,6 +80,76 @@ class Expansion(InductiveMethod):
     def _weights(self, similarity: Floats) -> Floats:
         """Weights of the row itself and of its nearest, from their similarities to it."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class AQE(Expansion):
+    """The query and its nearest, all of one weight; with ``dba`` also ADBA.
+
+    Distances are minus the score, in [-1, 1]. Vectors are normalised first. Time O(n_queries n d),
+    with ``dba`` O(n^2 d) more to fit; memory O(n d). A new query needs only the fitted gallery.
+
+    Parameters
+    ----------
+    kqe : nearest rows that join the query
+    dba, kdba : expand the gallery rows too; rows one is made from, itself counted
+    order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
+        "augmented" ones
+    """
+
+    def _weights(self, similarity: Floats) -> Floats:
+        return np.ones_like(similarity)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AQEwD(Expansion):
+    """The query and its nearest, weights (K - r) / K at rank r of K; with ``dba`` also ADBAwD.
+
+    Distances are minus the score, in [-1, 1]. Vectors are normalised first. Time O(n_queries n d),
+    with ``dba`` O(n^2 d) more to fit; memory O(n d). A new query needs only the fitted gallery.
+
+    Parameters
+    ----------
+    kqe : nearest rows that join the query
+    dba, kdba : expand the gallery rows too; rows one is made from, itself counted
+    order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
+        "augmented" ones
+    """
+
+    kqe: int = option(8, "nearest rows that join the query", spare=0)
+
+    def _weights(self, similarity: Floats) -> Floats:
+        count = similarity.shape[1]
+        decay = (count - np.arange(count)) / count
+        return np.tile(decay.astype(np.float32), (len(similarity), 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlphaQE(Expansion):
+    """The query and its nearest, weights max(s, 0)^alpha; with ``dba`` also alphaDBA.
+
+    Negative similarities have no weight: in the original an odd power makes them subtract and a
+    fractional one gives NaN.
+
+    Distances are minus the score, in [-1, 1]. Vectors are normalised first. Time O(n_queries n d),
+    with ``dba`` O(n^2 d) more to fit; memory O(n d). A new query needs only the fitted gallery.
+
+    Parameters
+    ----------
+    kqe : nearest rows that join the query
+    alpha : power of the similarity
+    dba, kdba : expand the gallery rows too; rows one is made from, itself counted
+    order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
+        "augmented" ones
+    """
+
+    kqe: int = option(48, "nearest rows that join the query", spare=0)
+    kdba: int = option(32, "rows a gallery row is made from, itself counted", spare=0)
+    alpha: float = option(3.0, "power of the similarity", within=(0, 100))
+
+    def _weights(self, similarity: Floats) -> Floats:
+        weights: Floats = np.maximum(similarity, 0) ** np.float32(self.alpha)
+        return weights
 
 
 def add_up(rows: Stored, gallery: Stored, ids: Ints, weights: Floats, run: Runner) -> Floats:

@@ -12,7 +12,7 @@ from typing import Any
 from kinrank.kernels.expand import refined_list
 from kinrank.methods.answer import reorder_first
 from kinrank.methods.common import InductiveMethod
-from kinrank.options import check_fields, option
+from kinrank.options import option
 from kinrank.ordering import ascending
 from kinrank.parallel import Runner
 from kinrank.search.exact import SearchResult, exact_search
@@ -42,10 +42,7 @@ class SG(InductiveMethod):
 
     m: int = option(400, "length of the list that is re-ranked")
     k1: int = option(9, "most similar members that a member is refined by")
-    beta: float = option(0.15, "their weight")
-
-    def __post_init__(self) -> None:
-        check_fields(self, sizes=("m", "k1"), floats={"beta": (0, 100)})
+    beta: float = option(0.15, "their weight", within=(0, 100))
 
     def _limits(self, n: int) -> dict[str, int]:
         return {"m": n, "k1": min(n, self.m) - 1}
@@ -57,11 +54,11 @@ class SG(InductiveMethod):
         del state  # nothing was prepared
         first = exact_search(queries, gallery, max(k, self.m), run)
 
-        def some(low: int, high: int) -> None:
+        def block(low: int, high: int) -> None:
             for row in range(low, high):
                 self._rerank_list(queries[row], gallery, first, row)
 
-        run.map("refinement", some, len(queries))
+        run.map("refinement", block, len(queries))
         return Ranking(first.indices[:, :k], first.values[:, :k])
 
     def _rerank_list(self, query: Floats, gallery: Stored, first: SearchResult, row: int) -> None:

@@ -13,6 +13,7 @@ from kinrank._version import __version__
 from kinrank.errors import ClusterError, InvalidInputError, KinrankWarning
 from kinrank.optional import require
 from kinrank.parallel import Runner, thread_count
+from kinrank.runs.options import SEARCHES
 from kinrank.runs.ray import tasks
 from kinrank.runs.ray.handles import PURPOSE
 from kinrank.runs.ray.join import join
@@ -129,7 +130,7 @@ class Cluster:
         if not (self._open and self.ray.is_initialized()):
             raise ClusterError("The connection to the cluster must be open, got a closed one.")
         block_size = Runner.of(1, block_size).block_size  # checked
-        check_choice("search", search, ("exact", "approximate"))
+        check_choice("search", search, SEARCHES)
         self._greet()
         return RayRunner(self.cpus, block_size, search, cluster=self, here=thread_count(threads))
 

@@ -13,16 +13,15 @@ from functools import cached_property
 import numpy as np
 
 from kinrank import progress
+from kinrank.errors import InvalidInputError
 from kinrank.graph import clusters
 from kinrank.graph.build import Graph
-from kinrank.graph.layout import Layout
-from kinrank.index.build import Given, KeptRows, build, stages
-from kinrank.index.columns import Columns
-from kinrank.index.ids import Ids
-from kinrank.index.lists import Change, Mask, changed_neighbors
-from kinrank.index.parts import differs, moved_rows, put, reached, take
-from kinrank.index.settings import needs_f
-from kinrank.index.state import State, fitted_method
+from kinrank.graph.matrix import take, times
+from kinrank.index import patch
+from kinrank.index.build import KeptRows, build, cluster_rows
+from kinrank.index.ids import Ids, joined, refuse_duplicates
+from kinrank.index.patch import Change, Mask, reached
+from kinrank.index.state import EncodingColumns, State, needs_f, resolved
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors, exact_search
@@ -40,22 +39,29 @@ _MOST = 0.25
 _MANY = 0.1  # of the lists: what follows from them is then most
 
 
-def edited(state: State, remove: Ints, vectors: Floats, ids: Ids, run: Runner) -> State:
-    """The state without some rows and with others.
+def changed(state: State, remove: Ids, vectors: Floats, add: Ids, run: Runner) -> State:
+    """The state without the gallery rows ``remove`` and with others, which become the last ones.
 
-    remove : names of gallery rows; vectors : placed, (m, d); ids : of all gallery rows afterwards,
-    those of new ones last
+    vectors : of those that come, scaled; add : their ids
     """
-    n, m = len(state), len(vectors)
-    kept = np.ones(n, np.bool_)
-    kept[state.places[remove]] = False
-    change = Change(kept, _names(state, kept, m), np.concatenate([state.vectors[kept], vectors]))
-    method = fitted_method(state.asked, len(change.names))
+    gone = state.table.places(remove)
+    if len(np.unique(gone)) != len(gone):
+        refuse_duplicates(remove)
+    ids = joined(np.delete(state.ids, gone), add)
+    if len(ids) == 0 or len(state) - len(gone) + len(vectors) < 2:
+        raise InvalidInputError(f"An index must keep at least two rows, got {len(ids)}.")
+    if len(gone) + len(vectors) == 0:
+        return state
+    kept = np.ones(len(state), np.bool_)
+    kept[state.places[gone]] = False
+    names = _names(state, kept, len(vectors))
+    change = Change(kept, names, np.concatenate([state.vectors[kept], vectors]))
+    method = resolved(state.asked, len(names))
     # Sizes follow from the number of rows while these are few; lists that users brought are longer.
-    if method != state.method or state.neighbors.k > len(change.names):
+    if method != state.method or state.neighbors.k > len(names):
         return _afresh(state, method, change, ids, run)
-    with progress.stage("neighbours", len(change.names)):
-        neighbors = changed_neighbors(state.neighbors, state.vectors, change, run)
+    with progress.stage("neighbours", len(names)):
+        neighbors = patch.changed_neighbors(state.neighbors, state.vectors, change, run)
     return ChangedRows(state, change, neighbors, ids, run).state()
 
 
@@ -74,7 +80,7 @@ def _afresh(state: State, method: CAS, change: Change, ids: Ids, run: Runner) ->
     vectors = np.empty_like(change.vectors)
     vectors[change.names] = change.vectors
     neighbors = exact_neighbors(vectors, method.list_length(), run)
-    return build(Given(state.asked, method, state.frame, ids, neighbors, vectors), run)
+    return build(state.asked, method, state.scaling, ids, neighbors, vectors, run)
 
 
 class _TooMany(Exception):  # noqa: N818
@@ -90,15 +96,12 @@ class ChangedRows(KeptRows):
     def __init__(
         self, old: State, change: Change, neighbors: Neighbors, ids: Ids, run: Runner
     ) -> None:
-        self.old, self.change = old, change
-        given = Given(
-            old.asked, old.method, old.frame, ids, neighbors, change.vectors, old.centres,
-            _cells(old, change, run), old.recall,
+        source = replace(
+            old, ids=ids, names=change.names, vectors=change.vectors, neighbors=neighbors,
+            cell=_cells(old, change, run),
         )  # fmt: skip
-        places = np.empty(len(neighbors), np.int32)
-        places[change.names] = np.arange(len(neighbors), dtype=np.int32)
-        layout = Layout(change.names, places)
-        super().__init__(given, layout, neighbors, change.vectors, run)
+        super().__init__(source, run)
+        self.old, self.change = old, change
         self.changed: dict[str, Mask] = {}
 
     def state(self) -> State:
@@ -107,9 +110,9 @@ class ChangedRows(KeptRows):
             if self._moved(full_length(self.method)).mean() > _MANY:
                 raise _TooMany
             self.encode()
-            return self.with_columns(self.columns)
+            return self.with_encoding(self.encoding)
         except _TooMany:
-            return stages(self.given, self.layout, self.neighbors, self.vectors, self.run)
+            return KeptRows(self.source, self.run).state()
 
     @cached_property
     def _first_change(self) -> Ints:
@@ -132,11 +135,10 @@ class ChangedRows(KeptRows):
         """Which rows have others among their first ``k``."""
         return self._first_change < k
 
-    def _part(
-        self, name: str, old: SparseRows, dirty: Mask, compute: Callable[[Ints], SparseRows]
-    ) -> SparseRows:
-        """The rows with those that are dirty computed again; notes which became others."""
-        base, lost = moved_rows(old, self.change)
+    def _patched(self, name: str, dirty: Mask, compute: Callable[[Ints], SparseRows]) -> SparseRows:
+        """The rows of a stage, those that are dirty computed again; notes which became others."""
+        before = self._old_members if name == "members" else getattr(self.old, name)
+        base, lost = patch.moved_rows(before, self.change)
         needed = dirty | lost
         needed[self.change.n_kept :] = True
         rows = np.flatnonzero(needed).astype(np.int32)
@@ -144,39 +146,36 @@ class ChangedRows(KeptRows):
         if len(rows) == 0:
             return base
         fresh = compute(rows)
-        other[rows] = lost[rows] | differs(take(base, rows), fresh, _NEGLIGIBLE)
+        other[rows] = lost[rows] | patch.differs(take(base, rows), fresh, _NEGLIGIBLE)
         other[self.change.n_kept :] = True
-        return put(base, rows, fresh)
+        return patch.put(base, rows, fresh)
 
-    def _reciprocal(self, name: str, old: SparseRows, k: int) -> SparseRows:
+    @property
+    def _old_members(self) -> SparseRows:
+        """C before the change: the pattern of F."""
+        return (self.old.f or self.old.smoothed).with_data(None)
+
+    def _reciprocal(self, name: str, k: int) -> SparseRows:
         lists, moved = self.neighbors.indices, self._moved(k)
         dirty = moved | reached(moved, lists[:, :k])
-        return self._part(
-            name, old, dirty, lambda rows: clusters.reciprocal(lists, k, self.run, rows)
+        return self._patched(
+            name, dirty, lambda rows: clusters.reciprocal(lists, k, self.run, rows)
         )
 
     def confident(self) -> SparseRows:
-        return self._reciprocal("xi", self.old.xi, self.method.k2)
+        return self._reciprocal("xi", self.method.k2)
 
     def clusters(self) -> SparseRows:
-        """C; before the change it was the pattern of F."""
         method, lists, k = self.method, self.neighbors.indices, full_length(self.method)
         moved = self._moved(k)
         dirty = moved | reached(moved, lists[:, :k])
         if method.clusters == "expanded":
-            self.keep("half", self._reciprocal("half", self.old.half, half_length(method)))
+            self.keep("half", self._reciprocal("half", half_length(method)))
             dirty |= reached(self.changed["half"], lists[:, :k])
-
-        def compute(rows: Ints) -> SparseRows:
-            if method.clusters == "knn":
-                return replace(clusters.nearest(lists[rows], k), n_columns=len(lists))
-            full = clusters.reciprocal(lists, k, self.run, rows)
-            if method.clusters == "reciprocal":
-                return full
-            return clusters.expand(full, self.kept["half"], self.run)
-
-        before = (self.old.f or self.old.hat).with_data(None)
-        return self._part("members", before, dirty, compute)
+        half = self.kept.get("half")
+        return self._patched(
+            "members", dirty, lambda rows: cluster_rows(method, lists, rows, half, self.run)
+        )
 
     def similarity(self, graph: Graph, members: SparseRows) -> SparseRows:
         """F of all rows where it is kept, of those that are smoothed anew otherwise."""
@@ -184,24 +183,23 @@ class ChangedRows(KeptRows):
         dirty = changed["members"] | changed["xi"] | self._walked(graph, members)
         smoothed = dirty | self._guided(members)
         smoothed[self.change.n_kept :] = True
-        smoothed |= moved_rows(self.old.hat, self.change)[1]
+        smoothed |= patch.moved_rows(self.old.smoothed, self.change)[1]
         if smoothed.mean() > _MOST:
             raise _TooMany
         if needs_f(self.method):
-            assert self.old.f is not None
-            return self._part("f", self.old.f, dirty, lambda rows: self._f(graph, members, rows))
+            return self._patched("f", dirty, lambda rows: self._f(graph, members, rows))
         self.changed["f"] = smoothed
         return self._f(graph, members, np.flatnonzero(smoothed).astype(np.int32))
 
     def smooth(self, f: SparseRows, xi: SparseRows) -> SparseRows:
         if needs_f(self.method):
-            hat = super().smooth(f, xi)
-            base, lost = moved_rows(self.old.hat, self.change)
-            self.changed["smoothed"] = lost | differs(base, hat, _NEGLIGIBLE)
-            return hat
+            smoothed = super().smooth(f, xi)
+            base, lost = patch.moved_rows(self.old.smoothed, self.change)
+            self.changed["smoothed"] = lost | patch.differs(base, smoothed, _NEGLIGIBLE)
+            return smoothed
         rows = np.flatnonzero(self.changed["f"]).astype(np.int32)
         fresh = super().smooth(f, take(xi, rows))
-        return self._part("smoothed", self.old.hat, self.changed["f"], lambda _: fresh)
+        return self._patched("smoothed", self.changed["f"], lambda _: fresh)
 
     def enhance(self, f: SparseRows, xi: SparseRows) -> SparseRows:
         method, lists, changed = self.method, self.neighbors.indices, self.changed["smoothed"]
@@ -212,25 +210,25 @@ class ChangedRows(KeptRows):
         def compute(rows: Ints) -> SparseRows:
             return propagate.enhance(f, take(xi, rows), lists[rows], k, method.kappa, self.run)
 
-        return self._part("enhanced", self.old.tilde, dirty, compute)
+        return self._patched("enhanced", dirty, compute)
 
     def propagate(self, f: SparseRows) -> SparseRows:
-        if self.old.p is None:
+        if self.old.transition is None:
             encoding = super().propagate(f)
-            self.columns = Columns.of(encoding, self.run)
+            self.encoding = EncodingColumns.of(encoding, self.run)
             return encoding
         changed = self.changed["enhanced" if self.method.enhancement else "smoothed"]
         dirty = changed | reached(changed, f)
-        p = self._part(
-            "transition", self.old.p, dirty, lambda rows: self.product(take(f, rows), f, cut=True)
+        p = self._patched(
+            "transition", dirty, lambda rows: self.product(take(f, rows), f, cut=True)
         )
         self.keep("transition", p)
-        before = Columns(self.old.columns, self.old.entropies, self.old.norms)
         dirty = self.changed["transition"] | reached(self.changed["transition"], p)
-        rows = np.flatnonzero(dirty | before.lost(self.change)).astype(np.int32)
-        part = self.product(take(p, rows), p)
-        self.columns = before.exchanged(self.change, rows, part, self.run)
-        return part
+        dirty |= patch.lost_rows(self.old.columns, self.change)
+        rows = np.flatnonzero(dirty).astype(np.int32)
+        encoding = self.product(take(p, rows), p)
+        self.encoding = patch.exchanged(self.old.encoding, self.change, rows, encoding, self.run)
+        return encoding
 
     def _f(self, graph: Graph, members: SparseRows, rows: Ints) -> SparseRows:
         """F of some rows."""
@@ -253,17 +251,16 @@ class ChangedRows(KeptRows):
             return self._scaled
         polynomial = polynomial_of(method)
         weights = self._moved(int(method.graph_k or 1) + 1) | self._scaled | self.changed["xi"]
-        before, lost = moved_rows(self.old.w, self.change)
+        before, lost = patch.moved_rows(self.old.w, self.change)
         weights |= lost
         touched = weights | reached(weights, graph.w) | reached(weights, before)
-        s, mass = graph.s.to_scipy(), touched.astype(np.float64)
+        mass = touched.astype(np.float64)
         total = mass.copy()
         for _ in range(max(len(polynomial.powers), len(polynomial.series)) // 2 + 1):
-            mass = polynomial.decay * (s @ mass)
+            mass = polynomial.decay * times(graph.s, mass)
             total += mass
         most = np.maximum.reduceat(total[members.indices], members.indptr[:-1])
-        found: Mask = total * most > _WALKED
-        return found
+        return np.asarray(total * most > _WALKED)
 
     def _guided(self, members: SparseRows) -> Mask:
         """Which rows are smoothed by a walk that became another."""

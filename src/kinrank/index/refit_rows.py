@@ -6,32 +6,29 @@ sliders leave it as it is. F' is not made: a query needs few of its columns, whi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from kinrank import progress
 from kinrank.graph import clusters
 from kinrank.graph.build import Graph
-from kinrank.graph.layout import Layout
-from kinrank.graph.matrix import transposed
-from kinrank.index.build import Given, KeptRows
-from kinrank.index.columns import Columns
-from kinrank.index.parts import take
-from kinrank.index.state import State
+from kinrank.graph.matrix import take, transposed
+from kinrank.index.build import KeptRows, cluster_rows
+from kinrank.index.state import EncodingColumns, Source, State, walk_of
 from kinrank.kernels.divergence import entropies
 from kinrank.kernels.overlay import new_space, plain_rows
 from kinrank.kernels.walk_lanes import LANES, walk_groups
 from kinrank.methods.cas import CAS
-from kinrank.parallel import Runner
-from kinrank.stages.pipeline import full_length, half_length, polynomial_of
-from kinrank.stages.product import product
+from kinrank.parallel import ALONE, Runner
+from kinrank.stages.pipeline import half_length
+from kinrank.stages.product import product, product_sum
 from kinrank.types import Ints, Neighbors, SparseRows
 
 
-@dataclass(frozen=True, eq=False)
-class Sets:
-    """Neighbour sets, R(i, k1 / 2), and the clusters."""
+class Sets(NamedTuple):
+    """Confident neighbours, R(i, k1 / 2), and the clusters."""
 
     xi: SparseRows
     half: SparseRows
@@ -40,44 +37,31 @@ class Sets:
     @classmethod
     def of(cls, method: CAS, neighbors: Neighbors, run: Runner, around: Ints | None = None) -> Sets:
         """From the lists of neighbours; around : rows, ascending, that alone have a cluster."""
-        lists, full = neighbors.indices, full_length(method)
+        lists = neighbors.indices
         with progress.stage("clusters", len(lists)):
             xi = clusters.reciprocal(lists, method.k2, run)
             half = clusters.reciprocal(lists, half_length(method), run)
-            if method.clusters == "knn":
-                members = clusters.nearest(lists, full, run)
-                return cls(xi, half, members if around is None else only(members, around))
-            members = clusters.reciprocal(lists, full, run, around)
-            if method.clusters == "expanded":
-                members = clusters.expand(members, half, run)
+            members = cluster_rows(method, lists, around, half, run)
             return cls(xi, half, members if around is None else _placed(members, around))
 
 
-class RestagedRows(KeptRows):
+class RefitRows(KeptRows):
     """The stages under another method, without columns of F' where P is enough (``lazy``).
 
     around : rows, ascending, that are made alone; all others stay empty, as if nothing were like
         them, while clusters and graph are those of all rows
     """
 
-    def __init__(
-        self, state: State, asked: CAS, method: CAS, neighbors: Neighbors, sets: Sets, run: Runner,
-        around: Ints | None = None,
-    ) -> None:  # fmt: skip
-        given = Given(
-            asked, method, state.frame, state.ids, neighbors, state.vectors, state.centres,
-            state.cell, state.recall,
-        )  # fmt: skip
-        layout = Layout(state.names, state.places)
-        super().__init__(given, layout, neighbors, state.vectors, run)
+    def __init__(self, source: Source, sets: Sets, run: Runner, around: Ints | None = None) -> None:
+        super().__init__(source, run)
         self.sets, self.around = sets, around
 
     def state(self) -> State:
         """The state under the other method."""
         encoding = self.encode()
         if not lazy(self.method):
-            return self.with_columns(Columns.of(encoding, self.run))
-        return self.with_columns(Columns(encoding, encoding.values, np.ones(self.n)))
+            return self.with_encoding(EncodingColumns.of(encoding, self.run))
+        return self.with_encoding(EncodingColumns(encoding, encoding.values, np.ones(self.n)))
 
     def confident(self) -> SparseRows:
         return self.sets.xi
@@ -88,22 +72,18 @@ class RestagedRows(KeptRows):
 
     def diffuse(self, graph: Graph, members: SparseRows) -> SparseRows:
         """Many rows at a time where F is a walk."""
-        polynomial = polynomial_of(self.method)
-        if len(polynomial.series):
+        walk = walk_of(self.method, graph)
+        if len(walk.series):
             return super().diffuse(graph, members)
         out = np.empty(members.nnz, np.float32)
         # Both share a symmetric pattern, so the transposed values are in the same places.
         start = transposed(graph.w, self.run).values
-        walk = (
-            polynomial.powers, polynomial.binomial, polynomial.series, polynomial.decay,
-            graph.floor(polynomial.tol),
-        )  # fmt: skip
         rows = np.arange(self.n, dtype=np.int32) if self.around is None else self.around
-        args = (rows, plain_rows(*graph.s.csr), (start, start[:0]), walk)
-        own = (*args, members.indptr, members.indices, out)
+        args = (rows, plain_rows(*graph.s.csr), (start, start[:0]), tuple(walk))
+        places = (members.indptr, members.indices, out)
         self.run.map(
             "diffusion",
-            lambda low, high: walk_groups(low, high, *own, new_space(self.n)),
+            lambda low, high: walk_groups(low, high, *args, *places, new_space(self.n)),
             -(-len(rows) // LANES),
         )
         return members.with_data(out)
@@ -141,21 +121,23 @@ def lazy(method: CAS) -> bool:
 
 def completed(state: State, run: Runner) -> State:
     """The state with all columns of F'."""
-    if state.columns.nnz or state.p is None:
+    if state.columns.nnz or state.transition is None:
         return state
     with progress.stage("propagation", len(state)):
-        last = Columns.of(product("propagation", state.p, state.p, run), run)
-    return replace(state, columns=last.columns, entropies=last.entropies, norms=last.norms)
+        encoding = EncodingColumns.of(
+            product("propagation", state.transition, state.transition, run), run
+        )
+    return replace(state, **encoding._asdict())
 
 
 def seen_from(state: State, wanted: Ints) -> State:
     """The state with the wanted columns of F' = P P alone."""
-    p = state.p
+    p = state.transition
     assert p is not None
     mask = np.zeros(p.n_columns, np.bool_)
     mask[wanted] = True
     chosen = mask[p.indices]
     starts = np.concatenate([[0], np.cumsum(chosen)])[p.indptr]
-    some = SparseRows(starts, p.indices[chosen], p.values[chosen], p.n_columns)
-    columns = SparseRows.from_scipy((p.to_scipy() @ some.to_scipy()).T)
+    restricted = SparseRows(starts, p.indices[chosen], p.values[chosen], p.n_columns)
+    columns = transposed(product_sum("propagation", [(p, restricted)], len(p), ALONE))
     return replace(state, columns=columns, entropies=entropies(columns.values))

@@ -8,24 +8,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kinrank.errors import InvalidInputError, UnsupportedError
-from kinrank.index import persist, storage
+from kinrank.index import file
+from kinrank.index.build import build_from_lists, build_from_vectors
 from kinrank.index.calibrate import Calibration, calibrate
-from kinrank.index.contents import check_contents
-from kinrank.index.edit import edited
-from kinrank.index.engine import Engine
+from kinrank.index.change import changed
+from kinrank.index.contents import check_contents, load_notes, load_state, save_state
+from kinrank.index.engine import Engine, row_distances
 from kinrank.index.explain import Explanation, explain
-from kinrank.index.ids import Ids, as_ids, given_ids, joined, named, refuse_duplicates
-from kinrank.index.lock import WriteLock
-from kinrank.index.make import Listed, from_lists, from_vectors, search_of
-from kinrank.index.rows import row_distances
+from kinrank.index.ids import Ids, as_ids, named, refuse_duplicates
+from kinrank.index.search import SearchStore, search_of
 from kinrank.index.state import State
-from kinrank.index.store_answers import SearchStore
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
@@ -54,13 +51,13 @@ class Index:
     An index is not pickled: ``save`` it, and ``kinrank.open`` the file wherever it is needed.
     """
 
-    def __init__(self, engine: Engine, file: Path | None = None) -> None:
-        """``file`` : whose contents are to be checked before the engine is used."""
-        self._loaded, self._unchecked = engine, file
-        self._changing = threading.Lock()
+    def __init__(self, engine: Engine, unchecked: Path | None = None) -> None:
+        """Unchecked : the file whose contents are to be checked before the engine is used."""
+        self._loaded, self._unchecked = engine, unchecked
+        self._change_lock = threading.Lock()
         self._explorer: Explorer | None = None
         self._path: str | None = None
-        self._lock: WriteLock | None = None
+        self._lock: file.WriteLock | None = None
         self.recipe: str | None = None
         self.notes: dict[str, Any] = {}
 
@@ -70,7 +67,9 @@ class Index:
         search: str = "exact", threads: int | None = None,
     ) -> Index:  # fmt: skip
         """See ``CAS.fit``."""
-        return cls(from_vectors(method, gallery, ids, context, search, Runner.of(threads)))
+        run = Runner.of(threads)
+        state = build_from_vectors(method, gallery, ids, context, search, run)
+        return cls(Engine(state, search_of(state)))
 
     @classmethod
     def from_neighbors(
@@ -94,8 +93,9 @@ class Index:
         squared, farthest : as in ``CAS.rerank_neighbors``; without ``farthest`` it is estimated
             from some of the vectors
         """
-        lists = Listed(distances, indices, squared, farthest)
-        return cls(from_lists(method, lists, ids, vectors, store, refine, Runner.of(threads)))
+        given = (distances, indices, ids, vectors, store, squared, farthest)
+        state = build_from_lists(method, *given, Runner.of(threads))
+        return cls(Engine(state, search_of(state, store, refine)))
 
     @property
     def engine(self) -> Engine:
@@ -132,7 +132,7 @@ class Index:
     @property
     def width(self) -> int:
         """The number of columns of a vector."""
-        return self._loaded.state.frame.width
+        return self._loaded.state.scaling.width
 
     def __len__(self) -> int:
         return self._loaded.state.n_gallery
@@ -184,29 +184,26 @@ class Index:
         """
         engine = self.engine
         state, run = engine.state, Runner.of(threads)
-        rows = state.frame.place("queries", queries)
+        rows = state.scaling.apply("queries", queries)
         k = state.n_gallery if k is None else min(check_int("k", k, 1), state.n_gallery)
-        plain = check_bool("base", base)
-        found = engine.base(rows, k, run) if plain else engine.answer(rows, k, run)
-        return _with_ids(found, state)
+        rank = engine.base if check_bool("base", base) else engine.answer
+        return _with_ids(rank(rows, k, run), state)
 
     def neighbors(self, one: Any, k: int | None = 10) -> Ranking:
         """The rows nearest to a row of the gallery, itself left out; (1, k)."""
         engine = self.engine
         state = engine.state
         name = int(state.table.places([one])[0])
-        _refuse_store(state, "neighbors")
+        state.check_vectors("`neighbors` is not available: use `search` with the item's vector")
         k = state.n_gallery - 1 if k is None else min(check_int("k", k, 1), state.n_gallery - 1)
-        distances = row_distances(engine, int(state.places[name]))
-        by_name = np.empty(len(state), np.float32)
-        by_name[state.names] = distances
+        by_name = row_distances(engine, int(state.places[name]))[state.places]
         order = np.argsort(by_name[: state.n_gallery], kind="stable")[:k].astype(np.int32)
         return _with_ids(Ranking(order[None], by_name[order][None]), state)
 
     def vectors(self, ids: Any) -> Floats:
         """The vectors of some rows as the index keeps them, (n, d); scaled for metric="cosine"."""
         state = self.engine.state
-        _refuse_store(state, "vectors")
+        state.check_vectors("`vectors` is not available: fetch them from the store")
         return state.vectors[state.places[state.table.places(ids)]].copy()
 
     def explain(self, query: Any, one: Any) -> Explanation:
@@ -222,7 +219,7 @@ class Index:
         array = np.atleast_2d(as_array("query", query))
         if len(array) != 1:
             raise InvalidInputError(f"`query` must be one vector, got {len(array)}.")
-        return explain(engine, engine.state.frame.place("query", array), name)
+        return explain(engine, engine.state.scaling.apply("query", array), name)
 
     def explorer(self) -> Explorer:
         """The rows as they are now, to be ranked for one query under any parameters.
@@ -233,7 +230,7 @@ class Index:
 
         engine, known = self.engine, self._explorer
         if known is None or known.engine is not engine:
-            _refuse_store(engine.state, "explorer")
+            engine.state.check_vectors("`explorer` is not available")
             known = self._explorer = Explorer(engine)
         return known
 
@@ -252,23 +249,28 @@ class Index:
 
         ids : new ones; None continues behind the largest integer
         """
-        with self._editing() as state:
-            rows = state.frame.place("vectors", vectors)
-            self._change(state, [], rows, self._new_ids(state, ids, len(rows)), threads)
+        with self._changing() as state:
+            rows = state.scaling.apply("vectors", vectors)
+            if ids is None and state.ids.dtype.kind == "U":
+                raise InvalidInputError(
+                    "`ids` must be given, as those of the index are text, got None."
+                )
+            first = int(state.ids.max()) + 1 if ids is None else 0
+            new = as_ids(ids, len(rows), first)
+            self._replace(changed(state, as_ids([]), rows, new, Runner.of(threads)))
 
     def remove(self, ids: Any, *, threads: int | None = None) -> None:
         """Remove rows from the gallery; unknown ids are an error, and then nothing is removed."""
-        with self._editing() as state:
-            none = np.empty((0, state.frame.width), np.float32)
-            self._change(state, as_ids(given_ids(ids)), none, as_ids([]), threads)
+        with self._changing() as state:
+            none = np.empty((0, state.scaling.width), np.float32)
+            self._replace(changed(state, _known_ids(ids), none, as_ids([]), Runner.of(threads)))
 
     def update(self, vectors: Any, ids: Any, *, threads: int | None = None) -> None:
         """Give rows that are there other vectors; they become the last ones."""
-        with self._editing() as state:
-            rows = state.frame.place("vectors", vectors)
-            own = as_ids(given_ids(ids), len(rows))
-            refuse_duplicates(own)
-            self._change(state, own, rows, own, threads)
+        with self._changing() as state:
+            rows = state.scaling.apply("vectors", vectors)
+            known = refuse_duplicates(_known_ids(ids, len(rows)))
+            self._replace(changed(state, known, rows, known, Runner.of(threads)))
 
     def draft(self) -> Index:
         """A copy to change and save in this one's place, which stays as it is until ``adopt``."""
@@ -281,35 +283,19 @@ class Index:
         """Become what a draft has become."""
         self.engine, self.notes = draft.engine, draft.notes
 
-    def _change(self, state: State, gone: Any, rows: Floats, new: Ids, threads: Any) -> None:
-        names = state.table.places(gone) if len(gone) else np.empty(0, np.int32)
-        if len(np.unique(names)) != len(names):
-            refuse_duplicates(as_ids(gone))
-        left = joined(np.delete(state.ids, names), new)
-        if len(left) == 0 or len(state) - len(names) + len(rows) < 2:
-            raise InvalidInputError(f"An index must keep at least two rows, got {len(left)}.")
-        if len(names) + len(rows) == 0:
-            return
-        after = edited(state, names, rows, left, Runner.of(threads))
-        self.engine = Engine(after, search_of(after, None))
-
-    def _new_ids(self, state: State, ids: Any, n: int) -> Ids:
-        if ids is None and state.ids.dtype.kind == "U":
-            raise InvalidInputError(
-                "`ids` must be given, as those of the index are text, got None."
-            )
-        return as_ids(ids, n, first=int(state.ids.max()) + 1 if ids is None else 0)
+    def _replace(self, state: State) -> None:
+        self.engine = Engine(state, search_of(state))
 
     @contextmanager
-    def _editing(self) -> Iterator[State]:
+    def _changing(self) -> Iterator[State]:
         """One change at a time; searches go on meanwhile."""
         if self._path is not None and self._lock is None:
             raise InvalidInputError(
                 "The index must be open for writing to be changed (kinrank.open(path, "
                 f"writable=True)), got {self._path} open for reading."
             )
-        _refuse_store(self.engine.state, "add, remove and update")
-        with self._changing:
+        self.engine.state.check_vectors("it cannot change: change the store, and attach it again")
+        with self._change_lock:
             yield self.engine.state
 
     def save(self, path: PathLike | None = None) -> None:
@@ -317,24 +303,16 @@ class Index:
 
         path : None is the file that was opened for writing
         """
-        if path is None:
-            if self._lock is None or self._path is None:
-                raise InvalidInputError("`path` must be given: no file is open for writing.")
-            self._write(self._path)
-            return
-        if self._lock is not None and self._path == os.path.realpath(path):
-            self.save()
-            return
-        lock = WriteLock(path)
+        held = self._lock is not None and (path is None or self._path == os.path.realpath(path))
+        target = self._path if path is None or held else path
+        if target is None or (path is None and not held):
+            raise InvalidInputError("`path` must be given: no file is open for writing.")
+        lock = None if held else file.WriteLock(target)
         try:
-            self._write(path)
+            save_state(target, self.engine.state, self.recipe, self.notes)
         finally:
-            lock.release()
-
-    def _write(self, path: PathLike) -> None:
-        about, arrays = persist.to_parts(self.engine.state)
-        notes = persist.packed(self.notes)
-        storage.write(path, {**about, "recipe": self.recipe}, {**arrays, **notes})
+            if lock is not None:
+                lock.release()
 
     def close(self) -> None:
         """Let others write the file; what was not saved is lost."""
@@ -351,10 +329,7 @@ class Index:
     def __enter__(self) -> Index:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -373,18 +348,18 @@ def open_index(
     verify : read everything, compare checksums and look at every number; None does so for files up
         to 256 MB. The numbers of others are looked at before the first search or change.
     """
-    lock = WriteLock(path) if writable and os.path.exists(path) else None  # noqa: PTH110
+    lock = file.WriteLock(path) if writable and os.path.exists(path) else None  # noqa: PTH110
     try:
-        stored = storage.read(path)
+        stored = file.read(path)
         whole = verify or (verify is None and stored.size <= _VERIFIED)
         if whole:
             stored.verify()
-        state = persist.from_parts(stored)
+        state = load_state(stored)
         if whole:
             check_contents(stored.path, state)
         engine = Engine(state, search_of(state, store, refine))
         index = Index(engine, None if whole else stored.path)
-        index.notes = persist.unpacked(stored)
+        index.notes = load_notes(stored)
     except BaseException:
         if lock is not None:
             lock.release()
@@ -395,10 +370,11 @@ def open_index(
     return index
 
 
-def _refuse_store(state: State, what: str) -> None:
-    if len(state.vectors) == 0:
-        raise InvalidInputError(f"{what} must have the vectors, got an index over a store.")
+def _with_ids(ranking: Ranking, state: State) -> Ranking:
+    return Ranking(ranking.indices, ranking.distances, named(state.ids, ranking.indices))
 
 
-def _with_ids(found: Ranking, state: State) -> Ranking:
-    return Ranking(found.indices, found.distances, named(state.ids, found.indices))
+def _known_ids(ids: Any, n: int | None = None) -> Ids:
+    if ids is None:
+        raise InvalidInputError("`ids` must be those of rows of the index, got None.")
+    return as_ids(ids, n)

@@ -6,16 +6,21 @@
 
 A file is written beside the old one and takes its place in one step, so that readers keep what
 they have mapped and a writer that dies leaves the old file. Numbers are little-endian.
+
+There is one writer at a time; the operating system takes its lock back when a process dies.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import mmap
 import os
 import re
 import struct
+import sys
+import weakref
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -27,9 +32,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank import progress
-from kinrank.errors import FileFormatError, InvalidInputError
+from kinrank.errors import FileFormatError, InvalidInputError, LockedError
 from kinrank.io import PathLike, remove_leftovers, replacing
 from kinrank.reading import reading
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
@@ -39,6 +49,7 @@ _PREFIX = struct.Struct("<12sIQQQ")
 _ALIGN = 64
 _CHUNK = 1 << 24
 _MAX_TABLE = 100_000_000
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _DTYPES = re.compile(r"<f4|<f8|<i4|<i8|\|u1|<U[1-9][0-9]{0,8}|\|b1")
 
 
@@ -57,11 +68,11 @@ class StoredIndex:
         total = sum(array.nbytes for array in self.arrays.values())
         with progress.stage("verify", total) as advance:
             for name, array in self.arrays.items():
-                found = 0
-                for part in _chunks(array):
-                    found = zlib.crc32(part, found)
-                    advance(len(part))
-                if found != self.checksums[name]:
+                checksum = 0
+                for chunk in _chunks(array):
+                    checksum = zlib.crc32(chunk, checksum)
+                    advance(len(chunk))
+                if checksum != self.checksums[name]:
                     raise FileFormatError(
                         f"{self.path} is damaged: the bytes of `{name}` are not those that were "
                         "written. Restore the file, or build the index again."
@@ -78,10 +89,10 @@ def write(path: PathLike, about: dict[str, Any], arrays: Arrays) -> None:
         table: dict[str, Any] = {"about": about, "arrays": {}}
         for name, array in arrays.items():
             place, checksum = _aligned(file), 0
-            for part in _chunks(array):
-                file.write(part)
-                checksum = zlib.crc32(part, checksum)
-                advance(len(part))
+            for chunk in _chunks(array):
+                file.write(chunk)
+                checksum = zlib.crc32(chunk, checksum)
+                advance(len(chunk))
             dtype = array.dtype.newbyteorder("<").str
             entry = {"dtype": dtype, "shape": array.shape, "place": place, "crc32": checksum}
             table["arrays"][name] = entry
@@ -177,3 +188,65 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(number)
         finally:
             os.close(number)
+
+
+class WriteLock:
+    """Held from its making to ``release``, in a file beside the index that goes with it.
+
+    A process that is killed leaves the file, empty, and the next writer takes it.
+    """
+
+    def __init__(self, path: PathLike) -> None:
+        target = Path(path).resolve()
+        self._path = target.with_name(f"{target.name}.lock")
+        file = None
+        while file is None:
+            file = self._taken(path)
+        # Also when the holder is forgotten, or the process ends, without a release.
+        self._end = weakref.finalize(self, _remove, file, self._path, os.getpid())
+
+    def _taken(self, path: PathLike) -> IO[bytes] | None:
+        """The file, locked; None if its last holder removed it meanwhile."""
+        try:
+            file = self._path.open("ab")
+        except OSError as error:
+            if error.errno not in _READ_ONLY:
+                raise
+            raise InvalidInputError(
+                f"{os.fspath(path)} must be in a folder that can be written to, got "
+                f"{self._path.parent}: {error.strerror}. To search it needs no writable=True."
+            ) from error
+        try:
+            _take(file)
+        except OSError as error:
+            file.close()
+            raise LockedError(
+                f"{os.fspath(path)} must have one writer at a time, got a second: another process "
+                "or object has it open for writing."
+            ) from error
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
+                return file
+        file.close()
+        return None
+
+    def release(self) -> None:
+        """Let others write."""
+        self._end()
+
+
+def _take(file: IO[bytes]) -> None:
+    if sys.platform == "win32":
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _remove(file: IO[bytes], path: Path, owner: int) -> None:
+    if os.getpid() != owner:  # a copy of the process: the lock is not its own
+        return
+    if sys.platform == "win32":  # a file that is open cannot be removed there
+        file.close()
+    with suppress(OSError):  # another one has it already
+        path.unlink()
+    file.close()

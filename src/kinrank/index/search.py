@@ -1,0 +1,272 @@
+"""Where the nearest rows of a query come from: all vectors, cells of them, or a store.
+
+Anybody may write a store, and kernels check nothing, so what it answers is checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.errors import InvalidInputError, UnknownIdError
+from kinrank.index.ids import Ids, IdTable, as_ids
+from kinrank.index.state import State
+from kinrank.kernels.scan import pair_distances, search_cells
+from kinrank.parallel import Runner
+from kinrank.search.exact import exact_search
+from kinrank.types import Floats, Ints, Longs
+from kinrank.validation import as_array, as_matrix, check_bool
+
+_PROBES = 32  # cells that a query looks into
+_TILE = 1 << 24  # numbers of fetched vectors that are here at a time
+
+
+class SearchStore(Protocol):
+    """A collection of vectors that somebody else keeps, such as a vector database."""
+
+    def __len__(self) -> int:
+        """The number of rows."""
+
+    def search(self, queries: Floats, k: int) -> tuple[Any, Any]:
+        """Ids (n_queries, k) and squared Euclidean distances, nearest first.
+
+        Infinite where fewer were found, with the id -1 or "".
+        """
+
+    def fetch(self, ids: Any) -> Floats:
+        """The vectors of some rows, (len(ids), width), in the order asked for.
+
+        Raises ``UnknownIdError``.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """The nearest rows of each query, ascending by (distance, row).
+
+    indices : (n_queries, k) int32; distances : squared; counts : (n_queries,) how many are known
+    """
+
+    indices: Ints
+    distances: Floats
+    counts: Longs
+
+    def some(self, queries: slice) -> Nearest:
+        """Those of some queries."""
+        return Nearest(self.indices[queries], self.distances[queries], self.counts[queries])
+
+
+@dataclass(frozen=True, eq=False)
+class VectorSearch:
+    """Every row is looked at, or those of the cells nearest to the query where there are cells.
+
+    One query and many give the same bits.
+    """
+
+    state: State
+
+    @property
+    def exact(self) -> bool:
+        """Whether all rows are seen."""
+        return len(self.state.cell) == 0
+
+    @cached_property
+    def _members(self) -> tuple[Longs, Ints]:
+        """The rows of each cell: pointers and rows."""
+        cell = self.state.cell
+        counts = np.bincount(cell, minlength=len(self.state.centres))
+        pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return pointers, np.argsort(cell, kind="stable").astype(np.int32)
+
+    def search(self, queries: Floats, k: int, run: Runner) -> Nearest:
+        """The ``k`` nearest rows of each query."""
+        vectors, n = self.state.vectors, len(queries)
+        k = min(k, len(vectors))
+        if self.exact:
+            lists = exact_search(queries, vectors, k, run)
+            out = lists.indices, lists.values
+        else:
+            out = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
+            args = (queries, vectors, self.state.centres, *self._members, _PROBES, *out)
+            run.map("search", lambda a, b: search_cells(a, b, *args), n)
+        return Nearest(*out, np.full(n, k, np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class StoreSearch:
+    """The store is asked; its ids become rows. Without one, only searching is refused.
+
+    refine : whether vectors are fetched for distances that its answer does not have
+    """
+
+    store: SearchStore | None
+    state: State
+    refine: bool = True
+    exact: bool = False
+
+    def search(self, queries: Floats, k: int, run: Runner) -> Nearest:  # noqa: ARG002
+        """The ``k`` nearest rows of each query, as far as the store knows them."""
+        state = self.state
+        names, values = store_search(self._opened(), queries, min(k, len(state)), state.table)
+        known = names >= 0
+        rows = np.where(known, state.places[names], np.int32(-1))
+        order = np.lexsort((rows, values), axis=1)
+        return Nearest(
+            np.take_along_axis(rows, order, axis=1),
+            np.take_along_axis(values, order, axis=1),
+            known.sum(axis=1).astype(np.int64),
+        )
+
+    def squared(self, queries: Floats, owners: Longs, rows: Ints) -> Floats:
+        """Squared distances from ``queries[owners]`` to rows, each of which is fetched once.
+
+        Infinite to rows that left the store.
+        """
+        out = np.full(len(rows), np.inf, np.float32)
+        asked = np.flatnonzero(~self._gone[rows])
+        different, places = np.unique(rows[asked], return_inverse=True)
+        order = np.argsort(places, kind="stable")
+        bounds = np.searchsorted(places[order], np.arange(len(different) + 1))
+        size = max(1, _TILE // self.state.scaling.width)
+        for start in range(0, len(different), size):
+            for low, high, vectors in self._pieces(different, start, start + size):
+                mine = order[bounds[low] : bounds[high]]
+                fetched = np.empty(len(mine), np.float32)
+                pair_distances(queries, owners[asked[mine]], vectors, places[mine] - low, fetched)
+                out[asked[mine]] = fetched
+        return out
+
+    def _pieces(self, rows: Ints, low: int, high: int) -> Iterator[tuple[int, int, Floats]]:
+        """The vectors of rows low to high, in pieces that the store has whole."""
+        high, state = min(high, len(rows)), self.state
+        try:
+            ids = state.ids[state.names[rows[low:high]]]
+            vectors = store_fetch(self._opened(), ids, state.scaling.width)
+        except UnknownIdError:
+            if high - low == 1:
+                self._gone[rows[low]] = True
+                return
+            middle = (low + high) // 2
+            yield from self._pieces(rows, low, middle)
+            yield from self._pieces(rows, middle, high)
+            return
+        yield low, high, state.scaling.apply("vectors", vectors)
+
+    @cached_property
+    def _gone(self) -> npt.NDArray[np.bool_]:
+        """(n,) rows that the store did not have when it was asked; it is not asked again."""
+        return np.zeros(len(self.state), np.bool_)
+
+    def _opened(self) -> SearchStore:
+        if self.store is None:
+            raise InvalidInputError(
+                "`store` must be given to kinrank.open: the index was made over one, and holds no "
+                "vectors."
+            )
+        return self.store
+
+
+RowSearch: TypeAlias = VectorSearch | StoreSearch
+
+
+def search_of(state: State, store: SearchStore | None = None, refine: bool = True) -> RowSearch:
+    """The search that suits a state."""
+    if len(state.vectors) == 0:
+        return StoreSearch(store, state, check_bool("refine", refine))
+    if store is not None:
+        raise InvalidInputError("`store` must be left out: the index has its own vectors.")
+    return VectorSearch(state)
+
+
+def store_search(
+    store: SearchStore, queries: Floats, k: int, table: IdTable
+) -> tuple[Ints, Floats]:
+    """Places in ``table`` of the nearest rows, and their squared distances, (n_queries, <= k).
+
+    Ascending, each row once for a query; -1 and infinity behind the last. Rows that the table does
+    not have, as they came into the store later, are left out.
+    """
+    ids, values = _checked_answer(store.search(queries, k), len(queries))
+    known = np.isfinite(values)
+    places = np.full(values.shape, -1, np.int32)
+    places[known] = _places(ids[known], table)
+    places, values = _ascending(places, values, places < 0)
+    again = _repeated(places)
+    if again.any():
+        places, values = _ascending(places, values, again)
+    return places[:, :k], values[:, :k]
+
+
+def store_fetch(store: SearchStore, ids: Ids, width: int) -> Any:
+    """The vectors of some rows, (len(ids), width), as the store has them."""
+    vectors = as_matrix("store.fetch", store.fetch(ids))
+    if len(vectors) != len(ids):
+        raise InvalidInputError(
+            f"The store must fetch a vector for each of {len(ids)} ids, got {len(vectors)}."
+        )
+    if vectors.shape[1] != width:
+        raise InvalidInputError(
+            f"The store must fetch vectors with {width} columns, got {vectors.shape[1]}."
+        )
+    return vectors
+
+
+def _checked_answer(answer: Any, n_queries: int) -> tuple[Any, Floats]:
+    if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
+        raise InvalidInputError(
+            f"`store.search` must return ids and squared distances, got {type(answer).__name__}."
+        )
+    ids, values = (as_array("store.search", array) for array in answer)
+    if values.ndim != 2 or len(values) != n_queries or ids.shape != values.shape:
+        raise InvalidInputError(
+            f"The store must answer ids and distances for {n_queries} queries, got shapes "
+            f"{ids.shape} and {values.shape}."
+        )
+    if values.dtype.kind not in "fiu":
+        raise InvalidInputError(
+            f"The store must answer distances that are numbers, got dtype {values.dtype}."
+        )
+    wrong = np.isnan(values) | (values < 0)
+    if wrong.any():
+        raise InvalidInputError(
+            "The store must answer squared distances of 0 or more, infinite for none, "
+            f"got {values[wrong][0]}."
+        )
+    with np.errstate(over="ignore"):
+        return ids, values.astype(np.float32, copy=False)
+
+
+def _places(ids: Any, table: IdTable) -> Ints:
+    try:
+        wanted = as_ids(ids.tolist())
+    except InvalidInputError as error:
+        raise InvalidInputError(f"The store must answer ids of its rows: {error}") from error
+    if len(wanted) and (wanted.dtype.kind == "U") != (table.ids.dtype.kind == "U"):
+        kinds = ("text", "integers") if table.ids.dtype.kind == "U" else ("integers", "text")
+        raise InvalidInputError(
+            f"The store must answer ids that are {kinds[0]}, as those of the index, got {kinds[1]}."
+        )
+    return table.find(wanted)
+
+
+def _ascending(places: Ints, values: Floats, dropped: Any) -> tuple[Ints, Floats]:
+    """The entries of each query by distance, those that are dropped last as -1 and infinity."""
+    places = np.where(dropped, np.int32(-1), places)
+    values = np.where(dropped, np.float32(np.inf), values)
+    order = np.argsort(values, axis=1, kind="stable")
+    return np.take_along_axis(places, order, axis=1), np.take_along_axis(values, order, axis=1)
+
+
+def _repeated(places: Ints) -> Any:
+    """Which entries are rows that the same query has further in front."""
+    order = np.argsort(places, axis=1, kind="stable")
+    ordered = np.take_along_axis(places, order, axis=1)
+    again = np.zeros(places.shape, np.bool_)
+    same = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    np.put_along_axis(again, order[:, 1:], same, axis=1)
+    return again
