@@ -21,6 +21,7 @@ from importlib.resources import files
 from typing import Any
 
 from numba.core import config, sigutils
+from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 
 from kinrank import progress
@@ -149,7 +150,8 @@ def compile_all(entries: list[Entry], processes: int | None = None) -> None:
                 entry = left.popleft()
             except IndexError:  # another took it
                 break
-            entry.compile()
+            with suppress(TypeError, NumbaError):  # of no use to this numba: it is not asked for
+                entry.compile()
             done.append(entry)
             advance(len(done) - told)
             told = len(done)
