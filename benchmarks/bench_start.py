@@ -48,7 +48,7 @@ def compiled(name):
     import kinrank.compiling
     from first_calls import CALLS
 
-    kinrank.compiling.prepare = lambda _: None  # in this process, one kernel after the other
+    kinrank.compiling.compile_all = lambda _: None  # in this process, one kernel after the other
     listener = type("Listener", (Compiled, event.Listener), {})()
     event.register("numba:compile", listener)
     CALLS[name]()

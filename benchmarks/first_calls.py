@@ -19,9 +19,9 @@ def rows():
     return (centres + 0.3 * random.normal(size=(300, 16))).astype(np.float32)
 
 
-def ranks(method):
+def ranks(method, k):
     def call():
-        kinrank.rerank(rows()[:20], rows()[20:], method=method, k=10)
+        kinrank.rerank(rows()[:20], rows()[20:], method=method, k=k)
 
     return call
 
@@ -50,15 +50,11 @@ def index():
     fitted().explain(rows()[0], int(fitted().ids[0]))
 
 
-def add():
+def change():
     search()
     index = kinrank.CAS().fit(rows()[20:])
     index.add(rows()[:1], ids=[1000])
     index.remove([1000])
-
-
-def pool():
-    kinrank.rerank_pool(rows()[0], rows()[1:101])
 
 
 def jaccard_graph():
@@ -85,10 +81,10 @@ def spelled(kind):
 
 
 CALLS = {
-    **{method: ranks(method) for method in kinrank.registry.untrained_methods()},
+    **{method: ranks(method, 10) for method in kinrank.registry.untrained_methods()},
+    **{f"{method}:whole": ranks(method, None) for method in kinrank.registry.untrained_methods()},
     "index": index,
-    "change": add,
-    "pool": pool,
+    "change": change,
     "jaccard_graph": jaccard_graph,
     "tune": auto,
 }

@@ -33,9 +33,9 @@ logger = logging.getLogger("kinrank.kernels")
 
 # What people do, and the jobs that it takes.
 GROUPS = {
-    "rerank": ("cas",),
+    "rerank": ("cas", "cas:whole"),
     "index": ("index", "change"),
-    "serve": ("index", "change", "pool"),
+    "serve": ("index", "change", "cas:whole"),
 }
 _WORTH = 1.5  # seconds of compiling from which a process pays: to start one takes about a second
 _CODE = "import json, sys; sys.path[:] = json.loads(sys.stdin.readline()); "
@@ -84,8 +84,12 @@ def jobs() -> dict[str, list[Entry]]:
 _prepared: set[str] = set()
 
 
-def prepare(job: str) -> None:
-    """Compile the kernels of a job that the cache lacks, if there are so many that it pays."""
+def prepare(job: str, *, whole: bool = False) -> None:
+    """Compile the kernels of a job that the cache lacks, if there are so many that it pays.
+
+    whole : whether a ranking is of the whole gallery, for which other kernels are needed
+    """
+    job = f"{job}:whole" if whole and f"{job}:whole" in jobs() else job
     if job in _prepared:
         return
     _prepared.add(job)
@@ -100,8 +104,8 @@ def warmup(for_: str | Iterable[str] = "all", *, processes: int | None = None) -
 
     Parameters
     ----------
-    for_ : "all"; or some of "rerank", "index", "serve", "pool", "jaccard_graph", "tune" and the
-        names of methods
+    for_ : "all"; or some of "rerank", "index", "serve", "jaccard_graph", "tune" and the names of
+        methods
     processes : how many compile at once; None is one per core
 
     Returns

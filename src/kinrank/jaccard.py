@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from kinrank.compiling import prepare
 from kinrank.graph.matrix import transposed
 from kinrank.kernels import divergence as kernels
 from kinrank.kernels.graph_jaccard import first_members, sorted_rows
@@ -76,6 +77,7 @@ def jaccard_graph(
     >>> kinrank.jaccard_graph(points, k1=6, k2=3).shape
     (60, 60)
     """
+    prepare("jaccard_graph")
     run = Runner.of(threads, block_size)
     return jaccard_rows(
         features, k1, k2, run, max_distance=max_distance, metric=metric, dialect=dialect,

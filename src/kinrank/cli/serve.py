@@ -11,7 +11,7 @@ import click
 
 from kinrank.cli.files import ask_array, existing_file
 from kinrank.cli.index import read_words
-from kinrank.cli.report import shown_warnings, watched
+from kinrank.cli.report import show_log, shown_warnings, watched
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.optional import require
 
@@ -64,6 +64,7 @@ def serve(
     from kinrank.serve.load import demo_service, open_service
 
     settings = Settings(**limits)
+    show_log("kinrank.kernels")  # a start of many seconds says why
     if not settings.loopback:
         click.echo(
             f"Warning: {settings.host} can be reached by other machines. Everybody who knows the "

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kinrank.compiling import prepare
 from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.index import file
 from kinrank.index.build import build_from_lists, build_from_vectors
@@ -67,6 +68,7 @@ class Index:
         search: str = "exact", threads: int | None = None,
     ) -> Index:  # fmt: skip
         """See ``CAS.fit``."""
+        prepare("index")
         run = Runner.of(threads)
         state = build_from_vectors(method, gallery, ids, context, search, run)
         return cls(Engine(state, search_of(state)))
@@ -93,6 +95,7 @@ class Index:
         squared, farthest : as in ``CAS.rerank_neighbors``; without ``farthest`` it is estimated
             from some of the vectors
         """
+        prepare("index")
         given = (distances, indices, ids, vectors, store, squared, farthest)
         state = build_from_lists(method, *given, Runner.of(threads))
         return cls(Engine(state, search_of(state, store, refine)))
@@ -182,6 +185,7 @@ class Index:
             With ``ids``; ``indices`` are places in ``Index.ids``. Where an approximate search knows
             no more rows: -1, infinity, and the id -1 or "".
         """
+        prepare("index")
         engine = self.engine
         state, run = engine.state, Runner.of(threads)
         rows = state.scaling.apply("queries", queries)
@@ -289,6 +293,7 @@ class Index:
     @contextmanager
     def _changing(self) -> Iterator[State]:
         """One change at a time; searches go on meanwhile."""
+        prepare("change")
         if self._path is not None and self._lock is None:
             raise InvalidInputError(
                 "The index must be open for writing to be changed (kinrank.open(path, "

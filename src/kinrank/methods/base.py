@@ -68,7 +68,8 @@ class Method:
         -------
         Ranking
         """
-        prepare(type(self).__name__.lower())
+        whole = k is None or (k,) == getattr(gallery, "shape", ())[:1]
+        prepare(type(self).__name__.lower(), whole=whole)
         with runner_for(self, queries, gallery, k, threads, block_size, where) as run:
             return self.ranked(queries, gallery, k, run)
 

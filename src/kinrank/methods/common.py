@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from kinrank.compiling import prepare
 from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.methods.base import Method
 from kinrank.options import option
@@ -109,6 +110,7 @@ class InductiveMethod(Method):
         self, gallery: Any, *, threads: int | None = None, block_size: int | None = None
     ) -> FittedMethod:
         """Prepare the gallery; the result has ``search(queries, k)``."""
+        prepare(type(self).__name__.lower())
         run = Runner.of(threads, block_size)
         return self.fitted(as_vectors(("gallery", gallery), cosine=True), run)
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kinrank import progress
+from kinrank.compiling import prepare
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner
@@ -44,6 +45,7 @@ def run_tuning(
 ) -> Tuning:  # fmt: skip
     """See ``kinrank.tune``."""
     begun = time.perf_counter()
+    prepare("tune")
     grid, run = param_grid(method), Runner.of(threads, block_size)
     check_float("budget", budget, 0, low_open=True)
     random = np.random.default_rng(check_int("seed", seed, 0))
