@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from queue import SimpleQueue
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +30,16 @@ _TOGETHER = 64  # queries
 _NO_ROWS, _NO_DISTANCES = np.empty(0, np.int32), np.empty(0, np.float32)
 
 
+@dataclass(eq=False)
+class _Waiting:
+    """A query, (1, d), whose caller found every seat taken."""
+
+    query: Floats
+    k: int
+    answered: threading.Event = field(default_factory=threading.Event)
+    result: Ranking | BaseException | None = None
+
+
 class Engine:
     """A state with what answering needs beside it: a search, and workspaces."""
 
@@ -37,8 +49,10 @@ class Engine:
         self._spaces: list[Workspace] = []
         # Of many callers some wait: a thread that holds the interpreter must not wait for a core.
         self._seats: SimpleQueue[None] = SimpleQueue()
-        for _ in range(2 * thread_count()):
+        for _ in range(thread_count()):
             self._seats.put(None)
+        self._line: list[_Waiting] = []
+        self._line_lock = threading.Lock()
 
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:
@@ -91,15 +105,67 @@ class Engine:
 
     def answer(self, queries: Floats, k: int, run: Runner) -> Ranking:
         """The first ``k`` gallery rows of each query; indices are names."""
+        if len(queries) > 1 or isinstance(self.search, StoreSearch):
+            with self._seat():
+                return self._rank(queries, k, run)
+        try:
+            self._seats.get_nowait()
+        except Empty:
+            return self._answer_together(_Waiting(queries, k), run)
+        try:
+            return self._rank(queries, k, run)
+        finally:
+            self._seats.put(None)
+
+    def _answer_together(self, own: _Waiting, run: Runner) -> Ranking:
+        """The answer of a query that has to wait: who gets a seat answers all that wait by then."""
+        with self._line_lock:
+            self._line.append(own)
+        with self._seat():
+            batch = self._leave_line(own)
+            if batch:
+                self._serve(batch, run.cut(None, threads=1))
+        own.answered.wait()  # by whoever took it
+        if isinstance(own.result, BaseException):
+            raise own.result
+        assert own.result is not None
+        return own.result
+
+    def _leave_line(self, own: _Waiting) -> list[_Waiting]:
+        """A query and those that can be answered with it; none if another caller took it."""
+        with self._line_lock:
+            if own not in self._line:
+                return []
+            same = [other for other in self._line if other.k == own.k and other is not own]
+            batch = [own, *same[: _TOGETHER - 1]]
+            self._line = [other for other in self._line if other not in batch]
+            return batch
+
+    def _serve(self, batch: list[_Waiting], run: Runner) -> None:
+        try:
+            ranking = self._rank(
+                np.concatenate([waiting.query for waiting in batch]), batch[0].k, run
+            )
+        except BaseException as error:  # noqa: BLE001  every caller raises it
+            for waiting in batch:
+                waiting.result = error
+        else:
+            for at, waiting in enumerate(batch):
+                row = slice(at, at + 1)
+                waiting.result = Ranking(ranking.indices[row], ranking.distances[row])
+        finally:
+            for waiting in batch:
+                waiting.answered.set()
+
+    def _rank(self, queries: Floats, k: int, run: Runner) -> Ranking:
         n, length = len(self.state), self._length(k)
         indices = np.empty((len(queries), k), np.int32)
         distances = np.empty((len(queries), k), np.float32)
-        with self._seat():
-            complete = self._answer(queries, length, indices, distances, run)
-            if length < n and self.search.exact:
-                for at in np.flatnonzero(~complete):  # all distances: the lists did not tell
-                    part = slice(at, at + 1)
-                    self._answer(queries[part], n, indices[part], distances[part], run)
+        complete = self._answer(queries, length, indices, distances, run)
+        if length < n and self.search.exact:
+            for at in np.flatnonzero(~complete):  # all distances: the lists did not tell
+                part = slice(at, at + 1)
+                self._answer(queries[part], n, indices[part], distances[part], run)
         return Ranking(indices, distances)
 
     def base(self, queries: Floats, k: int, run: Runner) -> Ranking:
