@@ -223,7 +223,8 @@ def exchanged(
     numbers = (change.moved, change.origin, marked)
     ptr: Longs = kernels.column_lengths(*old.columns.csr[:2], *numbers, new.indptr)
     outs = (Out(np.int32, indptr=ptr), *(Out(np.float32, indptr=ptr) for _ in range(2)))
-    args = (*old.columns.csr, old.entropies, *numbers, *new.csr, entropies(new.values), ptr)
+    before, after = (*old.columns.csr, old.entropies), (*new.csr, entropies(new.values))
+    args = (before, *numbers, after, ptr)
     ids, data, logs = run.fill("propagation", kernels.exchange_rows, args, n, *outs)
     norms = np.zeros(n)
     norms[: change.n_kept] = old.norms[change.kept]

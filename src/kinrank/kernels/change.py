@@ -143,15 +143,16 @@ def column_lengths(ptr, ids, moved, origin, exchanged, part_ptr):
 
 @filling
 def exchange_rows(
-    low, high, ptr, ids, values, others, moved, origin, exchanged, part_ptr, part_ids, part_values,
-    part_others, out_ptr, out_ids, out, out_others,
+    low, high, old, moved, origin, exchanged, new, out_ptr, out_ids, out, out_others
 ):  # fmt: skip
     """Columns [low, high) of a matrix of which some rows are exchanged, rows ascending.
 
-    ptr, ids, values, others : the old columns, two values for each entry; origin : of each column,
-    which one it was, -1 for a new one; moved : new numbers of the rows, -1 for those that go
-    part_ptr and so on : the rows that are ``exchanged``, by columns
+    old : the columns before: pointers, rows, and two values for each entry; origin : of each
+    column, which one it was, -1 for a new one; moved : new numbers of the rows, -1 for those that
+    go; new : the rows that are ``exchanged``, by columns as ``old``
     """
+    ptr, ids, values, others = old
+    part_ptr, part_ids, part_values, part_others = new
     for c in range(low, high):
         e, end = entries_of(ptr, origin[c])
         p = part_ptr[c]

@@ -68,14 +68,15 @@ def walk_diagonal(low, high, ids, p, in_ptr, in_ids, in_p, out):
 
 @kernel
 def guide_by_walk(
-    low, high, ptr, members, xi_ptr, xi_members, ids, p, in_ptr, in_ids, in_p, diagonal,
-    guide, anchor,
+    low, high, ptr, members, xi_ptr, xi_members, walk, diagonal, guide, anchor
 ):  # fmt: skip
     """T_ij = mean of Q_jc over c in xi[i] and r for j in xi[i]; r_i = mean of Q_cc; Q = P P.
 
+    walk : as for ``walk_diagonal``
     r_i = 0, which means "leave the row as it is", where xi[i] is the row alone or C[i] has less
     than two members outside xi[i].
     """
+    ids, p, in_ptr, in_ids, in_p = walk
     n = ids.shape[0]
     inside = np.full(n, -1, np.int32)
     weight = np.zeros(n, np.float64)

@@ -91,14 +91,14 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-class _Place:
+class _Locator:
     """What numba asks of the place of a cache; one that cannot be written to can still be read."""
 
     def __init__(self, function: Function) -> None:
         self._code = function.__code__
 
     @classmethod
-    def from_function(cls, function: Function, _file: str) -> _Place:
+    def from_function(cls, function: Function, _file: str) -> _Locator:
         return cls(function)
 
     def get_cache_path(self) -> str:
@@ -115,7 +115,7 @@ class _Place:
 
 
 class _Entries(caching.CompileResultCacheImpl):
-    _locator_classes: ClassVar[list[Any]] = [_Place]
+    _locator_classes: ClassVar[list[Any]] = [_Locator]
 
 
 class KernelCache(caching.FunctionCache):

@@ -48,7 +48,7 @@ def smooth_by_walk(
     incoming = transposed(regular(ids, p, n), run)
     walk = (ids, p, incoming.indptr, incoming.indices, incoming.values)
     diagonal = run.fill("smoothing", kernels.walk_diagonal, walk, n, Out(np.float32))
-    args = (f.indptr, f.indices, xi.indptr, xi.indices, *walk, diagonal)
+    args = (f.indptr, f.indices, xi.indptr, xi.indices, walk, diagonal)
     outs = (Out(np.float32, indptr=f.indptr), Out(np.float32))
     guide, anchor = run.fill("smoothing", kernels.guide_by_walk, args, len(f), *outs)
     return _close(f, guide, anchor, beta, run)
