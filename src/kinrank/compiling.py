@@ -68,8 +68,9 @@ class Entry:
         return types in kernel.overloads or kernel._cache.holds(types, cpu_target.target_context)
 
     def compile(self) -> None:
-        """Compile it, or load it from the cache."""
-        self.kernel.compile(self.signature)
+        """Compile it, or load it from the cache; nothing if numba does not take these types."""
+        with suppress(TypeError, NumbaError):
+            self.kernel.compile(self.signature)
 
 
 @cache
@@ -145,7 +146,9 @@ def compile_all(entries: list[Entry], processes: int | None = None) -> None:
     left = deque(sorted(entries, key=lambda entry: -entry.seconds))
     done: deque[Entry] = deque()
     with progress.stage("compiling kernels", len(entries)) as advance:
-        threads = [threading.Thread(target=_ask, args=(left, done)) for _ in range(count - 1)]
+        threads = [
+            threading.Thread(target=_ask, args=(left, done), daemon=True) for _ in range(count - 1)
+        ]
         for thread in threads:
             thread.start()
         told = 0
@@ -154,8 +157,7 @@ def compile_all(entries: list[Entry], processes: int | None = None) -> None:
                 entry = left.popleft()
             except IndexError:  # another took it
                 break
-            with suppress(TypeError, NumbaError):  # of no use to this numba: it is not asked for
-                entry.compile()
+            entry.compile()
             done.append(entry)
             advance(len(done) - told)
             told = len(done)
@@ -170,8 +172,8 @@ def _ask(left: deque[Entry], done: deque[Entry]) -> None:
     """Let another process compile, one kernel after the other."""
     command = [sys.executable, "-c", _CODE]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    other: Any = subprocess.Popen(command, stderr=subprocess.DEVNULL, **pipes)  # noqa: S603
-    with suppress(OSError), other:
+    pipes["stderr"] = subprocess.DEVNULL
+    with suppress(OSError), subprocess.Popen(command, **pipes) as other:  # noqa: S603
         _say(other.stdin, json.dumps(sys.path))
         while other.stdout.readline():  # it is ready
             try:
