@@ -174,17 +174,19 @@ def _ask(left: deque[Entry], done: deque[Entry]) -> None:
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     pipes["stderr"] = subprocess.DEVNULL
     with suppress(OSError), subprocess.Popen(command, **pipes) as other:  # noqa: S603
-        _say(other.stdin, json.dumps(sys.path))
-        while other.stdout.readline():  # it is ready
+        to_it: Any = other.stdin
+        from_it: Any = other.stdout
+        _say(to_it, json.dumps(sys.path))
+        while from_it.readline():  # it is ready
             try:
                 entry = left.popleft()
             except IndexError:
                 break
-            _say(other.stdin, json.dumps(asdict(entry)))
-            if not other.stdout.readline():
+            _say(to_it, json.dumps(asdict(entry)))
+            if not from_it.readline():
                 break
             done.append(entry)
-        other.stdin.close()
+        to_it.close()
 
 
 def _say(stream: Any, line: str) -> None:
