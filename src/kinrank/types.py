@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,18 @@ Ints: TypeAlias = npt.NDArray[np.int32]
 Longs: TypeAlias = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
+_SHOWN = 5  # queries, and results of each, in `repr`
+
+
+class Result(NamedTuple):
+    """One result of a query; rank : from 1; id : its row number where there are no ids."""
+
+    rank: int
+    id: Any
+    distance: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Ranking:
     """The answer: for each query the gallery rows, nearest first.
 
@@ -60,6 +72,23 @@ class Ranking:
     def __len__(self) -> int:
         return len(self.indices)
 
+    def __iter__(self) -> Iterator[list[Result]]:
+        """The results of one query after the other, without empty places."""
+        names = self.indices if self.ids is None else self.ids
+        for row in range(len(self)):
+            known = self.indices[row] >= 0
+            pairs = zip(
+                names[row, known].tolist(), self.distances[row, known].tolist(), strict=True
+            )
+            yield [Result(rank, *pair) for rank, pair in enumerate(pairs, 1)]
+
+    def __repr__(self) -> str:
+        lines = [f"Ranking of {len(self):,} queries, {self.k:,} results each"]
+        for row, results in zip(range(_SHOWN), self.top(_SHOWN), strict=False):
+            near = ", ".join(f"{result.id!r} ({result.distance:.3f})" for result in results)
+            lines.append(f"  {row}: {near}{', ...' if self.k > _SHOWN else ''}")
+        return "\n".join(lines + ["  ..."] * (len(self) > _SHOWN))
+
     @property
     def k(self) -> int:
         """The number of results per query."""
@@ -70,6 +99,53 @@ class Ranking:
         k = check_int("k", k, 0)
         ids = None if self.ids is None else self.ids[:, :k]
         return Ranking(self.indices[:, :k], self.distances[:, :k], ids)
+
+    def to_records(self, queries: Any = None) -> list[dict[str, Any]]:
+        """One dict for each result: ``query``, ``rank`` from 1, ``id`` and ``distance``.
+
+        queries : (n_queries,) names of the queries; None numbers them
+        """
+        names = range(len(self)) if queries is None else as_array("queries", queries).tolist()
+        if len(names) != len(self):
+            raise InvalidInputError(
+                f"`queries` must name the {len(self)} queries of the ranking, got {len(names)}."
+            )
+        return [
+            {"query": name, **result._asdict()}
+            for name, results in zip(names, self, strict=True)
+            for result in results
+        ]
+
+    def to_pandas(self, queries: Any = None) -> Any:
+        """``to_records`` as a pandas DataFrame (extra ``pandas``)."""
+        pandas = require("pandas", extra="pandas", purpose="A table of pandas")
+        columns = ["query", *Result._fields]
+        return pandas.DataFrame(self.to_records(queries), columns=columns)
+
+    def to_trec(
+        self, path: str | os.PathLike[str], queries: Any = None, run: str = "kinrank"
+    ) -> None:
+        """Write a run file of TREC: query, Q0, id, rank, score (minus the distance), run."""
+        from kinrank.io import replacing
+
+        lines = []
+        for record in self.to_records(queries):
+            words = [str(record["query"]), "Q0", str(record["id"]), str(record["rank"])]
+            words += [repr(-record["distance"]), run]
+            bad = next((word for word in words if len(word.split()) != 1), None)
+            if bad is not None:
+                raise InvalidInputError(f"A run file of TREC cannot hold {bad!r}: it has spaces.")
+            lines.append(" ".join(words) + "\n")
+        with replacing(path) as file:
+            file.write("".join(lines).encode())
+
+    def to_ranx(self, queries: Any = None, run: str = "kinrank") -> Any:
+        """A ``ranx.Run`` with minus the distances as scores (extra ``ranx``)."""
+        ranx = require("ranx", extra="ranx", purpose="A run of ranx")
+        scores: dict[str, dict[str, float]] = {}
+        for record in self.to_records(queries):
+            scores.setdefault(str(record["query"]), {})[str(record["id"])] = -record["distance"]
+        return ranx.Run(scores, name=run)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to ``path`` (npz), whole or not at all."""
