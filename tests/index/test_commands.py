@@ -99,3 +99,36 @@ def test_errors_are_one_line(folder):
         assert message in result.output
     path.write_bytes(path.read_bytes()[:-9])
     assert "is damaged" in run("index", "verify", path).output
+
+
+@pytest.fixture
+def built(folder):
+    ids = [f"r{n}" for n in range(150)]
+    CAS(k1=10, k2=4).fit(ROWS[:150], ids=ids).save(folder / "an.index")
+    return folder
+
+
+def test_results_are_printed_without_a_file(built):
+    words = ("index", "search", built / "an.index", "--query", built / "q.npy")
+    lines = run(*words).stdout.splitlines()
+    expected = kinrank.open(built / "an.index").search(QUERIES, k=10)
+    assert len(lines) == len(QUERIES) * 11
+    assert lines[1].split()[:2] == ["1", expected.ids[0, 0]]
+    records = done(*words, "-k", 3)["results"]
+    assert records[0]["id"] == expected.ids[0, 0]
+    assert len(records) == 3 * len(QUERIES)
+
+
+def test_one_kind_of_query_is_asked_for(built):
+    picture = built / "a.png"
+    picture.write_bytes(b"")
+    assert "Either --query or --image" in run("index", "search", built / "an.index").stderr
+    result = run("index", "search", built / "an.index", "--image", picture)
+    assert result.exit_code == 2
+    assert "does not know how its vectors were made" in result.stderr
+
+
+def test_one_vector_is_a_query(built):
+    index = kinrank.open(built / "an.index")
+    expected = index.search(QUERIES[:1], k=5)
+    np.testing.assert_array_equal(index.search(QUERIES[0], k=5).ids, expected.ids)

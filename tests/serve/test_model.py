@@ -1,6 +1,7 @@
 """Uploaded pictures, described by the network that the index was made with."""
 
 import io
+import json
 import tempfile
 import time
 
@@ -200,3 +201,13 @@ def test_another_width_is_refused(folder):
     built = ["index", "build", "--gallery", folder / "labels.txt", "--out", "x"]
     for command in (["serve", folder / "an.index"], built):
         assert "`pool` must go with a model" in run(*command, "--pool", "gem").stderr
+
+
+def test_the_command_asks_with_a_picture(photos):
+    pictures = sorted((photos / "files").rglob("*.*"))[:2]
+    words = [word for picture in pictures for word in ("--image", picture)]
+    result = run("index", "search", photos / "an.index", *words, "-k", 2, "--json")
+    assert result.exit_code == 0, result.output
+    records = json.loads(result.stdout)["results"]
+    assert [record["query"] for record in records] == [str(p) for p in pictures for _ in range(2)]
+    assert [record["id"] for record in records[::2]] == [picture.name for picture in pictures]

@@ -19,7 +19,6 @@ from kinrank.cli.files import (
     ask_gallery,
     ask_json,
     ask_out,
-    ask_query,
     ask_threads,
     existing_file,
 )
@@ -30,8 +29,10 @@ from kinrank.io import load_array, split_name
 from kinrank.progress import format_seconds
 from kinrank.reading import read_text
 from kinrank.registry import make_method
+from kinrank.types import Floats
 
 _IDS = ask_array("--ids", "Ids of the rows: an array, or a .txt file with one on each line.")
+_PRINTED = 10  # results of a query
 _INDEX = click.argument("index", type=existing_file, metavar="INDEX")
 
 
@@ -83,23 +84,61 @@ def build(
 
 @index.command()
 @_INDEX
-@ask_query
-@ask_out("The ranking, an npz file.")
+@ask_array("--query", "Vectors of the queries.")
+@click.option(
+    "--image", "images", type=existing_file, metavar="FILE", multiple=True,
+    help="A picture as a query, if the index knows how its vectors were made; may be repeated.",
+)  # fmt: skip
+@ask_out("The ranking, an npz file.  [default: ids are printed]", required=False)
 @click.option("-k", type=int, default=100, show_default=True, help="Results per query.")
 @click.option("--base", is_flag=True, help="By the plain distance, to compare with.")
 @ask_threads
 @ask_json()
 def search(
-    index: str, query: str, out: Path, k: int, base: bool, threads: int | None, as_json: bool
-) -> None:
+    index: str, query: str | None, images: tuple[str, ...], out: Path | None, k: int, base: bool,
+    threads: int | None, as_json: bool,
+) -> None:  # fmt: skip
     """Rank the gallery for each query, each on its own.
 
-    The file written holds `indices`, `distances` and `ids`; Ranking.load reads it.
+    The file written holds `indices`, `distances` and `ids`; Ranking.load reads it. Without one,
+    rank, id and distance are printed, ten results of each query unless -k says otherwise.
     """
+    if (query is None) == (not images):
+        raise click.UsageError("Either --query or --image must be given.")
+    chosen = click.get_current_context().get_parameter_source("k")
+    if out is None and chosen is click.core.ParameterSource.DEFAULT:
+        k = _PRINTED
     with working(as_json) as done:
-        ranking = kinrank.open(index).search(load_array(query), k, base=base, threads=threads)
-        ranking.save(out)
-        done({"queries": len(ranking), "k": ranking.k, "output": str(out)})
+        opened = kinrank.open(index)
+        vectors = _described(opened, images) if query is None else load_array(query)
+        ranking = opened.search(vectors, k, base=base, threads=threads)
+        summary = {"queries": len(ranking), "k": ranking.k}
+        if out is not None:
+            ranking.save(out)
+            done({**summary, "output": str(out)})
+        elif as_json:
+            done({**summary, "results": ranking.to_records(images or None)})
+        else:
+            for name, results in zip(images or range(len(ranking)), ranking, strict=True):
+                click.echo(name)
+                for result in results:
+                    click.echo(f"  {result.rank:>3}  {result.id}  {result.distance:.4f}")
+
+
+def _described(opened: kinrank.Index, images: tuple[str, ...]) -> Floats:
+    """The vectors of pictures, made as those of the index were."""
+    if opened.recipe is None:
+        raise InvalidInputError(
+            "This index does not know how its vectors were made, so it cannot be asked with a "
+            "picture. Build it from a file of `kinrank extract`, or with --model."
+        )
+    from kinrank.features.extractor import FeatureExtractor
+    from kinrank.features.registry import Recipe
+
+    rows = FeatureExtractor(*Recipe.parse(opened.recipe).load())([(Path(f), None) for f in images])
+    for number, why in rows.failures.items():
+        raise InvalidInputError(f"{images[number]} cannot be read as a picture: {why}.")
+    return rows.features
 
 
 @index.command()

@@ -174,7 +174,7 @@ class Index:
 
         Parameters
         ----------
-        queries : (n_queries, d) array of any real dtype, or a torch tensor
+        queries : (n_queries, d), or one vector (d,), array of any real dtype, or a torch tensor
         k : how many results per query, at most as many as there are rows; None is all of them
         base : answer by the plain distance instead, to compare with
         threads : how many threads to use; never changes the result
@@ -188,7 +188,8 @@ class Index:
         prepare("index")
         engine = self.engine
         state, run = engine.state, Runner.of(threads)
-        rows = state.scaling.apply("queries", queries)
+        array = as_array("queries", queries)
+        rows = state.scaling.apply("queries", array[None] if array.ndim == 1 else array)
         k = state.n_gallery if k is None else min(check_int("k", k, 1), state.n_gallery)
         rank = engine.base if check_bool("base", base) else engine.answer
         return _with_ids(rank(rows, k, run), state)
