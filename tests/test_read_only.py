@@ -3,6 +3,8 @@
 import json
 import os
 import pickle
+import platform
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -13,11 +15,15 @@ from PIL import Image
 import kinrank
 from index_data import ROWS
 from kinrank.cache import cache_folder
+from kinrank.cli.app import app
 from kinrank.io import replacing
 from kinrank.kernels import jit
 from picture_files import tiny_network
 from test_start import COUNT, ROOT_OBEYS, compiled, run
 
+PAGE = (Path(__file__).parents[1] / "docs" / "containers.md").read_text(encoding="utf-8")
+# Code of the image's own processor would be of no use on another machine.
+IMAGE = dict(re.findall(r"(NUMBA_\w+)=(\S*)", PAGE.partition("RUN kinrank")[0]))
 BEFORE = ROOT_OBEYS if os.geteuid() == 0 else []
 SERVE = """
 import numpy as np, kinrank
@@ -87,6 +93,8 @@ def close(*roots):
 
 
 def test_a_second_process_compiles_nothing_where_all_is_read_only(closed):
+    if platform.machine() == "x86_64":
+        closed |= IMAGE
     first, said = compiled(*BEFORE, **closed)
     assert (first > 0, said) == (True, "")
     close(closed["KINRANK_CACHE"])
@@ -125,6 +133,26 @@ def test_what_cannot_be_written_is_an_error_with_its_cure(closed, tmp_path):
         assert said[name].startswith("`work` must be a folder that can be written to, got ")
         assert said[name].endswith(f"{place}/{path}: Permission denied.")
     assert "Set KINRANK_CACHE to a folder that can be written to" in said["cache"]
+
+
+def test_the_page_says_what_is_so(tmp_path):
+    assert set(IMAGE) == {"NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"}
+    commands = re.findall(r"(?:RUN |/bin/|`)kinrank (warmup|serve)([^\n`]*)", PAGE)
+    commands += [("serve", re.search(r'CMD \["kinrank", "serve"(.*)\]', PAGE)[1].replace('"', ""))]
+    assert len(commands) >= 4
+    for name, rest in commands:
+        options = {word for option in app.commands[name].params for word in option.opts}
+        assert set(re.findall(r"--[a-z-]+", rest)) <= options
+    with pytest.warns(kinrank.KinrankWarning) as warned:
+        jit.warn_unwritable.__wrapped__()
+    says = re.sub(r"kept in \S+,", "kept in FOLDER,", str(warned[0].message))
+    assert says in re.sub(r"kept in \S+,", "kept in FOLDER,", " ".join(PAGE.split()))
+    kinrank.CAS().fit(ROWS).save(tmp_path / "gallery.index")
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names = {}
+    exec(block.replace("/data", str(tmp_path)), names)  # noqa: S102
+    answer = names["handler"]({"vector": ROWS[7].tolist()}, None)
+    assert answer["ids"][0][0] == 7
 
 
 def test_no_folder_for_temporary_files(monkeypatch):
