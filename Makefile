@@ -6,9 +6,12 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Installed first: this one is built for processors, the newest brings packages for CUDA.
 TORCH  ?= torch==2.13.0
+# Each worker runs the tests of a file; on two cores they overlap where tests wait.
+WORKERS ?= 2
+PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all fuzz lint format bench clean chromium
+.PHONY: help demo test test-all fuzz lint format bench clean ready warm chromium
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,11 +19,11 @@ help: ## List the targets
 demo: $(VENV)/demo.stamp ## Re-rank the digits, print the table, write demo.html
 	$(BIN)/kinrank demo --out demo.html
 
-test: $(VENV)/dev.stamp chromium ## Run the tests
-	$(BIN)/python -m pytest
+test: ready ## Run the tests
+	$(PYTEST)
 
-test-all: $(VENV)/dev.stamp chromium ## Run the tests and the long checks
-	$(BIN)/python -m pytest -m ""
+test-all: test ## Run the tests and the long checks, which measure and want to be alone
+	$(BIN)/python -m pytest -m long
 
 fuzz: $(VENV)/dev.stamp ## Attack every call and file for MINUTES (30), print the counts
 	$(BIN)/python tests/fuzz/campaign.py --minutes $(or $(MINUTES),30) $(FUZZ)
@@ -53,15 +56,28 @@ $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
-	$(PIP) '$(TORCH)'
-	$(PIP) -e '.[dev]'
+	$(PIP) --no-compile '$(TORCH)'
+	$(PIP) --no-compile -e '.[dev]'
+	@# On all cores, which pip does not; some packages hold files that are for other Pythons.
+	@$(BIN)/python -W ignore -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
 	@touch $@ $(VENV)/demo.stamp
 
-# The browser test needs Chromium. Where it cannot be installed, the test says that it was skipped.
+ready:
+	@$(MAKE) --no-print-directory -j2 warm chromium
+
+# Before the tests, whose workers would compile the same kernels at the same time.
+warm: $(VENV)/dev.stamp
+	@$(BIN)/kinrank warmup
+
+# Tests of pages need Chromium and are reported as skipped without it; where CI is set, they fail.
+APT := apt-get -qq -o DPkg::Lock::Timeout=60 -o Acquire::http::Timeout=30
 chromium:
-	@if command -v chromium >/dev/null || ! command -v apt-get >/dev/null || [ "$$(id -u)" != 0 ]; then \
-		exit 0; \
+	@if command -v chromium || command -v chromium-browser; then exit 0; fi >/dev/null; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing chromium for the tests of pages"; \
+		export DEBIAN_FRONTEND=noninteractive; \
+		if { $(APT) update && $(APT) install -y --no-install-recommends chromium; } >/dev/null; then \
+			exit 0; \
+		fi; \
 	fi; \
-	echo "Installing chromium for the browser test"; \
-	export DEBIAN_FRONTEND=noninteractive; \
-	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null
+	echo "chromium is not installed and could not be: tests of pages cannot run, all others can." >&2

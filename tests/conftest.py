@@ -22,6 +22,32 @@ CHROMIUM_FLAGS = [
 ]
 
 
+# One worker runs all of a folder: its tests share a cluster of Ray, or a PostgreSQL server.
+TOGETHER = ("tests/cluster/", "tests/stores/")
+
+
+def room(nodeid):
+    """What one worker runs from beginning to end: a file, or a folder."""
+    folder = next((folder for folder in TOGETHER if nodeid.startswith(folder)), None)
+    return folder or nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Rooms(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return room(nodeid)
+
+    return Rooms(config, log)
+
+
+def pytest_collection_modifyitems(items):
+    """The longest rooms first, so that no worker is left alone with one at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(TOGETHER))
+
+
 @pytest.fixture
 def fake_method(monkeypatch):
     """Register the method "fake" for one test."""

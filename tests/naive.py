@@ -8,6 +8,10 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
+from threadpoolctl import threadpool_limits
+
+# Matrices are small: threads would mostly wait for each other.
+one_thread = threadpool_limits.wrap(limits=1)
 
 
 def squared_distances(X):
@@ -116,15 +120,16 @@ def bsd_iterate(S, E, alpha, steps, F):
     return F
 
 
-def ssm(S, alpha, steps=2000):
-    """Tensor-product diffusion A = a S A S^T + (1 - a) I, iterated until it stands still."""
-    A = np.eye(len(S))
-    for _ in range(steps):
-        B = alpha * S @ A @ S.T + (1 - alpha) * np.eye(len(S))
-        if np.abs(B - A).max() < 1e-15:
-            break
-        A = B
-    return B
+def ssm(S, alpha, doublings=14):
+    """Tensor-product diffusion A = a S A S^T + (1 - a) I, the sum of (1 - a) a^t S^t (S^T)^t.
+
+    Each step doubles the number of terms.
+    """
+    A, power = (1 - alpha) * np.eye(len(S)), np.sqrt(alpha) * S
+    for _ in range(doublings):
+        A = A + power @ A @ power.T
+        power = power @ power
+    return A
 
 
 def l1(F, C=None):
@@ -325,6 +330,7 @@ def smoothed(F, C, xi, D2, rank, o):
     return nss_by_walk(F, C, xi, D2, rank, o.walk_k, o.sigma, o.beta)
 
 
+@one_thread
 def cas(D2, n_queries, o, E=None, rank=None):
     """d* between queries and gallery, and the intermediate matrices.
 
@@ -358,13 +364,25 @@ def cas(D2, n_queries, o, E=None, rank=None):
     return d_star[:, n_queries:], stages
 
 
-def online(X, x, o, K, places=None, over_store=False):
+@one_thread
+def offline(X, o, K, over_store=False):
+    """What an index knows of its rows before a query: D, D2 and the matrices of ``cas``."""
+    D = _by_rows(np.asarray(X, np.float64))
+    D2, rank = over_farthest(D), ranks(D)
+    if over_store:
+        D2 = np.where(N(rank, K), D2, 1.0)
+    return D, D2, cas(D2, 0, o, rank=rank)[1]
+
+
+@one_thread
+def online(X, x, o, K, before, places=None):
     """d* from a query that is not a row to the rows of an index, and the matrices on the way.
 
     X : (n, d) rows, gallery first, then context; x : (d,) the query, which gets the number n
     K : the length of the index's lists, the row itself counted; o : as in ``cas``
+    before : ``offline`` of the rows, where over_store says that the index knows no distances but
+        those of its lists
     places : (n,) where the index keeps each row, by which ties among the query's nearest go
-    over_store : whether the index knows no distances but those of its lists
 
     The query notices every row. Of the rows, these notice it, and no others:
       lists     those of its K - 1 nearest that are no farther from it than from the last they list
@@ -376,11 +394,8 @@ def online(X, x, o, K, places=None, over_store=False):
     such a share.
     """
     n, q = len(X), len(X)
-    D = _by_rows(np.asarray(X, np.float64))
-    far, D2, rank = D.max(axis=1), over_farthest(D), ranks(D)
-    if over_store:
-        D2 = np.where(N(rank, K), D2, 1.0)
-    _, known = cas(D2, 0, o, rank=rank)
+    D, D2, known = before
+    far = D.max(axis=1)
     d = ((np.asarray(x, np.float64) - X) ** 2).sum(axis=1)
     near = np.lexsort((np.arange(n) if places is None else places, d))
     far_q = max(far[near[:5]].mean(), d[near[: K - 1][-1]])

@@ -27,6 +27,7 @@ from kinrank.errors import (
     UnknownIdError,
     UnknownNameError,
     UnsupportedError,
+    UnwritableError,
 )
 from kinrank.registry import class_modules as _class_modules
 from kinrank.registry import methods
@@ -100,6 +101,7 @@ __all__ = [
     "UnknownIdError",
     "UnknownNameError",
     "UnsupportedError",
+    "UnwritableError",
     "__version__",
     "attach",
     "cluster",

@@ -9,6 +9,7 @@ KinrankError
 ├── StoreError (RuntimeError)          a store's engine that failed; its own error is the cause
 ├── ClusterError (RuntimeError)        other machines that cannot be reached or failed
 ├── FileFormatError (ValueError)       a file that is not what it should be
+├── UnwritableError (PermissionError)  a place where nothing can be written
 └── OptionalDependencyError (ImportError)
 
 KinrankWarning (UserWarning)           the answer is right, but not quite what was asked for
@@ -38,6 +39,22 @@ class InvalidInputError(KinrankError, ValueError):
 
 class FileFormatError(KinrankError, ValueError):
     """A file that is broken, truncated or of another kind."""
+
+
+class UnwritableError(KinrankError, PermissionError):
+    """A place that cannot be written to; the message says what to choose or to set.
+
+    ``errno``, ``strerror`` and ``filename`` are the system's, where it has refused.
+    """
+
+    def __init__(self, message: str, refusal: OSError | None = None) -> None:
+        super().__init__(message)
+        if refusal is not None:
+            self.errno, self.strerror = refusal.errno, refusal.strerror
+            self.filename = refusal.filename
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class UnknownNameError(KinrankError, ValueError):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,10 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank import _safetensors
-from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError
+from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError, UnwritableError
 from kinrank.reading import open_npz, reading
 
 PathLike: TypeAlias = str | os.PathLike[str]
+
+READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)  # how a system refuses to write
 
 _TOKEN = 4  # random bytes in the names of temporary files
 _NPY = b"\x93NUMPY"
@@ -27,22 +31,60 @@ _PLAIN = "a whole file of plain arrays"
 
 
 @contextmanager
+def writing(path: PathLike) -> Iterator[None]:
+    """Turn the system's refusal to write ``path`` into an error that says what to do."""
+    try:
+        yield
+    except UnwritableError:
+        raise
+    except OSError as error:
+        if error.errno not in READ_ONLY:
+            raise
+        raise UnwritableError(
+            f"{os.fspath(path)} cannot be written ({error.strerror}). Choose a folder that can be "
+            "written to.",
+            error,
+        ) from error
+
+
+def make_folder(folder: PathLike) -> None:
+    """Make a folder and those above it, where they are not there yet."""
+    with writing(folder):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+
+
+def temporary_folder() -> str:
+    """Where temporary files go."""
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise UnwritableError(
+            "No folder for temporary files can be written to. Set TMPDIR to one that can.", error
+        ) from error
+
+
+@contextmanager
 def replacing(path: PathLike) -> Iterator[IO[bytes]]:
     """A file beside ``path`` that takes its place when the block ends without an exception."""
     target = Path(path).resolve()  # a link stays a link
     if target.exists() and not target.is_file():
         # A pipe or /dev/null is written to: to put a file in its place would destroy it.
-        with target.open("wb") as file:
+        with writing(target):
+            file = target.open("wb")
+        with file:
             yield file
         return
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(_TOKEN)}.tmp")
-    try:
+    with writing(target):
         # "x" gives the rights that the user's umask asks for, which tempfile's files lack.
-        with temporary.open("xb") as file:
+        file = temporary.open("xb")
+    try:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(target)
+        with writing(target):
+            temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

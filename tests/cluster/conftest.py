@@ -1,4 +1,5 @@
 import os
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -7,11 +8,15 @@ from kinrank.cluster import connect
 
 
 @pytest.fixture(scope="session")
-def nodes(tmp_path_factory):
+def nodes():
     """Two nodes for all tests; the environment knows their token."""
-    # A short name: paths of sockets may have no more than 107 characters.
-    folder = tmp_path_factory.mktemp("r")
-    with pytest.MonkeyPatch.context() as patch, ray_nodes.running(folder) as running:
+    # Not below pytest's folder: paths of sockets may have no more than 107 characters.
+    short = TemporaryDirectory(prefix="r", ignore_cleanup_errors=True)
+    with (
+        short as folder,
+        pytest.MonkeyPatch.context() as patch,
+        ray_nodes.running(folder) as running,
+    ):
         for name, value in running.environment.items():
             patch.setenv(name, value)
         yield running

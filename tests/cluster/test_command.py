@@ -10,6 +10,7 @@ import pytest
 
 from cluster_data import METHODS, assert_same, data
 from kinrank import Ranking
+from kinrank.cache import cache_folder
 
 SECONDS = 180
 
@@ -55,7 +56,8 @@ def test_by_the_client_with_storage(command, joined, nodes, tmp_path):  # both n
 def test_local(command, tmp_path, monkeypatch):
     for name in [name for name in os.environ if name.startswith("RAY_AUTH")]:
         monkeypatch.delenv(name)
-    told = checked(command("--cluster", "local", "--threads", 1, HOME=str(tmp_path)), tmp_path)
+    places = {"HOME": str(tmp_path), "KINRANK_CACHE": str(cache_folder())}
+    told = checked(command("--cluster", "local", "--threads", 1, **places), tmp_path)
     assert [node["node"] for node in told["nodes"]] == ["127.0.0.2"]
     assert not (tmp_path / ".ray").exists()  # its token stays in memory
 

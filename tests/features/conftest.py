@@ -1,9 +1,15 @@
 import pytest
 
+from kinrank.kernels.jit import kernel_folder
 
-@pytest.fixture(scope="session")
+
+@pytest.fixture(scope="session", autouse=True)
 def shared_cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+    """A cache for converted networks, with the kernels of the user's: they are slow to make."""
+    kernels, folder = kernel_folder().parent, tmp_path_factory.mktemp("cache")
+    kernels.mkdir(parents=True, exist_ok=True)
+    (folder / "kernels").symlink_to(kernels)
+    return folder
 
 
 @pytest.fixture(autouse=True)

@@ -62,8 +62,9 @@ def assert_equal(method, fit, rows, queries, atol=2e-6):
     for keep in (method.keep, len(rows) + 1):
         index = fit(method.replace(keep=keep))
         state = index.engine.state
-        known = (index.method, state.neighbors.k, state.places, len(state.vectors) == 0)
-        twins = [naive.online(rows, query, *known) for query in queries]
+        known = (index.method, state.neighbors.k)
+        before = naive.offline(rows, *known, over_store=len(state.vectors) == 0)
+        twins = [naive.online(rows, query, *known, before, state.places) for query in queries]
         decided = [at for at, (_, stages) in enumerate(twins) if stages["margin"] > 2e-5]
         if 2 * len(decided) > len(queries):
             break

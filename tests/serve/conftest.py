@@ -5,8 +5,6 @@ from index_data import ROWS
 from kinrank import CAS
 from serve_process import serving
 
-_KEPT = pytest.StashKey()
-
 
 @pytest.fixture(scope="session")
 def demo():
@@ -75,11 +73,11 @@ def artefacts(request):
     """Where screenshots are kept to be looked at; those of the run before are replaced."""
     where = request.config.rootpath / "test-artifacts"
     where.mkdir(exist_ok=True)
-    request.config.stash[_KEPT] = where
     return where
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    where = config.stash.get(_KEPT, None)
-    if where is not None:
+    reports = terminalreporter.stats.get("passed", []) + terminalreporter.stats.get("failed", [])
+    if any("tests/serve/test_page.py" in report.nodeid for report in reports):
+        where = config.rootpath / "test-artifacts"
         terminalreporter.write_line(f"Screenshots of the page are in {where}")

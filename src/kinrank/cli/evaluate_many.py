@@ -13,7 +13,7 @@ import click
 from kinrank.cli.evaluate import Command, data_options, load_sets, running, threads_option
 from kinrank.cli.files import output_file
 from kinrank.errors import InvalidInputError, KinrankError
-from kinrank.io import write_text_atomic
+from kinrank.io import make_folder, write_text_atomic
 from kinrank.progress import format_seconds
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def ablate_command(
         click.echo(render(table, "md"))
     if out is None:
         return
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     for study in ablation.studies:
         key, charts = study.key, study_charts(study)
         for form in ("csv", "md", "tex"):
@@ -245,7 +245,7 @@ def _grids(values: tuple[str, ...]) -> dict[str, list[float]]:
 
 
 def _save_charts(folder: Path, charts: Mapping[str, Chart]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for name, chart in charts.items():
         for form in ("pdf", "svg"):
             chart.save(folder / f"{name.replace('/', '_').replace(' ', '-')}.{form}")

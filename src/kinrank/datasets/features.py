@@ -19,7 +19,7 @@ import numpy.typing as npt
 from kinrank.datasets.base import HEADLINES, Dataset, Part
 from kinrank.datasets.revisited import FILES, read_gnd
 from kinrank.errors import FileFormatError, InvalidInputError
-from kinrank.io import load_array
+from kinrank.io import load_array, make_folder
 from kinrank.reading import read_text, reading
 from kinrank.validation import as_matrix, check_choice
 
@@ -90,7 +90,7 @@ def from_files(
 
 def save_features(data: Dataset, folder: Path) -> None:
     """Write the vectors and the ground truth of ``data`` so that ``feature_folder`` reads them."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for side, part in (("query", data.query), ("gallery", data.gallery)):
         if part.features is None:
             raise InvalidInputError(f"`{side}` must have features, got none.")

@@ -22,6 +22,7 @@ from kinrank.demo.experiment import DIGITS, PARAMS, Demo, Subject, rank_twice
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.features import Descriptor, Extracted, ImageList, collect, extract, load_model
 from kinrank.features.images import read_image
+from kinrank.io import temporary_folder
 from kinrank.optional import require
 from kinrank.report.thumbnails import Side, jpeg_uri
 
@@ -54,7 +55,7 @@ def run_images(folder: str | None, threads: int | None = None) -> Iterator[Demo]
     if folder is not None:
         yield _run(folder, {}, {}, _subject(folder), threads)
         return
-    with TemporaryDirectory(prefix="kinrank-demo-") as made:
+    with TemporaryDirectory(prefix="kinrank-demo-", dir=temporary_folder()) as made:
         write_digits(Path(made))
         subject = replace(
             DIGITS,

@@ -13,6 +13,7 @@ from kinrank.evaluate.cells import Failed, Measured
 from kinrank.evaluate.comparison import CellRunner, OnCell
 from kinrank.evaluate.spec import MethodSpec, parse_method
 from kinrank.evaluate.studies import Study, make_studies
+from kinrank.io import temporary_folder
 from kinrank.report.table import Table
 
 # What the paper's ablations show of each protocol.
@@ -65,7 +66,7 @@ def ablate(
     total = sum(len(study.variants) for study in chosen) * len(sets)
     done = 0
     measured: list[Study] = []
-    with tempfile.TemporaryDirectory(prefix="kinrank-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="kinrank-", dir=temporary_folder()) as temporary:
         folders = (Path(work or temporary), Path(temporary))
         # Only the table of times needs a process for each cell.
         runners = {isolate: CellRunner(*folders, isolate, threads) for isolate in (False, True)}

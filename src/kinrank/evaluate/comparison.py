@@ -18,6 +18,7 @@ from kinrank.errors import FileFormatError, InvalidInputError, KinrankError
 from kinrank.evaluate.cells import Failed, Measured, cell_key, fingerprint, measure
 from kinrank.evaluate.spec import MethodSpec, parse_methods
 from kinrank.evaluate.worker import WorkerError, run_worker
+from kinrank.io import make_folder, temporary_folder
 from kinrank.metrics.bootstrap import DRAWS, Interval, confidence_intervals
 
 OnCell = Callable[[Measured | Failed, int, int], None]
@@ -116,7 +117,7 @@ def compare(
     """
     specs = parse_methods(methods) if isinstance(methods, str) else list(methods)
     _check_names(specs, sets)
-    with tempfile.TemporaryDirectory(prefix="kinrank-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="kinrank-", dir=temporary_folder()) as temporary:
         runner = CellRunner(Path(work or temporary), Path(temporary), isolate, threads)
         cells: dict[tuple[str, str], Measured | Failed] = {}
         total = len(specs) * len(sets)
@@ -134,7 +135,7 @@ class CellRunner:
 
     def __init__(self, work: Path, temporary: Path, isolate: bool, threads: int | None) -> None:
         self.folder = work / "cells"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         self.temporary, self.isolate, self.threads = temporary, isolate, threads
         self._prints: dict[int, str] = {}
         self._sources: dict[int, dict[str, Any]] = {}

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError, KinrankError
+from kinrank.errors import InvalidInputError, KinrankError, UnwritableError
 from kinrank.features.extractor import FeatureExtractor, ImageFeatures
 from kinrank.features.sources import ImageList
 from kinrank.features.whitening import Whitening
-from kinrank.io import save_npz
+from kinrank.io import make_folder, save_npz
 from kinrank.reading import open_npz
 
 _FORMAT = 1  # of chunks; a change in what is computed needs another
@@ -85,10 +85,14 @@ class ChunkStore:
                 )
             yield features
 
+    def make(self) -> None:
+        """Make the folder; says where it cannot be made."""
+        make_folder(self.folder)
+
     def save(self, chunk: Chunk, features: ImageFeatures) -> None:
         """Keep a chunk."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.make()
             save_npz(
                 self._file(chunk),
                 features=features.features,
@@ -96,6 +100,8 @@ class ChunkStore:
                 failed=np.array(list(features.failures), np.int32),
                 reasons=np.array(list(features.failures.values()), np.str_),
             )
+        except UnwritableError:
+            raise
         except OSError as error:
             raise OSError(
                 error.errno,

@@ -138,7 +138,7 @@ def extract_to_file(
     left = sum(len(chunk.rows) for chunk in missing)
     with large_files(), progress.stage("extract", left) as advance:
         if missing:
-            _check_first(missing, extractor, target)
+            _check_first(missing, extractor, store)
             _compute(missing, extractor, store, batch, threads, advance)
     results = {
         name: ListFeatures(images, partial(store.read, chunks[name]))
@@ -151,21 +151,22 @@ def extract_to_file(
     return Summary(arrays, n_images, n_images - left, failures)
 
 
-def _check_first(missing: list[Chunk], extractor: FeatureExtractor, out: Path) -> None:
-    """Say before hours of work that the network does not run, or that there is no room."""
+def _check_first(missing: list[Chunk], extractor: FeatureExtractor, store: ChunkStore) -> None:
+    """Say before hours of work that the network does not run, or that there is no place or room."""
     shape = extractor.probe(chunk.images.item(row) for chunk in missing for row in chunk.rows)
     if shape is None:
         return
     # The chunks that are to come, and the file that is made of all of them.
     floats = 2 * sum(len(chunk.rows) for chunk in missing) * shape[0] * shape[1]
-    need, free = floats * _FLOAT_BYTES, shutil.disk_usage(out.resolve().parent).free
+    need, free = floats * _FLOAT_BYTES, shutil.disk_usage(store.out.resolve().parent).free
     if need > free:
         raise OSError(
             errno.ENOSPC,
             f"No space left on device: about {need / 1e6:,.1f} MB are needed, "
             f"{free / 1e6:,.1f} MB are free",
-            str(out),
+            str(store.out),
         )
+    store.make()
 
 
 def _compute(

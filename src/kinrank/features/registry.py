@@ -24,6 +24,7 @@ from kinrank.errors import (
     KinrankWarning,
     OptionalDependencyError,
     UnknownNameError,
+    UnwritableError,
 )
 from kinrank.features._torch_file import read_state
 from kinrank.features.descriptors import Descriptor
@@ -206,9 +207,16 @@ def cached(info: ModelInfo) -> Path:
     file = cache_folder() / f"{info.name}-{info.sha256[:8]}.onnx"
     if not (file.is_file() and _sha256(file.read_bytes()) == info.sha256):
         content = convert(info)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as stream:
-            stream.write(content)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(file) as stream:
+                stream.write(content)
+        except OSError as error:
+            raise UnwritableError(
+                f"{info.name} cannot be kept as {file} ({error.strerror}). Set KINRANK_CACHE to a "
+                "folder that can be written to, or to one that holds it already.",
+                error,
+            ) from error
     return file
 
 

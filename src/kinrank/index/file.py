@@ -12,7 +12,6 @@ There is one writer at a time; the operating system takes its lock back when a p
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import mmap
@@ -33,7 +32,7 @@ import numpy.typing as npt
 
 from kinrank import progress
 from kinrank.errors import FileFormatError, InvalidInputError, LockedError
-from kinrank.io import PathLike, remove_leftovers, replacing
+from kinrank.io import READ_ONLY, PathLike, remove_leftovers, replacing
 from kinrank.reading import reading
 
 if sys.platform == "win32":
@@ -49,7 +48,6 @@ _PREFIX = struct.Struct("<12sIQQQ")
 _ALIGN = 64
 _CHUNK = 1 << 24
 _MAX_TABLE = 100_000_000
-_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _DTYPES = re.compile(r"<f4|<f8|<i4|<i8|\|u1|<U[1-9][0-9]{0,8}|\|b1")
 
 
@@ -210,7 +208,7 @@ class WriteLock:
         try:
             file = self._path.open("ab")
         except OSError as error:
-            if error.errno not in _READ_ONLY:
+            if error.errno not in READ_ONLY:
                 raise
             raise InvalidInputError(
                 f"{os.fspath(path)} must be in a folder that can be written to, got "

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from kinrank import progress
 from kinrank._version import __version__
-from kinrank.errors import InvalidInputError
-from kinrank.io import PathLike, replacing
+from kinrank.errors import InvalidInputError, UnwritableError
+from kinrank.io import READ_ONLY, PathLike, replacing, temporary_folder
 from kinrank.parallel import Args, Array, Kernel, Out, Range, Runner
 from kinrank.runs.journal import BlockEntry, Call, Journal, check_sum, described
 from kinrank.runs.mapped import Memory
@@ -162,15 +162,20 @@ def disk_run(
     if limit is not None:
         plan = make_plan(method, *matrices, k, run, limit)
         progress.tell("plan", plan)
-        plan.check(_existing(Path(tempfile.gettempdir() if work is None else work)))
+        plan.check(_existing(Path(temporary_folder() if work is None else work)))
     key = run_key(method, matrices, k, run)
-    folder = Path(tempfile.mkdtemp(prefix="kinrank-")) if work is None else Path(work)
+    folder = _work_folder(work)
     try:
         journal = Journal(folder, key)
         with Memory(limit) as memory:
             yield DiskRunner(**vars(run), journal=journal, memory=memory)
         journal.clear()
     except OSError as error:
+        if error.errno in READ_ONLY:
+            raise UnwritableError(
+                f"`work` must be a folder that can be written to, got {folder}: {error.strerror}.",
+                error,
+            ) from error
         if error.errno not in _FULL:
             raise
         then = "" if work is None else " What is finished is kept: make room and call again."
@@ -181,6 +186,12 @@ def disk_run(
     finally:
         if work is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _work_folder(work: PathLike | None) -> Path:
+    if work is not None:
+        return Path(work)
+    return Path(tempfile.mkdtemp(prefix="kinrank-", dir=temporary_folder()))
 
 
 def _existing(folder: Path) -> Path:

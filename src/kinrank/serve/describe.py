@@ -21,6 +21,7 @@ from kinrank.features import Descriptor
 from kinrank.features.extractor import FeatureExtractor
 from kinrank.features.images import UnreadableError, read_image
 from kinrank.features.networks import Network
+from kinrank.io import temporary_folder
 from kinrank.optional import require
 from kinrank.serve.problems import Problem
 from kinrank.types import Floats
@@ -137,7 +138,7 @@ def _bytes_of_pixel(image: Any, *, drafted: bool) -> int:
 @contextmanager
 def as_file(picture: bytes) -> Iterator[Path]:
     """The picture as a file that is gone afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=temporary_folder()) as folder:
         file = Path(folder) / "picture"
         file.write_bytes(picture)
         yield file
