@@ -24,6 +24,7 @@ CHROMIUM_FLAGS = [
 
 # One worker runs all of a folder: its tests share a cluster of Ray, or a PostgreSQL server.
 TOGETHER = ("tests/cluster/", "tests/stores/")
+LONGEST = ("tests/fuzz/", *TOGETHER, "tests/serve/")
 
 
 def room(nodeid):
@@ -45,7 +46,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 def pytest_collection_modifyitems(items):
     """The longest rooms first, so that no worker is left alone with one at the end."""
-    items.sort(key=lambda item: not item.nodeid.startswith(TOGETHER))
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 @pytest.fixture
