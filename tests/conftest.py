@@ -24,7 +24,7 @@ CHROMIUM_FLAGS = [
 
 # One worker runs all of a folder: its tests share a cluster of Ray, or a PostgreSQL server.
 TOGETHER = ("tests/cluster/", "tests/stores/")
-LONGEST = ("tests/fuzz/", *TOGETHER, "tests/serve/")
+LONGEST = ("tests/cluster/", "tests/serve/", "tests/fuzz/", "tests/stores/")
 
 
 def room(nodeid):
@@ -46,7 +46,8 @@ def pytest_xdist_make_scheduler(config, log):
 
 def pytest_collection_modifyitems(items):
     """The longest rooms first, so that no worker is left alone with one at the end."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    begins = [*LONGEST, ""]
+    items.sort(key=lambda item: [item.nodeid.startswith(begin) for begin in begins].index(True))
 
 
 @pytest.fixture
