@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from kinrank.compiling import prepare
@@ -68,7 +69,10 @@ class Method:
         -------
         Ranking
         """
-        whole = k is None or (k,) == getattr(gallery, "shape", ())[:1]
+        shape = getattr(gallery, "shape", None)  # neither it nor k is checked yet
+        whole = k is None or (
+            isinstance(k, Integral) and isinstance(shape, tuple) and k in shape[:1]
+        )
         prepare(type(self).__name__.lower(), whole=whole)
         with runner_for(self, queries, gallery, k, threads, block_size, where) as run:
             return self.ranked(queries, gallery, k, run)
