@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 import naive
 from engine_data import clustered
 from kinrank.parallel import Runner
-from kinrank.search import tiles
+from kinrank.search import pairs
 from kinrank.search.exact import exact_neighbors, exact_neighbors_and_more
 from kinrank.validation import as_vectors
 
@@ -45,8 +45,7 @@ def test_many_rows(k):
 
 
 def test_more_rows_than_a_tile(monkeypatch):
-    monkeypatch.setattr(tiles, "TILE_ROWS", 64)
-    monkeypatch.setattr(tiles, "TILE_COLUMNS", 100)
+    monkeypatch.setattr(pairs, "TILE", 64)
     check(grid(500, d=5), 20)
 
 
