@@ -9,6 +9,7 @@ Memory O(rows k) beside a tile for each thread.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -26,14 +27,14 @@ from kinrank.search.stored import Stored, for_kernels
 from kinrank.search.tiles import SLACK, SPARE, settling, squared_norms
 from kinrank.types import Floats, Ints
 
-TILE = 512
+TILE = 640
 _LEAST_TILE = 16
 _BAND_BYTES = 1 << 27  # of what is kept of rows while they are searched
 _ROOM = 3  # times what must be kept of a row
 _CONTENDERS = 8
-_SAMPLED = 32  # one row of so many is in the sample
+_SAMPLED = 20  # one row of so many is in the sample
 _LEAST_SAMPLE, _MOST_SAMPLE = 256, 1024
-_GROUPS = 128  # of the sample, whose least values bound
+_GROUPS = 64  # of the sample, whose least values bound
 _LONG = 2048  # lists that are better sorted than arranged
 _BLOCK = 256  # rows that are settled at a time
 
@@ -97,11 +98,12 @@ class _Band:
         size = -(-(self.high - self.low) // (2 * self.threads))
         tiles = list(_ranges(self.low, self.high, max(_LEAST_TILE, min(size, TILE))))
         sample = _sample(self.vectors)
-        list(self.pool.map(lambda tile: self._bound(tile, sample, squared_norms(sample)), tiles))
+        norms = squared_norms(sample)
+        list(self.pool.map(lambda tile: self._bound(tile, sample, norms), tiles))
         locks = {tile: Lock() for tile in tiles}
         others = [*_ranges(0, self.low, TILE), *_ranges(self.high, len(self.vectors), TILE)]
-        pairs = [*_pairs(tiles), *((tile, other) for other in others for tile in tiles)]
-        list(self.pool.map(lambda pair: self._scan(pair[0], pair[1], locks), pairs))
+        pairs = deque([*_pairs(tiles), *((tile, other) for other in others for tile in tiles)])
+        list(self.pool.map(lambda _: self._scan_all(pairs, locks), range(self.threads)))
 
     def _bound(self, tile: Range, sample: Floats, norms: Floats) -> None:
         """First bounds: that hold as much of the sample as almost surely makes k of all rows."""
@@ -114,14 +116,26 @@ class _Band:
         space = np.empty((2, groups), np.float32)
         first_bounds(products, norms, tile[0] - self.low, rank, space, self.race)
 
-    def _scan(self, tile: Range, other: Range, locks: dict[Range, Lock]) -> None:
+    def _scan_all(self, pairs: deque[tuple[Range, Range]], locks: dict[Range, Lock]) -> None:
+        """Take pairs of tiles until there are none."""
+        room = np.empty(TILE * TILE, np.float32)
+        while True:
+            try:
+                tile, other = pairs.popleft()  # atomic
+            except IndexError:
+                return
+            self._scan(tile, other, locks, room)
+
+    def _scan(self, tile: Range, other: Range, locks: dict[Range, Lock], room: Floats) -> None:
         """Offer the products of two tiles to the rows of both, as far as they are in the band."""
         rows, columns = slice(*tile), slice(*other)
-        products = self.vectors[rows] @ self.vectors[columns].T
+        shape = (tile[1] - tile[0], other[1] - other[0])
+        products = room[: math.prod(shape)].reshape(shape)
+        np.dot(self.vectors[rows], self.vectors[columns].T, out=products)
         keep, width = min(self.k + SPARE, len(self.vectors)), products.shape[1]
         words, edges = np.zeros(-(-width // 8), np.uint64), np.empty((2, width), np.float32)
         hits = np.empty((2, 8 * len(words) + 1), np.int64)
-        sides = ((self.norms[columns], other[0]), (self.norms[rows], tile[0]))
+        sides = (self.norms[columns], other[0], self.norms[rows], tile[0])
         with ExitStack() as held:
             for touched in sorted({tile, other} & locks.keys()):
                 held.enter_context(locks[touched])
@@ -130,7 +144,7 @@ class _Band:
                 part = slice(other[0] - self.low, other[1] - self.low)
                 edges[:] = self.race[0][part], self.race[3][part]
             space = (edges, keep, words.view(np.uint8), words, hits)
-            scan_pairs(products, *sides[0], *sides[1], *space, self.race)
+            scan_pairs(products, *sides, *space, self.race)
 
     def settle(self, indices: Ints, values: Floats, farthest: Floats) -> None:
         """Exact lists from what was found."""
