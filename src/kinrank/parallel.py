@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -104,7 +104,10 @@ class Runner:
 
     search : "exact" or "approximate", which neighbour search the stages use
     vectors : "float32" or "float16", in which vectors are kept
+    keeps : whether what finished blocks made is kept for when work goes on
     """
+
+    keeps: ClassVar[bool] = False
 
     threads: int
     block_size: int | None = None

@@ -1,15 +1,19 @@
 """The exact search is exact, whatever the data look like."""
 
+from threading import Event, Thread
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from threadpoolctl import ThreadpoolController
 
 import naive
 from engine_data import clustered
 from kinrank.parallel import Runner
-from kinrank.search import tiles
+from kinrank.search import pairs
+from kinrank.search.blas import one_blas_thread
 from kinrank.search.exact import exact_neighbors, exact_neighbors_and_more
 from kinrank.validation import as_vectors
 
@@ -45,9 +49,53 @@ def test_many_rows(k):
 
 
 def test_more_rows_than_a_tile(monkeypatch):
-    monkeypatch.setattr(tiles, "TILE_ROWS", 64)
-    monkeypatch.setattr(tiles, "TILE_COLUMNS", 100)
+    monkeypatch.setattr(pairs, "TILE", 64)
     check(grid(500, d=5), 20)
+
+
+def test_threads_and_tiles_change_no_bit(monkeypatch):
+    rows = clustered(900, d=24)
+    expected = exact_neighbors(rows, 12, Runner(1))
+    monkeypatch.setattr(pairs, "TILE", 50)
+    monkeypatch.setattr(pairs, "_BAND_BYTES", 1)
+    for threads in (1, 3):
+        lists = exact_neighbors(rows, 12, Runner(threads))
+        for name in ("indices", "distances", "farthest"):
+            np.testing.assert_array_equal(getattr(lists, name), getattr(expected, name))
+
+
+def test_a_sample_that_misleads(monkeypatch):
+    """Bounds that are too tight cost time, never a neighbour."""
+    rows = grid(600, d=8)
+    monkeypatch.setattr(pairs, "_sample", lambda vectors: np.repeat(vectors[:1], 256, axis=0))
+    check(rows, 20)
+
+
+def test_more_farthest_rows_than_fit():
+    """Thirty copies of the farthest row of all others."""
+    far = np.full((30, 6), 9, np.float32)
+    check(np.concatenate([grid(300, d=6), far]), 10)
+
+
+def test_lists_too_long_to_arrange(monkeypatch):
+    monkeypatch.setattr(pairs, "_LONG", 30)
+    check(grid(400, d=6), 50)
+
+
+def test_searches_at_once_leave_blas_its_threads():
+    (blas, *_) = ThreadpoolController().select(user_api="blas").lib_controllers
+    before, leave = blas.num_threads, Event()
+
+    def other():
+        with one_blas_thread():
+            leave.wait(10)
+
+    thread = Thread(target=other)
+    with one_blas_thread():
+        thread.start()
+    leave.set()
+    thread.join()
+    assert blas.num_threads == before
 
 
 def test_far_from_the_origin():

@@ -29,8 +29,8 @@ def settle(
     numbers : (n,) what gallery rows go by, or nothing where that is their position
     bounds : (n_queries,) no gallery row outside the candidates has a smaller value; where the last
         answer is not below it, as with ties and duplicates, all rows are looked at
-    candidates : (n_queries, K) gallery rows, each once; inner : by minus the inner product and not
-        by the squared Euclidean distance
+    candidates : (n_queries, K) gallery rows, each once, -1 behind the last
+    inner : by minus the inner product and not by the squared Euclidean distance
     indices, values : (n_queries, k); -1 and infinity behind the last
     """
     k, numbered = indices.shape[1], numbers.shape[0] > 0
@@ -43,6 +43,8 @@ def settle(
             size = np.int64(0)
             for t in range(gallery.shape[0] if every else candidates.shape[1]):
                 j = np.int32(t) if every else candidates[row, t]
+                if j < 0:
+                    break
                 number = numbers[j] if numbered else j
                 if number != name:
                     y = row_of(gallery, j, space)

@@ -116,14 +116,13 @@ def first_bound(product, norms, least, rank):
 
 
 @kernel
-def scan_products(low, high, products, norms, first, heap_values, heap_ids, sizes, tops, top_ids):
+def scan_products(low, high, products, norms, first, heap_values, heap_ids, sizes):
     """Offer |y|^2 - 2 xy of one tile of columns to the heaps of its rows.
 
     products : (rows, columns) float32, xy
     norms : (columns,) float32, |y|^2
     first : number of the tile's first column
     heap_values, heap_ids : (rows, capacity) max-heaps; sizes : (rows,) how full they are
-    tops, top_ids : (rows,) the largest value so far and whose it is
 
     Most chunks hold nothing new; one branch-free look tells.
     """
@@ -137,7 +136,7 @@ def scan_products(low, high, products, norms, first, heap_values, heap_ids, size
     least = np.empty(groups, np.float32)
     for row in range(low, high):
         values, ids, product = heap_values[row], heap_ids[row], products[row]
-        size, top, top_id = sizes[row], tops[row], top_ids[row]
+        size = sizes[row]
         worst = values[0] if size == capacity else np.float32(np.inf)
         if size == 0 and bounded:
             bound = first_bound(product, norms, least, capacity)
@@ -148,15 +147,13 @@ def scan_products(low, high, products, norms, first, heap_values, heap_ids, size
                 hits = np.int32(0)
                 for t in range(begin, begin + CHUNK):
                     value = norms[t] - two * product[t]
-                    hits += np.int32((value < worst) | (value > top))
+                    hits += np.int32(value < worst)
                 if hits == 0:
                     continue
             for t in range(begin, end):
                 value = norms[t] - two * product[t]
-                if value > top:
-                    top, top_id = value, first + t
                 if value < worst:
                     size = heap_offer(values, ids, size, capacity, value, np.int32(first + t))
                     if size == capacity:
                         worst = values[0]
-        sizes[row], tops[row], top_ids[row] = size, top, top_id
+        sizes[row] = size

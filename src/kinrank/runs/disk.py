@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,8 @@ class DiskRunner(Runner):
     A call is known by its number: methods call their stages in one order. Results are the same, bit
     for bit, as those of a Runner, whatever was finished before.
     """
+
+    keeps: ClassVar[bool] = True
 
     journal: Journal = field(kw_only=True)
     memory: Memory = field(kw_only=True)

@@ -16,7 +16,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from kinrank import progress
 from kinrank.kernels.cells import merge_lists, refine_lists, reverse_lists
@@ -25,6 +24,7 @@ from kinrank.kernels.scan import farthest_of
 from kinrank.kernels.search import settle
 from kinrank.kernels.topk import scan_products
 from kinrank.parallel import Array, Out, Runner
+from kinrank.search.blas import one_blas_thread
 from kinrank.search.exact import SearchResult, exact_search
 from kinrank.search.stored import HalfRows, Stored, for_kernels, rows_between
 from kinrank.search.tiles import SPARE, empty_heaps, settling, squared_norms
@@ -107,7 +107,7 @@ class Cells:
         outs = (Out(np.int32, indptr=k * starts), Out(np.float32, indptr=k * starts))
         few = run.cut(run.block_size or _FEW_CELLS)
         # Products of two cells are small: threads of their own would mostly wait for each other.
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             ids, values = few.fill("neighbours", _search_cells, args, len(self.centres), *outs)
         return ids.reshape(-1, k), values.reshape(-1, k)
 

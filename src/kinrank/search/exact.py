@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from kinrank.kernels.scan import first_values
 from kinrank.kernels.search import dense_values, merge
 from kinrank.ordering import ascending
 from kinrank.parallel import Array, Out, Runner
+from kinrank.search.pairs import band_rows, search_pairs
 from kinrank.search.stored import Stored, for_kernels, rows_between
 from kinrank.search.tiles import BLOCK, search_tiles, squared_norms
 from kinrank.types import Floats, Ints, Neighbors
@@ -61,23 +62,31 @@ def search_range(
     vectors: Stored, norms: Floats, low: int, high: int, k: int, run: Runner
 ) -> Neighbors:
     """The ``k`` nearest rows of rows low to high; norms : of ``squared_norms``."""
-    # One block at a time, whose products and kernels use all threads.
-    alone = run.cut(BLOCK, 1)
-    args = (rows_between(vectors, low, high), low, vectors, norms, False, Runner(run.threads))
+    # One block at a time, which uses all threads; a small one where finished blocks are kept.
+    together = band_rows(k, len(vectors))
+    alone = run.cut(min(BLOCK, together) if run.keeps else together, 1)
     outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
-    return Neighbors(*alone.fill("neighbours", _search_block, args, high - low, *outs))
+    args = (vectors, low, norms, Runner(run.threads))
+    return Neighbors(*alone.fill("neighbours", _search_rows, args, high - low, *outs))
+
+
+def _search_rows(
+    low: int, high: int, vectors: Stored, start: int, norms: Floats, run: Runner, indices: Ints,
+    values: Floats, farthest: Floats,
+) -> None:  # fmt: skip
+    """Lists of rows low to high of those from number ``start`` on."""
+    lists = (indices[low:high], values[low:high], farthest[low:high])
+    search_pairs(vectors, norms, start + low, *lists, run.threads)
 
 
 def _search_block(
-    low: int, high: int, queries: Stored, start: int, gallery: Stored, norms: Floats, inner: bool,
-    run: Runner, indices: Ints, values: Floats, *farthest: Floats,
+    low: int, high: int, queries: Stored, gallery: Stored, norms: Floats, inner: bool,
+    run: Runner, indices: Ints, values: Floats,
 ) -> None:  # fmt: skip
-    """Queries in the gallery; with ``farthest`` they are its rows from number ``start`` on."""
-    block = slice(low, high)
-    lists = (indices[block], values[block])
-    more: Any = {"first": start + low, "farthest": farthest[0][block]} if farthest else {}
+    """Queries in the gallery."""
+    lists = (indices[low:high], values[low:high])
     rows = rows_between(queries, low, high)
-    search_tiles(rows, gallery, norms, *lists, threads=run.threads, inner=inner, **more)
+    search_tiles(rows, gallery, norms, *lists, threads=run.threads, inner=inner)
 
 
 def stacked(longer: Neighbors, rest: Neighbors, run: Runner) -> Neighbors:
@@ -109,7 +118,7 @@ def exact_search(
     if n < _FEW or 4 * k > len(gallery):
         each, all_of = few(run, n, len(gallery)), (queries, gallery, measure)
         return SearchResult(*each.fill("search", _search_all, all_of, n, *outs))
-    args = (queries, 0, gallery, squared_norms(gallery), measure == "inner", run)
+    args = (queries, gallery, squared_norms(gallery), measure == "inner", run)
     return SearchResult(*Runner(1, BLOCK).fill("search", _search_block, args, n, *outs))
 
 

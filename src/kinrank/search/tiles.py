@@ -1,6 +1,6 @@
-"""Exact lists of rows in a gallery: blockwise products choose candidates, exact values decide.
+"""Exact lists of queries in a gallery: blockwise products choose candidates, exact values decide.
 
-Memory O(n_rows k) beside one tile of products. Tiles are always cut at the same rows and columns,
+Memory O(n_rows k) beside one tile of products. Candidates are all that rounding leaves in doubt,
 so that neither the number of threads nor the block size can change a bit.
 """
 
@@ -33,25 +33,20 @@ Watch: TypeAlias = Callable[[slice, Floats, Floats, int], None]
 
 def search_tiles(
     rows: Stored, gallery: Stored, norms: Floats, indices: Ints, values: Floats, *,
-    threads: int = 1, inner: bool = False, first: int | None = None,
-    farthest: Floats | None = None, watch: Watch | None = None,
+    threads: int = 1, inner: bool = False, watch: Watch | None = None,
 ) -> None:  # fmt: skip
     """Fill in the nearest gallery rows of each row, ascending by value, ties by lower index.
 
     norms : ``squared_norms`` of the gallery
     indices, values : (n_rows, k); squared distances, or with ``inner`` minus the inner products
-    first : the number of the first row, if all are gallery rows; each then begins its own list
-    farthest : (n_rows,) the largest squared distance of each, with ``first`` only
     """
     tile = np.empty(min(len(rows), TILE_ROWS) * min(len(gallery), TILE_COLUMNS), np.float32)
     with borrowed(threads) as pool:
         searched = _TiledGallery(gallery, norms, inner, tile, watch, pool, threads)
         for low in range(0, len(rows), TILE_ROWS):
             tile_rows = slice(low, min(low + TILE_ROWS, len(rows)))
-            number = None if first is None else first + low
             lists = (indices[tile_rows], values[tile_rows])
-            far = None if farthest is None else farthest[tile_rows]
-            searched.search(rows[tile_rows], tile_rows, number, *lists, far)
+            searched.search(rows[tile_rows], tile_rows, *lists)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,22 +61,14 @@ class _TiledGallery:
     pool: ThreadPoolExecutor
     threads: int
 
-    def search(
-        self, rows: Floats, part: slice, first: int | None, indices: Ints, values: Floats,
-        farthest: Floats | None,
-    ) -> None:  # fmt: skip
+    def search(self, rows: Floats, part: slice, indices: Ints, values: Floats) -> None:
         """The lists of a few rows."""
         count, gallery = len(rows), for_kernels(self.rows)
-        heaps = empty_heaps(count, min(len(gallery), indices.shape[1] + SPARE), first)
+        heaps = empty_heaps(count, min(len(gallery), indices.shape[1] + SPARE))
         self._scan(rows, part, heaps)
-        names = None if first is None else np.arange(first, first + count, dtype=np.int32)
         bounds = self._bounds(rows, heaps[0])
-        args = settling(rows, gallery, heaps[1], names, bounds=bounds, inner=self.inner)
+        args = settling(rows, gallery, heaps[1], bounds=bounds, inner=self.inner)
         self._spread(settle, count, *args, indices, values)
-        if farthest is not None:
-            tops = heaps[4].astype(np.int32)[:, None]
-            args = settling(rows, gallery, tops)
-            self._spread(settle, count, *args, np.empty_like(tops), farthest[:, None])
 
     def _scan(self, rows: Floats, part: slice, heaps: tuple[Any, ...]) -> None:
         """Put the columns of the best products into the heaps."""
@@ -111,15 +98,10 @@ class _TiledGallery:
         list(self.pool.map(lambda ends: kernel(*ends, *args), ranges))
 
 
-def empty_heaps(count: int, capacity: int, first: int | None = None) -> tuple[Any, ...]:
-    """What ``scan_products`` fills: values, columns, sizes, and the largest value and its column.
-
-    Without ``first``, the largest is not looked for.
-    """
+def empty_heaps(count: int, capacity: int) -> tuple[Any, ...]:
+    """What ``scan_products`` fills: values, columns and sizes."""
     places = (count, capacity)
-    heaps = (np.empty(places, np.float32), np.empty(places, np.int32), np.zeros(count, np.int64))
-    top = np.inf if first is None else -np.inf
-    return *heaps, np.full(count, top, np.float32), np.full(count, first or 0, np.int64)
+    return np.empty(places, np.float32), np.empty(places, np.int32), np.zeros(count, np.int64)
 
 
 def settling(
