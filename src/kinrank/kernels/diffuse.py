@@ -55,13 +55,20 @@ def find_ball(row, seeds, s, decay, floor, space, nodes, mass, reach):
 
 @inner
 def spread_row(out, begin, end, ids, weights, slot, nodes, mass, seen):
-    """Spread what leaves a node over its edges; returns how many nodes are seen by then."""
+    """Spread what leaves a node over its edges; returns how many nodes are seen by then.
+
+    Without a branch, which could not be foreseen: what is written behind the last counts only if
+    the node is new.
+    """
     for e in range(begin, end):
         other = ids[e]
-        if slot[other] < 0:
-            slot[other], nodes[seen], mass[seen] = seen, other, 0.0
-            seen += 1
-        mass[slot[other]] += out * weights[e]
+        nodes[seen], mass[seen] = other, 0.0
+        local = slot[other]
+        new = local < 0
+        local = seen if new else local
+        slot[other] = local
+        mass[local] += out * weights[e]
+        seen += new
     return seen
 
 
@@ -87,12 +94,10 @@ def spread(size, s, decay, floor, space, nodes, mass, reach):
                 begin, end = ptr[node], ptr[node + 1]
                 seen = spread_row(out, begin, end, ids, weights, slot, nodes, mass, seen)
         for t in range(level_end, seen):
-            node = nodes[t]
-            if mass[t] > floor[node]:
-                slot[node], nodes[size], mass[size] = size, node, mass[t]
-                size += 1
-            else:
-                slot[node] = -1
+            node, kept = nodes[t], mass[t] > floor[nodes[t]]
+            slot[node] = size if kept else -1
+            nodes[size], mass[size] = node, mass[t]
+            size += kept
         hop += 1
         reach[hop:] = size
     return size
@@ -103,9 +108,8 @@ def copy_row(begin, end, indices, weights, other_weights, slot, at, ids, w, othe
     """The edges of a row that stay in the ball; returns where they end."""
     for e in range(begin, end):
         local = slot[indices[e]]
-        if local >= 0:
-            ids[at], w[at], other_w[at] = local, weights[e], other_weights[e]
-            at += 1
+        ids[at], w[at], other_w[at] = local, weights[e], other_weights[e]
+        at += local >= 0
     return at
 
 
@@ -156,7 +160,7 @@ def walk_rows(low, high, rows, groups, s, starts, walk, out_ptr, out_ids, out, s
     powers, binomial, slot = walk.powers, walk.binomial, space.slot
     n, steps = slot.shape[0], powers.shape[0]
     edges = s.ids.shape[0] + s.over_ids.shape[0]
-    nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
+    nodes, mass = np.empty(n + 1, np.int32), np.empty(n + 1, np.float64)
     reach = np.empty(steps // 2 + 1, np.int64)
     ptr, ids = np.empty(n + 1, np.uint64), np.empty(edges, np.uint32)
     w, b = np.empty(edges, np.float32), np.empty(edges, np.float32)
@@ -201,7 +205,7 @@ def polynomial_rows(low, high, rows, groups, s, walk, out_ptr, out_ids, out, spa
     series, slot = walk.series, space.slot
     n, terms = slot.shape[0], series.shape[0]
     edges = s.ids.shape[0] + s.over_ids.shape[0]
-    nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
+    nodes, mass = np.empty(n + 1, np.int32), np.empty(n + 1, np.float64)
     reach = np.empty(terms // 2 + 1, np.int64)
     ptr, ids = np.empty(n + 1, np.uint64), np.empty(edges, np.uint32)
     w, unused = np.empty(edges, np.float32), np.empty(edges, np.float32)
@@ -239,7 +243,7 @@ def ball_rows(low, high, rows, s, decay, floor, space):
     """The members of the balls of some rows; returns lengths, indices."""
     s, space = Rows(*s), named_space(space)
     n = space.slot.shape[0]
-    nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
+    nodes, mass = np.empty(n + 1, np.int32), np.empty(n + 1, np.float64)
     reach = np.empty(256, np.int64)
     lengths = np.zeros(high - low, np.int64)
     parts = np.empty(64, np.int32)
@@ -268,7 +272,7 @@ def bilinear_rows(low, high, rows, s, reached, m, plane, walk, out_ptr, out_ids,
     walk, space = Walk(*walk), named_space(space)
     n, terms, edges = space.slot.shape[0], plane.shape[0], s.ids.shape[0]
     slot = space.slot
-    nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
+    nodes, mass = np.empty(n + 1, np.int32), np.empty(n + 1, np.float64)
     reach = np.empty(terms + 1, np.int64)
     ptr, ids = np.empty(n + 1, np.uint64), np.empty(edges, np.uint32)
     w, unused = np.empty(edges, np.float32), np.empty(edges, np.float32)

@@ -110,6 +110,25 @@ def finish(measure, total, u_norm, v_norm):
     return np.sqrt(max(np.float64(u_norm) + v_norm - 2.0 * total, 0.0))
 
 
+@inner
+def column_terms(measure, u, fu, v, fv, term, bits, mantissa, mantissa_bits, exponent):
+    """The terms of one value with those of a column, at most BUFFER; returns their factor."""
+    width = v.shape[0]
+    if measure == JS:
+        for t in range(width):
+            term[t] = u + v[t]
+        xlog2x(term, bits, mantissa, mantissa_bits, exponent, width)
+        for t in range(width):
+            term[t] = fu + fv[t] - term[t]
+    elif measure == JACCARD:
+        for t in range(width):
+            term[t] = min(u, v[t])
+    else:
+        for t in range(width):
+            term[t] = v[t]
+    return np.float64(u) if measure >= COSINE else 1.0
+
+
 @helper
 def add_columns(measure, ids, values, f, columns, stamp, total, seen, touched, count):
     """The sums of one row with all rows that share a column with it; returns how many there are.
@@ -125,26 +144,16 @@ def add_columns(measure, ids, values, f, columns, stamp, total, seen, touched, c
     bits, mantissa_bits = term.view(np.int32), mantissa.view(np.int32)
     in_ptr, in_ids, in_values, in_f = columns
     for e in range(ids.shape[0]):
-        u, fu, column = values[e], f[e], ids[e]
+        column = ids[e]
         for begin in range(in_ptr[column], in_ptr[column + 1], BUFFER):
-            width = min(BUFFER, in_ptr[column + 1] - begin)
-            v = in_values[begin : begin + width]
-            if measure == JS:
-                fv = in_f[begin : begin + width]
-                for t in range(width):
-                    term[t] = u + v[t]
-                xlog2x(term, bits, mantissa, mantissa_bits, exponent, width)
-                for t in range(width):
-                    term[t] = fu + fv[t] - term[t]
-            elif measure == JACCARD:
-                for t in range(width):
-                    term[t] = min(u, v[t])
-            else:
-                for t in range(width):
-                    term[t] = v[t]
-            scale = np.float64(u) if measure >= COSINE else 1.0
-            for t in range(width):
-                other = in_ids[begin + t]
+            part = slice(begin, min(begin + BUFFER, in_ptr[column + 1]))
+            scale = column_terms(
+                measure, values[e], f[e], in_values[part], in_f[part],
+                term, bits, mantissa, mantissa_bits, exponent,
+            )  # fmt: skip
+            others = in_ids[part]
+            for t in range(others.shape[0]):
+                other = others[t]
                 if seen[other] != stamp:
                     seen[other] = stamp
                     total[other] = 0.0
@@ -152,6 +161,45 @@ def add_columns(measure, ids, values, f, columns, stamp, total, seen, touched, c
                     count += 1
                 total[other] += scale * term[t]
     return count
+
+
+@helper
+def add_long_columns(measure, ids, values, f, columns, first, stamp, total, seen, touched, count):
+    """As ``add_columns``, for columns so long that most rows >= ``first`` share one.
+
+    Sums of all rows begin with 0 and none is looked up, which is half the time of a long column.
+    """
+    term, mantissa, exponent = (
+        np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32)
+    )  # fmt: skip
+    bits, mantissa_bits = term.view(np.int32), mantissa.view(np.int32)
+    in_ptr, in_ids, in_values, in_f = columns
+    total[first:] = 0.0
+    for e in range(ids.shape[0]):
+        column = ids[e]
+        for begin in range(in_ptr[column], in_ptr[column + 1], BUFFER):
+            part = slice(begin, min(begin + BUFFER, in_ptr[column + 1]))
+            scale = column_terms(
+                measure, values[e], f[e], in_values[part], in_f[part],
+                term, bits, mantissa, mantissa_bits, exponent,
+            )  # fmt: skip
+            others = in_ids[part]
+            for t in range(others.shape[0]):
+                total[np.uint32(others[t])] += scale * term[t]
+    for other in range(first, total.shape[0]):
+        if seen[other] != stamp and total[other] != 0:
+            touched[count] = other
+            count += 1
+    return count
+
+
+@inner
+def column_entries(ids, in_ptr):
+    """How many entries the columns of a row have."""
+    entries = np.int64(0)
+    for column in ids:
+        entries += in_ptr[column + 1] - in_ptr[column]
+    return entries
 
 
 @inner

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.divergence import add_columns, add_listed, finish
+from kinrank.kernels.divergence import (
+    add_columns,
+    add_listed,
+    add_long_columns,
+    column_entries,
+    finish,
+)
 from kinrank.kernels.jit import kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
+
+_LONG = 2  # entries of columns for each row, from which on sums of all rows are kept
 
 
 @kernel
@@ -62,9 +70,11 @@ def first_near(low, high, measure, csr, f, columns, norms, fusion, least, first,
         x, scale, norm = row_of(vectors, names[row], mine), farthest[row], norms[row]
         own = slice(ptr[row], ptr[row + 1])
         listed = add_listed(lists[row], first, row, total, seen, touched)
-        found = add_columns(
-            measure, ids[own], values[own], f[own], columns, row, total, seen, touched, listed
-        )
+        query = (measure, ids[own], values[own], f[own], columns)
+        if column_entries(ids[own], columns[0]) > _LONG * (n - first):
+            found = add_long_columns(*query, first, row, total, seen, touched, listed)
+        else:
+            found = add_columns(*query, row, total, seen, touched, listed)
         beyond = omega * list_d[row, length - 1]
         size, count = np.int64(0), 0
         for t in range(length):

@@ -62,7 +62,7 @@ def walk_groups(low, high, rows, s, starts, walk, out_ptr, out_ids, out, space):
     s, walk, space = Rows(*s), Walk(*walk), named_space(space)
     n, steps = space.slot.shape[0], walk.powers.shape[0]
     room = s.ids.shape[0] + _FOUR * n
-    nodes, mass = np.empty(n, np.int32), np.empty(n, np.float64)
+    nodes, mass = np.empty(n + 1, np.int32), np.empty(n + 1, np.float64)
     reach = np.empty(steps // 2 + 1, np.int64)
     ptr, ids = np.empty(n + 1, np.int64), np.empty(room, np.int32)
     w, b = np.empty(room, np.float32), np.empty(room, np.float32)

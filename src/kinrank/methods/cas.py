@@ -262,9 +262,10 @@ class CAS(JointMethod):
         return max(sizes)
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
-        # Long enough to hold k gallery rows beside the other queries, so that k rows are certain;
-        # where the whole gallery is ranked, lists do not matter.
-        spare = k // 4 + 16 if k < len(rows.gallery) else -k
+        # Long enough to hold k gallery rows and some beside the other queries, so that k rows are
+        # certain; where the whole gallery is ranked, lists do not matter.
+        n_gallery = len(rows.gallery)
+        spare = (k + k // 4 + 16) * len(rows) // n_gallery - k if k < n_gallery else -k
         distances = rows.distances(self.list_length(), k, run, spare)
         return self.order(self.compare(distances, rows.n_queries, run), rows.n_queries, k, run)
 

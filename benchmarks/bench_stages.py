@@ -1,0 +1,86 @@
+"""Where the time of CAS goes: CPU microseconds per row of each stage.
+
+    python benchmarks/bench_stages.py [--data FOLDER] [--sets NAME ...] [--rows 13000 100000]
+
+Every set of FOLDER, and synthetic faces of as many rows as asked for: seven of ten people with one
+image, the others with long-tailed numbers of them, overlapping. k1=20, k2=5 and k1=60, k2=6, k=100.
+CPU seconds of all threads, so that a machine with other work to do measures the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+import kinrank
+from kinrank import progress
+
+ROOT = Path(__file__).resolve().parents[1]
+SIZES = ((20, 5), (60, 6))
+STAGES = ("clusters", "graph", "diffusion", "smoothing", "enhancement", "propagation", "ranking")
+
+
+def unit(rows):
+    """float32 rows of norm 1."""
+    rows = rows.astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def faces(n, d=128, seed=0):
+    """Queries and gallery with group sizes like those of photos in the news."""
+    rng = np.random.default_rng(seed)
+    several = rng.random(n) < 0.3
+    sizes = np.where(several, np.minimum(2 + rng.pareto(1.2, n), 500), 1).astype(int)
+    owner = np.repeat(np.arange(n), sizes)[:n]
+    scale = (1.0 + np.arange(d)) ** -0.5  # of a falling spectrum, so that groups overlap
+    rows = rng.standard_normal((n, d))[owner] + 0.8 * rng.standard_normal((n, d))
+    rows = unit(rng.permutation(rows * scale))
+    count = min(1000, n // 10)
+    return rows[:count], rows[count:]
+
+
+def load(folder):
+    """Queries and gallery of a set."""
+    return tuple(unit(np.load(folder / f"{part}.npy")) for part in ("query", "gallery"))
+
+
+def measure(name, queries, gallery):
+    """Print a line for each setting."""
+    n = len(queries) + len(gallery)
+    for k1, k2 in SIZES:
+        watch, begin = progress.Stopwatch(), time.process_time()
+        with progress.listen(watch):
+            kinrank.CAS(k1=k1, k2=k2).rerank(queries, gallery, k=100)
+        whole, spent = time.process_time() - begin, watch.seconds
+        after = whole - spent["neighbours"]
+        figures = [spent["neighbours"], after, *(spent.get(stage, 0) for stage in STAGES)]
+        cells = " | ".join(f"{1e6 * seconds / n:.0f}" for seconds in figures)
+        print(f"| {name} | {n:,} | {k1}/{k2} | {cells} |", flush=True)
+
+
+def main():
+    """Measure what was asked for, or all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--sets", nargs="*", help="names of folders; all without it")
+    parser.add_argument("--rows", nargs="*", type=int, default=[13_000, 100_000])
+    options = parser.parse_args()
+    progress.time = SimpleNamespace(perf_counter=time.process_time)
+    folders = sorted(path.parent.name for path in options.data.glob("*/gallery.npy"))
+    warm = faces(1000)
+    for k1, k2 in SIZES:
+        kinrank.CAS(k1=k1, k2=k2).rerank(*warm, k=100)
+    print("| set | rows | k1/k2 | search | after it | " + " | ".join(STAGES) + " |")
+    print("| --- " * (5 + len(STAGES)) + "|")
+    for name in folders if options.sets is None else options.sets:
+        measure(name, *load(options.data / name))
+    for n in options.rows:
+        measure("faces, synthetic", *faces(n))
+
+
+if __name__ == "__main__":
+    main()
