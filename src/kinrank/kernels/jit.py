@@ -40,6 +40,7 @@ def _flavour(**options: Any) -> Callable[[Function], Function]:
     return lambda function: _compiled(function, **options)
 
 
+_DAMAGED = (EOFError, ValueError, pickle.UnpicklingError, AttributeError, IndexError)
 _NO_MEMORY = {"_nrt": False}
 _NO_PYTHON = {"no_cpython_wrapper": True}
 _REGROUP = {"fastmath": {"reassoc", "contract", "nsz"}}
@@ -139,12 +140,15 @@ class KernelCache(caching.FunctionCache):
             super().save_overload(sig, data)
         except OSError:
             warn_unwritable()
+        except _DAMAGED:  # a list that cannot be read begins anew
+            self._cache_file.flush()
+            super().save_overload(sig, data)
 
 
 @contextmanager
 def _unreadable_is_empty() -> Iterator[None]:
     """Damaged files of the cache, and those of others, are as good as none."""
-    with suppress(OSError, EOFError, ValueError, pickle.UnpicklingError, AttributeError):
+    with suppress(OSError, *_DAMAGED):
         yield
 
 
