@@ -102,11 +102,11 @@ def test_a_second_process_compiles_nothing_where_all_is_read_only(closed):
 
 
 def test_an_image_that_was_warmed_up_serves_without_compiling(closed):
-    kinrank.warmup("index")
+    kinrank.warmup("serve")
     source, cache = jit.kernel_folder(), Path(closed["KINRANK_CACHE"])
     shutil.copytree(source, cache / "kernels" / source.name)
     close(cache)
-    warmup = "from kinrank.cli.app import app; app(['warmup', '--for', 'index'])"
+    warmup = "from kinrank.cli.app import app; app(['warmup', '--for', 'serve'])"
     out, said = run(warmup, *BEFORE, **closed)
     assert (out.startswith("0 kernels compiled"), said) == (True, "")
     out, said = run(COUNT + SERVE, *BEFORE, **closed)
