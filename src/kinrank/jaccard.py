@@ -108,7 +108,7 @@ def jaccard_rows(
     below = np.float32(2.0 if connected else limit)  # no distance is above 1
     columns = transposed(v, run)
     args = (
-        kernels.JACCARD, v.csr, v.values, (*columns.csr, columns.values), np.ones(n, np.float32),
+        kernels.JACCARD, v.csr, v.values, (*columns.csr, columns.values), np.ones(n),
         np.ascontiguousarray(listed), 0, below,
     )  # fmt: skip
     graph = run.cut(_BLOCK).rows("divergence", _jaccard_rows, args, n, n)

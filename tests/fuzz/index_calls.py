@@ -75,7 +75,13 @@ def search(draw, outcomes, index):
     def check(ranking):
         n = len(index)
         wanted = n if k is None else min(int(k), n)
-        check_ranking(ranking, n, length(queries), wanted, index.ids)
+        check_ranking(
+            ranking,
+            n,
+            1 if getattr(queries, "ndim", 2) == 1 else length(queries),
+            wanted,
+            index.ids,
+        )
 
     outcomes.attempt(
         "Index.search", index.search, queries, k, base=draw.chance(0.2),

@@ -56,7 +56,13 @@ def attached(draw, outcomes, store, d):
 
         def check(ranking, k=k, queries=queries):
             wanted = len(index) if k is None else min(int(k), len(index))
-            check_ranking(ranking, len(index), length(queries), wanted, index.ids)
+            check_ranking(
+                ranking,
+                len(index),
+                1 if getattr(queries, "ndim", 2) == 1 else length(queries),
+                wanted,
+                index.ids,
+            )
 
         outcomes.attempt(
             "Index.search (store)", index.search, queries, k, base=draw.chance(0.2), check=check,

@@ -182,7 +182,7 @@ def test_bad_queries():
     with pytest.raises(InvalidInputError, match="must be finite, got NaN or infinity in row 1"):
         index.search([[0.0] * 8, [np.nan] * 8])
     with pytest.raises(InvalidInputError, match="two-dimensional"):
-        index.search(np.zeros(8))
+        index.search(np.zeros((1, 1, 8)))
 
 
 def test_approximate_search():

@@ -166,8 +166,9 @@ def _terms(a: dict[int, float], b: dict[int, float], measure: str) -> dict[int, 
 
 
 def _divergence(a: dict[int, float], b: dict[int, float], measure: str) -> float:
-    norms = (sum(v * v for v in row.values()) for row in (a, b))
-    return float(finish(MEASURES[measure], sum(_terms(a, b, measure).values()), *norms))
+    norms = (sum((v * v for v in row.values()), 0.0) for row in (a, b))
+    total = sum(_terms(a, b, measure).values(), 0.0)
+    return float(finish(MEASURES[measure], total, *norms))
 
 
 def _members(state: State, stages: QueryRows) -> list[Member]:
