@@ -1,6 +1,8 @@
 """Answers of an index: those of the closed set with the query in it, whoever else is asked."""
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ from engine_data import digits
 from index_data import QUERIES, ROWS
 from kinrank import CAS, evaluate
 from kinrank.errors import InvalidInputError
+from kinrank.index.engine import _Waiting
+from kinrank.parallel import Runner
 
 OPTIONS = [
     {},
@@ -233,3 +237,39 @@ def test_rows_that_p_leads_a_query_to_are_made_with_it():
                 np.testing.assert_array_equal(averaged, expected)
                 held += n in prime
     assert held > 5
+
+
+def test_callers_that_wait_are_answered_together_as_each_alone(monkeypatch):
+    index = CAS(k1=10, k2=4).fit(ROWS)
+    expected = [index.search(query, k=7) for query in QUERIES]
+    engine, batches = index.engine, []
+    engine._seats.get()
+    for _ in range(engine._seats.qsize()):
+        engine._seats.get()
+    serve = engine._serve
+    monkeypatch.setattr(
+        engine, "_serve", lambda batch, run: (batches.append(batch), serve(batch, run))
+    )
+    with ThreadPoolExecutor(len(QUERIES)) as pool:
+        asked = [pool.submit(index.search, query, 7) for query in QUERIES]
+        while len(engine._line) < len(QUERIES):
+            time.sleep(0.001)
+        engine._seats.put(None)
+        for one, answer in zip(expected, asked, strict=True):
+            np.testing.assert_array_equal(answer.result(60).ids, one.ids)
+            np.testing.assert_array_equal(answer.result(60).distances, one.distances)
+    assert [len(batch) for batch in batches] == [len(QUERIES)]
+
+
+def test_an_error_reaches_every_caller_that_waits(monkeypatch):
+    index = CAS(k1=10, k2=4).fit(ROWS)
+    engine = index.engine
+
+    def fail(*_):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(engine, "_rank", fail)
+    waiting = [_Waiting(QUERIES[at : at + 1], 5) for at in range(2)]
+    engine._serve(waiting, Runner(1))
+    assert [str(one.result) for one in waiting] == ["no room"] * 2
+    assert all(one.answered.is_set() for one in waiting)

@@ -108,6 +108,8 @@ class Engine:
         if len(queries) > 1 or isinstance(self.search, StoreSearch):
             with self._seat():
                 return self._rank(queries, k, run)
+        if self._line:  # who waits comes first, or each would be answered alone
+            return self._answer_together(_Waiting(queries, k), run)
         try:
             self._seats.get_nowait()
         except Empty:
