@@ -1,11 +1,10 @@
 """What CAS costs, as ratios within one run.
 
-    python benchmarks/bench_cas.py [speed] [scaling] [naive] [start] [--data FOLDER]
+    python benchmarks/bench_cas.py [speed] [scaling] [naive] [--data FOLDER]
 
 speed    whole runs against the exact k-NN search inside them, and peak memory, on two real sets
 scaling  rows doubled from 10,000 to 80,000: how the part after the search grows
 naive    against the dense twin of the tests at 2,500, 5,000 and 10,000 rows
-start    seconds until the first result in a new process, with and without compiled kernels
 
 FOLDER holds the feature sets; the default is ../shared/data beside the repository.
 """
@@ -15,11 +14,9 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import os
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -181,44 +178,18 @@ def against_naive():
         print(f"| {n:,} | {slow:.1f} | {fast:.2f} | {slow / fast:.0f} | {off:.1e} |", flush=True)
 
 
-FIRST = """
-import time; begin = time.perf_counter()
-import kinrank; imported = time.perf_counter()
-import numpy as np
-rows = np.random.default_rng(0).normal(size=(600, 32)).astype(np.float32)
-kinrank.rerank(rows[:20], rows[20:], k=20); first = time.perf_counter()
-kinrank.rerank(rows[:20], rows[20:], k=20); second = time.perf_counter()
-print(imported - begin, first - imported, second - first)
-"""
-
-
-def start():
-    """Print the seconds of import and of the first call, kernels compiled or not."""
-    print("| kernels | import s | first call s | second call s |")
-    print("| --- | --- | --- | --- |")
-    with tempfile.TemporaryDirectory() as cache:
-        for state in ("to be compiled", "cached"):
-            out = subprocess.run(
-                [sys.executable, "-c", FIRST],
-                check=True, capture_output=True, text=True,
-                env={**os.environ, "NUMBA_CACHE_DIR": cache},
-            ).stdout.split()  # fmt: skip
-            print(f"| {state} | " + " | ".join(f"{float(v):.2f}" for v in out) + " |", flush=True)
-
-
 def main():
     """Run what was asked for, or all."""
     if len(sys.argv) > 1 and sys.argv[1] in ("one", "grown"):
         return {"one": one, "grown": grown}[sys.argv[1]](*sys.argv[2:])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", default=["speed", "scaling", "start", "naive"])
+    parser.add_argument("what", nargs="*", default=["speed", "scaling", "naive"])
     parser.add_argument("--data", default=ROOT.parent / "shared" / "data")
     options = parser.parse_args()
     steps = {
         "speed": lambda: speed(options.data),
         "scaling": scaling,
         "naive": against_naive,
-        "start": start,
     }
     for name in options.what:
         print(f"\n## {name}\n", flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import inner, kernel
+from kinrank.kernels.product import add_row
 from kinrank.kernels.rows import enlarge
 
 
@@ -17,14 +18,8 @@ def add_rows(stamp, members, weights, csr, total, seen, touched, count):
     """
     ptr, ids, values = csr
     for t in range(members.shape[0]):
-        weight = weights[t]
-        for e in range(ptr[members[t]], ptr[members[t] + 1]):
-            c = ids[e]
-            if seen[c] != stamp:
-                seen[c], total[c] = stamp, 0.0
-                touched[count] = c
-                count += 1
-            total[c] += weight * values[e]
+        begin, end = ptr[members[t]], ptr[members[t] + 1]
+        count = add_row(weights[t], begin, end, ids, values, stamp, count, seen, total, touched)
     return count
 
 
