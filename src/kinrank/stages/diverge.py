@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kinrank.graph.clusters import nearest
 from kinrank.graph.matrix import columns, half_sum, transposed
+from kinrank.kernels import bounded
 from kinrank.kernels import divergence as kernels
 from kinrank.kernels.rows import values_at
 from kinrank.parallel import ALONE, Out, Runner
@@ -17,6 +18,10 @@ from kinrank.types import Floats, Ints, Longs, SparseRows
 
 # x log2 x of the first rows; pointers, rows, values and x log2 x of the columns of the others.
 Columns: TypeAlias = tuple[Floats, tuple[Longs, Ints, Floats, Floats]]
+# Marks and rests of all rows, and where the levels of the columns begin.
+Levels: TypeAlias = tuple[Ints, Floats, Longs]
+
+_LONG = 5  # entries of a column for each result, from which on bounds cost less than they save
 
 MEASURES = {
     "js": kernels.JS,
@@ -49,12 +54,39 @@ class Divergence:
 
         x log2 x of both come with them.
         """
-        wanted = np.zeros(self.rows.n_columns, np.bool_)
-        wanted[self.rows.indices[: self.rows.indptr[n_queries]]] = True
-        late = columns(self.rows, n_queries, wanted, run)
+        late = columns(self.rows, n_queries, self._wanted(n_queries), run)
         own = self._entropies(self.rows, n_queries, run)
         f = self._entropies(late, len(late), run)
         return own, (*late.csr, f)
+
+    def has_long_columns(self, n_queries: int, k: int) -> bool:
+        """Whether comparing k rows in full costs far less than all that share a column do."""
+        if self.measure != "js":
+            return False
+        rows = self.rows
+        own = rows.indices[: rows.indptr[n_queries]]
+        lengths = np.bincount(rows.indices[rows.indptr[n_queries] :], minlength=rows.n_columns)
+        return bool(lengths[own].sum() > _LONG * k * len(own))
+
+    def levels(self, n_queries: int, run: Runner) -> tuple[Levels, Columns]:
+        """As ``columns`` for Jensen-Shannon, the entries of a column in levels; see ``bounded``."""
+        rows, n = self.rows, self.rows.n_columns
+        args = (rows.indptr, rows.indices, rows.values.view(np.int32), rows.values)
+        outs = (Out(np.int32, indptr=rows.indptr), Out(np.float32, bounded.LEVELS - 1))
+        marks, rests = run.fill("divergence", bounded.level_rows, args, len(rows), *outs)
+        by_level = SparseRows(rows.indptr, marks, rows.data, bounded.LEVELS * n)
+        wanted = np.repeat(self._wanted(n_queries), bounded.LEVELS)
+        late = columns(by_level, n_queries, wanted, run)
+        own = self._entropies(rows, n_queries, run)
+        f = self._entropies(late, len(late), run)
+        starts = np.ascontiguousarray(late.indptr[:: bounded.LEVELS])
+        return (marks, rests, late.indptr), (own, (starts, late.indices, late.values, f))
+
+    def _wanted(self, n_queries: int) -> npt.NDArray[np.bool_]:
+        """The columns that the first ``n_queries`` rows have."""
+        wanted = np.zeros(self.rows.n_columns, np.bool_)
+        wanted[self.rows.indices[: self.rows.indptr[n_queries]]] = True
+        return wanted
 
     def _entropies(self, rows: SparseRows, count: int, run: Runner) -> Floats:
         """x log2 x of the first ``count`` rows; what the measure does not ask for is not made."""

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from kinrank.graph.layout import Layout
-from kinrank.kernels import paths, select
+from kinrank.kernels import bounded, paths, select
 from kinrank.kernels.answer import first_candidates
 from kinrank.ordering import ascending
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.search.stored import for_kernels
 from kinrank.stages.distance import Distances, VectorDistances
-from kinrank.stages.diverge import Columns, Divergence
+from kinrank.stages.diverge import Columns, Divergence, Levels
 from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 UNREACHABLE = np.float32(50)
@@ -49,24 +49,38 @@ class Ranker:
 
     def rank(self, k: int, run: Runner) -> Ranking:
         """The first ``k`` gallery rows of every query."""
-        columns = self.divergence.columns(self.n_queries, run) if self.graph is None else None
+        levels = columns = None
+        if self._is_bounded(k):
+            levels, columns = self.divergence.levels(self.n_queries, run)
+        elif self.graph is None:
+            columns = self.divergence.columns(self.n_queries, run)
         # Candidates may be many: a few queries at a time, so that they stay in the caches.
         size = min(_QUERIES, -(-self.n_queries // (4 * run.threads)))
         few = run.cut(run.block_size or size)
         outs = (Out(np.int32, k), Out(np.float32, k))
-        found = few.fill("ranking", rank_queries, (self, columns), self.n_queries, *outs)
+        found = few.fill("ranking", rank_queries, (self, columns, levels), self.n_queries, *outs)
         order = self._layout.places[: self.n_queries]
         return Ranking(*(values[order] for values in found))
 
-    def rank_part(self, part: slice, columns: Columns | None, found: Ranking) -> None:
+    def rank_part(
+        self, part: slice, columns: Columns | None, levels: Levels | None, found: Ranking
+    ) -> None:
         """Rank some of the queries, rows of ``found`` in the order of the layout."""
         complete, near = np.zeros(self.n_queries, np.bool_), None
         if found.k < len(self.distances.neighbors) - self.n_queries and not self._ties:
-            near = self._first(part, columns, (found.indices, found.distances, complete))
+            near = self._first(part, columns, levels, (found.indices, found.distances, complete))
         missing = part.start + np.flatnonzero(~complete[part]).astype(np.int32)
         if len(missing):
             near = self._near(part, columns) if near is None else near
             self._all(missing, part.start, near, found)
+
+    def _is_bounded(self, k: int) -> bool:
+        """Whether bounds on d' rule out most rows before it is computed."""
+        vectors = isinstance(self.distances, VectorDistances) and self.graph is None
+        if not vectors or self._ties or self.omega == 1:
+            return False
+        few = k < len(self.distances.neighbors) - self.n_queries
+        return few and self.divergence.has_long_columns(self.n_queries, k)
 
     @cached_property
     def _layout(self) -> Layout:
@@ -98,7 +112,7 @@ class Ranker:
         return self.divergence.near(self.n_queries, lists, ALONE, part, columns)
 
     def _first(
-        self, part: slice, columns: Columns | None, out: tuple[Any, ...]
+        self, part: slice, columns: Columns | None, levels: Levels | None, out: tuple[Any, ...]
     ) -> SparseRows | None:
         """The first k among the candidates: ids, d*, and whether that is the answer.
 
@@ -111,8 +125,11 @@ class Ranker:
             return None
         summed = self.divergence.measure != "similarity"
         if isinstance(base, VectorDistances) and columns is not None and summed:
-            args = (*self.divergence.sums(columns), self._fusion(base), self._least, *rest)
-            select.first_near(low, high, *args)
+            sums, more = self.divergence.sums(columns), (self._fusion(base), self._least, *rest)
+            if levels is None:
+                select.first_near(low, high, *sums, *more)
+            else:
+                bounded.first_bounded(low, high, levels, *sums[1:-1], *more)
             return None
         near, queries = self._near(part, columns), np.arange(low, high, dtype=np.int32)
         if near is None:
@@ -191,7 +208,8 @@ def _put(sparse: SparseRows, row: int, first: int, out: Floats) -> None:
 
 
 def rank_queries(
-    low: int, high: int, ranker: Ranker, columns: Columns | None, indices: Ints, distances: Floats
-) -> None:
+    low: int, high: int, ranker: Ranker, columns: Columns | None, levels: Levels | None,
+    indices: Ints, distances: Floats,
+) -> None:  # fmt: skip
     """The kernel of ``Ranker.rank``."""
-    ranker.rank_part(slice(low, high), columns, Ranking(indices, distances))
+    ranker.rank_part(slice(low, high), columns, levels, Ranking(indices, distances))
