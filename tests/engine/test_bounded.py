@@ -26,7 +26,7 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("k", [1, 10, 100])
-@pytest.mark.parametrize("options", [{}, {"k1": 60, "k2": 6}, {"omega": 0.05}, {"variant": "paper"}])
+@pytest.mark.parametrize("options", [{}, {"k1": 60, "k2": 6}, {"variant": "paper"}])
 def test_digits(monkeypatch, k, options):
     queries, gallery, *_ = digits()
     assert_same(*both(monkeypatch, queries[:60], gallery, k, **options))
