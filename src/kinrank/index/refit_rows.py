@@ -19,9 +19,10 @@ from kinrank.index.build import KeptRows, cluster_rows
 from kinrank.index.state import EncodingColumns, Source, State, walk_of
 from kinrank.kernels.divergence import entropies
 from kinrank.kernels.overlay import new_space, plain_rows
-from kinrank.kernels.walk_lanes import LANES, walk_groups
+from kinrank.kernels.walk_lanes import walk_groups
 from kinrank.methods.cas import CAS
 from kinrank.parallel import ALONE, Runner
+from kinrank.stages.diffuse import whole_groups
 from kinrank.stages.pipeline import half_length
 from kinrank.stages.product import product, product_sum
 from kinrank.types import Ints, Neighbors, SparseRows
@@ -71,20 +72,19 @@ class RefitRows(KeptRows):
         return self._restricted(self.sets.members)
 
     def diffuse(self, graph: Graph, members: SparseRows) -> SparseRows:
-        """Many rows at a time where F is a walk."""
-        walk = walk_of(self.method, graph)
-        if len(walk.series):
+        """Only around the query, where F is a walk."""
+        walk, rows = walk_of(self.method, graph), self.around
+        if len(walk.series) or rows is None:
             return super().diffuse(graph, members)
         out = np.empty(members.nnz, np.float32)
         # Both share a symmetric pattern, so the transposed values are in the same places.
         start = transposed(graph.w, self.run).values
-        rows = np.arange(self.n, dtype=np.int32) if self.around is None else self.around
         args = (rows, plain_rows(*graph.s.csr), (start, start[:0]), tuple(walk))
         places = (members.indptr, members.indices, out)
-        self.run.map(
+        whole_groups(self.run, len(rows)).map(
             "diffusion",
             lambda low, high: walk_groups(low, high, *args, *places, new_space(self.n)),
-            -(-len(rows) // LANES),
+            len(rows),
         )
         return members.with_data(out)
 

@@ -54,9 +54,11 @@ def step(count, ptr, ids, w, b, pull, now, then):
 
 @kernel
 def walk_groups(low, high, rows, s, starts, walk, out_ptr, out_ids, out, space):
-    """``diffuse.walk_rows`` for groups [low, high) of LANES of ``rows``; arguments as there.
+    """``diffuse.walk_rows`` for ``rows`` [low, high), LANES of them at a time; arguments as there.
 
     out_ptr : of all rows
+    A group is LANES of ``rows`` from a multiple of LANES on; of one that begins before ``low`` or
+    ends behind ``high`` only the rows in between are answered.
     The powers come in on the way, the highest first: r <- S r + binomial[t] B u + powers[T - t] e.
     """
     s, walk, space = Rows(*s), Walk(*walk), named_space(space)
@@ -67,8 +69,8 @@ def walk_groups(low, high, rows, s, starts, walk, out_ptr, out_ids, out, space):
     ptr, ids = np.empty(n + 1, np.int64), np.empty(room, np.int32)
     w, b = np.empty(room, np.float32), np.empty(room, np.float32)
     now, then = np.empty((0, 2 * LANES), np.float32), np.empty((0, 2 * LANES), np.float32)
-    for group in range(low, high):
-        own = rows[group * LANES : (group + 1) * LANES]
+    for begin in range(low - low % LANES, high, LANES):
+        own = rows[begin : begin + LANES]
         size = find_balls(own, out_ptr, out_ids, s, walk, space, nodes, mass, reach)
         copy_ball(size, s, starts, space, nodes, _FOUR, ptr, ids, w, b)
         if size > now.shape[0]:
@@ -85,7 +87,7 @@ def walk_groups(low, high, rows, s, starts, walk, out_ptr, out_ids, out, space):
             for lane in range(own.shape[0]):
                 then[lane, LANES + lane] += np.float32(walk.powers[steps - 1 - t])
             now, then = then, now
-        for lane in range(own.shape[0]):
+        for lane in range(max(low - begin, 0), min(high - begin, own.shape[0])):
             for e in range(out_ptr[own[lane]], out_ptr[own[lane] + 1]):
                 out[e] = now[space.slot[out_ids[e]], LANES + lane]
         release(size, nodes, space.slot)

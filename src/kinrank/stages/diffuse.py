@@ -19,6 +19,7 @@ from kinrank.graph.build import Graph
 from kinrank.graph.matrix import added, transposed
 from kinrank.kernels import diffuse as kernels
 from kinrank.kernels.overlay import NO_GROUPS, new_space, plain_rows
+from kinrank.kernels.walk_lanes import LANES, walk_groups
 from kinrank.parallel import Array, Out, Runner
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
@@ -101,6 +102,7 @@ def apply(
     rows: Ints | None = None,
 ) -> SparseRows:  # fmt: skip
     """F on ``pattern``; with ``rows``, only of those rows (one per pattern row)."""
+    every = rows is None
     rows = np.arange(len(pattern), dtype=np.int32) if rows is None else rows
     floor = graph.floor(polynomial.tol)
     parts = []
@@ -119,8 +121,17 @@ def apply(
         # Both share a symmetric pattern, so the transposed values are in the same places.
         start = transposed(graph.w, run).values
         walk = (polynomial.powers, polynomial.binomial, polynomial.decay, floor)
-        parts.append(_on(pattern, _walk_rows, (rows, *graph.s.csr, start, *walk), run))
+        kernel, own = (_walk_groups, whole_groups(run, len(rows))) if every else (_walk_rows, run)
+        parts.append(_on(pattern, kernel, (rows, *graph.s.csr, start, *walk), own))
     return pattern.with_data(parts[0] if len(parts) == 1 else parts[0] + parts[1])
+
+
+def whole_groups(run: Runner, n: int) -> Runner:
+    """The runner with blocks that end where groups of ``walk_groups`` do, unless a size is set."""
+    if run.block_size or not n:
+        return run
+    (low, high), *_ = run.blocks(n)
+    return run.cut(-(-(high - low) // LANES) * LANES)
 
 
 def surroundings(graph: Graph, rows: Ints, alpha: float, tol: float, run: Runner) -> SparseRows:
@@ -181,6 +192,15 @@ def _walk_rows(
     walk, space = (powers, binomial, _NONE, decay, floor), new_space(len(ptr) - 1)
     own = (rows, NO_GROUPS, plain_rows(ptr, ids, s), (start, start[:0]))
     kernels.walk_rows(low, high, *own, walk, *places, space)
+
+
+def _walk_groups(
+    low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, start: Floats,
+    powers: Coefficients, binomial: Coefficients, decay: float, floor: Floats, *places: Array,
+) -> None:  # fmt: skip
+    walk, space = (powers, binomial, _NONE, decay, floor), new_space(len(ptr) - 1)
+    own = (rows, plain_rows(ptr, ids, s), (start, start[:0]))
+    walk_groups(low, high, *own, walk, *places, space)
 
 
 def _bilinear_rows(
