@@ -14,6 +14,21 @@ from threadpoolctl import threadpool_limits
 one_thread = threadpool_limits.wrap(limits=1)
 
 
+def whitened(X, G, power):
+    """Rows by the mean and covariance of ``G``: (l + 0.001 l_max)^(-power) U^T (x - mu).
+
+    The largest l comes first; the largest entry of each eigenvector is positive.
+    """
+    X, G = (A / np.linalg.norm(A, axis=1, keepdims=True) for A in (np.asarray(X, float), G))
+    mu = G.mean(axis=0)
+    L, U = np.linalg.eigh((G - mu).T @ (G - mu) / len(G))
+    L, U = np.maximum(L, 0)[::-1], U[:, ::-1]
+    U = U * np.sign(U[np.abs(U).argmax(axis=0), np.arange(len(mu))])
+    Y = (X - mu) @ U * (L + 1e-3 * L.max()) ** -power
+    norms = np.linalg.norm(Y, axis=1, keepdims=True)
+    return Y / np.where(norms > 0, norms, 1)
+
+
 def squared_distances(X):
     """d^2(i, j) / max_j d^2(i, j); a row of zeros stays zero."""
     X = np.asarray(X, np.float64)

@@ -19,6 +19,7 @@ from kinrank.index.state import EncodingColumns, Scaling, Source, State, check_o
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors
+from kinrank.search.whitening import Whitening
 from kinrank.stages.distance import ListDistances, VectorDistances
 from kinrank.stages.pipeline import AllRows, full_length
 from kinrank.stages.precomputed import precomputed_distances
@@ -36,7 +37,8 @@ def build_from_vectors(
     check_choice("search", search, ("exact", "approximate"))
     gallery = as_matrix("gallery", gallery)
     named = [("gallery", gallery)] + ([] if context is None else [("context", context)])
-    vectors, scaling = Scaling.fit(*named, cosine=method.metric == "cosine")
+    cosine = method.metric == "cosine"
+    vectors, scaling = Scaling.fit(*named, cosine=cosine, whiten=method.whiten)
     if len(vectors) < 2:
         raise InvalidInputError("An index must have at least two rows, got one.")
     ids = refuse_duplicates(as_ids(ids, len(gallery)))
@@ -57,6 +59,7 @@ def build_from_lists(
     check_online(method)
     if (vectors is None) == (store is None):
         raise InvalidInputError("Either `vectors` or `store` must be given, got both or none.")
+    whitening = _projected(method, store)
     distances = as_matrix("distances", distances)
     if indices is None:
         raise InvalidInputError("`indices` must be given with `distances`, got None.")
@@ -72,13 +75,37 @@ def build_from_lists(
         power = 2 if squared else 1
         farthest = np.ldexp(_estimate_farthest(rows, power), scaling.exponent * power)
     if store is not None:  # distances are the store's: nothing may be moved
-        scaling = Scaling(scaling.width, cosine)
+        if whitening is not None and whitening.dims != scaling.width:
+            raise InvalidInputError(
+                f"`whiten` must make rows like those of the store ({scaling.width} columns), "
+                f"got {whitening}."
+            )
         rows = np.empty((0, scaling.width), np.float32)
+        width = scaling.width if whitening is None else whitening.width
+        scaling = Scaling(width, cosine, whitening=whitening)
     lists = precomputed_distances(
         distances, indices, squared=squared, farthest=farthest, exponent=scaling.exponent
     ).neighbors
     resolved = method.resolved(lists.k, "listed neighbours")
     return build(method, resolved, scaling, ids, lists, rows, run)
+
+
+def _projected(method: CAS, store: SearchStore | None) -> Whitening | None:
+    """The whitening by which the rows of a store were projected before they came there."""
+    if method.whiten is None:
+        return None
+    if store is None:
+        raise InvalidInputError(
+            "`whiten` must be None with lists of neighbours, which are those of rows as they are, "
+            f"got {method.whiten!r}: project the rows first (Whitening.apply), and search these."
+        )
+    if not isinstance(method.whiten, Whitening):
+        raise InvalidInputError(
+            "`whiten` must be a fitted Whitening for an index over a store, got "
+            f"{method.whiten!r}: fit one (kinrank.Whitening.fit), and keep in the store what its "
+            "`apply` makes of the rows. Queries are projected by it then."
+        )
+    return method.whiten
 
 
 def build(

@@ -97,8 +97,8 @@ class Explorer:
 
     @property
     def method(self) -> CAS:
-        """The method of the index, as it was given."""
-        return self._state.asked
+        """The method of the index, as it was given, for rows that are already whitened."""
+        return self._state.asked.replace(whiten=None)
 
     def prepare(self) -> None:
         """Do what other parameters would wait for, once, on a thread of its own."""

@@ -33,7 +33,7 @@ _AROUND, _ROUGH = 60_000, 1e-4  # rows times k1 that are made first, and how exa
 FARTHEST = {"k1": 100, "k2": 20}  # where the sliders of the page end
 _BYTES = 1 << 30  # that are kept, the newest not counted
 _SETS = 8  # of clusters that are kept
-_RANKING = {"variant", "omega", "geodesic"}  # what no stage depends on
+_RANKING = {"variant", "omega", "geodesic", "whiten"}  # what no stage depends on
 _CLUSTERS = ("k1", "k2", "clusters", "self_counts")  # what clusters depend on
 
 Key: TypeAlias = tuple[Any, ...]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from kinrank import progress
+from kinrank.errors import InvalidInputError
 from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
 from kinrank.methods.cas_options import check_regularizer, filled_options
@@ -181,7 +182,7 @@ class CAS(JointMethod):
         gallery : (n_gallery, d) array of any real dtype, or a torch tensor
         ids : (n_gallery,) names of the rows, all text or all 64-bit integers; None numbers them
         context : (n_context, d) rows that enrich the graph and are never answers, such as past
-            queries and unlabelled images
+            queries and unlabelled images; a power of ``whiten`` is fitted to gallery and context
         search : "exact", or "approximate" for many rows, for lists and for queries
         threads : how many threads to use; never changes the result
 
@@ -227,6 +228,11 @@ class CAS(JointMethod):
             With ``indices``, a gallery row that is neither listed for a query nor shares a cluster
             with it counts as farthest.
         """
+        if self.whiten is not None:
+            raise InvalidInputError(
+                f"`whiten` must be None where distances are given, got {self.whiten!r}: take them "
+                "between rows that were whitened (Whitening.apply)."
+            )
         run = Runner.of(threads, block_size)
         source = precomputed_distances(distances, indices, squared=squared, farthest=farthest)
         n = len(source.neighbors)
