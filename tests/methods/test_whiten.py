@@ -212,7 +212,7 @@ def test_files(tmp_path):
         assert kinrank.CAS(whiten=tmp_path / name).parameters()["whiten"] == repr(fitted)
     np.savez(tmp_path / "nan.npz", mean=np.zeros(D), projection=np.full((D, D), np.nan))
     with pytest.raises(
-        kinrank.FileFormatError, match="nan.npz must be a whitening saved by kinrank"
+        kinrank.FileFormatError, match=r"nan\.npz must be a whitening saved by kinrank"
     ):
         kinrank.CAS(whiten=str(tmp_path / "nan.npz"))
     with pytest.raises(InvalidInputError, match="a Whitening or a file of one, got 'half'"):

@@ -64,6 +64,7 @@ class CAS(JointMethod):
 
     Parameters
     ----------
+    whiten : None, a power between 0 and 0.5, or a fitted ``kinrank.Whitening``; see ``Method``
     variant : "authors" or "paper"
         Sets the options below that are left out: as the authors' code computes, or as the paper's
         text says. ``CAS(variant=...)`` shows all values.
