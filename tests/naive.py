@@ -372,6 +372,8 @@ def cas(D2, n_queries, o, E=None, rank=None):
         "diffusion": lambda: diffusion_distance(S, alpha),
     }[o.fusion]()
     d_star = (1 - o.omega) * d_prime[:n_queries] + o.omega * d[:n_queries]
+    if o.geodesic:
+        d_star = d_star / (1 + d_star)
     stages = {
         "rank": rank, "xi": xi, "C": C, "W": W, "S": S, "F_star": F_star, "F": F, "F_hat": F_hat,
         "F_tilde": F_tilde, "F_prime": F_prime, "d_prime": d_prime, "d": d,
@@ -405,6 +407,8 @@ def online(X, x, o, K, before, places=None):
       F         its own row; F_jq = F_qj where the smoothing is guided by F
       enhanced  its own row, and the rows that would average it: q in N(j, enhance_k) or in xi[j]
       P, F'     these, and the rows to which P gives the query more than an even share
+      paths     those of the query begin with an edge to each of its geodesic_k - 1 nearest, and go
+                on through the graph of the rows, which stays as it is
     ``margin`` tells how near, relatively, a decision was: who is nearer, who is kept in P, who has
     such a share.
     """
@@ -472,8 +476,14 @@ def online(X, x, o, K, before, places=None):
     F_prime[made] = l1(P[made] @ (F_tilde if o.propagation == "transpose" else P))
     order = np.concatenate([[q], np.arange(n)])
     d_prime = divergence(F_prime[order], o.divergence, 1)[0, 1:]
+    if o.geodesic:
+        edges = near[: o.geodesic_k - 1]
+        paths = (d_prime[edges, None] + known["d_prime"][edges]).min(axis=0, initial=50)
+        d_prime = np.minimum(paths, 50)
     plain = np.sqrt(scaled) if o.fusion == "euclidean" else scaled
     d_star = (1 - o.omega) * d_prime + o.omega * plain
+    if o.geodesic:
+        d_star = d_star / (1 + d_star)
     stages = {
         "xi": xi[q], "C": C[q], "F": F[q], "F_hat": F_hat[q], "F_tilde": F_tilde, "P": P,
         "F_prime": F_prime, "made": made, "margin": closest,

@@ -35,6 +35,11 @@ OPTIONS = [
     {"omega": 1.0},
     {"kappa": 1.0, "sigma": 0.5, "mu": 0.05},
     {"graph_k": 9, "walk_k": 4, "enhance_k": 2, "keep": 6},
+    {"geodesic": True, "geodesic_k": 14},
+    {"geodesic": True, "geodesic_k": 4},
+    {"geodesic": True, "geodesic_k": 30, "divergence": "cosine", "omega": 0.0},
+    {"geodesic": True, "geodesic_k": 6, "variant": "paper", "divergence": "jaccard"},
+    {"geodesic": True, "omega": 1.0},
 ]
 
 

@@ -12,7 +12,7 @@ from kinrank.errors import InvalidInputError
 from kinrank.graph import clusters
 from kinrank.graph.build import Graph, affinity
 from kinrank.graph.layout import Layout
-from kinrank.graph.matrix import row_sums
+from kinrank.graph.matrix import row_sums, transposed
 from kinrank.index.ids import as_ids, refuse_duplicates
 from kinrank.index.search import SearchStore
 from kinrank.index.state import EncodingColumns, Scaling, Source, State, check_online, needs_f
@@ -21,6 +21,7 @@ from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors
 from kinrank.search.whitening import Whitening
 from kinrank.stages.distance import ListDistances, VectorDistances
+from kinrank.stages.diverge import Divergence
 from kinrank.stages.pipeline import AllRows, full_length
 from kinrank.stages.precomputed import precomputed_distances
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
@@ -155,14 +156,22 @@ class KeptRows(AllRows):
 
     def with_encoding(self, encoding: EncodingColumns) -> State:
         """Everything an index knows, with F' as it was made."""
+        paths = self.paths(encoding) if self.method.geodesic else None
         empty = SparseRows(np.zeros(self.n + 1, np.int64), np.empty(0, np.int32), None, self.n)
         stages: dict[str, Any] = {"half": empty, "f": None, "transition": None, **self.kept}
         known = {field.name: getattr(self.source, field.name) for field in fields(Source)}
         return State(
-            **known, **stages, **encoding._asdict(),
+            **known, **stages, **encoding._asdict(), paths=paths,
             degree=row_sums(self.kept["w"], self.run).astype(np.float32),
             walk_norm=_walk_norms(self.neighbors, self.method),
         )  # fmt: skip
+
+    def paths(self, encoding: EncodingColumns) -> SparseRows:
+        """The graph of shortest paths."""
+        with progress.stage("geodesic", self.n):
+            rows = transposed(encoding.columns, self.run)
+            divergence = Divergence(rows, self.method.divergence, encoding.norms)
+            return divergence.graph(self.neighbors.indices, self.method.geodesic_k, self.run)
 
 
 def cluster_rows(

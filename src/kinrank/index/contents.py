@@ -147,7 +147,7 @@ def _part(hint: Any, name: str, arrays: Arrays, n: int) -> Any:
     if name in arrays:
         return arrays[name]
     if f"{name}.indptr" not in arrays:
-        if name in ("f", "p"):
+        if name in ("f", "p", "paths"):
             return None  # ``_check_shapes`` knows whether the method needs them
         raise ValueError(f"no array `{name}`")
     ptr, ids = arrays[f"{name}.indptr"], arrays[f"{name}.indices"]
@@ -167,6 +167,7 @@ def _check_shapes(state: State, n: int) -> None:
     fits = (
         (state.f is not None or not needs_f(state.method))
         and (state.transition is None) == (state.method.propagation == "transpose")
+        and (state.paths is not None) == state.method.geodesic
         and all(len(part) == n for part in per_row)
         and lists.indices.shape == lists.distances.shape
         and lists.k >= state.method.list_length()
@@ -218,8 +219,8 @@ def _check_rows(name: str, rows: SparseRows, n: int) -> None:
     _check_range(name, rows.indices, 0, n)
     if rows.data is not None:
         _check_finite(name, rows.data)
-        if name == "w" and rows.nnz and rows.data.min() < 0:
-            raise ValueError("`w` with weights below 0")
+        if name in ("w", "paths") and rows.nnz and rows.data.min() < 0:
+            raise ValueError(f"`{name}` with weights below 0")
 
 
 def _check_order(name: str, rows: SparseRows) -> None:

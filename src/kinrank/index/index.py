@@ -18,7 +18,8 @@ from kinrank.index.build import build_from_lists, build_from_vectors
 from kinrank.index.calibrate import Calibration, calibrate
 from kinrank.index.change import changed
 from kinrank.index.contents import check_contents, load_notes, load_state, save_state
-from kinrank.index.engine import Engine, row_distances
+from kinrank.index.distances import row_distances
+from kinrank.index.engine import Engine
 from kinrank.index.explain import Explanation, explain
 from kinrank.index.ids import Ids, as_ids, named, refuse_duplicates
 from kinrank.index.search import SearchStore, search_of

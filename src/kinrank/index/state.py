@@ -21,6 +21,7 @@ from kinrank.graph.matrix import normalized, transposed
 from kinrank.index.ids import Ids, IdTable
 from kinrank.kernels.diffuse import Walk
 from kinrank.kernels.divergence import entropies, row_norms
+from kinrank.kernels.path_answer import PathGraph
 from kinrank.kernels.ranking import Compared
 from kinrank.methods.cas import CAS
 from kinrank.parallel import ALONE, Runner
@@ -28,6 +29,7 @@ from kinrank.search.stored import whitening_for
 from kinrank.search.whitening import Whiten, Whitening
 from kinrank.stages.diverge import MEASURES
 from kinrank.stages.pipeline import polynomial_of
+from kinrank.stages.rank import UNREACHABLE
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
 from kinrank.validation import (
     common_exponent,
@@ -39,7 +41,6 @@ from kinrank.validation import (
 
 # What an index cannot do, and why.
 _ONLINE = {
-    "geodesic": ((False,), "paths lead through all rows"),
     "symmetric": ((True,), "a query is tied into a symmetric graph"),
     "divergence": (("js", "jaccard", "cosine"), "distances must lie in [0, 1]"),
     "fusion": (("squared", "euclidean"), "a diffusion distance needs the whole graph"),
@@ -219,6 +220,8 @@ class State(Source):
     f, smoothed, enhanced : F (None where nothing needs it), and what became of it
     transition : P (None for "transpose")
     columns, entropies, norms : of ``EncodingColumns``
+    paths : d' on the pairs of which one is among the geodesic_k nearest of the other; None without
+        ``geodesic``
     """
 
     xi: SparseRows
@@ -233,6 +236,7 @@ class State(Source):
     columns: SparseRows
     entropies: Floats
     norms: npt.NDArray[np.float64]
+    paths: SparseRows | None = None
 
     @property
     def encoding(self) -> EncodingColumns:
@@ -257,6 +261,14 @@ class State(Source):
         known = (MEASURES[method.divergence], columns, self.norms)
         mixed = (np.float32(method.omega), method.fusion == "euclidean")
         return Compared(*known, *mixed, self.names, self.n_gallery, self.vectors)
+
+    @cached_property
+    def path_graph(self) -> PathGraph:
+        """What paths lead through, as kernels take it."""
+        assert self.paths is not None
+        known, mixed = self.compared, (UNREACHABLE, self.compared.omega, self.compared.root)
+        answers = (known.names, known.n_gallery, known.vectors)
+        return PathGraph(*self.paths.csr, *mixed, *answers)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All arrays by name, those of sparse rows and lists as ``field.name``."""
