@@ -37,7 +37,7 @@ _MATRICES = (
 _FITTED = "fitted"  # in place of a whitening, which is in arrays
 # Names that the file has for fields of a state, and the errors with it.
 _FILE_NAMES = {"smoothed": "hat", "enhanced": "tilde", "transition": "p"}
-_UNORDERED = ("tilde", "p")  # rows whose entries stand in the order in which they were found
+_UNORDERED = ("tilde", "p", "paths")  # rows whose entries do not ascend by their number
 _OF_ANY_SIZE = ("neighbors", "w", "degree", "walk_norm", "f")  # squares, and multiples of kappa
 _LARGEST = 4 * LARGEST  # rows at its ends that were moved
 _LARGEST_EXPONENT = 1100  # of float64, with room

@@ -11,7 +11,7 @@ from kinrank.kernels.jit import helper, inner, kernel
 from kinrank.kernels.overlay import named_space, tick
 from kinrank.kernels.ranking import Asked, compare_query, scaled
 from kinrank.kernels.rows import enlarge
-from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
+from kinrank.kernels.topk import heap_offer, sift_down, sort_heap, squared_distance
 from kinrank.types import Floats, Ints, Longs
 
 _WAITING = 1024  # rows that a walk has room for at first
@@ -20,7 +20,8 @@ _WAITING = 1024  # rows that a walk has room for at first
 class PathGraph(NamedTuple):
     """What paths lead through, and what their lengths are mixed with.
 
-    ptr, ids, weights : d' on the edges between rows; limit : the length where there is no path
+    ptr, ids, weights : d' on the edges between rows, those of a row ascending
+    limit : the length where there is no path
     omega, root, names, n_gallery, vectors : as in ``ranking.Compared``
     """
 
@@ -33,6 +34,19 @@ class PathGraph(NamedTuple):
     names: Ints
     n_gallery: int
     vectors: Floats
+
+
+@kernel
+def shortest_first(low, high, ptr, ids, weights, out_ids, out):
+    """The edges of rows [low, high), those of each ascending by (weight, id)."""
+    for row in range(low, high):
+        begin, size = ptr[row], ptr[row + 1] - ptr[row]
+        for e in range(begin, begin + size):
+            out_ids[e], out[e] = ids[e], weights[e]
+        heap, keys = out[begin : begin + size], out_ids[begin : begin + size]
+        for t in range(size // 2 - 1, -1, -1):
+            sift_down(heap, keys, t, size)
+        sort_heap(heap, keys, size)
 
 
 @kernel
@@ -121,17 +135,19 @@ def walk(query, asked, edges, graph, keys, nodes, out_ids, out, space):
             if stepped[node] == known:
                 value += omega * scaled(np.float32(mass[node]), far, root)
                 found = heap_offer(out, out_ids, found, k, value, names[node])
+            elif found == k and value + beyond > out[0]:
+                pass
             elif graph.vectors.shape[0] > 0:
                 d = squared_distance(asked.x[query], graph.vectors[node])
                 value += omega * scaled(d, far, root)
                 found = heap_offer(out, out_ids, found, k, value, names[node])
-            elif found < k or value + beyond <= out[0]:
+            else:
                 space.touched[unknown] = node
                 unknown += 1
         for e in range(ptr[node], ptr[node + 1]):
             longer, other = key + weights[e], ids[e]
             if longer >= graph.limit or (found == k and part * longer > out[0]):
-                continue
+                break  # all that follow are longer
             if seen[other] == settled or (seen[other] == reached and longer >= length[other]):
                 continue
             if waiting == keys.shape[0]:

@@ -57,8 +57,7 @@ class EncodedRows:
 class CAS(JointMethod):
     """Cluster-aware similarity diffusion: diffuse inside local clusters, smooth, compare.
 
-    Distances lie in [0, 1] (without ``geodesic``, and with any ``divergence`` but "euclidean"),
-    smaller is better.
+    Distances lie in [0, 1] (with any ``divergence`` but "euclidean"), smaller is better.
 
     Time O(n^2 d) for the exact search and O(n k^2) for all that follows, memory O(n k).
 
@@ -95,7 +94,8 @@ class CAS(JointMethod):
     divergence : "js", "jaccard", "cosine", "euclidean" or "similarity" (F' itself)
     fusion : what omega weighs: "squared" or "euclidean" distance, or "diffusion", which is
         1 - F_ij / sqrt(F_ii F_jj) with the converged F
-    geodesic : replace the divergence by shortest paths over each row's geodesic_k nearest
+    geodesic : replace the divergence by shortest paths over each row's geodesic_k nearest; d* is
+        then x / (1 + x) of its mix x with the original distance, which lies in [0, 1)
 
     Examples
     --------
