@@ -154,11 +154,11 @@ SIZES = st.fixed_dictionaries(
 
 
 @pytest.mark.filterwarnings("ignore::kinrank.KinrankWarning")
-@given(rows=integer_rows(), sizes=SIZES)
-@settings(max_examples=60, deadline=None)
-def test_ties_and_duplicates(rows, sizes):
+@given(rows=integer_rows(), sizes=SIZES, geodesic=st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_ties_and_duplicates(rows, sizes, geodesic):
     rows = rows.astype(np.float32)
-    method = CAS(**sizes, keep=64, tol=1e-9)
+    method = CAS(**sizes, keep=64, tol=1e-9, geodesic=geodesic)
     try:
         assert_equal(method, lambda method: method.fit(rows[1:]), rows[1:], rows[:1], atol=1e-5)
     except UndecidedError:
