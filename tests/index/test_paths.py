@@ -7,6 +7,8 @@ import kinrank
 from cli_helpers import run
 from engine_data import clustered
 from index_data import IDS, QUERIES, ROWS, Shelf, assert_same
+from kinrank.index import change
+from kinrank.index.changed_paths import changed_paths
 from kinrank.index.state import list_length
 
 METHOD = kinrank.CAS(k1=8, k2=4, geodesic=True, geodesic_k=12)
@@ -63,6 +65,40 @@ def test_changes_are_those_of_a_fresh_build():
     index.update(ROWS[20:23] + 0.05, IDS[20:23])
     rows = np.concatenate([np.delete(rows, np.s_[10:13], axis=0), ROWS[20:23] + 0.05])
     assert_same(index, METHOD.fit(rows, ids=ids[:10] + ids[13:] + IDS[20:23]))
+
+
+def edges(index):
+    """The graph of shortest paths as a dense matrix, by name."""
+    state = index.engine.state
+    full = np.full((len(state), len(state)), np.inf)
+    names = state.names
+    full[names[state.paths.owners], names[state.paths.indices]] = state.paths.values
+    for row in range(len(state)):  # the shortest first
+        part = slice(state.paths.indptr[row], state.paths.indptr[row + 1])
+        assert (np.diff(state.paths.values[part]) >= 0).all()
+        assert len(np.unique(state.paths.indices[part])) == part.stop - part.start
+    return full
+
+
+@pytest.mark.parametrize("divergence", ["js", "cosine"])
+def test_a_small_change_leaves_most_edges_alone(divergence, monkeypatch):
+    rows = clustered(2400, d=8, clusters=150, seed=5, spread=0.3)
+    rows[7:9] = rows[6]  # copies
+    ids = np.arange(len(rows))
+    method = kinrank.CAS(k1=6, k2=3, geodesic=True, geodesic_k=9, divergence=divergence)
+    index = method.fit(rows[:-3], ids=ids[:-3])
+    made = []
+    monkeypatch.setattr(change, "changed_paths", lambda *args: made.append(1) or patched(*args))
+    patched = changed_paths
+    index.add(rows[-3:], ids[-3:])
+    index.remove([8, 500])
+    index.update(rows[20:21] + 0.1, [20])
+    assert len(made) == 3
+    kept = np.setdiff1d(ids, [8, 20, 500])
+    fresh = method.fit(np.concatenate([rows[kept], rows[20:21] + 0.1]), ids=np.append(kept, 20))
+    np.testing.assert_allclose(edges(index), edges(fresh), atol=1e-5)
+    got, expected = (each.search(rows[30:40] + 0.02, 20) for each in (index, fresh))
+    np.testing.assert_allclose(got.distances, expected.distances, atol=1e-5)
 
 
 def test_explanations(index):
