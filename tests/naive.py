@@ -14,6 +14,21 @@ from threadpoolctl import threadpool_limits
 one_thread = threadpool_limits.wrap(limits=1)
 
 
+def whitened(X, G, power):
+    """Rows by the mean and covariance of ``G``: (l + 0.001 l_max)^(-power) U^T (x - mu).
+
+    The largest l comes first; the largest entry of each eigenvector is positive.
+    """
+    X, G = (A / np.linalg.norm(A, axis=1, keepdims=True) for A in (np.asarray(X, float), G))
+    mu = G.mean(axis=0)
+    L, U = np.linalg.eigh((G - mu).T @ (G - mu) / len(G))
+    L, U = np.maximum(L, 0)[::-1], U[:, ::-1]
+    U = U * np.sign(U[np.abs(U).argmax(axis=0), np.arange(len(mu))])
+    Y = (X - mu) @ U * (L + 1e-3 * L.max()) ** -power
+    norms = np.linalg.norm(Y, axis=1, keepdims=True)
+    return Y / np.where(norms > 0, norms, 1)
+
+
 def squared_distances(X):
     """d^2(i, j) / max_j d^2(i, j); a row of zeros stays zero."""
     X = np.asarray(X, np.float64)
@@ -357,6 +372,8 @@ def cas(D2, n_queries, o, E=None, rank=None):
         "diffusion": lambda: diffusion_distance(S, alpha),
     }[o.fusion]()
     d_star = (1 - o.omega) * d_prime[:n_queries] + o.omega * d[:n_queries]
+    if o.geodesic:
+        d_star = d_star / (1 + d_star)
     stages = {
         "rank": rank, "xi": xi, "C": C, "W": W, "S": S, "F_star": F_star, "F": F, "F_hat": F_hat,
         "F_tilde": F_tilde, "F_prime": F_prime, "d_prime": d_prime, "d": d,
@@ -390,6 +407,8 @@ def online(X, x, o, K, before, places=None):
       F         its own row; F_jq = F_qj where the smoothing is guided by F
       enhanced  its own row, and the rows that would average it: q in N(j, enhance_k) or in xi[j]
       P, F'     these, and the rows to which P gives the query more than an even share
+      paths     those of the query begin with an edge to each of its geodesic_k - 1 nearest, and go
+                on through the graph of the rows, which stays as it is
     ``margin`` tells how near, relatively, a decision was: who is nearer, who is kept in P, who has
     such a share.
     """
@@ -457,8 +476,14 @@ def online(X, x, o, K, before, places=None):
     F_prime[made] = l1(P[made] @ (F_tilde if o.propagation == "transpose" else P))
     order = np.concatenate([[q], np.arange(n)])
     d_prime = divergence(F_prime[order], o.divergence, 1)[0, 1:]
+    if o.geodesic:
+        edges = near[: o.geodesic_k - 1]
+        paths = (d_prime[edges, None] + known["d_prime"][edges]).min(axis=0, initial=50)
+        d_prime = np.minimum(paths, 50)
     plain = np.sqrt(scaled) if o.fusion == "euclidean" else scaled
     d_star = (1 - o.omega) * d_prime + o.omega * plain
+    if o.geodesic:
+        d_star = d_star / (1 + d_star)
     stages = {
         "xi": xi[q], "C": C[q], "F": F[q], "F_hat": F_hat[q], "F_tilde": F_tilde, "P": P,
         "F_prime": F_prime, "made": made, "margin": closest,

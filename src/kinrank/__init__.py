@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from kinrank.methods.query_expansion.expansion import AQE, AlphaQE, AQEwD
     from kinrank.methods.query_expansion.sg import SG
     from kinrank.pool import rerank_pool
+    from kinrank.search.whitening import Whitening
     from kinrank.stores.attach import attach
 
 __all__ = [
@@ -102,6 +103,7 @@ __all__ = [
     "UnknownNameError",
     "UnsupportedError",
     "UnwritableError",
+    "Whitening",
     "__version__",
     "attach",
     "cluster",
@@ -125,6 +127,7 @@ _LAZY = {
     **_class_modules(),
     "Client": "kinrank.client",
     "Index": "kinrank.index",
+    "Whitening": "kinrank.search.whitening",
     "attach": "kinrank.stores.attach",
     "jaccard_graph": "kinrank.jaccard",
     "open": "kinrank.index",

@@ -13,6 +13,8 @@ from kinrank.kernels.graph_jaccard import first_members, sorted_rows
 from kinrank.methods.common import JointRows
 from kinrank.methods.context.encoding import DIALECTS, SquaredDistances, encode, list_length
 from kinrank.parallel import Runner
+from kinrank.search.stored import whitening_for
+from kinrank.search.whitening import Whiten, Whitening, check_whiten
 from kinrank.stages.distance import Distances
 from kinrank.types import SparseRows
 from kinrank.validation import (
@@ -22,6 +24,7 @@ from kinrank.validation import (
     check_float,
     check_int,
     reduce_k,
+    same_width,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ def jaccard_graph(
     metric: Literal["euclidean", "cosine"] = "cosine",
     dialect: Literal["spcl", "zhong", "torchreid", "layumi"] = "spcl",
     connected: bool = False,
+    whiten: float | Whitening | None = None,
     threads: int | None = None,
     block_size: int | None = None,
 ) -> csr_array:
@@ -62,6 +66,7 @@ def jaccard_graph(
     connected : store distances to the k1 nearest even if they are 1, join parts of the graph that
         have no path between them at distance 1, and put 1.2e-7 for 0 between different rows;
         HDBSCAN needs all three
+    whiten : a power between 0 and 0.5, fitted to the features, or a ``Whitening``; see ``Method``
     threads, block_size : how the work is divided; never changes the result
 
     Returns
@@ -81,20 +86,23 @@ def jaccard_graph(
     run = Runner.of(threads, block_size)
     return jaccard_rows(
         features, k1, k2, run, max_distance=max_distance, metric=metric, dialect=dialect,
-        connected=connected,
+        connected=connected, whiten=whiten,
     ).to_scipy()  # fmt: skip
 
 
 def jaccard_rows(
     features: Any, k1: int, k2: int, run: Runner, *, max_distance: float = 1.0,
     metric: str = "cosine", dialect: str = "spcl", connected: bool = False,
+    whiten: Whiten = None,
 ) -> SparseRows:  # fmt: skip
     """As ``jaccard_graph``, by rows."""
     chosen = DIALECTS[check_choice("dialect", dialect, _CHOICES)]
     check_choice("metric", metric, ("euclidean", "cosine"))
     limit = check_float("max_distance", max_distance, 0, 1, low_open=True)
     connected = check_bool("connected", connected)
-    vectors = as_vectors(("features", features), cosine=metric == "cosine" or chosen.cosine)
+    onto = whitening_for(check_whiten("whiten", whiten), same_width(("features", features)))
+    cosine = metric == "cosine" or chosen.cosine
+    vectors = as_vectors(("features", features), cosine=cosine, onto=onto)
     n = len(vectors)
     extra = 0 if chosen.plain else 1
     k1 = reduce_k("k1", check_int("k1", k1, 1), max(n - extra, 1), "rows")

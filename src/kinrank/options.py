@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import Field, field, fields
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -17,6 +17,7 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
 
     within, above, below : (low, high) of a float: with both ends, without the low, without the high
     spare : of a size: there must be so many rows more
+    check : what a value is checked by instead of by its type: ``check(name, value)``
     cli : see ``kinrank.cli.options.method_options``
     """
     return field(default=default, metadata={"help": text, **metadata})
@@ -38,6 +39,8 @@ def _checks(cls: type) -> dict[str, Callable[[Any], Any]]:
 
 def _check(item: Field[Any], hint: Any) -> Callable[[Any], Any]:
     name, facts = item.name, item.metadata
+    if "check" in facts:
+        return partial(facts["check"], name)
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
     if NoneType in kinds and item.default is not None:

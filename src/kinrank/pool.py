@@ -47,7 +47,8 @@ def rerank_pool(
     ids : (m,) names of the candidates, integers or text; for several queries a list of them
     threads : how many threads to use; None is one per core. Several queries share them out, a
         query each; a single small one runs on one. Never changes the result.
-    **params : parameters of the method, see its class
+    **params : parameters of the method, see its class; ``whiten`` takes a fitted Whitening, as
+        few candidates do not tell the directions of a collection
 
     Returns
     -------
@@ -64,6 +65,11 @@ def rerank_pool(
     (1, 5)
     """
     ranker = pool_method(method, params)
+    if isinstance(getattr(ranker, "whiten", None), float):
+        raise InvalidInputError(
+            f"`whiten` must be a fitted Whitening for pools, got the power {ranker.whiten}: fit it "
+            "to the gallery that they come from (kinrank.Whitening.fit)."
+        )
     pools = _pools(query, candidates, ids)
     largest = max(len(pool) for pool in pools)
     k = largest if k is None else reduce_k("k", check_int("k", k, 1), largest, "candidates")

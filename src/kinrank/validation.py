@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from numbers import Integral, Real
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -137,9 +137,21 @@ def as_matrix(name: str, values: Any) -> npt.NDArray[Any]:
     return array
 
 
+class Projection(Protocol):
+    """What makes other rows of unit rows, such as a whitening."""
+
+    @property
+    def dims(self) -> int:
+        """The columns of what it makes."""
+
+    def project(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Of (n, d) the rows that are kept, (n, dims)."""
+
+
 def as_vectors(
-    *named: tuple[str, Any], cosine: bool = False, together: bool = True, empty: Any = np.empty
-) -> npt.NDArray[np.float32]:
+    *named: tuple[str, Any], cosine: bool = False, together: bool = True, empty: Any = np.empty,
+    onto: Projection | None = None,
+) -> npt.NDArray[np.float32]:  # fmt: skip
     """Stack named row sets into one finite, C-contiguous float32 array, a copy.
 
     Parameters
@@ -149,6 +161,7 @@ def as_vectors(
     together : these are all the rows there are, so that they may be scaled and moved together;
         otherwise values above ``LARGEST`` are refused
     empty : makes the array, (shape, dtype); written to a few rows at a time
+    onto : what is made of the rows in the end, each over its norm whatever ``cosine`` says
 
     Returns
     -------
@@ -157,12 +170,12 @@ def as_vectors(
         fit, and moved if they lie together far from the origin; distances keep their proportions.
     """
     matrices = same_width(*named)
-    exponent = 0
+    exponent, cosine = 0, cosine or onto is not None
     if not cosine and together:
         exponent = common_exponent(matrices)
     elif not cosine:
         refuse_too_large(matrices)
-    stacked = stack_rows(matrices, cosine, exponent, empty)
+    stacked = stack_rows(matrices, cosine, exponent, empty, onto)
     shift = origin_shift(stacked) if together and not cosine else None
     if shift is not None:
         stacked -= shift
@@ -182,26 +195,38 @@ def same_width(*named: tuple[str, Any]) -> Matrices:
 
 
 def stack_rows(
-    matrices: Matrices, cosine: bool, exponent: int, empty: Any = np.empty
-) -> npt.NDArray[np.float32]:
+    matrices: Matrices, cosine: bool, exponent: int, empty: Any = np.empty,
+    onto: Projection | None = None,
+) -> npt.NDArray[np.float32]:  # fmt: skip
     """One float32 array: each row over its norm, or all over a power of two."""
 
     def scaled(name: str, rows: npt.NDArray[Any], low: int) -> npt.NDArray[Any]:
-        return _scaled(name, rows, low, cosine, exponent)
+        rows = _scaled(name, rows, low, cosine, exponent)
+        return rows if onto is None else onto.project(rows.astype(np.float32))
 
-    return _stacked(matrices, np.float32, empty, scaled)
+    return _stacked(matrices, np.float32, empty, scaled, onto)
+
+
+def unit_blocks(matrices: Matrices, size: int) -> Iterator[npt.NDArray[np.float32]]:
+    """The rows over their norms, ``size`` at a time and fewer at the end of each matrix."""
+    for name, matrix in matrices:
+        for low in range(0, len(matrix), size):
+            yield _unit_rows(name, matrix[low : low + size], low).astype(np.float32)
 
 
 def as_half_vectors(
-    *named: tuple[str, Any], cosine: bool = False, empty: Any = np.empty
-) -> npt.NDArray[np.uint16]:
+    *named: tuple[str, Any], cosine: bool = False, empty: Any = np.empty,
+    onto: Projection | None = None,
+) -> npt.NDArray[np.uint16]:  # fmt: skip
     """As ``as_vectors``, each value rounded to float16 in the end: the bits of these."""
-    matrices = same_width(*named)
+    matrices, cosine = same_width(*named), cosine or onto is not None
     exponent = 0 if cosine else common_exponent(matrices)
     shift = None if cosine else origin_shift(_sampled(matrices, exponent))
 
     def rounded(name: str, rows: npt.NDArray[Any], low: int) -> npt.NDArray[np.uint16]:
         rows = _scaled(name, rows, low, cosine, exponent).astype(np.float32)
+        if onto is not None:
+            rows = onto.project(rows)
         if shift is not None:
             rows -= shift
         with np.errstate(over="ignore"):
@@ -214,15 +239,15 @@ def as_half_vectors(
             )
         return half.view(np.uint16)
 
-    return _stacked(matrices, np.uint16, empty, rounded)
+    return _stacked(matrices, np.uint16, empty, rounded, onto)
 
 
 def _stacked(
     matrices: Matrices, dtype: Any, empty: Any,
-    convert: Callable[[str, npt.NDArray[Any], int], npt.NDArray[Any]],
+    convert: Callable[[str, npt.NDArray[Any], int], npt.NDArray[Any]], onto: Projection | None,
 ) -> npt.NDArray[Any]:  # fmt: skip
     """All rows in one array, each few of them, from number ``low`` on, by ``convert``."""
-    width, begin = matrices[0][1].shape[1], 0
+    width, begin = matrices[0][1].shape[1] if onto is None else onto.dims, 0
     stacked: npt.NDArray[Any] = empty((sum(len(matrix) for _, matrix in matrices), width), dtype)
     for name, matrix in matrices:
         for low in range(0, len(matrix), _CHECK_ROWS):

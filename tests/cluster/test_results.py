@@ -27,6 +27,14 @@ def test_the_front_door(cluster):
     assert told["cluster"] is cluster.report
 
 
+def test_whitened_rows(cluster):
+    options = {**METHODS["cas"], "whiten": 0.25}
+    found = kinrank.rerank(*data(), "cas", 40, cluster=cluster, block_size=300, **options)
+    expected = kinrank.rerank(*data(), "cas", 40, **options)
+    np.testing.assert_array_equal(found.indices, expected.indices)
+    np.testing.assert_array_equal(found.distances, expected.distances)
+
+
 def test_another_block_size(cluster):
     assert_same(on(cluster, "kreciprocal", 97), "kreciprocal")
 

@@ -12,7 +12,7 @@ from kinrank import CAS, Index
 
 def method(draw, outcomes, n):
     given = options(draw, CAS, n, odd=0.03)
-    for name in ("regularizer", "geodesic", "symmetric", "fusion", "divergence"):
+    for name in ("regularizer", "symmetric", "fusion", "divergence"):
         if draw.chance(0.8):  # an index takes few of these
             given.pop(name, None)
     return outcomes.attempt("CAS", CAS, **given)

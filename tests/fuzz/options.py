@@ -42,6 +42,8 @@ def _value(draw, name, hint, n):
     """A value that the parameter's type allows."""
     if name == "regularizer":
         return _regularizer(draw, n)
+    if name == "whiten":
+        return draw.pick((None, 0, 0.1, 0.25, 0.5, draw.pick(NUMBERS)))
     kinds = _flat(hint)
     kind = draw.pick(kinds)
     if isinstance(kind, (str, type(None))):

@@ -39,7 +39,7 @@ def attached(draw, outcomes, store, d):
     draw.refuse = None
     given = options(draw, CAS, 20, odd=0.02)
     k1 = {"k1": draw.size(1, 8), "k2": draw.size(1, 4)} if draw.chance(0.8) else {}
-    for name in ("regularizer", "geodesic", "symmetric", "fusion", "divergence"):
+    for name in ("regularizer", "symmetric", "fusion", "divergence"):
         given.pop(name, None)
     index = outcomes.attempt(
         "attach", kinrank.attach, store, refine=draw.chance(0.7), threads=values.threads(draw),

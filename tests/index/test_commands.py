@@ -92,7 +92,10 @@ def test_errors_are_one_line(folder):
         (("info", folder / "q.npy"), "must be an index saved by kinrank"),
         (("info", folder / "none"), "there is no file"),
         (("build", "--gallery", folder / "g.npy", "--out", path, "--method", "knn"), "must be cas"),
-        (("build", "--gallery", folder / "g.npy", "--out", path, "--geodesic"), "`geodesic` must"),
+        (
+            ("build", "--gallery", folder / "g.npy", "--out", path, "--no-symmetric"),
+            "`symmetric` must",
+        ),
     ]:
         result = run("index", *args)
         assert result.exit_code == 2

@@ -167,7 +167,6 @@ def test_duplicates_of_rows_and_queries_that_are_rows():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"geodesic": True}, "`geodesic` must be False for an index"),
         ({"symmetric": False}, "`symmetric` must be True"),
         ({"divergence": "euclidean"}, "`divergence` must be 'js' or 'jaccard' or 'cosine'"),
         ({"fusion": "diffusion"}, "`fusion` must be 'squared' or 'euclidean'"),

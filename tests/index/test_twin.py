@@ -35,6 +35,11 @@ OPTIONS = [
     {"omega": 1.0},
     {"kappa": 1.0, "sigma": 0.5, "mu": 0.05},
     {"graph_k": 9, "walk_k": 4, "enhance_k": 2, "keep": 6},
+    {"geodesic": True, "geodesic_k": 14},
+    {"geodesic": True, "geodesic_k": 4},
+    {"geodesic": True, "geodesic_k": 30, "divergence": "cosine", "omega": 0.0},
+    {"geodesic": True, "geodesic_k": 6, "variant": "paper", "divergence": "jaccard"},
+    {"geodesic": True, "omega": 1.0},
 ]
 
 
@@ -149,11 +154,11 @@ SIZES = st.fixed_dictionaries(
 
 
 @pytest.mark.filterwarnings("ignore::kinrank.KinrankWarning")
-@given(rows=integer_rows(), sizes=SIZES)
-@settings(max_examples=60, deadline=None)
-def test_ties_and_duplicates(rows, sizes):
+@given(rows=integer_rows(), sizes=SIZES, geodesic=st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_ties_and_duplicates(rows, sizes, geodesic):
     rows = rows.astype(np.float32)
-    method = CAS(**sizes, keep=64, tol=1e-9)
+    method = CAS(**sizes, keep=64, tol=1e-9, geodesic=geodesic)
     try:
         assert_equal(method, lambda method: method.fit(rows[1:]), rows[1:], rows[:1], atol=1e-5)
     except UndecidedError:

@@ -21,6 +21,8 @@ from kinrank.runs.mapped import Memory
 TESTS = str(Path(large_data.__file__).parent)
 METHODS = [
     ("cas", {}),
+    ("cas", {"whiten": 0.25}),
+    ("alphaqe", {"whiten": 0.4}),
     ("cas", {"variant": "paper", "geodesic": True}),
     ("kreciprocal", {}),
     ("kreciprocal", {"dialect": "torchreid"}),

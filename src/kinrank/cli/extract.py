@@ -127,19 +127,29 @@ def extract(
 @ask_array(
     "--labels", "Learn from these labels what belongs together, instead of from the rows alone."
 )
-def whiten(features: str, out: Path, dims: int | None, labels: str | None) -> None:
-    """Fit a whitening to features, for `kinrank extract --whiten`.
+@click.option(
+    "--power", type=float,
+    help="Of a gallery, as --whiten of the methods: 0 to 0.5, of which 0.25 is half-whitening.",
+)  # fmt: skip
+def whiten(
+    features: str, out: Path, dims: int | None, labels: str | None, power: float | None
+) -> None:
+    """Fit a whitening to features, for `kinrank extract --whiten` and `kinrank rerank --whiten`.
 
     FEATURES is a file of vectors, such as train.npz:features; use other images than those that you
     will search. By principal components, or with --labels train.npz:labels as Mikolajczyk and Matas
-    learn it.
+    learn it, or with --power as methods fit it to a gallery.
     """
-    from kinrank.features import learned_whitening, pca_whitening
+    from kinrank.features import Whitening, learned_whitening, pca_whitening
 
+    if power is not None and (dims is not None or labels is not None):
+        raise click.UsageError("--power goes neither with --dims nor with --labels.")
     rows = load_array(features)
     with shown_warnings():
-        if labels is None:
-            fitted: Whitening = pca_whitening(rows, dims)
+        if power is not None:
+            fitted: Whitening = Whitening.fit(rows, power)
+        elif labels is None:
+            fitted = pca_whitening(rows, dims)
         else:
             fitted = learned_whitening(rows, labels=load_array(labels), dims=dims)
     fitted.save(out)

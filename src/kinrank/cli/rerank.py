@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 import time
@@ -99,7 +98,7 @@ def rerank(
     ranking.save(out)
     summary = {
         "method": method,
-        "parameters": dataclasses.asdict(chosen),
+        "parameters": chosen.parameters(),
         "n_queries": len(ranking),
         "n_gallery": len(matrices[1]),
         "k": ranking.k,

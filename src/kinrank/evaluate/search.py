@@ -5,7 +5,7 @@ The gallery is read a block at a time, so it may be larger than memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,8 +16,9 @@ from kinrank.errors import InvalidInputError
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner
 from kinrank.search.exact import search_pieces
+from kinrank.search.stored import whitening_for
 from kinrank.types import Ranking
-from kinrank.validation import as_matrix, as_vectors, check_choice, check_int
+from kinrank.validation import as_matrix, as_vectors, check_int
 
 GALLERY_BLOCK = 32768
 PAPER_POOL = 5000
@@ -38,21 +39,22 @@ class Plain(Method):
 
     metric: Literal["euclidean", "cosine"] = "euclidean"
 
-    def __post_init__(self) -> None:
-        check_choice("metric", self.metric, ("euclidean", "cosine"))
-
     def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
         """Rank the gallery for each query by distance alone."""
         rows, kept = _gallery_rows(gallery, k)
-        cosine = self.metric == "cosine"
-        vectors = as_vectors(("queries", queries), cosine=cosine, together=False)
-        if vectors.shape[1] != rows.shape[1]:
+        asked = as_matrix("queries", queries)
+        if asked.shape[1] != rows.shape[1]:
             raise InvalidInputError(
-                f"`gallery` must have as many columns as `queries` ({vectors.shape[1]}), "
+                f"`gallery` must have as many columns as `queries` ({asked.shape[1]}), "
                 f"got {rows.shape[1]}."
             )
+        as_asked: dict[str, Any] = {
+            "cosine": self.metric == "cosine", "together": False,
+            "onto": whitening_for(self.whiten, [("gallery", rows)]),
+        }  # fmt: skip
+        vectors = as_vectors(("queries", asked), **as_asked)
         cuts = (slice(low, low + GALLERY_BLOCK) for low in range(0, len(rows), GALLERY_BLOCK))
-        pieces = (as_vectors(("gallery", rows[cut]), cosine=cosine, together=False) for cut in cuts)
+        pieces = (as_vectors(("gallery", rows[cut]), **as_asked) for cut in cuts)
         with progress.stage("search", len(rows)):
             nearest = search_pieces(vectors, pieces, kept, run)
         return Ranking(nearest.indices, np.sqrt(nearest.values))
@@ -81,20 +83,28 @@ class Pooled(Method):
 
     def __post_init__(self) -> None:
         check_int("pool", self.pool, 1)
+        if self.whiten is not None:
+            raise InvalidInputError(
+                f"`whiten` must be set in the method that ranks the pools, got {self.whiten!r}."
+            )
 
     def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
         """Search the whole gallery, then re-rank the pool of each query on its own."""
         rows, kept = _gallery_rows(gallery, k)
         vectors = as_matrix("queries", queries)
         pool = min(self.pool, len(rows))
-        plain = Plain(metric=getattr(self.method, "metric", "euclidean"))
+        method: Any = self.method
+        whitening = whitening_for(getattr(method, "whiten", None), [("gallery", rows)])
+        if whitening is not None:  # by the whole gallery
+            method = replace(method, whiten=whitening)
+        plain = Plain(metric=getattr(method, "metric", "euclidean"), whiten=whitening)
         first = plain.ranked(vectors, rows, max(pool, kept), run)
         indices, distances = first.indices.copy(), first.distances.copy()
         with progress.stage("pools", len(vectors)) as advance:
             for query, vector in enumerate(vectors):
                 # In the order of the gallery, so that ties are settled as in the whole one.
                 members = np.sort(first.indices[query, :pool])
-                second = self.method.rerank(
+                second = method.rerank(
                     vector[None], rows[members], pool,
                     threads=run.threads, block_size=run.block_size,
                 )  # fmt: skip

@@ -6,7 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from kinrank.errors import InvalidInputError, UnknownNameError
@@ -56,7 +56,7 @@ class MethodSpec:
         """All parameters, defaults too, so that a change of a default is a change."""
         method = self.build()
         inner = method.method if isinstance(method, Pooled) else method
-        whole = {"name": self.name, "params": asdict(inner), "pool": self.pool}
+        whole = {"name": self.name, "params": inner.parameters(), "pool": self.pool}
         if hasattr(inner, "fingerprint"):  # the same file may hold other weights another time
             whole["weights"] = inner.fingerprint()
         return whole

@@ -13,7 +13,8 @@ from kinrank.features.pooling import gem, mac, multiscale, regional, rmac, rmac_
 from kinrank.features.preprocess import PRESETS, Preprocessing, preset
 from kinrank.features.registry import MODELS, ModelInfo, Recipe, load_model, models
 from kinrank.features.sources import ImageList, collect, find_images, from_dataset
-from kinrank.features.whitening import Whitening, learned_whitening, pca_whitening, unit
+from kinrank.features.whitening import learned_whitening, pca_whitening
+from kinrank.search.whitening import Whitening, unit
 
 __all__ = [
     "MODELS",

@@ -22,9 +22,9 @@ import numpy.typing as npt
 from kinrank.errors import InvalidInputError, KinrankError, UnwritableError
 from kinrank.features.extractor import FeatureExtractor, ImageFeatures
 from kinrank.features.sources import ImageList
-from kinrank.features.whitening import Whitening
 from kinrank.io import make_folder, save_npz
 from kinrank.reading import open_npz
+from kinrank.search.whitening import Whitening
 
 _FORMAT = 1  # of chunks; a change in what is computed needs another
 

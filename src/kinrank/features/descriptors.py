@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.features import pooling
-from kinrank.features.whitening import Whitening, unit
+from kinrank.search.whitening import Whitening, unit
 from kinrank.validation import check_choice, check_float, check_int
 
 POOLS = ("mac", "spoc", "gem", "rmac", "none")

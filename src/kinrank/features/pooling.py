@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.features.whitening import Whitening, finite_floats, unit
+from kinrank.search.whitening import Whitening, finite_floats, unit
 from kinrank.validation import LARGEST, as_array, check_float, check_int
 
 Array = npt.NDArray[Any]

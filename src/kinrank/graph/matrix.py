@@ -22,6 +22,13 @@ def take(a: SparseRows, wanted: Ints) -> SparseRows:
     return SparseRows(ptr, ids, None if a.data is None else data, a.n_columns)
 
 
+def placed(a: SparseRows, rows: Ints) -> SparseRows:
+    """A square matrix that has the rows of A at ``rows``, ascending, and no others."""
+    lengths = np.zeros(a.n_columns, np.int64)
+    lengths[rows] = a.lengths
+    return SparseRows(np.concatenate([[0], np.cumsum(lengths)]), a.indices, a.data, a.n_columns)
+
+
 def transposed(a: SparseRows, run: Runner = ALONE) -> SparseRows:
     """A^T."""
     wanted = np.ones(a.n_columns, np.bool_)

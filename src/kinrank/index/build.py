@@ -12,14 +12,17 @@ from kinrank.errors import InvalidInputError
 from kinrank.graph import clusters
 from kinrank.graph.build import Graph, affinity
 from kinrank.graph.layout import Layout
-from kinrank.graph.matrix import row_sums
+from kinrank.graph.matrix import row_sums, transposed
 from kinrank.index.ids import as_ids, refuse_duplicates
 from kinrank.index.search import SearchStore
 from kinrank.index.state import EncodingColumns, Scaling, Source, State, check_online, needs_f
+from kinrank.kernels.path_answer import shortest_first
 from kinrank.methods.cas import CAS
-from kinrank.parallel import Runner
+from kinrank.parallel import Out, Runner
 from kinrank.search.exact import exact_neighbors
+from kinrank.search.whitening import Whitening
 from kinrank.stages.distance import ListDistances, VectorDistances
+from kinrank.stages.diverge import Divergence
 from kinrank.stages.pipeline import AllRows, full_length
 from kinrank.stages.precomputed import precomputed_distances
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
@@ -36,7 +39,8 @@ def build_from_vectors(
     check_choice("search", search, ("exact", "approximate"))
     gallery = as_matrix("gallery", gallery)
     named = [("gallery", gallery)] + ([] if context is None else [("context", context)])
-    vectors, scaling = Scaling.fit(*named, cosine=method.metric == "cosine")
+    cosine = method.metric == "cosine"
+    vectors, scaling = Scaling.fit(*named, cosine=cosine, whiten=method.whiten)
     if len(vectors) < 2:
         raise InvalidInputError("An index must have at least two rows, got one.")
     ids = refuse_duplicates(as_ids(ids, len(gallery)))
@@ -57,6 +61,7 @@ def build_from_lists(
     check_online(method)
     if (vectors is None) == (store is None):
         raise InvalidInputError("Either `vectors` or `store` must be given, got both or none.")
+    whitening = _projected(method, store)
     distances = as_matrix("distances", distances)
     if indices is None:
         raise InvalidInputError("`indices` must be given with `distances`, got None.")
@@ -72,13 +77,37 @@ def build_from_lists(
         power = 2 if squared else 1
         farthest = np.ldexp(_estimate_farthest(rows, power), scaling.exponent * power)
     if store is not None:  # distances are the store's: nothing may be moved
-        scaling = Scaling(scaling.width, cosine)
+        if whitening is not None and whitening.dims != scaling.width:
+            raise InvalidInputError(
+                f"`whiten` must make rows like those of the store ({scaling.width} columns), "
+                f"got {whitening}."
+            )
         rows = np.empty((0, scaling.width), np.float32)
+        width = scaling.width if whitening is None else whitening.width
+        scaling = Scaling(width, cosine, whitening=whitening)
     lists = precomputed_distances(
         distances, indices, squared=squared, farthest=farthest, exponent=scaling.exponent
     ).neighbors
     resolved = method.resolved(lists.k, "listed neighbours")
     return build(method, resolved, scaling, ids, lists, rows, run)
+
+
+def _projected(method: CAS, store: SearchStore | None) -> Whitening | None:
+    """The whitening by which the rows of a store were projected before they came there."""
+    if method.whiten is None:
+        return None
+    if store is None:
+        raise InvalidInputError(
+            "`whiten` must be None with lists of neighbours, which are those of rows as they are, "
+            f"got {method.whiten!r}: project the rows first (Whitening.apply), and search these."
+        )
+    if not isinstance(method.whiten, Whitening):
+        raise InvalidInputError(
+            "`whiten` must be a fitted Whitening for an index over a store, got "
+            f"{method.whiten!r}: fit one (kinrank.Whitening.fit), and keep in the store what its "
+            "`apply` makes of the rows. Queries are projected by it then."
+        )
+    return method.whiten
 
 
 def build(
@@ -128,14 +157,30 @@ class KeptRows(AllRows):
 
     def with_encoding(self, encoding: EncodingColumns) -> State:
         """Everything an index knows, with F' as it was made."""
+        paths = self.paths(encoding) if self.method.geodesic else None
         empty = SparseRows(np.zeros(self.n + 1, np.int64), np.empty(0, np.int32), None, self.n)
         stages: dict[str, Any] = {"half": empty, "f": None, "transition": None, **self.kept}
         known = {field.name: getattr(self.source, field.name) for field in fields(Source)}
         return State(
-            **known, **stages, **encoding._asdict(),
+            **known, **stages, **encoding._asdict(), paths=paths,
             degree=row_sums(self.kept["w"], self.run).astype(np.float32),
             walk_norm=_walk_norms(self.neighbors, self.method),
         )  # fmt: skip
+
+    def paths(self, encoding: EncodingColumns) -> SparseRows:
+        """The graph of shortest paths."""
+        with progress.stage("geodesic", self.n):
+            rows = transposed(encoding.columns, self.run)
+            divergence = Divergence(rows, self.method.divergence, encoding.norms)
+            lists, k = self.neighbors.indices, self.method.geodesic_k
+            return sorted_edges(divergence.graph(lists, k, self.run), self.run)
+
+
+def sorted_edges(graph: SparseRows, run: Runner) -> SparseRows:
+    """A graph with the shortest edges of each row first, as walks for queries take them."""
+    outs = (Out(np.int32, indptr=graph.indptr), Out(np.float32, indptr=graph.indptr))
+    ids, data = run.fill("geodesic", shortest_first, graph.csr, len(graph), *outs)
+    return replace(graph, indices=ids, data=data)
 
 
 def cluster_rows(

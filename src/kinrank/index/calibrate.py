@@ -12,7 +12,8 @@ import numpy.typing as npt
 from kinrank import progress
 from kinrank.errors import InvalidInputError
 from kinrank.graph.matrix import take
-from kinrank.index.engine import Engine, row_distances
+from kinrank.index.distances import row_distances
+from kinrank.index.engine import Engine
 from kinrank.index.state import State
 
 Rates = npt.NDArray[np.float64]

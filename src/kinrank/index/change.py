@@ -16,9 +16,10 @@ from kinrank import progress
 from kinrank.errors import InvalidInputError
 from kinrank.graph import clusters
 from kinrank.graph.build import Graph
-from kinrank.graph.matrix import take, times
+from kinrank.graph.matrix import placed, take, times
 from kinrank.index import patch
 from kinrank.index.build import KeptRows, build, cluster_rows
+from kinrank.index.changed_paths import changed_paths
 from kinrank.index.ids import Ids, joined, refuse_duplicates
 from kinrank.index.patch import Change, Mask, reached
 from kinrank.index.state import EncodingColumns, State, needs_f, resolved
@@ -26,6 +27,7 @@ from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors, exact_search
 from kinrank.stages import diffuse, propagate, smooth
+from kinrank.stages.diverge import Divergence
 from kinrank.stages.pipeline import full_length, half_length, polynomial_of
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
@@ -225,10 +227,26 @@ class ChangedRows(KeptRows):
         self.keep("transition", p)
         dirty = self.changed["transition"] | reached(self.changed["transition"], p)
         dirty |= patch.lost_rows(self.old.columns, self.change)
+        self.changed["encoding"] = dirty
         rows = np.flatnonzero(dirty).astype(np.int32)
         encoding = self.product(take(p, rows), p)
         self.encoding = patch.exchanged(self.old.encoding, self.change, rows, encoding, self.run)
         return encoding
+
+    def paths(self, encoding: EncodingColumns) -> SparseRows:
+        k, p, old = self.method.geodesic_k, self.kept.get("transition"), self.old.paths
+        if p is None or old is None:
+            return super().paths(encoding)
+        affected = self.changed["encoding"] | self._moved(k)
+        if affected.mean() > _MANY:
+            return super().paths(encoding)
+
+        def divergence(rows: Ints) -> Divergence:
+            of_rows = placed(self.product(take(p, rows), p), rows)
+            return Divergence(of_rows, self.method.divergence, encoding.norms)
+
+        near = self.neighbors.indices[:, :k]
+        return changed_paths(old, self.change, affected, near, divergence, self.run)
 
     def _f(self, graph: Graph, members: SparseRows, rows: Ints) -> SparseRows:
         """F of some rows."""

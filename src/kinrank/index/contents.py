@@ -7,7 +7,7 @@ when it is opened, every number before the first answer.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -23,6 +23,7 @@ from kinrank.index.state import Scaling, State, needs_f, resolved
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.reading import reading
+from kinrank.search.whitening import Whitening
 from kinrank.types import Neighbors, SparseRows
 from kinrank.validation import LARGEST
 
@@ -30,10 +31,13 @@ _NOTES = "notes"
 _WORDS = ("asked", "method", "scaling", "recall")  # what of a state is no array
 _CHUNK = 1 << 20  # entries that are compared at a time
 _TYPES = {"indptr": "i8", "indices": "i4", "names": "i4", "cell": "i4", "norms": "f8"}
-_MATRICES = ("vectors", "centres", "neighbors.indices", "neighbors.distances")
+_MATRICES = (
+    "vectors", "centres", "neighbors.indices", "neighbors.distances", "whitening.projection"
+)  # fmt: skip
+_FITTED = "fitted"  # in place of a whitening, which is in arrays
 # Names that the file has for fields of a state, and the errors with it.
 _FILE_NAMES = {"smoothed": "hat", "enhanced": "tilde", "transition": "p"}
-_UNORDERED = ("tilde", "p")  # rows whose entries stand in the order in which they were found
+_UNORDERED = ("tilde", "p", "paths")  # rows whose entries do not ascend by their number
 _OF_ANY_SIZE = ("neighbors", "w", "degree", "walk_norm", "f")  # squares, and multiples of kappa
 _LARGEST = 4 * LARGEST  # rows at its ends that were moved
 _LARGEST_EXPONENT = 1100  # of float64, with room
@@ -41,12 +45,19 @@ _LARGEST_EXPONENT = 1100  # of float64, with room
 
 def save_state(path: PathLike, state: State, recipe: str | None, notes: dict[str, Any]) -> None:
     """Write a state to a file, whole or not at all; to be called by who holds the lock."""
-    shift = state.scaling.shift
+    scaling, shift = state.scaling, state.scaling.shift
+    # As it was given: options that were left out still follow from the others.
+    given: dict[str, Any] = getattr(state.asked, "_given")  # noqa: B009
+    fitted = {"whiten": _FITTED} if isinstance(given["whiten"], Whitening) else {}
     about = {
         "kinrank": __version__,
-        # As it was given: options that were left out still follow from the others.
-        "method": getattr(state.asked, "_given"),  # noqa: B009
-        "frame": {**asdict(state.scaling), "shift": None if shift is None else shift.tolist()},
+        "method": given | fitted,
+        "frame": {
+            "width": scaling.width,
+            "cosine": scaling.cosine,
+            "exponent": scaling.exponent,
+            "shift": None if shift is None else shift.tolist(),
+        },
         "rows": len(state),
         "gallery": state.n_gallery,
         "recall": state.recall,
@@ -67,10 +78,11 @@ def load_state(stored: StoredIndex) -> State:
     """The state that a file holds; types and shapes are checked, see ``check_contents``."""
     with reading(stored.path, "a whole index of kinrank"):
         about = stored.about
-        scaling = _scaling(about["frame"])
         arrays = {name: array for name, array in stored.arrays.items() if name != _NOTES}
         _check_types(arrays)
-        asked, n, recall = CAS(**about["method"]), int(about["rows"]), float(about["recall"])
+        scaling = _scaling(about["frame"], arrays)
+        asked, n = _method(about["method"], scaling), int(about["rows"])
+        recall = float(about["recall"])
         if not 0 <= recall <= 1:
             raise ValueError(f"a recall of {recall!r}")
         parts = {
@@ -92,9 +104,23 @@ def load_notes(stored: StoredIndex) -> dict[str, Any]:
     return notes if isinstance(notes, dict) else {}
 
 
-def _scaling(words: dict[str, Any]) -> Scaling:
+def _method(given: dict[str, Any], scaling: Scaling) -> CAS:
+    if given.get("whiten") == _FITTED:
+        given = given | {"whiten": scaling.whitening}
+    method = CAS(**given)
+    if (method.whiten is None) != (scaling.whitening is None):
+        raise ValueError("a whitening that the method does not have, or none")
+    return method
+
+
+def _scaling(words: dict[str, Any], arrays: Arrays) -> Scaling:
     shift = None if words["shift"] is None else np.array(words["shift"], np.float32)
-    out = Scaling(**{**words, "shift": shift})
+    whitening = None
+    if "whitening.mean" in arrays:
+        whitening = Whitening(arrays["whitening.mean"], arrays["whitening.projection"])
+        if whitening.width != words["width"] or whitening.dims < 1:
+            raise ValueError(f"{whitening} for {words['width']!r} columns")
+    out = Scaling(**{**words, "shift": shift}, whitening=whitening)
     whole = (type(out.width), type(out.exponent), type(out.cosine)) == (int, int, bool)
     if not whole or out.width < 1 or abs(out.exponent) > _LARGEST_EXPONENT:
         raise ValueError(f"a frame of {out.width!r}, {out.cosine!r}, {out.exponent!r}")
@@ -121,7 +147,7 @@ def _part(hint: Any, name: str, arrays: Arrays, n: int) -> Any:
     if name in arrays:
         return arrays[name]
     if f"{name}.indptr" not in arrays:
-        if name in ("f", "p"):
+        if name in ("f", "p", "paths"):
             return None  # ``_check_shapes`` knows whether the method needs them
         raise ValueError(f"no array `{name}`")
     ptr, ids = arrays[f"{name}.indptr"], arrays[f"{name}.indices"]
@@ -134,13 +160,14 @@ def _part(hint: Any, name: str, arrays: Arrays, n: int) -> Any:
 
 
 def _check_shapes(state: State, n: int) -> None:
-    lists, width = state.neighbors, state.scaling.width
+    lists, width = state.neighbors, state.scaling.dims
     per_row: list[Any] = [lists.indices, lists.distances, lists.farthest, state.names]
     per_row += [state.degree, state.walk_norm, state.norms]
     per_row += [part for part in _parts(state).values() if isinstance(part, SparseRows)]
     fits = (
         (state.f is not None or not needs_f(state.method))
         and (state.transition is None) == (state.method.propagation == "transpose")
+        and (state.paths is not None) == state.method.geodesic
         and all(len(part) == n for part in per_row)
         and lists.indices.shape == lists.distances.shape
         and lists.k >= state.method.list_length()
@@ -192,8 +219,8 @@ def _check_rows(name: str, rows: SparseRows, n: int) -> None:
     _check_range(name, rows.indices, 0, n)
     if rows.data is not None:
         _check_finite(name, rows.data)
-        if name == "w" and rows.nnz and rows.data.min() < 0:
-            raise ValueError("`w` with weights below 0")
+        if name in ("w", "paths") and rows.nnz and rows.data.min() < 0:
+            raise ValueError(f"`{name}` with weights below 0")
 
 
 def _check_order(name: str, rows: SparseRows) -> None:

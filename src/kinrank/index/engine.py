@@ -7,23 +7,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import UnknownIdError
-from kinrank.graph.matrix import take, transposed
 from kinrank.index.query import Overlay, QueryRows
 from kinrank.index.search import Nearest, RowSearch, StoreSearch
 from kinrank.index.state import State
-from kinrank.kernels.overlay import NO_GROUPS, Workspace, new_space, plain_rows
-from kinrank.kernels.product import product_rows
+from kinrank.kernels.overlay import Workspace, new_space
+from kinrank.kernels.path_answer import answer_by_path, near_divergences
 from kinrank.kernels.query import farthest_rows
-from kinrank.kernels.ranking import answer_rows, compared_rows
+from kinrank.kernels.ranking import answer_rows
 from kinrank.kernels.scan import pair_distances
 from kinrank.parallel import Runner, thread_count
-from kinrank.search.exact import dense_search
-from kinrank.types import Floats, Ints, Longs, Ranking, SparseRows
+from kinrank.types import Floats, Ints, Longs, Ranking
 
 _LAST_STAMP = 2_000_000_000
 _TOGETHER = 64  # queries
@@ -243,53 +242,33 @@ class Engine:
     ) -> npt.NDArray[np.bool_]:  # fmt: skip
         """Fill in the answers; which are certain. A store is asked for distances that matter."""
         own = (queries, near.indices, near.distances, near.counts, stages.farthest)
-        rows = (encoding.groups, encoding.names, *encoding.rows.csr, tuple(self.state.compared))
+        known = self._known(near, encoding, stages.space)
+        kernel = answer_rows if self.state.paths is None else answer_by_path
         out = (indices, distances, stages.space)
         fetched = (np.zeros(len(queries) + 1, np.int64), _NO_ROWS, _NO_DISTANCES)
-        complete, ptr, left = answer_rows(0, len(queries), (*own, *fetched), *rows, *out)
+        complete, ptr, left = kernel(0, len(queries), (*own, *fetched), *known, *out)
         if len(left) and self._refines:
             owners = np.repeat(np.arange(len(queries)), np.diff(ptr))
-            known = self.squared(queries, owners, left)
-            asked = (*own, ptr, left, known)
-            complete = answer_rows(0, len(queries), asked, *rows, *out)[0]
+            asked = (*own, ptr, left, self.squared(queries, owners, left))
+            complete = kernel(0, len(queries), asked, *known, *out)[0]
         certain: npt.NDArray[np.bool_] = complete
         return certain
 
+    def _known(self, near: Nearest, encoding: Overlay, space: Workspace) -> tuple[Any, ...]:
+        """What answers are made from, beside the queries."""
+        if self.state.paths is not None:
+            return self.edges(near, encoding, space), tuple(self.state.path_graph)
+        return _compared(self.state, encoding)
 
-def row_distances(engine: Engine, row: int) -> Floats:
-    """d* from a row of the index to all rows, (n,) by row; infinite to itself."""
-    state = engine.state
-    with engine.workspace() as space:
-        ids, values = encoding_rows(engine, np.array([row], np.int32), space).csr[1:]
-        rows, d = compared_rows(ids, values, tuple(state.compared), space)
-    modified = np.ones(len(state), np.float32)
-    modified[rows] = d
-    return fused_distances(state, modified, row)
-
-
-def fused_distances(state: State, modified: Floats, row: int) -> Floats:
-    """d* from a row to all rows, (n,), from d'; infinite to itself."""
-    squared = dense_search(state.vectors[row : row + 1], state.vectors)[0]
-    out = fused(state, modified, squared, float(state.neighbors.farthest[row]))
-    out[row] = np.inf
-    return out
+    def edges(self, near: Nearest, encoding: Overlay, space: Workspace) -> Floats:
+        """d' from queries to their nearest rows, with which their paths begin."""
+        count = self.state.method.geodesic_k - 1
+        first = (np.ascontiguousarray(near.indices[:, :count]), near.counts)
+        n, rows = len(near.counts), _compared(self.state, encoding)
+        out: Floats = near_divergences(0, n, *first, *rows, space)
+        return out
 
 
-def fused(state: State, modified: Floats, squared: Floats, farthest: float) -> Floats:
-    """(1 - omega) d' + omega d."""
-    omega, scale = np.float32(state.method.omega), np.float32(farthest)
-    d = np.minimum(squared, scale) / scale if farthest > 0 else np.zeros_like(squared)
-    d = np.sqrt(d) if state.method.fusion == "euclidean" else d
-    out: Floats = ((np.float32(1) - omega) * modified + omega * d).astype(np.float32)
-    return out
-
-
-def encoding_rows(engine: Engine, rows: Ints, space: Workspace) -> SparseRows:
-    """F' of rows of the index."""
-    state = engine.state
-    if state.transition is None:
-        return take(transposed(state.columns), rows)
-    stored = plain_rows(*state.transition.csr)
-    wanted = (*take(state.transition, rows).csr, NO_GROUPS, stored, 0, state.names, state.places)
-    lengths, ids, data = product_rows(0, len(rows), *wanted, space)
-    return SparseRows(np.concatenate([[0], np.cumsum(lengths)]), ids, data, len(state) + 1)
+def _compared(state: State, encoding: Overlay) -> tuple[Any, ...]:
+    """F' of queries and of the rows they change, and of all rows, as kernels take them."""
+    return (encoding.groups, encoding.names, *encoding.rows.csr, tuple(state.compared))

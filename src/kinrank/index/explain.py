@@ -8,13 +8,15 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from kinrank.graph.matrix import take
-from kinrank.index.engine import Engine, encoding_rows, fused
+from kinrank.index.distances import encoding_rows, fused, mixed, path_lengths
+from kinrank.index.engine import Engine
 from kinrank.index.query import Overlay, QueryRows
 from kinrank.index.state import State
 from kinrank.kernels.divergence import finish
 from kinrank.parallel import Runner
 from kinrank.stages.diverge import MEASURES
-from kinrank.types import Floats, SparseRows
+from kinrank.stages.rank import UNREACHABLE
+from kinrank.types import Floats, Ints, SparseRows
 
 Role: TypeAlias = Literal["query", "gallery", "context"]
 
@@ -55,9 +57,12 @@ class Shared:
 class Explanation:
     """How the distance between a query and an item came about.
 
-    distance : (1 - omega) modified + omega plain; plain : the original distance, in [0, 1]
-    modified : the divergence of the two rows of F'
+    distance : (1 - omega) modified + omega plain, with ``geodesic`` x / (1 + x) of that
+    plain : the original distance, in [0, 1]
+    modified : the divergence of the two rows of F', or the length of the shortest path
     stages : that divergence as it would be after each stage, and after the last
+    path : with ``geodesic`` the ids of the rows that the path leads over, None for one of the
+        context, and of the item; empty without it, and where there is no path
     members : the query's local cluster, heaviest first; shared : what both have in common
     """
 
@@ -71,20 +76,23 @@ class Explanation:
     stages: dict[str, float]
     members: list[Member]
     shared: list[Shared]
+    path: list[int | str | None]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, text and lists, as JSON takes them."""
         return asdict(self)
 
     def __str__(self) -> str:
-        modified = f"{1 - self.omega:g} x {self.modified:.4f} (modified)"
+        kind = "path" if self.path else "modified"
+        modified = f"{1 - self.omega:g} x {self.modified:.4f} ({kind})"
         plain = f"{self.omega:g} x {self.plain:.4f} (plain)"
         verb = "is" if self.in_cluster else "is not"
         stages = ", ".join(f"{name} {value:.4f}" for name, value in self.stages.items())
         lines = [
-            f"{self.id!r}: {self.distance:.4f} = {modified} + {plain}",
+            f"{self.id!r}: {self.distance:.4f} = {self._mixed(modified, plain)}",
             f"It {verb} in the query's cluster of {len(self.members)}.",
             f"Modified distance after {stages}",
+            *([f"Path: {' -> '.join(map(repr, self.path))}"] if self.path else []),
             "Cluster (weight before -> after smoothing; * confident neighbour):",
         ]
         for member in self.members:
@@ -97,6 +105,9 @@ class Explanation:
             lines.append(f"    {_named(row)}: {weights}")
         return "\n".join(lines)
 
+    def _mixed(self, modified: str, plain: str) -> str:
+        return f"x / (1 + x), x = {modified} + {plain}" if self.path else f"{modified} + {plain}"
+
 
 def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanation:
     """query : (1, d), scaled; name : of the item."""
@@ -106,19 +117,20 @@ def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanat
     near = engine.near(query, state.neighbors.k - 1, Runner(1))
     with engine.workspace() as space:
         stages = engine.stages(query, near, space)
-        stages.encode()
-        encoding = _item(stages.kept["encoding"], row)
+        whole = stages.encode()
+        edges = None if state.paths is None else engine.edges(near, whole, space)[0]
+        encoding = _item(whole, row)
         if encoding is None:
             encoding = encoding_rows(engine, np.array([row], np.int32), space)
     divergences = _divergences(state, stages, encoding, row)
     modified, far = divergences["propagation"], float(stages.farthest[0])
-    plain, whole = (
-        float(fused(state, np.array([divergence], np.float32), squared, far)[0])
-        for divergence in (0.0, modified)
-    )
+    path: list[int] = []
+    if edges is not None:
+        modified, path = _path(state, near.indices[0, : near.counts[0]], edges, row)
+    plain = float(mixed(state, np.zeros(1, np.float32), squared, far)[0])
     return Explanation(
         id=state.ids[name].item(),
-        distance=whole,
+        distance=float(fused(state, np.array([modified], np.float32), squared, far)[0]),
         plain=plain / omega if omega else float(np.minimum(squared[0] / far, 1)),
         modified=modified,
         omega=omega,
@@ -127,7 +139,35 @@ def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanat
         stages=divergences,
         members=_members(state, stages),
         shared=_shared(state, _weights(stages.kept["encoding"].first()), _weights(encoding))[:top],
+        path=[_identity(state, row)[0] for row in path],
     )
+
+
+def _path(state: State, near: Ints, edges: Floats, row: int) -> tuple[float, list[int]]:
+    """The length of the shortest path to a row, and the rows on it; 50 and none if there is none.
+
+    A row on it is as far from the item as the next one, and the edge to it: so it is found again.
+    """
+    lengths, graph = path_lengths(state, row), state.paths
+    assert graph is not None
+    begins = near[: len(edges)]
+    totals = edges[: len(begins)] + lengths[begins]
+    if len(begins) == 0 or totals.min() >= UNREACHABLE:
+        return float(UNREACHABLE), []
+    first = int(begins[totals.argmin()])
+    before, line = {first: -1}, [first]
+    for at in line:  # which grows; rows that are alike are at distance 0, in any order
+        part = slice(graph.indptr[at], graph.indptr[at + 1])
+        others, steps = graph.indices[part], graph.values[part]
+        for other in others[lengths[others] + steps == lengths[at]].tolist():
+            if other not in before and row not in before:
+                before[other] = at
+                line.append(other)
+    path, at = list[int](), row
+    while at >= 0:
+        path.append(at)
+        at = before[at]
+    return float(totals.min()), path[::-1]
 
 
 def _divergences(

@@ -97,8 +97,8 @@ class Explorer:
 
     @property
     def method(self) -> CAS:
-        """The method of the index, as it was given."""
-        return self._state.asked
+        """The method of the index, as it was given, for rows that are already whitened."""
+        return self._state.asked.replace(whiten=None)
 
     def prepare(self) -> None:
         """Do what other parameters would wait for, once, on a thread of its own."""
@@ -132,7 +132,7 @@ class Explorer:
 
     def rank(self, query: Query) -> RankedRows:
         """As the index answers."""
-        return self._ranked(Refit(self.engine, None), query)
+        return self._ranked(Refit(self.engine), query)
 
     def rank_by(
         self, query: Query, method: CAS, *, whole: bool, threads: int | None = None
@@ -142,8 +142,8 @@ class Explorer:
         whole : rank all rows, however long it takes
         """
         outside, run = query.position < 0, Runner.of(threads)
-        if outside and method.geodesic:
-            return None  # paths lead through rows
+        if outside and method.geodesic and not self._refits.own_paths(method):
+            return None  # the lists of the index are too short for a query's edges
         if whole:
             refit = self._refits.make(method, run, outside=outside)
         else:

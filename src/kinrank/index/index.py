@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,8 @@ from kinrank.index.build import build_from_lists, build_from_vectors
 from kinrank.index.calibrate import Calibration, calibrate
 from kinrank.index.change import changed
 from kinrank.index.contents import check_contents, load_notes, load_state, save_state
-from kinrank.index.engine import Engine, row_distances
+from kinrank.index.distances import row_distances
+from kinrank.index.engine import Engine
 from kinrank.index.explain import Explanation, explain
 from kinrank.index.ids import Ids, as_ids, named, refuse_duplicates
 from kinrank.index.search import SearchStore, search_of
@@ -27,6 +27,7 @@ from kinrank.index.state import State
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
+from kinrank.search.whitening import Whitening
 from kinrank.types import Floats, Ranking
 from kinrank.validation import as_array, check_bool, check_int
 
@@ -134,8 +135,13 @@ class Index:
 
     @property
     def width(self) -> int:
-        """The number of columns of a vector."""
+        """The number of columns of a vector that comes in."""
         return self._loaded.state.scaling.width
+
+    @property
+    def whitening(self) -> Whitening | None:
+        """What every vector is projected by, as it was fitted or given; None without ``whiten``."""
+        return self._loaded.state.scaling.whitening
 
     def __len__(self) -> int:
         return self._loaded.state.n_gallery
@@ -162,7 +168,8 @@ class Index:
             "ids": "text" if state.ids.dtype.kind == "U" else "integers",
             "search": "exact" if self._loaded.search.exact else "approximate",
             "recall": state.recall,
-            "parameters": asdict(state.method),
+            "parameters": state.method.parameters(),
+            "whitening": None if self.whitening is None else str(self.whitening),
             "recipe": self.recipe,
             "bytes": state.sizes(),
         }
@@ -206,7 +213,10 @@ class Index:
         return _with_ids(Ranking(order[None], by_name[order][None]), state)
 
     def vectors(self, ids: Any) -> Floats:
-        """The vectors of some rows as the index keeps them, (n, d); scaled for metric="cosine"."""
+        """The vectors of some rows as the index keeps them, (n, d).
+
+        Scaled for metric="cosine", and projected where there is a ``whitening``.
+        """
         state = self.engine.state
         state.check_vectors("`vectors` is not available: fetch them from the store")
         return state.vectors[state.places[state.table.places(ids)]].copy()
@@ -252,6 +262,8 @@ class Index:
     def add(self, vectors: Any, ids: Any = None, *, threads: int | None = None) -> None:
         """Add rows to the gallery; the result is that of a fresh build with them at its end.
 
+        A ``whitening`` stays what it was: the fresh build is one with ``whiten=index.whitening``.
+
         ids : new ones; None continues behind the largest integer
         """
         with self._changing() as state:
@@ -267,7 +279,7 @@ class Index:
     def remove(self, ids: Any, *, threads: int | None = None) -> None:
         """Remove rows from the gallery; unknown ids are an error, and then nothing is removed."""
         with self._changing() as state:
-            none = np.empty((0, state.scaling.width), np.float32)
+            none = np.empty((0, state.scaling.dims), np.float32)
             self._replace(changed(state, _known_ids(ids), none, as_ids([]), Runner.of(threads)))
 
     def update(self, vectors: Any, ids: Any, *, threads: int | None = None) -> None:

@@ -15,17 +15,16 @@ import numpy as np
 from kinrank.errors import InvalidInputError
 from kinrank.graph import clusters
 from kinrank.graph.matrix import transposed
-from kinrank.index.engine import Engine, encoding_rows, fused_distances, row_distances
+from kinrank.index.distances import encoding_rows, row_distances
+from kinrank.index.engine import Engine
 from kinrank.index.refit_rows import RefitRows, Sets, completed, only, seen_from
 from kinrank.index.search import search_of
 from kinrank.index.state import State, check_online, resolved
 from kinrank.kernels.layout import rows_around
-from kinrank.kernels.paths import path_rows
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors
 from kinrank.stages.diverge import Divergence
-from kinrank.stages.rank import UNREACHABLE
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 ROWS = 50_000  # more would take longer than anybody waits
@@ -33,7 +32,7 @@ _AROUND, _ROUGH = 60_000, 1e-4  # rows times k1 that are made first, and how exa
 FARTHEST = {"k1": 100, "k2": 20}  # where the sliders of the page end
 _BYTES = 1 << 30  # that are kept, the newest not counted
 _SETS = 8  # of clusters that are kept
-_RANKING = {"variant", "omega", "geodesic"}  # what no stage depends on
+_RANKING = {"variant", "omega", "geodesic", "whiten"}  # what no stage depends on
 _CLUSTERS = ("k1", "k2", "clusters", "self_counts")  # what clusters depend on
 
 Key: TypeAlias = tuple[Any, ...]
@@ -41,28 +40,22 @@ Key: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, eq=False)
 class Refit:
-    """An engine with other parameters, and the graph of shortest paths, None without them.
+    """An engine with other parameters.
 
     around : how many rows were made; 0 for all of them
     """
 
     engine: Engine
-    paths: SparseRows | None
     around: int = 0
 
     def distances(self, row: int) -> Floats:
         """d* from a row to all rows, (n,) by row; infinite to itself."""
-        if self.paths is None:
-            return row_distances(self._seen_from(row), row)
-        state, paths = self.engine.state, self.paths
-        modified = np.empty((1, len(state)), np.float32)
-        path_rows(0, 1, np.array([row], np.int32), *paths.csr, UNREACHABLE, 0, modified)
-        return fused_distances(state, modified[0], row)
+        return row_distances(self._seen_from(row), row)
 
     def _seen_from(self, row: int) -> Engine:
-        """An engine that has the columns of F' which the row has."""
+        """An engine that has the columns of F' which the row has; paths need none."""
         engine = self.engine
-        if engine.state.columns.nnz:
+        if engine.state.columns.nnz or engine.state.paths is not None:
             return engine
         with engine.workspace() as space:
             encoding = encoding_rows(engine, np.array([row], np.int32), space)
@@ -86,13 +79,13 @@ class _Stages:
             self.state = completed(self.state, run)
         if method.geodesic and self.paths is None:
             return None
-        state, omega = self.state, method.omega
-        state = replace(
-            state, asked=state.asked.replace(omega=omega), method=state.method.replace(omega=omega)
-        )
+        state, chosen = self.state, {"omega": method.omega, "geodesic": method.geodesic}
+        asked, sized = state.asked.replace(**chosen), state.method.replace(**chosen)
         paths = self.paths if method.geodesic else None
-        around = 0 if self.around is None else len(self.around)
-        return Refit(Engine(state, search_of(state)), paths, around)
+        state = replace(state, asked=asked, method=sized, paths=paths)
+        return Refit(
+            Engine(state, search_of(state)), 0 if self.around is None else len(self.around)
+        )
 
     def find_paths(self, near: Neighbors, k: int, run: Runner) -> None:
         """The graph of shortest paths over the ``k`` nearest."""
@@ -107,7 +100,7 @@ class _Stages:
         """How much more is kept than that of another state."""
         parts, others = vars(self.state), vars(other)
         sizes = self.state.sizes().items()
-        return sum(size for name, size in sizes if parts[name] is not others[name])
+        return sum(size for name, size in sizes if parts.get(name) is not others.get(name))
 
 
 class Refits:
@@ -116,7 +109,7 @@ class Refits:
     def __init__(self, state: State) -> None:
         self.state = state
         self._kept: OrderedDict[Key, _Stages] = OrderedDict()
-        self._kept[_key(state.asked)] = _Stages(state)
+        self._kept[_key(state.asked)] = _Stages(state, state.paths)
         self._sets: OrderedDict[Key, Sets] = OrderedDict()
         self._keeping, self._making = threading.Lock(), threading.Lock()
         self._grouping = threading.Lock()
@@ -184,6 +177,10 @@ class Refits:
         except InvalidInputError as error:
             return str(error)
         return ""
+
+    def own_paths(self, method: CAS) -> bool:
+        """Whether the paths of ``method`` are those of the index itself."""
+        return self.state.paths is not None and _key(method) == _key(self.state.asked)
 
     def prepare(self) -> None:
         """Do what sliders would wait for, once, on a thread of its own."""

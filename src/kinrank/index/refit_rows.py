@@ -14,7 +14,7 @@ import numpy as np
 from kinrank import progress
 from kinrank.graph import clusters
 from kinrank.graph.build import Graph
-from kinrank.graph.matrix import take, transposed
+from kinrank.graph.matrix import placed, take, transposed
 from kinrank.index.build import KeptRows, cluster_rows
 from kinrank.index.state import EncodingColumns, Source, State, walk_of
 from kinrank.kernels.divergence import entropies
@@ -43,7 +43,7 @@ class Sets(NamedTuple):
             xi = clusters.reciprocal(lists, method.k2, run)
             half = clusters.reciprocal(lists, half_length(method), run)
             members = cluster_rows(method, lists, around, half, run)
-            return cls(xi, half, members if around is None else _placed(members, around))
+            return cls(xi, half, members if around is None else placed(members, around))
 
 
 class RefitRows(KeptRows):
@@ -104,14 +104,7 @@ class RefitRows(KeptRows):
 
 def only(a: SparseRows, rows: Ints) -> SparseRows:
     """A square matrix whose other rows are empty; rows : ascending."""
-    return _placed(take(a, rows), rows)
-
-
-def _placed(a: SparseRows, rows: Ints) -> SparseRows:
-    """A square matrix that has the rows of ``a`` at ``rows``, ascending, and no others."""
-    lengths = np.zeros(a.n_columns, np.int64)
-    lengths[rows] = a.lengths
-    return SparseRows(np.concatenate([[0], np.cumsum(lengths)]), a.indices, a.data, a.n_columns)
+    return placed(take(a, rows), rows)
 
 
 def lazy(method: CAS) -> bool:

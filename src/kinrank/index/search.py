@@ -132,7 +132,7 @@ class StoreSearch:
         different, places = np.unique(rows[asked], return_inverse=True)
         order = np.argsort(places, kind="stable")
         bounds = np.searchsorted(places[order], np.arange(len(different) + 1))
-        size = max(1, _TILE // self.state.scaling.width)
+        size = max(1, _TILE // self.state.scaling.dims)
         for start in range(0, len(different), size):
             for low, high, vectors in self._pieces(different, start, start + size):
                 mine = order[bounds[low] : bounds[high]]
@@ -146,7 +146,7 @@ class StoreSearch:
         high, state = min(high, len(rows)), self.state
         try:
             ids = state.ids[state.names[rows[low:high]]]
-            vectors = store_fetch(self._opened(), ids, state.scaling.width)
+            vectors = store_fetch(self._opened(), ids, state.scaling.dims)
         except UnknownIdError:
             if high - low == 1:
                 self._gone[rows[low]] = True
@@ -155,7 +155,7 @@ class StoreSearch:
             yield from self._pieces(rows, low, middle)
             yield from self._pieces(rows, middle, high)
             return
-        yield low, high, state.scaling.apply("vectors", vectors)
+        yield low, high, state.scaling.of_stored.apply("vectors", vectors)
 
     @cached_property
     def _gone(self) -> npt.NDArray[np.bool_]:

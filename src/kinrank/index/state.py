@@ -7,7 +7,7 @@ have for users: gallery rows first, in the order in which they were given, then 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -21,11 +21,15 @@ from kinrank.graph.matrix import normalized, transposed
 from kinrank.index.ids import Ids, IdTable
 from kinrank.kernels.diffuse import Walk
 from kinrank.kernels.divergence import entropies, row_norms
+from kinrank.kernels.path_answer import PathGraph
 from kinrank.kernels.ranking import Compared
 from kinrank.methods.cas import CAS
 from kinrank.parallel import ALONE, Runner
+from kinrank.search.stored import whitening_for
+from kinrank.search.whitening import Whiten, Whitening
 from kinrank.stages.diverge import MEASURES
 from kinrank.stages.pipeline import polynomial_of
+from kinrank.stages.rank import UNREACHABLE
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
 from kinrank.validation import (
     common_exponent,
@@ -37,7 +41,6 @@ from kinrank.validation import (
 
 # What an index cannot do, and why.
 _ONLINE = {
-    "geodesic": ((False,), "paths lead through all rows"),
     "symmetric": ((True,), "a query is tied into a symmetric graph"),
     "divergence": (("js", "jaccard", "cosine"), "distances must lie in [0, 1]"),
     "fusion": (("squared", "euclidean"), "a diffusion distance needs the whole graph"),
@@ -87,24 +90,42 @@ def walk_of(method: CAS, graph: Graph) -> Walk:
 class Scaling:
     """How vectors are brought into the form that is searched, the same for rows and queries.
 
-    Each row over its norm, or all over a power of two and moved; see ``as_vectors``.
+    Each row over its norm, or all over a power of two and moved; see ``as_vectors``. With a
+    whitening each over its norm, and projected.
+
+    width : columns of the vectors that come in
     """
 
     width: int
     cosine: bool
     exponent: int = 0
     shift: Floats | None = None
+    whitening: Whitening | None = None
 
     @classmethod
-    def fit(cls, *named: tuple[str, Any], cosine: bool) -> tuple[Floats, Scaling]:
+    def fit(
+        cls, *named: tuple[str, Any], cosine: bool, whiten: Whiten = None
+    ) -> tuple[Floats, Scaling]:
         """Named row sets as one scaled float32 array, and the scaling that suits them."""
         matrices = same_width(*named)
+        onto = whitening_for(whiten, matrices)
+        cosine = cosine or onto is not None
         exponent = 0 if cosine else common_exponent(matrices)
-        rows = stack_rows(matrices, cosine, exponent)
+        rows = stack_rows(matrices, cosine, exponent, onto=onto)
         shift = None if cosine else origin_shift(rows)
         if shift is not None:
             rows -= shift
-        return rows, cls(rows.shape[1], cosine, exponent, shift)
+        return rows, cls(matrices[0][1].shape[1], cosine, exponent, shift, onto)
+
+    @property
+    def dims(self) -> int:
+        """Columns of the rows that are searched."""
+        return self.width if self.whitening is None else self.whitening.dims
+
+    @property
+    def of_stored(self) -> Scaling:
+        """Of rows in a store, which were projected before they came there."""
+        return replace(self, width=self.dims, whitening=None)
 
     def apply(self, name: str, values: Any) -> Floats:
         """Further rows scaled in the same way, (n, width) float32, a copy."""
@@ -114,9 +135,10 @@ class Scaling:
                 f"`{name}` must have as many columns as the index ({self.width}), "
                 f"got {matrices[0][1].shape[1]}."
             )
-        if not self.cosine:
+        cosine = self.cosine or self.whitening is not None
+        if not cosine:
             refuse_too_large(matrices, self.exponent)
-        rows = stack_rows(matrices, self.cosine, self.exponent)
+        rows = stack_rows(matrices, cosine, self.exponent, onto=self.whitening)
         if self.shift is not None:
             rows -= self.shift
         return rows
@@ -198,6 +220,8 @@ class State(Source):
     f, smoothed, enhanced : F (None where nothing needs it), and what became of it
     transition : P (None for "transpose")
     columns, entropies, norms : of ``EncodingColumns``
+    paths : d' on the pairs of which one is among the geodesic_k nearest of the other; None without
+        ``geodesic``
     """
 
     xi: SparseRows
@@ -212,6 +236,7 @@ class State(Source):
     columns: SparseRows
     entropies: Floats
     norms: npt.NDArray[np.float64]
+    paths: SparseRows | None = None
 
     @property
     def encoding(self) -> EncodingColumns:
@@ -237,6 +262,14 @@ class State(Source):
         mixed = (np.float32(method.omega), method.fusion == "euclidean")
         return Compared(*known, *mixed, self.names, self.n_gallery, self.vectors)
 
+    @cached_property
+    def path_graph(self) -> PathGraph:
+        """What paths lead through, as kernels take it."""
+        assert self.paths is not None
+        known, mixed = self.compared, (UNREACHABLE, self.compared.omega, self.compared.root)
+        answers = (known.names, known.n_gallery, known.vectors)
+        return PathGraph(*self.paths.csr, *mixed, *answers)
+
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All arrays by name, those of sparse rows and lists as ``field.name``."""
         parts: dict[str, Any] = {}
@@ -246,6 +279,9 @@ class State(Source):
                 parts |= {f"{part.name}.{name}": array for name, array in vars(value).items()}
             else:
                 parts[part.name] = value
+        if self.scaling.whitening is not None:
+            known = self.scaling.whitening
+            parts |= {"whitening.mean": known.mean, "whitening.projection": known.projection}
         return {name: array for name, array in parts.items() if isinstance(array, np.ndarray)}
 
     def sizes(self) -> dict[str, int]:

@@ -59,31 +59,17 @@ def answer_rows(low, high, asked, groups, names, ptr, ids, values, compared, out
     Returns whether no other row can be among the first k; and, by queries, the rows that could be
     answers and whose distances nobody knows: pointers and rows.
     """
-    asked, compared, space = Asked(*asked), Compared(*compared), named_space(space)
-    m, at, measure = high - low, np.int64(0), compared.measure
+    asked, space = Asked(*asked), named_space(space)
+    m, at = high - low, np.int64(0)
     left_ptr, left, complete = (
         np.zeros(m + 1, np.int64),
         np.empty(0, np.int32),
         np.zeros(m, np.bool_),
     )
     for query in range(low, high):
-        first = groups[query]
-        own, own_values = ids[ptr[first] : ptr[first + 1]], values[ptr[first] : ptr[first + 1]]
-        count, shared = compare(own, own_values, compared, space)
-        for e in range(own.shape[0]):
-            space.slot[own[e]] = e
-        for t in range(first + 1, groups[query + 1]):
-            part = slice(ptr[t], ptr[t + 1])
-            d = divergence_of(measure, own_values, ids[part], values[part], space.slot)
-            if space.seen[names[t]] != shared:
-                space.seen[names[t]] = shared
-                space.touched[count] = names[t]
-                count += 1
-            space.total[names[t]] = d
-        for e in range(own.shape[0]):
-            space.slot[own[e]] = -1
+        count, shared = compare_query(query, groups, names, ptr, ids, values, compared, space)
         complete[query - low], unknown = rank(
-            query, asked, count, shared, compared, space, out_ids[query], out[query]
+            query, asked, count, shared, Compared(*compared), space, out_ids[query], out[query]
         )
         if at + unknown > left.shape[0]:
             left = enlarge(left, at, at + unknown)
@@ -92,6 +78,27 @@ def answer_rows(low, high, asked, groups, names, ptr, ids, values, compared, out
         at += unknown
         left_ptr[query - low + 1] = at
     return complete, left_ptr, left[:at].copy()
+
+
+@helper
+def compare_query(query, groups, names, ptr, ids, values, compared, space):
+    """As ``compare``, from a query of ``answer_rows``: rows that it changes are as they become."""
+    compared, first = Compared(*compared), groups[query]
+    own, own_values = ids[ptr[first] : ptr[first + 1]], values[ptr[first] : ptr[first + 1]]
+    count, shared = compare(own, own_values, compared, space)
+    for e in range(own.shape[0]):
+        space.slot[own[e]] = e
+    for t in range(first + 1, groups[query + 1]):
+        part = slice(ptr[t], ptr[t + 1])
+        d = divergence_of(compared.measure, own_values, ids[part], values[part], space.slot)
+        if space.seen[names[t]] != shared:
+            space.seen[names[t]] = shared
+            space.touched[count] = names[t]
+            count += 1
+        space.total[names[t]] = d
+    for e in range(own.shape[0]):
+        space.slot[own[e]] = -1
+    return count, shared
 
 
 @inner

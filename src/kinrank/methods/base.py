@@ -8,17 +8,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from kinrank.compiling import prepare
 from kinrank.errors import UnsupportedError
-from kinrank.options import check_options
+from kinrank.options import check_options, option
 from kinrank.parallel import Runner
 from kinrank.registry import method_class, methods
 from kinrank.runs.options import RunOptions, runner_for
+from kinrank.search.whitening import Whiten, Whitening, check_whiten
 from kinrank.types import Ranking
 from kinrank.validation import reduce_k
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """Base of all methods. Fields are the parameters, which ``check_options`` checks."""
+    """Base of all methods. Fields are the parameters, which ``check_options`` checks.
+
+    Parameters
+    ----------
+    whiten : None, a power between 0 and 0.5 (0.25 is half-whitening), or a fitted
+        ``kinrank.Whitening``
+        Rows are divided by their norms, centred, turned to the principal directions of the gallery
+        and scaled by the power of their variances, see ``Whitening.fit``; then the method ranks
+        them. A power is fitted to the gallery, without labels.
+    """
 
     # Bytes per gallery row that a thread needs while it ranks; above 0, every row is looked at for
     # every query.
@@ -26,10 +36,20 @@ class Method:
     # Whether it reads the gallery a block at a time, in memory and exactly: no ``where`` is taken.
     reads_in_blocks: ClassVar[bool] = False
 
+    whiten: Whiten = option(
+        None, "power of the whitening, 0 to 0.5 (0.25 is half), or a file of a fitted one",
+        cli=str, check=check_whiten,
+    )  # fmt: skip
+
     def __post_init__(self) -> None:
         given = {item.name: getattr(self, item.name) for item in fields(self)}
         for name, value in check_options(type(self), given).items():
             object.__setattr__(self, name, value)
+
+    def parameters(self) -> dict[str, Any]:
+        """All parameters by name; a fitted whitening is told by its text."""
+        known = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: str(v) if isinstance(v, Whitening) else v for name, v in known.items()}
 
     def resolved(self, n: int, what: str = "rows") -> Self:
         """The same method with sizes that fit ``n`` rows; a warning for each that does not."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from kinrank import progress
+from kinrank.errors import InvalidInputError
 from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
 from kinrank.methods.cas_options import check_regularizer, filled_options
@@ -56,13 +57,13 @@ class EncodedRows:
 class CAS(JointMethod):
     """Cluster-aware similarity diffusion: diffuse inside local clusters, smooth, compare.
 
-    Distances lie in [0, 1] (without ``geodesic``, and with any ``divergence`` but "euclidean"),
-    smaller is better.
+    Distances lie in [0, 1] (with any ``divergence`` but "euclidean"), smaller is better.
 
     Time O(n^2 d) for the exact search and O(n k^2) for all that follows, memory O(n k).
 
     Parameters
     ----------
+    whiten : None, a power between 0 and 0.5, or a fitted ``kinrank.Whitening``; see ``Method``
     variant : "authors" or "paper"
         Sets the options below that are left out: as the authors' code computes, or as the paper's
         text says. ``CAS(variant=...)`` shows all values.
@@ -93,7 +94,8 @@ class CAS(JointMethod):
     divergence : "js", "jaccard", "cosine", "euclidean" or "similarity" (F' itself)
     fusion : what omega weighs: "squared" or "euclidean" distance, or "diffusion", which is
         1 - F_ij / sqrt(F_ii F_jj) with the converged F
-    geodesic : replace the divergence by shortest paths over each row's geodesic_k nearest
+    geodesic : replace the divergence by shortest paths over each row's geodesic_k nearest; d* is
+        then x / (1 + x) of its mix x with the original distance, which lies in [0, 1)
 
     Examples
     --------
@@ -181,7 +183,7 @@ class CAS(JointMethod):
         gallery : (n_gallery, d) array of any real dtype, or a torch tensor
         ids : (n_gallery,) names of the rows, all text or all 64-bit integers; None numbers them
         context : (n_context, d) rows that enrich the graph and are never answers, such as past
-            queries and unlabelled images
+            queries and unlabelled images; a power of ``whiten`` is fitted to gallery and context
         search : "exact", or "approximate" for many rows, for lists and for queries
         threads : how many threads to use; never changes the result
 
@@ -227,6 +229,11 @@ class CAS(JointMethod):
             With ``indices``, a gallery row that is neither listed for a query nor shares a cluster
             with it counts as farthest.
         """
+        if self.whiten is not None:
+            raise InvalidInputError(
+                f"`whiten` must be None where distances are given, got {self.whiten!r}: take them "
+                "between rows that were whitened (Whitening.apply)."
+            )
         run = Runner.of(threads, block_size)
         source = precomputed_distances(distances, indices, squared=squared, farthest=farthest)
         n = len(source.neighbors)

@@ -6,7 +6,7 @@ the gallery once, ``fit``, and then answers any query, ``search``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from kinrank.compiling import prepare
@@ -15,10 +15,11 @@ from kinrank.methods.base import Method
 from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.find import find_neighbors, find_neighbors_and_more
-from kinrank.search.stored import Stored, rows_between, stored_vectors
+from kinrank.search.stored import Stored, rows_between, stored_vectors, whitening_for
+from kinrank.search.whitening import Whitening
 from kinrank.stages.distance import VectorDistances
 from kinrank.types import Neighbors, Ranking
-from kinrank.validation import as_matrix, as_vectors, check_int, reduce_k
+from kinrank.validation import as_matrix, as_vectors, check_int, reduce_k, same_width
 
 # What only the index of CAS has, whose fitted form others resemble.
 _OF_AN_INDEX = ("save", "add", "remove", "update", "neighbors", "vectors", "explain", "calibrate")
@@ -72,10 +73,15 @@ class JointRows:
         return find_neighbors(self.vectors, length, run)
 
 
-def stacked(queries: Any, gallery: Any, cosine: bool, run: Runner) -> JointRows:
-    """What was given as checked rows, in an array of the runner."""
-    queries = as_matrix("queries", queries)
-    return JointRows(stored_vectors(queries, gallery, cosine, run), len(queries))
+def stacked(queries: Any, gallery: Any, method: Method, run: Runner) -> JointRows:
+    """What was given as checked rows that the method asks for, in an array of the runner."""
+    queries, cosine = as_matrix("queries", queries), measures_angles(method)
+    return JointRows(stored_vectors(queries, gallery, cosine, run, method.whiten), len(queries))
+
+
+def measures_angles(method: Method) -> bool:
+    """Whether rows are divided by their norms."""
+    return method.whiten is not None or getattr(method, "metric", "cosine") == "cosine"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +89,7 @@ class JointMethod(Method):
     """A method in which queries and gallery rows influence each other."""
 
     def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
-        rows = stacked(queries, gallery, getattr(self, "metric", "cosine") == "cosine", run)
+        rows = stacked(queries, gallery, self, run)
         return self.ranked_rows(rows, results(k, len(rows.gallery)), run)
 
     def ranked_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
@@ -112,10 +118,12 @@ class InductiveMethod(Method):
         """Prepare the gallery; the result has ``search(queries, k)``."""
         prepare(type(self).__name__.lower())
         run = Runner.of(threads, block_size)
-        return self.fitted(as_vectors(("gallery", gallery), cosine=True), run)
+        whitening = whitening_for(self.whiten, same_width(("gallery", gallery)))
+        vectors = as_vectors(("gallery", gallery), cosine=True, onto=whitening)
+        return replace(self.fitted(vectors, run), whitening=whitening)
 
     def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
-        rows = stacked(queries, gallery, True, run)
+        rows = stacked(queries, gallery, self, run)
         return self.fitted(rows.gallery, run).answer(
             rows.queries, results(k, len(rows.gallery)), run
         )
@@ -136,11 +144,15 @@ class InductiveMethod(Method):
 
 @dataclass(frozen=True, eq=False)
 class FittedMethod:
-    """A method with a gallery it is ready to search; see ``kinrank.types.Searcher``."""
+    """A method with a gallery it is ready to search; see ``kinrank.types.Searcher``.
+
+    whitening : what was made of the gallery's rows, and will be of queries
+    """
 
     method: InductiveMethod
     gallery: Stored
     state: Any
+    whitening: Whitening | None = None
 
     def __len__(self) -> int:
         return len(self.gallery)
@@ -172,12 +184,14 @@ class FittedMethod:
         threads, block_size : how the work is divided; never changes the result
         """
         run = Runner.of(threads, block_size)
-        vectors = as_vectors(("queries", queries), cosine=True)
-        if vectors.shape[1] != self.gallery.shape[1]:
+        queries, whitening = as_matrix("queries", queries), self.whitening
+        width = self.gallery.shape[1] if whitening is None else whitening.width
+        if queries.shape[1] != width:
             raise InvalidInputError(
-                f"`queries` must have as many columns as the gallery ({self.gallery.shape[1]}), "
-                f"got {vectors.shape[1]}."
+                f"`queries` must have as many columns as the gallery ({width}), "
+                f"got {queries.shape[1]}."
             )
+        vectors = as_vectors(("queries", queries), cosine=True, onto=whitening)
         return self.answer(vectors, results(k, len(self)), run)
 
     def answer(self, queries: Stored, k: int, run: Runner) -> Ranking:

@@ -40,6 +40,7 @@ _ROW_BYTES = 140  # of arrays as long as there are rows, outside files
 _THREAD_BYTES = 48  # the same, for each thread
 _FILES = 0.12  # share of the budget for the pages of files that are in use
 _BASE = 250 << 20  # an interpreter with numpy and numba
+_FITTING = 6 * 8  # bytes for each entry of a covariance, while a whitening is fitted
 _AHEAD = 5  # blocks of results for each thread that wait to be written
 
 
@@ -129,7 +130,9 @@ def make_plan(
     method: Method, queries: Array, gallery: Array, k: int | None, run: Runner, budget: int | None
 ) -> Plan:
     """Run over a sample, and multiply."""
-    sample = _Sample.of(method, queries, gallery, k, run)
+    whitening = method.whiten
+    # The sample is ranked as it is: its own directions would be fitted in no time, or not at all.
+    sample = _Sample.of(replace(method, whiten=None), queries, gallery, k, run)
     n, width = len(queries) + len(gallery), gallery.shape[1]
     stored, rate = n * width * np.dtype(run.vectors).itemsize, _search_rate(gallery, run)
     stages = [Stage("vectors", stored, 0.0)]
@@ -144,7 +147,8 @@ def make_plan(
             times, dense = by_queries, name == "search" or method.ranking_bytes > 0
             whole = seconds * by_queries * (by_rows if dense else 1.0)
         stages.append(Stage(name, int(sample.bytes[name] * times), whole))
-    return Plan(tuple(stages), _least(method, sample, n, width, run, budget), budget)
+    least = _least(method, sample, n, width, run, budget)
+    return Plan(tuple(stages), least + (whitening is not None) * _FITTING * width**2, budget)
 
 
 def _search_rate(rows: Array, run: Runner) -> float:

@@ -13,13 +13,15 @@ _limited = Lock()
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread(*, wait: bool = False) -> Iterator[None]:
     """Small products are not worth threads of BLAS, which would mostly wait for each other.
+
+    wait : until nobody else limits it, who could let it go meanwhile: for sums whose order matters
 
     Who limits it also lets it go, in the same thread: some builds of BLAS listen to no other, and
     two who each restored what they had found could leave it limited for good.
     """
-    if not _limited.acquire(blocking=False):
+    if not _limited.acquire(blocking=wait):
         yield
         return
     try:

@@ -28,13 +28,20 @@ _QUERIES = 512  # a thread ranks at a time
 _CELLS = 1 << 22  # of a dense block, so that it stays near the caches
 
 
+def within_one(values: Floats) -> Floats:
+    """Lengths of paths x as x / (1 + x), which lies in [0, 1) in the same order."""
+    wide = values.astype(np.float64)
+    return np.divide(wide, 1 + wide, out=wide, where=np.isfinite(wide)).astype(np.float32)
+
+
 @dataclass(frozen=True, eq=False)
 class Ranker:
     """All that a ranking is made from.
 
     fusion : "squared", "euclidean" or "diffusion", what d is
     diffusion : (n_queries rows) the diffusion distance where it is not 1; for that fusion
-    graph : d' on an edge list; with it d' is the length of the shortest path
+    graph : d' on an edge list; with it d' is the length of the shortest path, and d* is brought
+        into [0, 1) by ``within_one``
     layout : the old numbers of the rows, which the ranking tells; None if they have no others
     """
 
@@ -60,7 +67,8 @@ class Ranker:
         outs = (Out(np.int32, k), Out(np.float32, k))
         found = few.fill("ranking", rank_queries, (self, columns, levels), self.n_queries, *outs)
         order = self._layout.places[: self.n_queries]
-        return Ranking(*(values[order] for values in found))
+        indices, values = (array[order] for array in found)
+        return Ranking(indices, values if self.graph is None else within_one(values))
 
     def rank_part(
         self, part: slice, columns: Columns | None, levels: Levels | None, found: Ranking

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kinrank.search.whitening import Whitening
 from kinrank.tune.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
@@ -86,7 +87,11 @@ class Tuning:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, words and lists, as JSON has them."""
-        plain = dataclasses.asdict(self)
+        plain = dataclasses.asdict(dataclasses.replace(self, params={}))
+        plain["params"] = {
+            name: str(value) if isinstance(value, Whitening) else value
+            for name, value in self.params.items()
+        }
         plain["diagnosis"]["verdict"] = self.diagnosis.verdict
         return plain
 

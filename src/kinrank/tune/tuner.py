@@ -15,9 +15,11 @@ from kinrank import progress
 from kinrank.compiling import prepare
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.methods.base import Method
+from kinrank.methods.common import measures_angles
 from kinrank.parallel import Runner
 from kinrank.registry import make_method
 from kinrank.search.exact import exact_search
+from kinrank.search.stored import whitening_for
 from kinrank.tune.diagnosis import Diagnosis, Evidence, judge, look
 from kinrank.tune.param_grid import ParamGrid, param_grid
 from kinrank.tune.result import Tuning
@@ -25,7 +27,7 @@ from kinrank.tune.scoring import DEPTHS, agreement, expected_gain
 from kinrank.tune.search import Search, allowed_values
 from kinrank.tune.split import Pair, draw, list_length, sample_size, split, view
 from kinrank.types import Floats, Ints
-from kinrank.validation import as_matrix, as_vectors, check_float, check_int
+from kinrank.validation import as_matrix, as_vectors, check_float, check_int, same_width
 
 LEAST_ROWS = 64  # with fewer there is nothing to learn from
 PAIR_ROWS, PAIR_RUNS = 5000, 10  # a pair of halves of so many rows costs at most so many runs
@@ -162,7 +164,8 @@ def _rankings(
 
 def _vectors(queries: Any, gallery: Any, method: Method) -> Floats:
     named = ([] if queries is None else [("queries", queries)]) + [("gallery", gallery)]
-    vectors = as_vectors(*named, cosine=getattr(method, "metric", "cosine") == "cosine")
+    onto = whitening_for(method.whiten, same_width(*named)[-1:])
+    vectors = as_vectors(*named, cosine=measures_angles(method), onto=onto)
     if vectors.shape[1] < 2:
         raise InvalidInputError(
             "`gallery` must have at least 2 columns, so that features can be split, got 1."

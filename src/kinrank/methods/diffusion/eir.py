@@ -68,7 +68,7 @@ class EIR(InductiveMethod):
     def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
         if self.mode == "online":
             return super().ranked(queries, gallery, k, run)
-        rows = stacked(queries, gallery, True, run)
+        rows = stacked(queries, gallery, self, run)
         k = results(k, len(rows.gallery))
         return self.resolved(len(rows))._rank_joint(rows, k, run)
 

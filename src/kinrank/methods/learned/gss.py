@@ -13,11 +13,13 @@ from typing import Any
 from kinrank.learned.recipes import GSSRecipe
 from kinrank.learned.weights import digest
 from kinrank.methods.common import InductiveMethod
+from kinrank.methods.learned.trained import refuse_whitening
 from kinrank.optional import require
 from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_search
 from kinrank.search.stored import Stored
+from kinrank.search.whitening import check_whiten
 from kinrank.types import Ranking
 
 
@@ -56,6 +58,12 @@ class GSS(GSSRecipe, InductiveMethod):
     weights: str | os.PathLike[str] | None = option(
         None, "file of weights that `kinrank train gss` wrote", cli=str
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "whiten", check_whiten("whiten", self.whiten))
+        if self.weights is not None:
+            refuse_whitening(self)
 
     def fingerprint(self) -> str | None:
         """What tells results with these weights from those with others."""

@@ -23,6 +23,15 @@ from kinrank.types import Ranking
 _BATCH = 64  # queries at a time on a device that is not the processor
 
 
+def refuse_whitening(method: InductiveMethod) -> None:
+    """Weights know the rows that they were trained on."""
+    if method.whiten is not None:
+        raise InvalidInputError(
+            f"`whiten` must be None with trained weights, got {method.whiten!r}: train on rows "
+            "that were whitened (Whitening.apply), and search such."
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainedMethod(InductiveMethod):
     """A method whose weights were trained with labels."""
@@ -40,6 +49,7 @@ class TrainedMethod(InductiveMethod):
                 f"`weights` must be a file for {self.name}, got None. {how_to_train(self.name)}"
             )
         check_text("device", self.device)
+        refuse_whitening(self)
 
     def fingerprint(self) -> str:
         """What tells results with these weights from those with others."""

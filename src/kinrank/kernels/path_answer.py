@@ -1,0 +1,197 @@
+"""Answers to queries by shortest paths through the rows of an index."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kinrank.kernels.heap import pop, push
+from kinrank.kernels.jit import helper, inner, kernel
+from kinrank.kernels.overlay import named_space, tick
+from kinrank.kernels.ranking import Asked, compare_query, scaled
+from kinrank.kernels.rows import enlarge
+from kinrank.kernels.topk import heap_offer, sift_down, sort_heap, squared_distance
+from kinrank.types import Floats, Ints, Longs
+
+_WAITING = 1024  # rows that a walk has room for at first
+
+
+class PathGraph(NamedTuple):
+    """What paths lead through, and what their lengths are mixed with.
+
+    ptr, ids, weights : d' on the edges between rows, those of a row ascending
+    limit : the length where there is no path
+    omega, root, names, n_gallery, vectors : as in ``ranking.Compared``
+    """
+
+    ptr: Longs
+    ids: Ints
+    weights: Floats
+    limit: np.float32
+    omega: np.float32
+    root: bool
+    names: Ints
+    n_gallery: int
+    vectors: Floats
+
+
+@kernel
+def shortest_first(low, high, ptr, ids, weights, out_ids, out):
+    """The edges of rows [low, high), those of each ascending by (weight, id)."""
+    for row in range(low, high):
+        begin, size = ptr[row], ptr[row + 1] - ptr[row]
+        for e in range(begin, begin + size):
+            out_ids[e], out[e] = ids[e], weights[e]
+        heap, keys = out[begin : begin + size], out_ids[begin : begin + size]
+        for t in range(size // 2 - 1, -1, -1):
+            sift_down(heap, keys, t, size)
+        sort_heap(heap, keys, size)
+
+
+@kernel
+def near_divergences(low, high, near, counts, groups, names, ptr, ids, values, compared, space):
+    """d' from queries [low, high) to their nearest rows ``near``, (m, E): the query's edges.
+
+    groups to compared : as in ``answer_rows``; counts : (m,) how many are known
+    """
+    space = named_space(space)
+    out = np.ones((high - low, near.shape[1]), np.float32)
+    for query in range(low, high):
+        _, shared = compare_query(query, groups, names, ptr, ids, values, compared, space)
+        for t in range(min(counts[query], near.shape[1])):
+            row = near[query, t]
+            if space.seen[row] == shared:
+                out[query - low, t] = space.total[row]
+    return out
+
+
+@kernel
+def answer_by_path(low, high, asked, edges, graph, out_ids, out, space):
+    """The first k of queries [low, high) by x / (1 + x), x = (1 - omega) path + omega d.
+
+    edges : (m, E) d' to the first of each query's nearest rows, with which its paths begin
+    out_ids and what is returned : as in ``answer_rows``
+    """
+    asked, graph, space = Asked(*asked), PathGraph(*graph), named_space(space)
+    m, at = high - low, np.int64(0)
+    left_ptr, left, complete = (
+        np.zeros(m + 1, np.int64),
+        np.empty(0, np.int32),
+        np.zeros(m, np.bool_),
+    )
+    keys, nodes = np.empty(_WAITING, np.float32), np.empty(_WAITING, np.int32)
+    for query in range(low, high):
+        own = (out_ids[query], out[query])
+        complete[query - low], unknown, keys, nodes = walk(
+            query, asked, edges[query], graph, keys, nodes, *own, space
+        )
+        if at + unknown > left.shape[0]:
+            left = enlarge(left, at, at + unknown)
+        for t in range(unknown):
+            left[at + t] = space.touched[t]
+        at += unknown
+        left_ptr[query - low + 1] = at
+    return complete, left_ptr, left[:at].copy()
+
+
+@helper
+def walk(query, asked, edges, graph, keys, nodes, out_ids, out, space):
+    """The first k of one query: rows settle in the order of their paths (Dijkstra).
+
+    Nothing unsettled can be among them once (1 - omega) path + omega d is larger for the current
+    path and the least d unsettled, which the query's list tells; no path is followed beyond that.
+    Rows whose distance nobody knows (see ``ranking.rank``) are in ``touched`` in the end.
+    Returns whether no other row can be among the first, how many such rows there are, and the heap.
+    """
+    ptr, ids, weights, names = graph.ptr, graph.ids, graph.weights, graph.names
+    omega, root, n_gallery, far = graph.omega, graph.root, graph.n_gallery, asked.farthest[query]
+    near, near_d, count = asked.near[query], asked.near_d[query], asked.counts[query]
+    seen, length, stepped, mass = space.seen, space.total, space.stepped, space.mass
+    k, part, spot = out.shape[0], np.float32(1) - omega, 0
+    found, waiting, unknown = np.int64(0), np.int64(0), np.int64(0)
+    known, reached, settled = tick(space.clock), tick(space.clock), tick(space.clock)
+    beyond, complete = note_distances(query, asked, known, space, omega, root), False
+    for t in range(min(count, edges.shape[0])):
+        if waiting == keys.shape[0]:
+            keys, nodes = enlarge(keys, waiting, waiting + 1), enlarge(nodes, waiting, waiting + 1)
+        seen[near[t]], length[near[t]] = reached, edges[t]
+        waiting = push(keys, nodes, waiting, edges[t], near[t])
+    while waiting > 0:
+        key, node = keys[0], nodes[0]
+        waiting = pop(keys, nodes, waiting)
+        if seen[node] == settled:
+            continue
+        if found == k:
+            while spot < count and (seen[near[spot]] == settled or names[near[spot]] >= n_gallery):
+                spot += 1
+            least = beyond if spot == count else omega * scaled(near_d[spot], far, root)
+            if out[0] < part * key + least:
+                complete = True
+                break
+        seen[node] = settled
+        if names[node] < n_gallery:
+            value = part * key
+            if stepped[node] == known:
+                value += omega * scaled(np.float32(mass[node]), far, root)
+                found = heap_offer(out, out_ids, found, k, value, names[node])
+            elif found == k and value + beyond > out[0]:
+                pass
+            elif graph.vectors.shape[0] > 0:
+                d = squared_distance(asked.x[query], graph.vectors[node])
+                value += omega * scaled(d, far, root)
+                found = heap_offer(out, out_ids, found, k, value, names[node])
+            else:
+                space.touched[unknown] = node
+                unknown += 1
+        for e in range(ptr[node], ptr[node + 1]):
+            longer, other = key + weights[e], ids[e]
+            if longer >= graph.limit or (found == k and part * longer > out[0]):
+                break  # all that follow are longer
+            if seen[other] == settled or (seen[other] == reached and longer >= length[other]):
+                continue
+            if waiting == keys.shape[0]:
+                keys = enlarge(keys, waiting, waiting + 1)
+                nodes = enlarge(nodes, waiting, waiting + 1)
+            seen[other], length[other] = reached, longer
+            waiting = push(keys, nodes, waiting, longer, other)
+    if not complete:  # rows that no path leads to
+        for t in range(count):
+            if seen[near[t]] != settled and names[near[t]] < n_gallery:
+                value = part * graph.limit + omega * scaled(near_d[t], far, root)
+                found = heap_offer(out, out_ids, found, k, value, names[near[t]])
+        complete = count == names.shape[0] or (found == k and out[0] < part * graph.limit + beyond)
+    for t in range(unknown):
+        row = space.touched[t]
+        value = part * np.float32(length[row]) + beyond
+        found = heap_offer(out, out_ids, found, k, value, names[row])
+    finish_row(out_ids, out, found)
+    return complete, unknown, keys, nodes
+
+
+@inner
+def note_distances(query, asked, known, space, omega, root):
+    """Put squared distances that are known into ``mass``; the share of d that others have, or more.
+
+    A row that is not among the nearest is no nearer than the last of them.
+    """
+    stepped, mass, near, near_d = space.stepped, space.mass, asked.near, asked.near_d
+    last = np.float32(0)
+    for t in range(asked.counts[query]):
+        last = near_d[query, t]
+        stepped[near[query, t]], mass[near[query, t]] = known, last
+    for e in range(asked.ptr[query], asked.ptr[query + 1]):
+        if asked.d[e] < np.inf and stepped[asked.ids[e]] != known:
+            stepped[asked.ids[e]], mass[asked.ids[e]] = known, asked.d[e]
+    return omega * scaled(last, asked.farthest[query], root)
+
+
+@inner
+def finish_row(out_ids, out, found):
+    """Ascending, each value x as x / (1 + x), and nothing behind the last."""
+    sort_heap(out, out_ids, found)
+    for t in range(found):
+        value = np.float64(out[t])
+        out[t] = value / (1.0 + value)
+    out_ids[found:] = -1
+    out[found:] = np.inf
