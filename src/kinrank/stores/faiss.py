@@ -22,6 +22,8 @@ from kinrank.validation import as_matrix
 class FaissStore:
     """A trained faiss index with its rows in it.
 
+    Vectors of an IVF index are read through its direct map, which is made when first needed.
+
     Parameters
     ----------
     index : L2 or inner product, of any type; settings such as ``nprobe`` and ``efSearch`` are its
@@ -29,8 +31,6 @@ class FaissStore:
     ids : (n,) other names for its rows, in the order in which they were added
     vectors : (n, d) its rows, for an index that cannot give them back, or only roughly so because
         it is compressed; may be memory-mapped
-
-    Vectors of an IVF index are read through its direct map, which is made when first needed.
     """
 
     def __init__(self, index: Any, ids: Any = None, vectors: Any = None) -> None:

@@ -46,6 +46,9 @@ _FETCHED = "SELECT {id}::{shown}, vector_send({vector}) FROM {table} WHERE {id} 
 class PgVectorStore(TableStore):
     """A table with a column of ids and a column of type vector.
 
+    Search settings are local to a transaction. A store that opened its connection closes it in
+    ``close`` or at the end of a ``with`` block.
+
     Parameters
     ----------
     connection : a psycopg connection for this store alone, or the text that opens one
@@ -57,9 +60,6 @@ class PgVectorStore(TableStore):
     exact : search the whole table even if it has a vector index
     ef_search, probes : of HNSW and IVFFlat indexes; None is the larger of k and 40, and the
         server's own. HNSW finds at most 1,000: beyond that the whole table is searched.
-
-    Search settings are local to a transaction. A store that opened its connection closes it in
-    ``close`` or at the end of a ``with`` block.
     """
 
     _FETCH = 16384
