@@ -13,8 +13,9 @@ import tomllib
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, distribution
 
-import results
 from packaging.requirements import Requirement
+
+import results
 
 PURPOSES = {
     "cli": "the command `kinrank`",
@@ -50,7 +51,9 @@ def requirements(package: str, extra: str) -> set[tuple[str, str]]:
     """What a package needs with an extra; kinrank's are those of this pyproject.toml."""
     if package != "kinrank":
         return needed(distribution(package).requires or [], extra)
-    project = tomllib.loads((results.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((results.ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
     more = project["optional-dependencies"][extra] if extra else []
     return needed([*project["dependencies"], *more])
 
@@ -75,7 +78,9 @@ def main():
     base = closure()
     print("| extra | adds | packages | MB |")
     print("| --- | --- | --- | --- |")
-    print(f"| (none) | the library: {', '.join(sorted(base))} | {len(base)} | {megabytes(base):.0f} |")
+    print(
+        f"| (none) | the library: {', '.join(sorted(base))} | {len(base)} | {megabytes(base):.0f} |"
+    )
     for extra, purpose in PURPOSES.items():
         try:
             more = closure(extra) - base

@@ -22,7 +22,7 @@ ADDRESS = "http://127.0.0.1:8765"
 
 
 def marked(example):
-    """What the comment in front of a block says: (`not run`, reason), (`service`, ""), or nothing."""
+    """What the comment in front of a block says: `not run` and why, `service`, or nothing."""
     before = example.document.text[: example.region.start].rstrip()
     comment = re.search(r"<!-- (not run|service)(?:: (.+?))? -->$", before)
     return (comment[1], comment[2] or "") if comment else ("", "")

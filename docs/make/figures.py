@@ -1,7 +1,7 @@
 """The figures of the pages, as SVG files: `python docs/make/figures.py [FOLDER]`.
 
-A query on one of three arcs, and what each stage of CAS makes of it, computed by the dense twin of the
-tests; and the picture of the README, two digits before and after.
+A query on one of three arcs, and what each stage of CAS makes of it, computed by the dense twin of
+the tests; and the picture of the README, two digits before and after.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from matplotlib.figure import Figure
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-import naive  # noqa: E402
-
 import kinrank  # noqa: E402
+import naive  # noqa: E402
 
 mpl.use("svg")
 mpl.rcParams |= {"svg.hashsalt": "kinrank", "font.size": 9, "svg.fonttype": "path"}
@@ -70,10 +69,14 @@ def star(ax: Any, rows: np.ndarray) -> None:
 
 def lines(ax: Any, rows: np.ndarray, pairs: np.ndarray, weights: np.ndarray) -> None:
     for (i, j), weight in zip(pairs, weights, strict=True):
-        ax.plot(*rows[[i, j]].T, color="#2f5fd0", lw=1.6 * weight, alpha=0.25 + 0.6 * weight, zorder=0)
+        ax.plot(
+            *rows[[i, j]].T, color="#2f5fd0", lw=1.6 * weight, alpha=0.25 + 0.6 * weight, zorder=0
+        )
 
 
-def answers(ax: Any, rows: np.ndarray, labels: np.ndarray, distances: np.ndarray, title: str) -> None:
+def answers(
+    ax: Any, rows: np.ndarray, labels: np.ndarray, distances: np.ndarray, title: str
+) -> None:
     """The thirty nearest, right or wrong."""
     order = np.argsort(distances, kind="stable")
     near = [row for row in order if row != Q][:30]
@@ -119,7 +122,7 @@ def stages(folder: Path) -> None:
     for name, key, title in (
         ("smoothing", "F_hat", "smoothed F"),
         ("enhancement", "F_tilde", "enhanced F"),
-        ("propagation", "F_prime", "encoding F′"),
+        ("propagation", "F_prime", "encoding F\N{PRIME}"),
     ):
         figure, (ax,) = axes()
         dots(ax, rows, made[key][Q], title)

@@ -2,7 +2,6 @@
 
 import doctest
 import importlib
-import inspect
 import pkgutil
 
 import pytest
