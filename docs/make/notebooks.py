@@ -27,7 +27,7 @@ def cells(source: str) -> list[tuple[str, str]]:
         if row >= begin and not line.strip() and not inside:
             for kind, text in paragraph(lines[begin:row]):
                 if text.startswith(IMPORTS) and found[-1][1].startswith(IMPORTS):
-                    text = f"{found.pop()[1]}\n{text}"  # noqa: PLW2901
+                    text = f"{found.pop()[1]}\n\n{text}"  # noqa: PLW2901
                 found.append((kind, text))
             begin = row + 1
     return found

@@ -36,6 +36,14 @@ class ECN(JointMethod):
     ----------
     k1 : length of the rank lists that are compared, the row itself counted
     t, q : nearest rows, and nearest of each of these
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.ECN()
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [269, 266, 324]
     """
 
     k1: int = option(25, "length of the rank lists, the row itself counted", spare=0)

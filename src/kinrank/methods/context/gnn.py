@@ -44,6 +44,14 @@ class GNN(JointMethod):
     mix : share of the cosine of the vectors (0.3 in the authors' newer code, without it before)
     dialect : "cas" (the CAS authors: a row's own neighbourhood counts once more, which their tables
         are made with) or "zhang" (the original, whose settings are k1=26, k2=7)
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.GNN()
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [269, 191, 179]
     """
 
     ranking_bytes: ClassVar[int] = 64

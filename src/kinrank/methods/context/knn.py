@@ -39,6 +39,14 @@ class KNN(MetricMethod):
     k1 : rows that vote beside the query
     dialect : "cas" (the CAS authors: w_j = 1 / (j + 1 + R_cj(q)), forward and backward rank) or
         "shen" (the original: w_j = 1 / (j + 1))
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.KNN()
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [284, 7, 58]
     """
 
     ranking_bytes: ClassVar[int] = 1024

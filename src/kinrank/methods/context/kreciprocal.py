@@ -41,6 +41,14 @@ class KReciprocal(MetricMethod):
         TransReID and SOLIDER), "torchreid" (d^4; also PyRetri, OpenUnReID on a CPU and the CAS
         authors), "layumi" (d^4 of unit vectors) or "spcl" (weights exp(-d^2), lists of k1 with
         the row itself, lambda_value left out; also Cluster Contrast and OpenUnReID on a GPU)
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.KReciprocal()
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [284, 7, 58]
     """
 
     k1: int = option(20, "size of the reciprocal neighbourhood", spare=1)

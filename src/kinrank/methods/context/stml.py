@@ -36,6 +36,14 @@ class STML(MetricMethod):
     metric : "euclidean", or "cosine", which divides every vector by its norm first
     k1 : size of the reciprocal neighbourhood, the row itself counted
     sigma : width of the pairwise similarity
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.STML()
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [58, 284, 176]
     """
 
     ranking_bytes: ClassVar[int] = 64

@@ -45,6 +45,14 @@ class DFS(InductiveMethod):
     alpha : how far it spreads
     gamma : power of the similarity
     steps, tol : of conjugate gradients; the original stops after 20 steps, converged or not
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.DFS().fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [324, 317, 41]
     """
 
     ranking_bytes: ClassVar[int] = LANE_BYTES

@@ -43,6 +43,14 @@ class EGT(InductiveMethod):
     p : rows taken by traversal
     dialect : "symmetric", or "layer6", which reproduces the authors' program: a row keeps only the
         last of its reverse edges, and weights are rounded to three decimals
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.EGT().fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [324, 317, 191]
     """
 
     ranking_bytes: ClassVar[int] = 64

@@ -53,6 +53,14 @@ class FSR(InductiveMethod):
     rank : eigenvectors kept (1000 to 2000 are usual), or "full"
     residual : with ``rank``: add the part of y outside the kept eigenvectors, as h(0) does
     alpha, gamma : how far it spreads; power of the similarity
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.FSR().fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [269, 324, 47]
     """
 
     ranking_bytes: ClassVar[int] = LANE_BYTES

@@ -45,6 +45,14 @@ class Manifold(MetricMethod):
     k1 : neighbours in the graph, the row itself not counted
     sigma, alpha : width of the affinity; how far it spreads
     tol : residual at which the solution counts as converged
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.Manifold()
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [58, 264, 41]
     """
 
     ranking_bytes: ClassVar[int] = LANE_BYTES

@@ -52,6 +52,14 @@ class RDP(MetricMethod):
     sigma, mu : width of the affinity; weight of the regulariser
     steps : iterations
     tol : Chebyshev terms below it are left out; 0 keeps all
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.RDP()
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [284, 127, 93]
     """
 
     ranking_bytes: ClassVar[int] = LANE_BYTES

@@ -31,6 +31,13 @@ class CSA(ListMethod):
     weights : file of weights, from ``kinrank train csa``
     m : nearest rows that are re-ranked; None is as many as in training
     device : torch device
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> method = kinrank.CSA(weights="csa.safetensors")  # of kinrank.learned.train
+    >>> method.weights
+    'csa.safetensors'
     """
 
     name: ClassVar[str] = "csa"

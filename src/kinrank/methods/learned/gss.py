@@ -50,6 +50,13 @@ class GSS(GSSRecipe, InductiveMethod):
     batch : most rows whose pairs are looked at in one step
     seed : the same seed gives the same weights
     device : torch device
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> method = kinrank.GSS(weights="gss.safetensors")  # of kinrank.learned.train
+    >>> method.weights
+    'gss.safetensors'
     """
 
     kq: int = option(5, "nearest rows that a query is linked to")

@@ -44,6 +44,13 @@ class LAttQE(TrainedMethod):
     temperature : of the weights on the database side
     order : with ``dba``: the query is joined by "original" gallery rows or by "augmented" ones
     device : torch device
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> method = kinrank.LAttQE(weights="lattqe.safetensors")  # of kinrank.learned.train
+    >>> method.weights
+    'lattqe.safetensors'
     """
 
     name: ClassVar[str] = "lattqe"

@@ -30,6 +30,13 @@ class SSR(ListMethod):
     ----------
     weights : file of weights, from ``kinrank train ssr``
     device : torch device
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> method = kinrank.SSR(weights="ssr.safetensors")  # of kinrank.learned.train
+    >>> method.weights
+    'ssr.safetensors'
     """
 
     name: ClassVar[str] = "ssr"

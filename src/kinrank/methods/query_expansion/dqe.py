@@ -37,6 +37,14 @@ class DQE(Expansion):
     dba, kdba, dbneg : expand the gallery rows too; positives (itself counted) and negatives of one
     order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
         "augmented" ones
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.DQE().fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [324, 269, 222]
     """
 
     kqe: int = option(20, "nearest rows that are positives", spare=0)

@@ -95,6 +95,14 @@ class AQE(Expansion):
     dba, kdba : expand the gallery rows too; rows one is made from, itself counted
     order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
         "augmented" ones
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.AQE().fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [317, 324, 41]
     """
 
     def _weights(self, similarity: Floats) -> Floats:
@@ -114,6 +122,14 @@ class AQEwD(Expansion):
     dba, kdba : expand the gallery rows too; rows one is made from, itself counted
     order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
         "augmented" ones
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.AQEwD().fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [324, 317, 269]
     """
 
     kqe: int = option(8, "nearest rows that join the query", spare=0)
@@ -141,6 +157,14 @@ class AlphaQE(Expansion):
     dba, kdba : expand the gallery rows too; rows one is made from, itself counted
     order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
         "augmented" ones
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.AlphaQE().fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [317, 266, 269]
     """
 
     kqe: int = option(48, "nearest rows that join the query", spare=0)

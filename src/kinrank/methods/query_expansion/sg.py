@@ -38,6 +38,14 @@ class SG(InductiveMethod):
     m : length of the list that is re-ranked
     k1 : most similar members that a member is refined by
     beta : their weight
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.SG(m=100).fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [317, 266, 324]
     """
 
     m: int = option(400, "length of the list that is re-ranked")
