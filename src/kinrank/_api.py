@@ -34,7 +34,7 @@ def rerank(
     storage: PathLike | None = None,
     **options: Any,
 ) -> Ranking:
-    """Rank the gallery for each query, the second time right.
+    """Re-rank the gallery for each query.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from kinrank.types import Floats, Neighbors, Ranking
 
 @dataclass(frozen=True, kw_only=True)
 class CDM(MetricMethod):
-    """Distances that make every neighbourhood equally dense.
+    """Contextual dissimilarity measure: every neighbourhood is made equally dense.
 
     r(i) = the mean distance of i to its k1 nearest, rbar = the geometric mean of all r
     d*(i, j) = d(i, j) (rbar^2 / (r(i) r(j)))^(alpha / 2), ``steps`` times over

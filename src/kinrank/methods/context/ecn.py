@@ -22,7 +22,7 @@ from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 @dataclass(frozen=True, kw_only=True)
 class ECN(JointMethod):
-    """How alike the rank lists of the query's wider neighbourhood and of the gallery row's are.
+    """Expanded cross neighbourhood: how alike the rank lists around query and gallery row are.
 
     r(i, j) = sum over x of max(0, k1 - pos_i(x)) max(0, k1 - pos_j(x))
     E(i) = the t nearest of i and the q nearest of each of them

@@ -22,7 +22,7 @@ from kinrank.types import Ranking
 
 @dataclass(frozen=True, kw_only=True)
 class KReciprocal(MetricMethod):
-    """Jaccard distance of weighted reciprocal neighbours, mixed with the original distance.
+    """k-reciprocal encoding: Jaccard distance of reciprocal neighbours, mixed with the original.
 
     R*(i) = R(i, k1) joined with each R(c, k1 / 2) that lies mostly inside it
     V_i = exp(-d(i, .)) on R*(i), L1 norm 1, then averaged over the k2 nearest of i

@@ -21,7 +21,7 @@ from kinrank.types import Ranking
 
 @dataclass(frozen=True, kw_only=True)
 class SCA(MetricMethod):
-    """Jaccard distance of neighbourhoods, averaged over the nearest.
+    """Sparse contextual activation: Jaccard distance of neighbourhoods, averaged over the nearest.
 
     F_i = exp(-d(i, .)) on the k1 nearest, L1 norm 1, with d over the row's largest
     F'_i = the mean of F over the k2 nearest; d* = 1 - m / (2 - m), m = sum min(F'_q, F'_g)

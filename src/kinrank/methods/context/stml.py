@@ -22,7 +22,7 @@ from kinrank.types import Floats, Ranking
 
 @dataclass(frozen=True, kw_only=True)
 class STML(MetricMethod):
-    """The pairwise similarity and the overlap of reciprocal neighbours, half each.
+    """Self-taught metric learning: half pairwise similarity, half overlap of reciprocal neighbours.
 
     W_P = exp(-(d^2 over the row's largest)^2 / sigma)
     V_i = indicator of R(i, k1); W~ = V V^T / |V_i|; W^_i = the mean of W~ over the k1 / 2 nearest

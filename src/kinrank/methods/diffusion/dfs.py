@@ -28,7 +28,7 @@ from kinrank.types import Ranking
 
 @dataclass(frozen=True, kw_only=True)
 class DFS(InductiveMethod):
-    """Diffuse the query's nearest over the mutual graph of the gallery (global descriptors).
+    """Diffusion of the query's nearest over the mutual graph of the gallery (global descriptors).
 
     W_ij = max(s_ij, 0)^gamma for mutual neighbours; S = D^-1/2 W D^-1/2
     y = max(s(q, .), 0)^gamma at the kq nearest; (I - alpha S) f = y; score = f

@@ -26,7 +26,7 @@ from kinrank.types import Floats, Ranking, SparseRows
 
 @dataclass(frozen=True, kw_only=True)
 class EGT(InductiveMethod):
-    """Walk the neighbour graph from the query, heaviest edge first.
+    """Explore-exploit graph traversal: from the query, heaviest edge first.
 
     The frontier is a heap of edges. Rows behind edges above t are taken at once (explore), then
     their edges join the frontier; if none is above t, the heaviest is taken (exploit).

@@ -27,7 +27,7 @@ from kinrank.types import Floats, Ints, Ranking
 
 @dataclass(frozen=True, kw_only=True)
 class EIR(InductiveMethod):
-    """Diffusion from every row in advance, on its ``truncation`` nearest rows.
+    """Offline diffusion: from every row in advance, on its ``truncation`` nearest rows.
 
     S is the normalised mutual graph of all rows, as in ``dfs``; row i of F solves
     (I - alpha S) f = e_i on the nearest rows of i

@@ -34,7 +34,9 @@ _STEPS, _TOL = 1000, 1e-6  # of the converged solution that full rank stands for
 
 @dataclass(frozen=True, kw_only=True)
 class FSR(InductiveMethod):
-    """Diffusion as a filter of the graph's spectrum: f = U h(L) U^T y, h(x) = 1 / (1 - alpha x).
+    """Fast spectral ranking: diffusion as a filter of the graph's spectrum.
+
+    f = U h(L) U^T y, h(x) = 1 / (1 - alpha x)
 
     The graph and y are those of ``dfs``. With a ``rank`` the leading eigenvectors are kept, so that
     a query costs one product with them. At full rank f is the converged solution of

@@ -32,7 +32,7 @@ from kinrank.types import Floats, Neighbors, Ranking, SparseRows
 
 @dataclass(frozen=True, kw_only=True)
 class RDP(MetricMethod):
-    """Diffusion on the tensor product graph, with the identity as regulariser.
+    """Regularised diffusion process: on the tensor product graph, the identity as regulariser.
 
     W_ij = exp(-(d^2 over the largest of all)^2 / sigma^2) on the k1 nearest, made symmetric
     ``steps`` times A <- alpha S A S^T + (1 - alpha) I from A = I, alpha = 1 / (1 + mu)

@@ -16,7 +16,7 @@ from kinrank.validation import check_size
 
 @dataclass(frozen=True, kw_only=True)
 class CSA(ListMethod):
-    """Affinities to the query's nearest, compared in context by a trained transformer.
+    """Contextual similarity aggregation: affinities compared by a trained transformer.
 
     a_i = similarities of row i to the anchors, the query and its nearest; tokens = transformer of
     the linear map of all a_i, without positions; score = cosine of the tokens of query and row

@@ -23,7 +23,7 @@ from kinrank.types import Ranking
 
 @dataclass(frozen=True, kw_only=True)
 class GSS(GSSRecipe, InductiveMethod):
-    """A graph network that learns on the gallery itself, without labels, to separate similarities.
+    """Guided similarity separation: a graph network that learns on the gallery, without labels.
 
     A = D^-1/2 (W + I) D^-1/2, W the similarities of the k1 nearest, symmetric; z1 = A X W1 + b1;
     z2 = A elu(z1) W2 + b2; h = the unit vector along z1 + decay elu(z2); score = h_q h_g. Adam

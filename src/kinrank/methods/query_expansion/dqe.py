@@ -21,7 +21,7 @@ from kinrank.types import Floats, Ints
 
 @dataclass(frozen=True, kw_only=True)
 class DQE(Expansion):
-    """The normal of the widest margin between the nearest and the farthest; ``dba`` also DDBA.
+    """Discriminative query expansion: a margin between nearest and farthest; ``dba`` also DDBA.
 
     A linear support vector machine with a hard margin for each query: positives are the query and
     its kqe nearest, negatives the neg farthest gallery rows. Where they cannot be separated, dual

@@ -84,7 +84,7 @@ class Expansion(InductiveMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class AQE(Expansion):
-    """The query and its nearest, all of one weight; with ``dba`` also ADBA.
+    """Average query expansion: the mean of the query and its nearest; with ``dba`` also ADBA.
 
     Distances are minus the score, in [-1, 1]. Vectors are normalised first. Time O(n_queries n d),
     with ``dba`` O(n^2 d) more to fit; memory O(n d). A new query needs only the fitted gallery.
@@ -111,7 +111,7 @@ class AQE(Expansion):
 
 @dataclass(frozen=True, kw_only=True)
 class AQEwD(Expansion):
-    """The query and its nearest, weights (K - r) / K at rank r of K; with ``dba`` also ADBAwD.
+    """Query expansion with decay: weights (K - r) / K at rank r of K; with ``dba`` also ADBAwD.
 
     Distances are minus the score, in [-1, 1]. Vectors are normalised first. Time O(n_queries n d),
     with ``dba`` O(n^2 d) more to fit; memory O(n d). A new query needs only the fitted gallery.
@@ -142,7 +142,7 @@ class AQEwD(Expansion):
 
 @dataclass(frozen=True, kw_only=True)
 class AlphaQE(Expansion):
-    """The query and its nearest, weights max(s, 0)^alpha; with ``dba`` also alphaDBA.
+    """Alpha query expansion: the nearest weigh max(s, 0)^alpha; with ``dba`` also alphaDBA.
 
     Negative similarities have no weight: in the original an odd power makes them subtract and a
     fractional one gives NaN.

@@ -22,7 +22,7 @@ from kinrank.types import Floats, Ranking
 
 @dataclass(frozen=True, kw_only=True)
 class SG(InductiveMethod):
-    """Refine the first m of a query among themselves, and the query by the best of them.
+    """SuperGlobal: refine the first m of a query among themselves, and it by the best of them.
 
     x'_i = the mean of x_i and its k1 most similar in the list, these weighted by beta s
     r_i = q x'_i; q' = the largest of each component over the k1 + 1 of highest r
