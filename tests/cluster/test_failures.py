@@ -294,7 +294,7 @@ def test_what_does_not_go_together(cluster):
         kinrank.rerank(rows[:2], rows[2:], cluster=cluster, memory_budget="1GB")
     with pytest.raises(InvalidInputError, match="`storage` cannot be used without `cluster`"):
         kinrank.rerank(rows[:2], rows[2:], storage="somewhere")
-    with pytest.raises(InvalidInputError, match="`storage` must be given to `connect`"):
+    with pytest.raises(InvalidInputError, match="has its storage already"):
         kinrank.rerank(rows[:2], rows[2:], cluster=cluster, storage="somewhere")
     with pytest.raises(UnknownNameError, match="`search` must be one of approximate, exact, got"):
         kinrank.rerank(rows[:2], rows[2:], cluster=cluster, search="nearest")
