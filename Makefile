@@ -11,7 +11,7 @@ WORKERS ?= 2
 PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all fuzz lint format bench clean ready warm chromium
+.PHONY: help demo test test-all test-external fuzz lint docs format bench dist clean ready warm chromium
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,29 +23,43 @@ test: ready ## Run the tests
 	$(PYTEST)
 
 test-all: test ## Run the tests and the long checks, which measure and want to be alone
-	$(BIN)/python -m pytest -m long
+	$(BIN)/python -m pytest -m "long and not external"
+
+test-external: ready ## Run the tests that need files beside the repository, or other packages
+	$(BIN)/python -m pytest -m external
 
 fuzz: $(VENV)/dev.stamp ## Attack every call and file for MINUTES (30), print the counts
 	$(BIN)/python tests/fuzz/campaign.py --minutes $(or $(MINUTES),30) $(FUZZ)
 
-lint: $(VENV)/dev.stamp ## Check style, format, types and the direction of imports
+lint: $(VENV)/dev.stamp ## Check style, format, types, the direction of imports and the site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory docs
+
+docs: $(VENV)/dev.stamp ## Build the site into build/site; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(VENV)/dev.stamp ## Put the code into form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/dev.stamp ## Run the benchmarks, one after another
-	@set -e; for script in benchmarks/bench_*.py; do \
-		echo "== $$script"; $(BIN)/python "$$script"; \
+bench: $(VENV)/dev.stamp ## Run the benchmarks, keep their results and put them on their page
+	@set -e; for script in benchmarks/bench_*.py benchmarks/extras.py; do \
+		echo "== $$script"; $(BIN)/python "$$script" --save; \
 	done
+	$(BIN)/python benchmarks/page.py
+
+dist: $(VENV)/dev.stamp ## Build wheel and sdist, and try both
+	rm -rf dist build/dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	PYTHON=$(BIN)/python ./.ci/try-dist
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) build dist demo.html test-artifacts .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests benchmarks docs examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import kinrank
+import results
 from kinrank import progress
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -198,4 +199,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    results.run(main, __doc__)

@@ -23,6 +23,7 @@ from unittest import mock
 import numpy as np
 
 import kinrank
+import results
 from kinrank import progress
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -164,8 +165,12 @@ def overhead(sizes=(20_000, 40_000)):
 PARTS = {"bytes": bytes_per_row, "traffic": traffic, "overhead": overhead}
 
 
-if __name__ == "__main__":
+def main():
     sizes = [int(word) for word in sys.argv[1:] if word.isdigit()]
     for name in [word for word in sys.argv[1:] if not word.isdigit()] or PARTS:
-        print(f"\n{name}\n")
+        print(f"\n## {name}\n")
         PARTS[name](*([sizes] if sizes else []))
+
+
+if __name__ == "__main__":
+    results.run(main, __doc__)

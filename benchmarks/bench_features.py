@@ -26,6 +26,7 @@ import numpy as np
 import onnxruntime
 from PIL import Image
 
+import results
 from kinrank import progress
 from kinrank.features import Descriptor, collect, extract_to_file, load_model
 from kinrank.features.extraction import BATCH
@@ -164,4 +165,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    results.run(main, __doc__)

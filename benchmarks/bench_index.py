@@ -30,6 +30,7 @@ from pathlib import Path
 import numpy as np
 
 import kinrank
+import results
 from kinrank import evaluate, progress
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors
@@ -335,4 +336,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    results.run(main, __doc__)

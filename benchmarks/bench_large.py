@@ -37,6 +37,7 @@ from pathlib import Path
 import numpy as np
 
 import kinrank
+import results
 from kinrank import evaluate, progress, registry
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -434,4 +435,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    results.run(main, __doc__)

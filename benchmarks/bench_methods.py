@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import kinrank
+import results
 from kinrank.parallel import Runner
 from kinrank.progress import Stopwatch, listen
 from kinrank.registry import method_class, ready_methods
@@ -123,4 +124,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    results.run(main, __doc__)

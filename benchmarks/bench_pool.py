@@ -15,6 +15,7 @@ import warnings
 import numpy as np
 
 import kinrank
+import results
 from kinrank.parallel import thread_count
 
 BATCH = 16
@@ -78,4 +79,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    results.run(main, __doc__)

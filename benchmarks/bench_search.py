@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+import results
 from kinrank.parallel import Runner, thread_count
 from kinrank.search.exact import exact_neighbors
 
@@ -89,4 +90,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    results.run(main, __doc__)

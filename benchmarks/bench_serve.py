@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+import results
 from kinrank import CAS
 
 WIDTH, SIZE = 128, 20
@@ -246,4 +247,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    results.run(main, __doc__)

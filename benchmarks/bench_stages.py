@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 
 import kinrank
+import results
 from kinrank import progress
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -83,4 +84,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    results.run(main, __doc__)

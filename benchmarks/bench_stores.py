@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import kinrank
+import results
 from kinrank.stores import FaissStore, LanceStore, PgVectorStore
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -131,4 +132,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    results.run(main, __doc__)

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import kinrank
+import results
 from kinrank import evaluate
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -46,8 +47,11 @@ def load(folder: Path):
     return query, gallery, lambda ranking: 100 * evaluate.reid(ranking, *labels).mAP
 
 
-def main(folders: list[Path]) -> None:
+def main() -> None:
     """Print one row per set."""
+    folders = [Path(name) for name in sys.argv[1:]] or sorted(
+        path for path in SHARED.iterdir() if path.is_dir()
+    )
     warnings.simplefilter("ignore", kinrank.KinrankWarning)
     columns = [(size, name) for size in SIZES for name in VARIANTS]
     print("| set | none | " + " | ".join(f"{name} ({size})" for size, name in columns) + " |")
@@ -64,4 +68,4 @@ def main(folders: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main([Path(name) for name in sys.argv[1:]] or sorted(p for p in SHARED.iterdir() if p.is_dir()))
+    results.run(main, __doc__)

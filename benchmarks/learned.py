@@ -20,6 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+import results
+
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 SETS = (
     "market1501-retail-0288",
@@ -121,4 +123,4 @@ def print_table(head: list[str], rows: list[list[str]]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    results.run(main, __doc__)

@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 import kinrank
+import results
 from kinrank import datasets
 from kinrank.graph import clusters
 from kinrank.parallel import Runner
@@ -337,4 +338,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    results.run(main, __doc__)

@@ -109,7 +109,7 @@ def test_npz_and_safetensors_with_names(files, tmp_path):
         assert json.loads(result.stdout)["n_gallery"] == 30
     result = run(*files, "--query", tmp_path / "both.npz")
     assert result.exit_code == 2
-    assert "got 2 (q, g): say which" in result.stderr
+    assert "holds 2 arrays (q, g): say which" in result.stderr
 
 
 # Errors

@@ -124,8 +124,8 @@ def test_what_cannot_be_written_is_an_error_with_its_cure(closed, tmp_path):
     out, _ = run(REFUSED, *BEFORE, PLACE=str(place), **closed)
     said = json.loads(out)
     for name in ("open", "save", "serve"):
-        assert f"must be in a folder that can be written to, got {place}: " in said[name]
-        assert said[name].endswith("To search it needs no writable=True.")
+        assert f"{place} cannot be written to (" in said[name]
+        assert said[name].endswith("To search it, leave out writable=True.")
     for name, path in (("ranking", "ranking.npz"), ("out", "a.npz.parts"), ("charts", "cells/")):
         assert said[name].startswith(f"{place}/{path}")
         assert said[name].endswith("(Permission denied). Choose a folder that can be written to.")
@@ -135,7 +135,7 @@ def test_what_cannot_be_written_is_an_error_with_its_cure(closed, tmp_path):
     assert "Set KINRANK_CACHE to a folder that can be written to" in said["cache"]
 
 
-def test_the_page_says_what_is_so(tmp_path):
+def test_the_page_says_what_is_so():
     assert set(IMAGE) == {"NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"}
     commands = re.findall(r"(?:RUN |/bin/|`)kinrank (warmup|serve)([^\n`]*)", PAGE)
     commands += [("serve", re.search(r'CMD \["kinrank", "serve"(.*)\]', PAGE)[1].replace('"', ""))]
@@ -147,12 +147,6 @@ def test_the_page_says_what_is_so(tmp_path):
         jit.warn_unwritable.__wrapped__()
     says = re.sub(r"kept in \S+,", "kept in FOLDER,", str(warned[0].message))
     assert says in re.sub(r"kept in \S+,", "kept in FOLDER,", " ".join(PAGE.split()))
-    kinrank.CAS().fit(ROWS).save(tmp_path / "gallery.index")
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    names = {}
-    exec(block.replace("/data", str(tmp_path)), names)  # noqa: S102
-    answer = names["handler"]({"vector": ROWS[7].tolist()}, None)
-    assert answer["ids"][0][0] == 7
 
 
 def test_no_folder_for_temporary_files(monkeypatch):

@@ -121,7 +121,7 @@ def test_ids_that_cannot_be():
     np.testing.assert_array_equal(one.indices, kinrank.rerank_pool(Q[:1], G, METHOD).indices)
     assert len(index) == 90
     for call in (index.remove, lambda ids: index.update(Q, ids)):
-        with pytest.raises(InvalidInputError, match="`ids` must be those of rows of the index"):
+        with pytest.raises(InvalidInputError, match="`ids` is missing: name the items"):
             call(None)
     with pytest.raises(InvalidInputError, match="one list for each of the 6 queries, got 5"):
         kinrank.rerank_pool(Q, [G] * 6, ids=5)
@@ -144,10 +144,10 @@ def test_all_rows_updated_are_a_fresh_index():
         ({"farthest": np.ones(5)}, "`farthest` must be one number or one for each of the 84 rows"),
         ({"farthest": "far"}, "`farthest` must be one number or one for each"),
         ({"farthest": [1, [2]]}, "`farthest` must be an array"),
-        ({"farthest": np.nan}, "`farthest` must be positive and finite"),
+        ({"farthest": np.nan}, "`farthest` has a value that is not positive"),
         ({"farthest": 1e-300}, "`farthest` must have a largest value between"),
         ({"vectors": G[:50]}, r"`vectors` must be one per row of `distances` \(84\), got 50"),
-        ({"indices": None}, "`indices` must be given with `distances`, got None"),
+        ({"indices": None}, "`distances` needs `indices`"),
         ({"distances": 3}, "`distances` must be two-dimensional"),
         ({"distances": NEAR * 1e30}, "`distances` must have a largest value between"),
         ({"squared": "yes"}, "`squared` must be True or False"),

@@ -34,7 +34,7 @@ def rerank(
     storage: PathLike | None = None,
     **options: Any,
 ) -> Ranking:
-    """Rank the gallery for each query, the second time right.
+    """Re-rank the gallery for each query.
 
     Parameters
     ----------
@@ -94,12 +94,12 @@ def rank_on(
 ) -> Ranking:  # fmt: skip
     """``method.rerank`` on this machine, or on a cluster."""
     if cluster is None:
-        _refuse_beside("no `cluster`", storage=storage)
+        _refuse_beside("without `cluster`", storage=storage)
         return method.rerank(queries, gallery, k, threads=threads, block_size=block_size, **where)
     from kinrank.runs.ray.session import using
 
     search = where.pop("search", "exact")
-    _refuse_beside("`cluster`", **where)
+    _refuse_beside("with `cluster`", **where)
     with using(cluster, storage, threads) as joined:
         return joined.rerank(
             method, queries, gallery, k, threads=threads, block_size=block_size, search=search
@@ -149,8 +149,8 @@ def tune(
     return run_tuning(queries, gallery, method, budget, seed, threads, block_size, fixed)
 
 
-def _refuse_beside(what: str, **given: Any) -> None:
-    """Say that parameters do not go with another one."""
+def _refuse_beside(how: str, **given: Any) -> None:
+    """Say that parameters do not go with another one, or not without it."""
     for name, value in given.items():
         if value is not None:
-            raise InvalidInputError(f"`{name}` must be left out with {what}, got {value!r}.")
+            raise InvalidInputError(f"`{name}` cannot be used {how}, got {value!r}.")

@@ -47,6 +47,12 @@ class Client:
     url : such as "http://127.0.0.1:8765"
     token : if the service asks for one
     timeout : seconds to wait for a connection, and for each part of an answer
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> client = kinrank.Client("http://127.0.0.1:8765")  # connects with the first request
+    >>> client.close()
     """
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0) -> None:

@@ -30,11 +30,21 @@ def shown(value: object) -> str:
 
 
 class KinrankError(Exception):
-    """Base of all errors that kinrank raises on purpose."""
+    """Base of all errors that kinrank raises on purpose.
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> try:
+    ...     kinrank.CAS(k1=0)
+    ... except kinrank.KinrankError as error:
+    ...     print(error)
+    `k1` must be an integer of at least 1, got 0.
+    """
 
 
 class InvalidInputError(KinrankError, ValueError):
-    """Data or a parameter that cannot be used; the message says what, must be and got."""
+    """Data or a parameter that cannot be used; the message says what is allowed."""
 
 
 class FileFormatError(KinrankError, ValueError):

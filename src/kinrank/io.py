@@ -227,8 +227,10 @@ def _pick(file: Path, names: list[str], key: str | None) -> str:
             raise UnknownNameError(f"name in {file}", key, names)
         return key
     if len(names) != 1:
-        hint = f" ({', '.join(names)}): say which, as in {file}:{names[0]}" if names else ""
+        if not names:
+            raise InvalidInputError(f"{file} holds no array.")
         raise InvalidInputError(
-            f"{file} must hold one array or be given a name, got {len(names)}{hint}."
+            f"{file} holds {len(names)} arrays ({', '.join(names)}): say which, as in "
+            f"{file}:{names[0]}."
         )
     return names[0]

@@ -115,7 +115,7 @@ def pool_method(method: str | Method, params: dict[str, Any]) -> Method:
         )
     if params:
         raise InvalidInputError(
-            f"Parameters must be set in the method itself when one is given, got {sorted(params)}."
+            f"Parameters belong into the method object, got {sorted(params)} beside it."
         )
     return method
 

@@ -45,7 +45,14 @@ _WEIGHTS = frozenset({"csa", "lattqe", "ssr"})
 
 
 def methods() -> list[str]:
-    """The names of all registered methods."""
+    """The names of all registered methods.
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> kinrank.methods()[:4]
+    ['alphaqe', 'aqe', 'aqewd', 'cas']
+    """
     return sorted(_METHODS)
 
 

@@ -42,6 +42,15 @@ class Ranking:
     indices : (n_queries, k) int32, gallery row numbers; -1 where there is none
     distances : (n_queries, k) float32, ascending, smaller is better; inf where there is none
     ids : (n_queries, k) the users' own names of these rows, if an index knows them; else None
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> kinrank.rerank(data.query.features[:2], data.gallery.features, k=2)
+    Ranking of 2 queries, 2 results each
+      0: 284 (0.006), 7 (0.012)
+      1: 122 (0.001), 180 (0.001)
     """
 
     indices: Ints

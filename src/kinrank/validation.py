@@ -1,4 +1,4 @@
-"""Checks of what users give, in one voice: what, must be, got."""
+"""Checks of what users give, in one voice: what is allowed, and what came."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def check_int(name: str, value: object, low: int, high: int | None = None) -> in
         number = int(value)
         if number >= low and (high is None or number <= high):
             return number
-    bound = f"of at least {low}" if high is None else f"between {low} and {high}"
+    open_end = high is None or (high == MOST_ROWS and not (isinstance(value, int) and value > high))
+    bound = f"of at least {low}" if open_end else f"between {low} and {high}"
     raise InvalidInputError(f"`{name}` must be an integer {bound}, got {shown(value)}.")
 
 
@@ -342,7 +343,8 @@ def _unit_rows(name: str, rows: npt.NDArray[Any], low: int) -> npt.NDArray[np.fl
     if (peak == 0).any():
         row = low + int(np.argmin(peak[:, 0] != 0))
         raise InvalidInputError(
-            f"`{name}` must have no zero vectors for metric='cosine', got one in row {row}."
+            f"Row {row} of `{name}` is a zero vector, which has no cosine. Remove it, or use "
+            "metric='euclidean'."
         )
     wide /= peak
     wide /= np.linalg.norm(wide, axis=1, keepdims=True)

@@ -137,7 +137,7 @@ with connect("local") as cluster:
     ("left", "said"),
     [
         (True, "ran out of memory in the stage 'numbers', rows 0 to 8: .* use block_size=4"),
-        (False, "Every node must have memory left for a worker"),
+        (False, "A node ended a worker before it began"),
     ],
 )
 def test_ray_ends_a_worker_that_takes_too_much(left, said, tmp_path):
@@ -221,13 +221,13 @@ def test_a_closed_connection_is_refused(joined):
     with connect() as cluster:
         pass
     cluster.close()
-    with pytest.raises(ClusterError, match="must be open"):
+    with pytest.raises(ClusterError, match="is closed: connect again"):
         cluster.runner()
 
 
 def test_a_connection_that_others_closed_is_refused(cluster, monkeypatch):
     monkeypatch.setattr(cluster.ray, "is_initialized", lambda: False)
-    with pytest.raises(ClusterError, match="must be open"):
+    with pytest.raises(ClusterError, match="is closed: connect again"):
         cluster.runner()
     monkeypatch.undo()
 
@@ -290,11 +290,11 @@ def test_kernels_with_frozen_arguments_are_refused(cluster):
 
 def test_what_does_not_go_together(cluster):
     rows = np.eye(8)
-    with pytest.raises(InvalidInputError, match="`memory_budget` must be left out with `cluster`"):
+    with pytest.raises(InvalidInputError, match="`memory_budget` cannot be used with `cluster`"):
         kinrank.rerank(rows[:2], rows[2:], cluster=cluster, memory_budget="1GB")
-    with pytest.raises(InvalidInputError, match="`storage` must be left out with no `cluster`"):
+    with pytest.raises(InvalidInputError, match="`storage` cannot be used without `cluster`"):
         kinrank.rerank(rows[:2], rows[2:], storage="somewhere")
-    with pytest.raises(InvalidInputError, match="`storage` must be given to `connect`"):
+    with pytest.raises(InvalidInputError, match="has its storage already"):
         kinrank.rerank(rows[:2], rows[2:], cluster=cluster, storage="somewhere")
     with pytest.raises(UnknownNameError, match="`search` must be one of approximate, exact, got"):
         kinrank.rerank(rows[:2], rows[2:], cluster=cluster, search="nearest")

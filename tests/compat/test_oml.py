@@ -1,4 +1,4 @@
-"""With the real open-metric-learning, where it is installed.
+"""With the real open-metric-learning, which no extra installs.
 
 It imports torchvision for its image data sets, which takes no part here; where torchvision cannot
 be imported (a CUDA build beside a CPU build of torch), an empty stand-in takes its place.
@@ -14,7 +14,10 @@ import pytest
 
 import kinrank
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # those of the packages this one brings along
+pytestmark = [
+    pytest.mark.external,
+    pytest.mark.filterwarnings("ignore"),  # those of the packages this one brings along
+]
 
 
 class Whatever(type):
@@ -58,8 +61,6 @@ class Finder:
 
 
 def import_retrieval():
-    pytest.importorskip("torch", exc_type=ImportError)
-    pytest.importorskip("oml", exc_type=ImportError)
     try:
         importlib.import_module("torchvision")
     except (ImportError, RuntimeError, OSError):

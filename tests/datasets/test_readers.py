@@ -203,7 +203,7 @@ def test_cuhk03_classic(tmp_path: Path) -> None:
     # Each list begins with the image itself, then the right one of the other camera.
     ranking = np.array([[0, 1, 2, 3], [1, 0, 2, 3], [2, 3, 0, 1], [3, 2, 0, 1]])
     assert data.evaluate(ranking)["R1"] == 1.0
-    with pytest.raises(FileFormatError, match="must have split 1, got 1 splits"):
+    with pytest.raises(FileFormatError, match="has 1 splits and no split 1"):
         datasets.cuhk03(tmp_path, boxes="detected", protocol="classic", split=1)
 
 
@@ -254,11 +254,11 @@ def test_toy_is_the_same_every_time() -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["empty.txt"], "like none of them"),
-        (["query/0001_c1s1.txt", "bounding_box_test/0001_c1s1.jpg"], "must hold images"),
+        (["empty.txt"], "like none of the formats"),
+        (["query/0001_c1s1.txt", "bounding_box_test/0001_c1s1.jpg"], "holds no images"),
         (["query/first.jpg", "bounding_box_test/0001_c1s1.jpg"], "must be named IDENTITY_cCAMERA"),
-        (["cat/a.txt"], "must hold a folder of images per class"),
-        (["images_labeled/1.png"], "must hold cuhk03_new_protocol_config_labeled.mat"),
+        (["cat/a.txt"], "must hold a folder of images for each class"),
+        (["images_labeled/1.png"], "holds neither cuhk03_new_protocol_config_labeled.mat"),
     ],
 )
 def test_folders_that_are_not_data_sets(tmp_path: Path, names, message) -> None:
@@ -275,5 +275,5 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="Options of the format toy do not fit"):
         datasets.load("toy", colour="red")
     touch(tmp_path, "some.txt")
-    with pytest.raises(FileFormatError, match="must be a folder or a ground truth"):
+    with pytest.raises(FileFormatError, match="a data set is a folder or a ground truth"):
         datasets.load(tmp_path / "some.txt")

@@ -95,9 +95,7 @@ def test_bad_vectors(queries, gallery, message):
 def test_zero_vectors():
     gallery = G.copy()
     gallery[3] = 0
-    with pytest.raises(
-        InvalidInputError, match="no zero vectors for metric='cosine', got one in row 3"
-    ):
+    with pytest.raises(InvalidInputError, match=r"Row 3 of .* is a zero vector"):
         kinrank.rerank(Q, gallery, metric="cosine", **SMALL)
     assert np.isfinite(kinrank.rerank(Q, gallery, **SMALL).distances).all()
 
@@ -107,7 +105,7 @@ def test_zero_vectors():
     [
         ({"k": 0}, "`k` must be an integer of at least 1, got 0"),
         ({"k": 2.5}, "`k` must be an integer"),
-        ({"k1": 0}, "`k1` must be an integer between 1 and 2147483647, got 0"),
+        ({"k1": 0}, "`k1` must be an integer of at least 1, got 0"),
         ({"k1": 4, "k2": 6}, "`k2` must be at most k1"),
         ({"omega": 1.5}, "`omega` must be a number in \\[0, 1\\], got 1.5"),
         ({"sigma": 0}, "`sigma` must be a number in \\[1e-06"),

@@ -90,7 +90,7 @@ def test_bad_rows_are_named_as_ever():
     points = np.random.default_rng(4).normal(size=(600, 4))
     points[:5] += 1
     points[555] = 0
-    with pytest.raises(kinrank.InvalidInputError, match=r"`gallery` .* zero vectors .* row 550"):
+    with pytest.raises(kinrank.InvalidInputError, match="Row 550 of `gallery` is a zero vector"):
         kinrank.rerank(points[:5], points[5:], "aqe", 3, vectors="float16")
     points[555, 2] = np.nan
     with pytest.raises(kinrank.InvalidInputError, match=r"`gallery` must be finite.* row 550"):

@@ -98,7 +98,7 @@ def test_a_failure_does_not_stop_the_others(fake_method, toy_set) -> None:
     assert [type(cell) for cell, _, _ in told] == [Failed, Failed, Measured, Measured]
     assert [(done, total) for _, done, total in told] == [(n, 4) for n in range(1, 5)]
     assert len(found.failures) == 2
-    assert "must have vectors to be ranked" in found.failures[0].reason
+    assert "cannot be ranked" in found.failures[0].reason
     text = render(comparison_table(found), "md")
     assert "none on empty failed" in text
 

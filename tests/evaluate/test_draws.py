@@ -39,7 +39,7 @@ def test_what_is_not_listed_is_not_found() -> None:
 
 def test_errors() -> None:
     ranking = np.array([[0, 1, 2, 3, 4]])
-    with pytest.raises(InvalidInputError, match="must be given, got none"):
+    with pytest.raises(InvalidInputError, match="Single shot needs cameras"):
         evaluate.single_shot(ranking, [0], IDS, None, None)
     with pytest.raises(InvalidInputError, match="across cameras"):
         evaluate.single_shot(ranking, [0], IDS, [1], [1] * 5)

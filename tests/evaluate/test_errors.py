@@ -25,14 +25,14 @@ GALLERY = [1, 2, 1]
         ({"gallery_ids": [1.5, 2.0, 1.0]}, "`gallery_ids` must be a one-dimensional array"),
         ({"gallery_ids": []}, "`gallery_ids` must be a one-dimensional array"),
         ({"query_ids": ["a", "b"]}, "both numbers or both names"),
-        ({"query_ids": [8, 9]}, "must share at least one value, got none"),
+        ({"query_ids": [8, 9]}, "No query has a match: .* share no value"),
         ({"query_cams": [0, 0]}, "got `query_cams` without `gallery_cams`"),
         ({"gallery_cams": [0, 0, 0]}, "got `gallery_cams` without `query_cams`"),
         ({"query_cams": [0], "gallery_cams": [0, 0, 0]}, "`query_cams` must have 2 entries, got 1"),
-        ({"query_cams": [0, 0], "gallery_cams": [0, 0, 0]}, "at least one value across cameras"),
-        ({"ranks": (0,)}, "`ranks` must be an integer between 1 and 2147483647"),
-        ({"ranks": None}, "`ranks` must be an integer between 1 and 2147483647, got None"),
-        ({"ranks": (1, "a")}, "`ranks` must be an integer between .*, got 'a'"),
+        ({"query_cams": [0, 0], "gallery_cams": [0, 0, 0]}, "share no value across cameras"),
+        ({"ranks": (0,)}, "`ranks` must be an integer of at least 1"),
+        ({"ranks": None}, "`ranks` must be an integer of at least 1, got None"),
+        ({"ranks": (1, "a")}, "`ranks` must be an integer of at least 1, got 'a'"),
     ],
 )
 def test_reid(change, message) -> None:
@@ -58,7 +58,7 @@ GND = [{"easy": [0], "hard": [1], "junk": []}, {"easy": [2], "hard": [], "junk":
         ({"gnd": [GND[0], {**GND[1], "easy": [1]}]}, r"`gnd\[1\]` must name a gallery row once"),
         ({"gnd": [GND[0], {**GND[1], "easy": [3]}]}, "from 0 to 2, got 3: the ranking is over"),
         ({"n_gallery": 2}, "from 0 to 1, got 2"),
-        ({"n_gallery": 0}, "`n_gallery` must be an integer between 1 and 2147483647"),
+        ({"n_gallery": 0}, "`n_gallery` must be an integer of at least 1"),
         ({"depths": (0,)}, "`depths` must be"),
         ({"depths": (2**80,)}, "`depths` must be"),
     ],
@@ -71,11 +71,11 @@ def test_revisited(change, message) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"k": 0}, "`k` must be an integer between 1 and 2147483647"),
+        ({"k": 0}, "`k` must be an integer of at least 1"),
         ({"k": [1, 2**80]}, "`k` must be an integer between 1 and 2147483647"),
         ({"query_rows": [0]}, "`query_rows` must be 2 whole numbers"),
         ({"query_rows": [0, 3]}, "`query_rows` must be between -1 and 2, got 0 to 3"),
-        ({"query_labels": [8, 9]}, "must share at least one value"),
+        ({"query_labels": [8, 9]}, "share no value"),
     ],
 )
 def test_retrieval(change, message) -> None:

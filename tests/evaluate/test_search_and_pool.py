@@ -58,7 +58,7 @@ def test_plain_search_errors() -> None:
         Plain().rerank(np.ones((2, 2)), np.ones((4, 2)), 5)
     with pytest.raises(ValueError, match="metric"):
         Plain(metric="manhattan")
-    with pytest.raises(InvalidInputError, match="`search` must be left out for Plain"):
+    with pytest.raises(InvalidInputError, match="Plain does not take `search`"):
         Plain().rerank(np.ones((2, 2)), np.ones((4, 2)), search="exact")
 
 

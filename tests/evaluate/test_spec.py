@@ -47,7 +47,7 @@ def test_identity_has_the_defaults(fake_method) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("fake(", "Brackets must be closed"),
+        ("fake(", "A bracket is open or closed once too often"),
         ("fake)x(", "must be like cas"),
         ("fake(k1)", "must be like k1=60"),
         ("fake(kk=1)", "kk"),

@@ -144,7 +144,7 @@ def test_folders_that_are_not_there_or_empty(arguments, tmp_path):
     rest = ["--model", arguments[3], "--out", tmp_path / "f.npz"]
     result = run("extract", tmp_path / "empty", *rest)
     assert result.exit_code == 2
-    assert "must hold pictures" in result.stderr
+    assert "holds no pictures" in result.stderr
     result = run("extract", tmp_path / "nowhere", *rest)
     assert result.exit_code == 1
     assert "No such data set, folder or file" in result.stderr

@@ -161,7 +161,7 @@ def test_a_torch_module_that_gives_no_tensor_or_leaves_its_layer_out():
     with pytest.raises(InvalidInputError, match="must give a tensor, got dict"):
         load_model(Odd())(BATCH)
     np.testing.assert_array_equal(load_model(Odd(), layer="used")(BATCH), BATCH)
-    with pytest.raises(InvalidInputError, match="one that Odd leaves out"):
+    with pytest.raises(InvalidInputError, match="Odd does not run this `layer`"):
         load_model(Odd(), layer="idle")(BATCH)
 
 
@@ -177,7 +177,7 @@ def test_a_torch_module_by_name(tmp_path, monkeypatch):
     (tmp_path / "my_net.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     assert load_model("my_net:build")(BATCH).shape == (3, 3, 2, 2)
-    with pytest.raises(InvalidInputError, match="must be found as Python code"):
+    with pytest.raises(InvalidInputError, match="names Python code that cannot be loaded"):
         load_model("my_net:other")
 
 

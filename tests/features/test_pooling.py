@@ -217,7 +217,7 @@ def test_scales_are_averaged():
     np.testing.assert_allclose(multiscale([one, two], 3), unit(cubes))
     np.testing.assert_allclose(multiscale([one]), one)
     np.testing.assert_array_equal(multiscale(memoryview(both)), multiscale([one, two]))
-    with pytest.raises(InvalidInputError, match="must not be negative"):
+    with pytest.raises(InvalidInputError, match="has negative values"):
         multiscale([-one, two], 3)
 
 

@@ -90,7 +90,7 @@ def test_a_lock_goes_with_its_process(tmp_path):
     np.save(tmp_path / "v.npy", ROWS[:1])
     refused = run("index", "add", path, "--vectors", tmp_path / "v.npy")
     assert refused.exit_code == 2
-    assert "must have one writer at a time" in refused.output
+    assert "is open for writing in another process" in refused.output
     other.kill()
     other.communicate()
     kinrank.open(path, writable=True).close()

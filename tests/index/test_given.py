@@ -72,5 +72,5 @@ def test_short_lists_shorten_the_method(tmp_path):
 
 def test_vectors_or_a_store():
     for given in ({}, {"vectors": ROWS, "store": Shelf()}):
-        with pytest.raises(InvalidInputError, match="Either `vectors` or `store`"):
+        with pytest.raises(InvalidInputError, match="Give either `vectors` or `store`"):
             Index.from_neighbors(METHOD, *known(15), squared=True, **given)

@@ -22,7 +22,7 @@ def test_text():
     assert 2.5 not in index
     index.add(ROWS[100:102], ids=["a much longer name than all the others", "b"])
     assert "a much longer name than all the others" in index
-    with pytest.raises(InvalidInputError, match="`ids` must be given"):
+    with pytest.raises(InvalidInputError, match="`ids` is missing"):
         index.add(ROWS[102:103])
 
 

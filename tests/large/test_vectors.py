@@ -159,7 +159,5 @@ def test_the_command_has_it(tmp_path):
 
 
 def test_a_cluster_refuses_it():
-    with pytest.raises(
-        kinrank.InvalidInputError, match="`vectors` must be left out with `cluster`"
-    ):
+    with pytest.raises(kinrank.InvalidInputError, match="`vectors` cannot be used with `cluster`"):
         kinrank.rerank(*large_data.rows(400), k=5, cluster="local", vectors="float16")

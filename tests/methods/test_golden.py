@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 import kinrank
 from kinrank import evaluate
@@ -56,7 +57,7 @@ def shared(ids, expected):
 
 @pytest.fixture(scope="module")
 def digits():
-    data = pytest.importorskip("sklearn.datasets").load_digits()
+    data = load_digits()
     is_query = np.arange(len(data.data)) % 18 == 0
     rows, labels = unit(data.data), data.target
     return rows[is_query], rows[~is_query], labels[is_query], labels[~is_query]
@@ -85,8 +86,7 @@ SETS = {
 }  # fmt: skip
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="no feature sets beside the repository")
-@pytest.mark.long
+@pytest.mark.external
 @pytest.mark.parametrize(("name", "key"), [(name, key) for name in SETS for key in SETS[name]])
 def test_real_sets(name, key):
     method, params = RUNS[key]

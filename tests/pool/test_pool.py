@@ -154,7 +154,9 @@ def test_bad_methods_sizes_and_ids():
     queries, pools = pools_of(30, 30)
     with pytest.raises(kinrank.UnknownNameError, match=r"one of .*, got 'caz'"):
         kinrank.rerank_pool(queries, pools, "caz")
-    with pytest.raises(kinrank.InvalidInputError, match=r"set in the method itself.*\['k1'\]"):
+    with pytest.raises(
+        kinrank.InvalidInputError, match=r"belong into the method object, got \['k1'\]"
+    ):
         kinrank.rerank_pool(queries, pools, METHOD, k1=3)
     with pytest.raises(kinrank.InvalidInputError, match=r"a name or a method .* got 3"):
         kinrank.rerank_pool(queries, pools, 3)

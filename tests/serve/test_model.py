@@ -69,7 +69,7 @@ def test_pictures_become_rows(photos, tmp_path):
         assert set(client.search_image(other, k=2).ids[0]) == {"08.png", "new/7.png"}
         for picture, one, words in (
             (file, "07.png", "more than once"),
-            (file, None, "must be given, as those of the index are text"),
+            (file, None, "the ids of this index are text"),
             (b"no picture", "x", "could not be read"),
         ):
             with pytest.raises(kinrank.KinrankError, match=words):
@@ -175,10 +175,10 @@ def test_a_network_that_changed_is_not_used(photos, tmp_path):
     network.with_suffix(".json").unlink()  # the index knows what the network wants to see
     assert open_service(path, Settings()).describer.name == "net.onnx"
     network.write_bytes(network.read_bytes() + b"\x3a\x00")  # another graph name: none
-    with pytest.warns(kinrank.KinrankWarning, match="got another in"):
+    with pytest.warns(kinrank.KinrankWarning, match="is not the network that made the vectors"):
         assert open_service(path, Settings()).describer is None
     network.unlink()
-    with pytest.warns(kinrank.KinrankWarning, match="got no file"):
+    with pytest.warns(kinrank.KinrankWarning, match="is not there"):
         assert open_service(path, Settings()).describer is None
 
 
@@ -200,7 +200,7 @@ def test_another_width_is_refused(folder):
     assert "(8 columns)" in result.stderr
     built = ["index", "build", "--gallery", folder / "labels.txt", "--out", "x"]
     for command in (["serve", folder / "an.index"], built):
-        assert "`pool` must go with a model" in run(*command, "--pool", "gem").stderr
+        assert "`pool` needs a model" in run(*command, "--pool", "gem").stderr
 
 
 def test_the_command_asks_with_a_picture(photos):

@@ -1,8 +1,10 @@
 """The running service against its own description."""
 
 import io
+import re
 import warnings
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import schemathesis
@@ -21,6 +23,7 @@ from schemathesis.specs.openapi.checks import (
 
 from serve_process import START
 
+ROOT = Path(__file__).parents[2]
 # JSON is made up here; npy files and pictures are in test_service and below.
 JSON_ROUTES = {("POST", "/v1/search"), ("POST", "/v1/rerank"), ("POST", "/v1/compare")}
 # What is right depends on more than a schema can say: widths that are equal, parameters that the
@@ -58,6 +61,8 @@ def test_every_route_is_described(schema):
         ("GET", "/v1/items"), ("GET", "/v1/items/{id}/image"), ("POST", "/v1/describe"),
         ("GET", "/v1/curves"),
     }  # fmt: skip
+    page = (ROOT / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
+    assert found == set(re.findall(r"`(GET|POST|DELETE) (/[^?` ]+)", page))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -259,7 +259,7 @@ def test_rows_are_added_and_removed_to_stay(writable):
         assert client.add(ROWS[5:6], ids=["new/one"], update=True) == len(ROWS) + 1
         with pytest.raises(ServiceError, match="more than once"):
             client.add(ROWS[:1], ids=["new/one"])
-        with pytest.raises(ServiceError, match="must be given, as those of the index are text"):
+        with pytest.raises(ServiceError, match="the ids of this index are text"):
             client.add(ROWS[:1])
         with pytest.raises(ServiceError, match="no row with the id") as raised:
             client.remove("new two")

@@ -1,4 +1,4 @@
-"""The examples run, and kinrank finds more than the plain search in each."""
+"""The examples with stores run, and kinrank finds more than the plain search in each."""
 
 import re
 import runpy
@@ -8,11 +8,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
-
-
-def test_all_are_here():
-    assert {"pool", "faiss_store", "lancedb_store", "pgvector_store"} <= set(NAMES)
+NAMES = ["faiss_store", "lancedb_store", "pgvector_store", "pool"]  # others: tests/docs
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -60,29 +60,44 @@ SEARCHES = {
     "wide": lambda ids, d: (ids.astype(object), d.astype(np.float64)),
 }
 REFUSED = {
-    "negative": (lambda ids, d: (ids, d - 5), "squared distances of 0 or more, .* got -"),
-    "minus infinity": (lambda ids, d: (ids, thirds(d, -np.inf)), "0 or more, .* got -inf"),
-    "not numbers": (lambda ids, d: (ids, thirds(d, np.nan)), "0 or more, .* got nan"),
-    "text": (lambda ids, d: (ids, d.astype(str)), "distances that are numbers, got dtype <U"),
-    "complex": (lambda ids, d: (ids, d + 1j), "distances that are numbers, got dtype complex"),
-    "no distances": (lambda ids, d: (ids, None), r"got shapes \(\d+, \d+\) and \(\)"),
-    "no ids": (lambda ids, d: (None, d), r"got shapes \(\) and"),
-    "queries missing": (lambda ids, d: (ids[:-1], d[:-1]), "distances for .* queries, got shapes"),
-    "flat": (lambda ids, d: (ids.ravel(), d.ravel()), "got shapes"),
-    "deep": (lambda ids, d: (ids[..., None], d[..., None]), "got shapes"),
+    "negative": (lambda ids, d: (ids, d - 5), "the squared distance -.*; it must be 0 or more"),
+    "minus infinity": (
+        lambda ids, d: (ids, thirds(d, -np.inf)),
+        "squared distance -inf; it must be 0 or more",
+    ),
+    "not numbers": (
+        lambda ids, d: (ids, thirds(d, np.nan)),
+        "squared distance nan; it must be 0 or more",
+    ),
+    "text": (lambda ids, d: (ids, d.astype(str)), "distances of dtype <U.*; they must be numbers"),
+    "complex": (lambda ids, d: (ids, d + 1j), "distances of dtype complex.*; they must be numbers"),
+    "no distances": (lambda ids, d: (ids, None), r"with shapes \(\d+, \d+\) and \(\)"),
+    "no ids": (lambda ids, d: (None, d), r"with shapes \(\) and"),
+    "queries missing": (lambda ids, d: (ids[:-1], d[:-1]), "shapes .* one row for each of"),
+    "flat": (lambda ids, d: (ids.ravel(), d.ravel()), "answered with shapes"),
+    "deep": (lambda ids, d: (ids[..., None], d[..., None]), "answered with shapes"),
     "three": (lambda ids, d: (ids, d, d), "must return ids and squared distances, got tuple"),
     "nothing": (lambda ids, d: None, "must return ids and squared distances, got NoneType"),
     "ragged": (
         lambda ids, d: ([row[: at + 1] for at, row in enumerate(ids.tolist())], d),
         "`store.search` must be an array",
     ),
-    "fractions as ids": (lambda ids, d: (ids + 0.5, d), "answer ids of its rows: .* float64"),
-    "another kind": (lambda ids, d: (ids.astype(str), d), "ids that are integers, .* got text"),
+    "fractions as ids": (
+        lambda ids, d: (ids + 0.5, d),
+        "something else than ids of its rows: .* float64",
+    ),
+    "another kind": (
+        lambda ids, d: (ids.astype(str), d),
+        "ids that are text; those of the index are integers",
+    ),
 }
 FETCHES = {
     "nothing": (lambda rows: None, "`store.fetch` must"),
-    "too many": (lambda rows: np.tile(rows, (3, 1))[: 3 * len(rows) - 1], "a vector for each of"),
-    "narrow": (lambda rows: rows[:, :2], "vectors with 24 columns, got 2"),
+    "too many": (
+        lambda rows: np.tile(rows, (3, 1))[: 3 * len(rows) - 1],
+        "it must fetch one for each",
+    ),
+    "narrow": (lambda rows: rows[:, :2], "with 2 columns; the index has 24"),
     "flat": (lambda rows: rows.ravel(), "`store.fetch` must be two-dimensional"),
     "text": (lambda rows: rows.astype(str), "`store.fetch` must hold real numbers"),
     "not finite": (lambda rows: rows * np.nan, "must be finite"),
@@ -159,9 +174,7 @@ def test_wrong_vectors_are_refused(attached, data, name):
 def test_rows_listed_twice_do_not_shorten_the_lists(attached):
     store, _ = attached
     store.found = lambda ids, d: (np.repeat(ids, 2, axis=1)[:, :8], np.repeat(d, 2, axis=1)[:, :8])
-    with pytest.raises(
-        kinrank.InvalidInputError, match=r"must find .* rows beside each row, got 3"
-    ):
+    with pytest.raises(kinrank.InvalidInputError, match=r"found 3 of the .* rows asked for beside"):
         kinrank.attach(store, **PARAMS)
 
 

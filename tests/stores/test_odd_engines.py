@@ -70,7 +70,7 @@ def test_faiss_rows_that_are_renumbered(data):
     store = FaissStore(index, data.names)
     index.remove_ids(np.arange(3))
     for call in (lambda: store.search(data.queries, 3), lambda: store.fetch(data.names[9:12])):
-        with pytest.raises(kinrank.InvalidInputError, match="its 600 rows, got 597: removing"):
+        with pytest.raises(kinrank.InvalidInputError, match="has 597 rows, and had 600"):
             call()
 
 
@@ -88,7 +88,7 @@ def test_faiss_indexes_of_odd_kinds(data):
         FaissStore(inside)
     labels = faiss.IndexIDMap(faiss.IndexFlatL2(24))
     labels.add_with_ids(data.rows[:3], np.array([5, -1, -7]))
-    with pytest.raises(kinrank.InvalidInputError, match="must not be -1"):
+    with pytest.raises(kinrank.InvalidInputError, match="has the label -1"):
         FaissStore(labels)
 
 
@@ -179,7 +179,7 @@ def test_postgres_rows_without_a_distance(postgres):
             with pytest.raises(kinrank.UnknownIdError, match="no row with such an id"):
                 store.fetch([unknown])
         own.execute("INSERT INTO holes VALUES (4, '[1]'), (5, '[1,2,3]')")
-        with pytest.raises(kinrank.InvalidInputError, match=r"one length \(2\), got others"):
+        with pytest.raises(kinrank.InvalidInputError, match="another length than 2"):
             store.fetch([4, 5])  # as many numbers as two vectors would have
         with pytest.raises(kinrank.StoreError, match="different vector dimensions"):
             store.search([[1.0, 2.0]], 3)

@@ -57,7 +57,7 @@ def test_faiss_refuses(data, tmp_path):
     ivf = faiss.index_factory(24, "IVF4,Flat")
     ivf.train(data.rows)
     ivf.add_with_ids(data.rows, data.numbers)
-    with pytest.raises(kinrank.InvalidInputError, match="the index has labels of its own"):
+    with pytest.raises(kinrank.InvalidInputError, match="has labels of its own: leave out `ids`"):
         FaissStore(ivf, ids=data.names)
 
 
@@ -92,7 +92,7 @@ def test_lancedb_refuses(data, tmp_path):
     table = lance_table(tmp_path, "rows", data.rows, data.numbers)
     with pytest.raises(kinrank.InvalidInputError, match="must be a LanceDB table, got list"):
         LanceStore([])
-    with pytest.raises(kinrank.InvalidInputError, match="must include 'key', got"):
+    with pytest.raises(kinrank.InvalidInputError, match="has no column 'key', only"):
         LanceStore(table, "key")
     with pytest.raises(kinrank.InvalidInputError, match="must hold text or integers to be ids"):
         LanceStore(table, "vector")
@@ -115,7 +115,7 @@ def test_lancedb_ids_have_to_be_different_and_vectors_there(tmp_path):
     table = lancedb.connect(tmp_path).create_table("twice", rows, on_bad_vectors="null")
     with pytest.raises(kinrank.InvalidInputError, match="different from each other, got 1"):
         LanceStore(table).ids()
-    with pytest.raises(kinrank.InvalidInputError, match="all have a vector"):
+    with pytest.raises(kinrank.InvalidInputError, match="have no vector"):
         LanceStore(table).fetch([2])
 
 
@@ -129,9 +129,9 @@ def test_postgres_refuses(data, postgres):
         PgVectorStore("host=/nowhere connect_timeout=2", "plain")
     assert isinstance(error.value.__cause__, psycopg.OperationalError)
     for table in ("none", "public.plain", 'x"; DROP TABLE plain; --'):
-        with pytest.raises(kinrank.InvalidInputError, match=r"must have a table .*, got none; one"):
+        with pytest.raises(kinrank.InvalidInputError, match="The database has no table"):
             PgVectorStore(postgres, table)
-    with pytest.raises(kinrank.InvalidInputError, match="a column 'key', got id, embedding"):
+    with pytest.raises(kinrank.InvalidInputError, match="has no column 'key', only id, embedding"):
         PgVectorStore(postgres, "plain", "key")
     for table in (None, (), ("a", "b", "c"), "", "a\0", "\ud800", ("public", 3)):
         with pytest.raises(kinrank.InvalidInputError, match="`table` must be a name"):
@@ -164,7 +164,7 @@ def test_postgres_vectors_of_open_length(postgres):
         own.execute("DELETE FROM loose WHERE id = 3")
         store = PgVectorStore(own, "loose")
         own.execute("INSERT INTO loose VALUES (4, NULL)")
-        with pytest.raises(kinrank.InvalidInputError, match="all have a vector"):
+        with pytest.raises(kinrank.InvalidInputError, match="have no vector"):
             store.fetch([4])
 
 

@@ -106,14 +106,14 @@ def test_nothing_found(table, data):
 def test_what_cannot_be_used_is_named(table, data):
     query = data.queries[0]
     for wrong in ({}, {"query": query, "embed": len}):
-        with pytest.raises(kinrank.InvalidInputError, match="Either `query` or `embed`"):
+        with pytest.raises(kinrank.InvalidInputError, match="Give either `query` or `embed`"):
             Reranker(**wrong)
     with pytest.raises(kinrank.UnknownNameError, match="got 'k3'"):
         Reranker(query, k3=1)
     with pytest.raises(kinrank.UnknownNameError, match="`return_score` must be one of"):
         Reranker(query, return_score="none")
     search = table.search(query).select(["id", "_distance"]).limit(30)
-    with pytest.raises(kinrank.InvalidInputError, match="must have the column 'vector'"):
+    with pytest.raises(kinrank.InvalidInputError, match="have no column 'vector'"):
         search.rerank(Reranker(query, **PARAMS), query_string="").to_arrow()
     with pytest.raises(kinrank.InvalidInputError, match="as many columns as `query`"):
         Reranker(query[:4]).rerank_vector("", table.search(query).limit(30).to_arrow())

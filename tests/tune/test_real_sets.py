@@ -10,7 +10,15 @@ from kinrank import datasets
 from kinrank.tune.param_grid import SIZES
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-PLACES = ["digits", *(sorted(DATA.iterdir()) if DATA.is_dir() else [])]
+PEOPLE = ["cuhk03-retail-0287", "market1501-retail-0287", "market1501-retail-0288"]
+OTHERS = [
+    "coil100-efflite0-gem", "grocery-efflite0-rmac", "roxford5k-caffenet", "roxford5k-efflite2-gem",
+    "roxford5k-efflite2-rmac",
+]  # fmt: skip
+
+
+def external(*names):
+    return [pytest.param(DATA / name, marks=pytest.mark.external, id=name) for name in names]
 
 
 def load(place):
@@ -28,12 +36,8 @@ def precision(data, kept, method):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "place", [place for place in PLACES if isinstance(place, str) or place.is_dir()], ids=str
-)
+@pytest.mark.parametrize("place", ["digits", *external(*PEOPLE, *OTHERS)])
 def test_losses_stay_small_and_seeds_agree(place):
-    if place == "digits":
-        pytest.importorskip("sklearn")
     data, kept = load(place)
     choices = [
         kinrank.tune(data.query.features, data.gallery.features, seed=seed) for seed in (0, 1)
@@ -47,9 +51,7 @@ def test_losses_stay_small_and_seeds_agree(place):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "place", [p for p in PLACES if (Path(p) / "gallery_cams.npy").exists()], ids=str
-)
+@pytest.mark.parametrize("place", external(*PEOPLE))
 def test_one_image_of_each_identity_will_not_be_helped(place):
     part = datasets.load(place, unit=True).gallery
     random = np.random.default_rng(0)

@@ -73,13 +73,15 @@ def load_sets(texts: Sequence[str], files: dict[str, str | None]) -> list[Datase
     vectors = {name: given.pop(name) for name in ("query", "gallery") if name in given}
     if given:
         word = next(iter(given)).replace("_", "-")
-        raise InvalidInputError(f"--{word} must not be given beside --data.")
+        raise InvalidInputError(f"--{word} cannot be combined with --data.")
     if not vectors:
         return sets
     if len(vectors) == 1:
-        raise InvalidInputError("--query and --gallery must both be given or neither.")
+        raise InvalidInputError("--query and --gallery go together: give both or neither.")
     if len(sets) > 1:
-        raise InvalidInputError("--query and --gallery must stand beside one --data, got several.")
+        raise InvalidInputError(
+            "--query and --gallery can be combined with one --data, and several were given."
+        )
     return [sets[0].with_features(load_array(vectors["query"]), load_array(vectors["gallery"]))]
 
 
@@ -134,7 +136,9 @@ def evaluate(
 
     sets = load_sets(data, files)
     if len(sets) > 1:
-        raise InvalidInputError(f"--data must be one data set, got {len(sets)}.")
+        raise InvalidInputError(
+            f"`eval` measures one data set, got {len(sets)}. Use `kinrank compare` for several."
+        )
     chosen = sets[0]
     seconds = None
     if ranking is not None:

@@ -213,7 +213,7 @@ def verify(index: str, as_json: bool) -> None:
 def _recipe(gallery: str, model: str | None, pool: str | None) -> str | None:
     """How the vectors were made, as the user or their file says."""
     if model is None and pool is not None:
-        raise InvalidInputError(f"`pool` must go with a model, got {pool!r} alone.")
+        raise InvalidInputError(f"`pool` needs a model: give --model too, got --pool {pool} alone.")
     if model is not None:
         from kinrank.features import Descriptor, Recipe, load_model
 

@@ -103,7 +103,10 @@ def check_blocks(q_g: Any, q_q: Any, g_g: Any) -> tuple[Floats, Floats, Floats]:
             raise InvalidInputError(f"`{name}` must be {shape}, got shape {blocks[name].shape}.")
     for name, block in blocks.items():
         if (block < 0).any():
-            raise InvalidInputError(f"`{name}` must be finite and not negative, got other values.")
+            raise InvalidInputError(
+                f"`{name}` has a negative, infinite or NaN entry; distances are finite and at "
+                "least 0."
+            )
     return blocks["q_g_dist"], blocks["q_q_dist"], blocks["g_g_dist"]
 
 

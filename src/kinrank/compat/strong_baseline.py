@@ -57,7 +57,7 @@ def _local(
 ) -> tuple[Floats, Floats, Floats]:
     n_queries, n = len(queries), len(queries) + len(gallery)
     if local is None:
-        raise InvalidInputError("`local_distmat` must be given with `only_local`, got None.")
+        raise InvalidInputError("`only_local` needs `local_distmat`, which was not given.")
     matrix = as_matrix("local_distmat", local)
     if matrix.shape != (n, n):
         raise InvalidInputError(f"`local_distmat` must be {(n, n)}, got shape {matrix.shape}.")

@@ -75,6 +75,14 @@ class Dataset:
     images : the folder that ``paths`` are below
     query_rows : the gallery row that is the query itself, where the queries are in the gallery
     source : what ``load`` was called with, so that another process can do the same
+
+    Examples
+    --------
+    >>> import numpy as np, kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> ranking = np.argsort(-(data.query.features @ data.gallery.features.T), axis=1)
+    >>> round(data.evaluate(ranking).mAP, 2)
+    0.24
     """
 
     name: str
@@ -88,7 +96,9 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if self.protocol == "revisited" and self.gnd is None:
-            raise InvalidInputError("`gnd` must be given for the protocol revisited, got None.")
+            raise InvalidInputError(
+                "The protocol revisited needs its ground truth, `gnd`, which was not given."
+            )
 
     @property
     def headlines(self) -> tuple[str, ...]:
@@ -109,7 +119,10 @@ class Dataset:
         sides: dict[str, Any] = {"query": self.query, "gallery": self.gallery}
         for side, part in sides.items():
             if part.features is None:
-                raise InvalidInputError(f"`{side}` must have features to be made unit, got none.")
+                raise InvalidInputError(
+                    f"The {side} has no features to divide by their norms. Use `with_features` "
+                    "first."
+                )
             rows = as_vectors((side, np.asarray(part.features)), cosine=True)
             sides[side] = replace(part, features=rows)
         return replace(self, **sides, source=None)
@@ -121,7 +134,10 @@ class Dataset:
         """
         rows = as_matrix("features", features)
         if self.gallery.features is None:
-            raise InvalidInputError("`gallery` must have features before distractors, got none.")
+            raise InvalidInputError(
+                "This data set has no features yet, so no distractors can be added. "
+                "Use `with_features` first."
+            )
         stacked = getattr(self.gallery.features, "parts", (self.gallery.features,))
         extra = len(rows)
         labels, cams, paths = self.gallery.labels, self.gallery.cams, self.gallery.paths
@@ -183,7 +199,7 @@ class Dataset:
         labels = getattr(self, side).labels
         if labels is None:
             raise InvalidInputError(
-                f"`{side}` must have labels for the protocol {self.protocol}, got none."
+                f"The protocol {self.protocol} needs labels, and the {side} has none."
             )
         return np.asarray(labels)
 

@@ -70,7 +70,7 @@ def _new_split(folder: Path, word: str) -> tuple[Part, Part]:
         return _listed_split(listed, word, 0)
     config = folder / f"cuhk03_new_protocol_config_{word}.mat"
     if not config.is_file():
-        raise FileFormatError(f"{folder} must hold {config.name} or {listed.name}, got neither.")
+        raise FileFormatError(f"{folder} holds neither {config.name} nor {listed.name}.")
     scipy_io = require("scipy.io", extra="scipy", purpose=f"Reading {config.name}")
     with reading(config, "a CUHK03 configuration"):
         content = scipy_io.loadmat(config)
@@ -97,7 +97,7 @@ def _listed_split(file: Path, word: str, split: int) -> tuple[Part, Part]:
         if not isinstance(splits, list) or not all("query" in s and "gallery" in s for s in splits):
             raise ValueError("something else")
         if split >= len(splits):
-            raise FileFormatError(f"{file} must have split {split}, got {len(splits)} splits.")
+            raise FileFormatError(f"{file} has {len(splits)} splits and no split {split}.")
         for entries in (splits[split]["query"], splits[split]["gallery"]):
             names = [str(entry[0]).replace("\\", "/").rpartition("/")[2] for entry in entries]
             labels = np.array([int(entry[1]) for entry in entries], np.int64)
@@ -110,7 +110,7 @@ def _test_images(folder: Path, word: str, testset: set[tuple[int, int]]) -> Part
     images = folder / f"images_{word}"
     names = [name for name in named_images(images) if _fields(images, name)[:2] in testset]
     if not names:
-        raise FileFormatError(f"{images} must hold images of the test set, got none.")
+        raise FileFormatError(f"{images} holds no images of the test set.")
     # A person is a pair of cameras and a number within it.
     labels = [pair * 10_000 + person for pair, person, _ in (_fields(images, n) for n in names)]
     return _part(names, np.array(labels, np.int64), word)
@@ -120,9 +120,7 @@ def _testset(folder: Path, split: int) -> set[tuple[int, int]]:
     places = (folder / "cuhk-03.mat", folder / "cuhk03_release" / "cuhk-03.mat")
     file = next((file for file in places if file.is_file()), None)
     if file is None:
-        raise FileFormatError(
-            f"{folder} must hold splits_classic_*.json or cuhk-03.mat, got neither."
-        )
+        raise FileFormatError(f"{folder} holds neither splits_classic_*.json nor cuhk-03.mat.")
     h5py = require("h5py", extra="cuhk03", purpose="Reading cuhk-03.mat")
     with reading(file, "the file of CUHK03"), h5py.File(file, "r") as content:
         rows = np.asarray(content[content["testsets"][0][split]]).T

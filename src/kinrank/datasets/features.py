@@ -61,10 +61,10 @@ def from_files(
     """A data set from single files; either ``gnd`` or the identities must be there."""
     if query is None or gallery is None:
         side = "query" if query is None else "gallery"
-        raise InvalidInputError(f"`{side}` must be a file of vectors, got none.")
+        raise InvalidInputError(f"No file of vectors was given for the {side}.")
     if gnd is None and (query_ids is None or gallery_ids is None):
         raise InvalidInputError(
-            "Ground truth must be `gnd`, or `query_ids` and `gallery_ids`, got neither."
+            "Ground truth is missing: give `gnd`, or `query_ids` and `gallery_ids`."
         )
     content: Mapping[str, Any] = {} if gnd is None else read_gnd(gnd)
     sides: dict[str, Any] = {}
@@ -93,7 +93,7 @@ def save_features(data: Dataset, folder: Path) -> None:
     make_folder(folder)
     for side, part in (("query", data.query), ("gallery", data.gallery)):
         if part.features is None:
-            raise InvalidInputError(f"`{side}` must have features, got none.")
+            raise InvalidInputError(f"The {side} of this data set has no features.")
         np.save(folder / f"{side}.npy", np.asarray(part.features))
         for kind, column in (("ids", part.labels), ("cams", part.cams)):
             if column is not None:
@@ -133,7 +133,7 @@ def _column(file: str | Path | None) -> npt.NDArray[Any] | None:
         return column
     words = read_text(file).split()
     if not words:
-        raise FileFormatError(f"{file} must have one label per line, got an empty file.")
+        raise FileFormatError(f"{file} is empty; it must have one label per line.")
     if all(word.lstrip("-").isdigit() for word in words):
         with reading(file, "labels of text or of 64-bit integers"):
             return np.array([int(word) for word in words], np.int64)

@@ -41,6 +41,8 @@ def _part(folder: Path, root: Path) -> Part:
         if file.suffix.lower() in ENDINGS
     ]
     if not files:
-        raise FileFormatError(f"{folder} must hold a folder of images per class, got no images.")
+        raise FileFormatError(
+            f"{folder} holds no images; it must hold a folder of images for each class."
+        )
     labels = np.array([file.relative_to(folder).parts[0] for file in files])
     return Part(labels=labels, paths=[file.relative_to(root).as_posix() for file in files])

@@ -57,10 +57,17 @@ def load(
     name : for tables
     unit : divide every vector by its norm
     **options : of the reader, such as ``boxes`` and ``protocol`` of cuhk03
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy", unit=True)
+    >>> len(data.query), len(data.gallery), data.protocol
+    (30, 330, 'reid')
     """
     data = _read(str(path), format, options)
     if (query is None) != (gallery is None):
-        raise InvalidInputError("`query` and `gallery` must both be given or neither, got one.")
+        raise InvalidInputError("`query` and `gallery` go together: give both or neither.")
     if query is not None and gallery is not None:
         data = data.with_features(load_array(query), load_array(gallery))
     if distractors is not None:
@@ -112,14 +119,17 @@ def detect(path: Path) -> str:
     if path.is_file():
         if path.suffix in (".pkl", ".json"):
             return "revisited"
-        raise FileFormatError(f"{path} must be a folder or a ground truth (pkl, json), got a file.")
+        raise FileFormatError(
+            f"{path} is a file; a data set is a folder or a ground truth (pkl, json)."
+        )
     if not path.is_dir():
         raise FileNotFoundError(2, "No such data set, folder or file", str(path))
     for name, holds in _MARKS.items():
         if holds(path):
             return name
     raise FileFormatError(
-        f"{path} must be one of {', '.join(formats())}, got a folder that is like none of them."
+        f"{path} is a folder like none of the formats ({', '.join(formats())}). "
+        "If it is one of them, say which with `format`."
     )
 
 

@@ -54,11 +54,11 @@ def msmt17(root: str | Path) -> Dataset:
 def named_images(folder: Path, names: list[str] | None = None) -> list[str]:
     """The images of a folder by name, or those of a list."""
     if not folder.is_dir():
-        raise FileFormatError(f"{folder} must be a folder of images, got none.")
+        raise FileFormatError(f"There is no folder of images {folder}.")
     if names is None:
         names = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in ENDINGS)
     if not names:
-        raise FileFormatError(f"{folder} must hold images ({', '.join(ENDINGS)}), got none.")
+        raise FileFormatError(f"{folder} holds no images ({', '.join(ENDINGS)}).")
     return names
 
 
@@ -104,6 +104,6 @@ def _from_list(root: Path, name: str, images: str) -> Part:
             )
         rows.append((f"{images}/{path}", int(identity), int(fields[2])))
     if not rows:
-        raise FileFormatError(f"{root / name} must list images, got an empty file.")
+        raise FileFormatError(f"{root / name} is empty; it must list images.")
     paths, identities, cameras = zip(*rows, strict=True)
     return Part(labels=np.array(identities), cams=np.array(cameras), paths=list(paths))

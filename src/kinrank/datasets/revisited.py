@@ -63,7 +63,7 @@ def _find(path: Path) -> Path:
     for name in FILES:
         if (path / name).is_file():
             return path / name
-    raise FileFormatError(f"{path} must hold one of {', '.join(FILES)}, got none of them.")
+    raise FileFormatError(f"{path} holds none of {', '.join(FILES)}.")
 
 
 def _names(file: Path, names: Any) -> Sequence[str] | None:

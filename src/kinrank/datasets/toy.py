@@ -22,6 +22,12 @@ def toy(n_classes: int = 6, per_class: int = 60, n_queries: int = 30, seed: int 
     n_classes, per_class : how many arcs, and images on each
     n_queries : how many of the images are taken out as queries
     seed : of the random numbers
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> kinrank.datasets.toy(n_classes=3, per_class=10, n_queries=5).gallery.features.shape
+    (25, 8)
     """
     check_int("n_classes", n_classes, 2, _MOST)
     check_int("per_class", per_class, 2, _MOST)

@@ -102,7 +102,7 @@ def timed_ranking(
     if queries is None or gallery is None:
         side = "query" if queries is None else "gallery"
         raise InvalidInputError(
-            f"`{data.name}` must have vectors to be ranked, got none for the {side}. "
+            f"The data set {data.name} has no vectors for its {side}, so it cannot be ranked. "
             "Give files with `query` and `gallery`."
         )
     method = spec.build()

@@ -114,6 +114,14 @@ def compare(
     -------
     Comparison
         A cell that fails does not stop the others; ``failures`` has the reasons.
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> sets = [kinrank.datasets.load("toy")]
+    >>> table = kinrank.evaluate.compare("none,cas", sets, isolate=False)
+    >>> round(table.cells["cas", "toy"].summary["mAP"], 2)
+    0.48
     """
     specs = parse_methods(methods) if isinstance(methods, str) else list(methods)
     _check_names(specs, sets)

@@ -33,6 +33,14 @@ class Plain(Method):
     Parameters
     ----------
     metric : "euclidean", or "cosine", which divides every vector by its norm first
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.evaluate.Plain()
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [284, 7, 58]
     """
 
     reads_in_blocks: ClassVar[bool] = True
@@ -74,6 +82,14 @@ class Pooled(Method):
     ----------
     method : the method, of this package or any object with the same ``rerank``
     pool : how many of the first search are re-ranked
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.evaluate.Pooled(method=kinrank.CAS(), pool=100)
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [284, 7, 58]
     """
 
     reads_in_blocks: ClassVar[bool] = True

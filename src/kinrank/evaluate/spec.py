@@ -129,5 +129,5 @@ def _split(text: str) -> list[str]:
         else:
             words[-1] += letter
     if depth:
-        raise InvalidInputError(f"Brackets must be closed, got {text!r}.")
+        raise InvalidInputError(f"A bracket is open or closed once too often in {text!r}.")
     return [word.strip() for word in words if word.strip()]

@@ -143,8 +143,8 @@ class ListFeatures:
         if not any(counts):
             first = next((f"{name}: {why}" for name, why in failures), "no pictures")
             raise InvalidInputError(
-                f"At least one of the {len(images)} pictures in {images.root} must be usable, "
-                f"got none; the first: {first}."
+                f"None of the {len(images)} pictures in {images.root} can be used; the first: "
+                f"{first}."
             )
         self._counts = np.array(counts, np.int64)
         if images.fixed and max(counts) == 1:

@@ -34,6 +34,12 @@ class Descriptor:
     region_whitening : applied to each region of R-MAC
     whitening : applied to the finished row
     dims : what is kept of the whitening's dimensions
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> kinrank.features.Descriptor(pool="rmac", levels=2).levels
+    2
     """
 
     pool: Literal["mac", "spoc", "gem", "rmac", "none"] | None = None
@@ -61,9 +67,11 @@ class Descriptor:
             check_float("scales", scale, 0, 8, low_open=True)
         if self.pool != "rmac" and (self.regional or self.region_whitening is not None):
             what = "regional" if self.regional else "region_whitening"
-            raise InvalidInputError(f"`{what}` must go with pool='rmac', got {self.pool!r}.")
+            raise InvalidInputError(
+                f"`{what}` works with pool='rmac' only, got pool={self.pool!r}."
+            )
         if self.dims is not None and self.whitening is None:
-            raise InvalidInputError("`dims` must go with a whitening, got none.")
+            raise InvalidInputError("`dims` needs a whitening, and none is given.")
 
     def rows(self, outputs: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
         """The rows of some pictures: (n, d), or (n, regions, d) if regional.

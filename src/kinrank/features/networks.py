@@ -131,7 +131,8 @@ class TorchNetwork:
             if hook is not None:
                 if not inner:
                     raise InvalidInputError(
-                        f"`layer` must be run, got one that {self.name} leaves out."
+                        f"{self.name} does not run this `layer`, so it gives nothing: choose "
+                        "another."
                     )
                 output = inner[0]
             if not isinstance(output, self._torch.Tensor):

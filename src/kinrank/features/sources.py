@@ -112,7 +112,7 @@ def find_images(root: str | Path) -> ImageList:
         names += [(start / name).as_posix() for name in files if name.lower().endswith(ENDINGS)]
     if not names:
         lost = f" ({len(skipped)} folders could not be read)" if skipped else ""
-        raise FileFormatError(f"{top} must hold pictures ({', '.join(ENDINGS)}), got none{lost}.")
+        raise FileFormatError(f"{top} holds no pictures ({', '.join(ENDINGS)}){lost}.")
     names.sort(key=lambda name: name.split("/"))  # folder by folder, as data sets are read
     labels = [name.partition("/")[0] for name in names if "/" in name]
     return ImageList(
@@ -127,8 +127,8 @@ def from_dataset(data: Dataset, *, boxes: bool = True) -> dict[str, ImageList]:
     """The pictures of a data set, by side; their rows will be in its order."""
     if data.images is None:
         raise InvalidInputError(
-            f"The data set {data.name} must have a folder of pictures, got none; "
-            "`images=` can name it."
+            f"The data set {data.name} does not say where its pictures are: name their folder with "
+            "`images`."
         )
     if data.query is data.gallery:
         return {"": _side(data, "query")}
@@ -145,7 +145,9 @@ def _side(
 ) -> ImageList:
     part = getattr(data, name)
     if part.paths is None:
-        raise InvalidInputError(f"`{name}` of {data.name} must have file names, got none.")
+        raise InvalidInputError(
+            f"The {name} of {data.name} has no file names, so there are no pictures to read."
+        )
     assert data.images is not None
     return ImageList(
         root=data.images,

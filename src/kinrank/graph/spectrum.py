@@ -59,8 +59,8 @@ def extreme_pairs(
         inner[:] = 0
         inner[range(kept), range(kept)] = values[chosen]
     raise InvalidInputError(
-        f"The graph must have eigenvalues that {_RESTARTS} rounds of Lanczos' method find, got "
-        f"{n} rows for which it does not. Rows that are all alike, or far apart, may be the cause."
+        f"The eigenvalues of this graph of {n} rows were not found in {_RESTARTS} rounds of "
+        "Lanczos' method. Rows that are all alike, or far apart, may be the cause."
     )
 
 

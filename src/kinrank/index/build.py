@@ -60,11 +60,13 @@ def build_from_lists(
     """All stages computed from lists that are known; see ``Index.from_neighbors``."""
     check_online(method)
     if (vectors is None) == (store is None):
-        raise InvalidInputError("Either `vectors` or `store` must be given, got both or none.")
+        raise InvalidInputError("Give either `vectors` or `store`, not both or neither.")
     whitening = _projected(method, store)
     distances = as_matrix("distances", distances)
     if indices is None:
-        raise InvalidInputError("`indices` must be given with `distances`, got None.")
+        raise InvalidInputError(
+            "`distances` needs `indices`, the rows that they belong to, and none were given."
+        )
     ids = refuse_duplicates(as_ids(ids, len(distances)))
     cosine = method.metric == "cosine"
     sample = vectors if store is None else store.fetch(ids[:: max(1, len(ids) // _SAMPLE)])

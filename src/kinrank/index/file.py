@@ -211,16 +211,16 @@ class WriteLock:
             if error.errno not in READ_ONLY:
                 raise
             raise InvalidInputError(
-                f"{os.fspath(path)} must be in a folder that can be written to, got "
-                f"{self._path.parent}: {error.strerror}. To search it needs no writable=True."
+                f"{os.fspath(path)} cannot be opened for writing: {self._path.parent} cannot be "
+                f"written to ({error.strerror}). To search it, leave out writable=True."
             ) from error
         try:
             _take(file)
         except OSError as error:
             file.close()
             raise LockedError(
-                f"{os.fspath(path)} must have one writer at a time, got a second: another process "
-                "or object has it open for writing."
+                f"{os.fspath(path)} is open for writing in another process or object. Close it "
+                "there first; to search it, leave out writable=True."
             ) from error
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):

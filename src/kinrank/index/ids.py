@@ -111,5 +111,5 @@ def joined(old: Ids, new: Ids) -> Ids:
     """Ids of old and new rows together."""
     if len(old) and len(new) and (old.dtype.kind == "U") != (new.dtype.kind == "U"):
         kind = "text" if old.dtype.kind == "U" else "integers"
-        raise InvalidInputError(f"`ids` must be {kind}, as those of the index, got other ones.")
+        raise InvalidInputError(f"The ids of this index are {kind}, and other ones were given.")
     return refuse_duplicates(np.concatenate([old, new]) if len(old) else new)

@@ -51,6 +51,20 @@ class Index:
     what can be written as JSON, for those who know more of the rows.
 
     An index is not pickled: ``save`` it, and ``kinrank.open`` the file wherever it is needed.
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.CAS().fit(data.gallery.features)
+    >>> index
+    <Index of 330 rows, 8 columns>
+    >>> index.add(data.query.features[:2])
+    >>> index.remove([0])
+    >>> len(index)
+    331
+    >>> index.search(data.query.features, k=3).ids[0].tolist()
+    [330, 284, 7]
     """
 
     def __init__(self, engine: Engine, unchecked: Path | None = None) -> None:
@@ -270,7 +284,8 @@ class Index:
             rows = state.scaling.apply("vectors", vectors)
             if ids is None and state.ids.dtype.kind == "U":
                 raise InvalidInputError(
-                    "`ids` must be given, as those of the index are text, got None."
+                    "`ids` is missing: the ids of this index are text, so new items cannot be "
+                    "numbered."
                 )
             first = int(state.ids.max()) + 1 if ids is None else 0
             new = as_ids(ids, len(rows), first)
@@ -309,8 +324,8 @@ class Index:
         prepare("change")
         if self._path is not None and self._lock is None:
             raise InvalidInputError(
-                "The index must be open for writing to be changed (kinrank.open(path, "
-                f"writable=True)), got {self._path} open for reading."
+                f"{self._path} is open for reading only. Open it with "
+                "kinrank.open(path, writable=True) to change it."
             )
         self.engine.state.check_vectors("it cannot change: change the store, and attach it again")
         with self._change_lock:
@@ -324,7 +339,9 @@ class Index:
         held = self._lock is not None and (path is None or self._path == os.path.realpath(path))
         target = self._path if path is None or held else path
         if target is None or (path is None and not held):
-            raise InvalidInputError("`path` must be given: no file is open for writing.")
+            raise InvalidInputError(
+                "`path` is missing: say where to save, as no file is open for writing."
+            )
         lock = None if held else file.WriteLock(target)
         try:
             save_state(target, self.engine.state, self.recipe, self.notes)
@@ -365,6 +382,14 @@ def open_index(
     refine : as in ``kinrank.attach``
     verify : read everything, compare checksums and look at every number; None does so for files up
         to 256 MB. The numbers of others are looked at before the first search or change.
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> kinrank.CAS().fit(data.gallery.features).save("gallery.index")
+    >>> kinrank.open("gallery.index")
+    <Index of 330 rows, 8 columns>
     """
     lock = file.WriteLock(path) if writable and os.path.exists(path) else None  # noqa: PTH110
     try:
@@ -394,5 +419,5 @@ def _with_ids(ranking: Ranking, state: State) -> Ranking:
 
 def _known_ids(ids: Any, n: int | None = None) -> Ids:
     if ids is None:
-        raise InvalidInputError("`ids` must be those of rows of the index, got None.")
+        raise InvalidInputError("`ids` is missing: name the items that are to change.")
     return as_ids(ids, n)

@@ -1,6 +1,6 @@
 """Queries that are not rows: their rows of every stage, and those of the rows that they change.
 
-Which rows change with a query and which do not is in docs/index.md as equations, and in
+Which rows change with a query and which do not is in docs/online.md as equations, and in
 ``tests/naive.py`` as the slow twin of this file.
 """
 

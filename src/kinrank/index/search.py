@@ -165,8 +165,8 @@ class StoreSearch:
     def _opened(self) -> SearchStore:
         if self.store is None:
             raise InvalidInputError(
-                "`store` must be given to kinrank.open: the index was made over one, and holds no "
-                "vectors."
+                "This index was built over a store and keeps no vectors: open it with "
+                "kinrank.open(path, store=store)."
             )
         return self.store
 
@@ -179,7 +179,7 @@ def search_of(state: State, store: SearchStore | None = None, refine: bool = Tru
     if len(state.vectors) == 0:
         return StoreSearch(store, state, check_bool("refine", refine))
     if store is not None:
-        raise InvalidInputError("`store` must be left out: the index has its own vectors.")
+        raise InvalidInputError("This index has its own vectors: leave out `store`.")
     return VectorSearch(state)
 
 
@@ -207,11 +207,12 @@ def store_fetch(store: SearchStore, ids: Ids, width: int) -> Any:
     vectors = as_matrix("store.fetch", store.fetch(ids))
     if len(vectors) != len(ids):
         raise InvalidInputError(
-            f"The store must fetch a vector for each of {len(ids)} ids, got {len(vectors)}."
+            f"The store fetched {len(vectors)} vectors for {len(ids)} ids; it must fetch one for "
+            "each."
         )
     if vectors.shape[1] != width:
         raise InvalidInputError(
-            f"The store must fetch vectors with {width} columns, got {vectors.shape[1]}."
+            f"The store fetched vectors with {vectors.shape[1]} columns; the index has {width}."
         )
     return vectors
 
@@ -224,18 +225,18 @@ def _checked_answer(answer: Any, n_queries: int) -> tuple[Any, Floats]:
     ids, values = (as_array("store.search", array) for array in answer)
     if values.ndim != 2 or len(values) != n_queries or ids.shape != values.shape:
         raise InvalidInputError(
-            f"The store must answer ids and distances for {n_queries} queries, got shapes "
-            f"{ids.shape} and {values.shape}."
+            f"The store answered with shapes {ids.shape} and {values.shape}; it must answer ids "
+            f"and distances in one row for each of {n_queries} queries."
         )
     if values.dtype.kind not in "fiu":
         raise InvalidInputError(
-            f"The store must answer distances that are numbers, got dtype {values.dtype}."
+            f"The store answered distances of dtype {values.dtype}; they must be numbers."
         )
     wrong = np.isnan(values) | (values < 0)
     if wrong.any():
         raise InvalidInputError(
-            "The store must answer squared distances of 0 or more, infinite for none, "
-            f"got {values[wrong][0]}."
+            f"The store answered the squared distance {values[wrong][0]}; it must be 0 or more, "
+            "infinite for none."
         )
     with np.errstate(over="ignore"):
         return ids, values.astype(np.float32, copy=False)
@@ -245,11 +246,13 @@ def _places(ids: Any, table: IdTable) -> Ints:
     try:
         wanted = as_ids(ids.tolist())
     except InvalidInputError as error:
-        raise InvalidInputError(f"The store must answer ids of its rows: {error}") from error
+        raise InvalidInputError(
+            f"The store answered something else than ids of its rows: {error}"
+        ) from error
     if len(wanted) and (wanted.dtype.kind == "U") != (table.ids.dtype.kind == "U"):
         kinds = ("text", "integers") if table.ids.dtype.kind == "U" else ("integers", "text")
         raise InvalidInputError(
-            f"The store must answer ids that are {kinds[0]}, as those of the index, got {kinds[1]}."
+            f"The store answered ids that are {kinds[1]}; those of the index are {kinds[0]}."
         )
     return table.find(wanted)
 

@@ -163,8 +163,7 @@ def _record(task: TrainingTask, state: Progress, loss: float) -> None:
     score = task.score()
     if not all(bool(torch.isfinite(p).all()) for p in task.network.parameters()):
         raise InvalidInputError(
-            f"`rate` must be small enough for training to stay finite, but epoch "
-            f"{state.epoch + 1} did not."
+            f"Training did not stay finite in epoch {state.epoch + 1}: choose a smaller `rate`."
         )
     state.epoch += 1
     state.history.append((loss, score))

@@ -55,6 +55,16 @@ def train(
     -------
     Card
         The model card. The same data, recipe, seed and threads give the same weights.
+
+    Examples
+    --------
+    >>> import numpy as np, kinrank
+    >>> random = np.random.default_rng(0)
+    >>> labels = np.repeat(np.arange(40), 10)
+    >>> features = random.normal(size=(40, 16))[labels] + random.normal(size=(400, 16))
+    >>> card = kinrank.learned.train("lattqe", features, labels, out="lattqe.safetensors", epochs=2)
+    >>> card.method
+    'lattqe'
     """
     recipe = _recipe(method, params)
     require("torch", extra="torch", purpose=f"Training {method}")

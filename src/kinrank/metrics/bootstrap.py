@@ -65,7 +65,15 @@ def confidence_intervals(
 def paired_difference(
     after: Values, before: Values, *, level: float = 0.95, draws: int = DRAWS, seed: int = 0
 ) -> Interval:
-    """How much larger the mean of ``after`` is, over the same queries."""
+    """How much larger the mean of ``after`` is, over the same queries.
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> gain = kinrank.evaluate.paired_difference([0.9, 0.8, 0.7, 0.9], [0.6, 0.7, 0.5, 0.6])
+    >>> round(gain.mean, 3), gain.excludes_zero
+    (0.225, True)
+    """
     now, then = _numbers("after", after), _numbers("before", before)
     if now.ndim != 1 or now.shape != then.shape:
         raise InvalidInputError(

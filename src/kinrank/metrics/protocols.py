@@ -202,8 +202,7 @@ def _cameras(queries: Any, gallery: Any, n_queries: int, n_gallery: int) -> tupl
         names = ["query_cams", "gallery_cams"]
         given, absent = names if gallery is None else names[::-1]
         raise InvalidInputError(
-            f"`query_cams` and `gallery_cams` must both be given or neither, "
-            f"got `{given}` without `{absent}`."
+            f"`query_cams` and `gallery_cams` go together, got `{given}` without `{absent}`."
         )
     return encode("cams", queries, gallery, sizes=(n_queries, n_gallery))
 
@@ -233,6 +232,4 @@ def _gallery_size(indices: Ints, entries: list[dict[str, Ints]], given: int | No
 def _require_match(hits: Hits, names: str, with_cameras: bool) -> None:
     if not (hits.totals > 0).any():
         where = " across cameras" if with_cameras else ""
-        raise InvalidInputError(
-            f"{names} must share at least one value{where}, got none: no query has a match."
-        )
+        raise InvalidInputError(f"No query has a match: {names} share no value{where}.")

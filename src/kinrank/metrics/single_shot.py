@@ -54,7 +54,7 @@ def single_shot(
     indices = as_indices(ranking)
     queries, gallery = encode("ids", query_ids, gallery_ids)
     if query_cams is None or gallery_cams is None:
-        raise InvalidInputError("`query_cams` and `gallery_cams` must be given, got none.")
+        raise InvalidInputError("Single shot needs cameras: give `query_cams` and `gallery_cams`.")
     sizes = (len(queries), len(gallery))
     cameras = encode("cams", query_cams, gallery_cams, sizes=sizes)
     check_ranking(indices, *sizes, "the identities")
@@ -80,7 +80,7 @@ def single_shot(
                 values[f"R{rank}"][rows] += right <= rank
     if not has_match.any():
         raise InvalidInputError(
-            "`query_ids` and `gallery_ids` must share at least one value across cameras, got none."
+            "No query has a match: `query_ids` and `gallery_ids` share no value across cameras."
         )
     values = {name: np.where(has_match, sums / repeats, np.nan) for name, sums in values.items()}
     listed = int((indices >= 0).sum(axis=1).min(initial=len(gallery)))

@@ -35,7 +35,7 @@ def runner_for(
 ) -> Iterator[Runner]:  # fmt: skip
     """The runner for one call of ``rerank``."""
     for name in options if method.reads_in_blocks else ():
-        raise InvalidInputError(f"`{name}` must be left out for {type(method).__name__}.")
+        raise InvalidInputError(f"{type(method).__name__} does not take `{name}`: leave it out.")
     run = Runner.of(threads, block_size)
     search = check_choice("search", options.get("search", "exact"), SEARCHES)
     vectors = check_choice("vectors", options.get("vectors", "float32"), VECTORS)

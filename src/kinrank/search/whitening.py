@@ -84,6 +84,14 @@ class Whitening:
     ----------
     mean : (d,) float32
     projection : (k, d) float32, the most telling directions first
+
+    Examples
+    --------
+    >>> import numpy as np, kinrank
+    >>> rows = np.random.default_rng(0).normal(size=(50, 8))
+    >>> whitening = kinrank.Whitening.fit(rows, power=0.25)
+    >>> whitening.apply(rows, dims=4).shape
+    (50, 4)
     """
 
     mean: npt.NDArray[np.float32]

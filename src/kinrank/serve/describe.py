@@ -98,7 +98,9 @@ class DigitDescriber:
         # Ink is what differs from the paper, which is at the edge: dark on light, or light on dark.
         ink = grey - grey.min() if np.median(edge) < 128 else grey.max() - grey
         if not ink.any():
-            raise Problem(422, "unreadable-picture", "The picture must show a digit, got one grey.")
+            raise Problem(
+                422, "unreadable-picture", "The picture is of one grey and shows no digit."
+            )
         unit: Floats = (ink / np.linalg.norm(ink)).reshape(1, -1)
         return unit
 

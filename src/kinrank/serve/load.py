@@ -38,7 +38,7 @@ def open_service(
         the vectors, if the index says it
     """
     if pool is not None and model is None:
-        raise InvalidInputError(f"`pool` must go with a model, got {pool!r} alone.")
+        raise InvalidInputError(f"`pool` needs a model: give --model too, got --pool {pool} alone.")
     index = kinrank.open(path, writable=settings.writable)
     try:
         kept = Labels.kept(index)

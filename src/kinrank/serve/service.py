@@ -79,7 +79,7 @@ class Service:
             self.index.explorer()
         except InvalidInputError:
             raise InvalidInputError(
-                "`index` must have its own vectors to be served, got one over a store."
+                "This index was built over a store and keeps no vectors, so it cannot be served."
             ) from None
         self._view: RowView | None = None
         self.drawn: Curves | None = None  # of ``curves``, when they were asked for

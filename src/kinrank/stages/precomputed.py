@@ -28,7 +28,7 @@ def precomputed_distances(
     """
     given = as_matrix("distances", distances)
     if np.isnan(given).any() or (given < 0).any():
-        raise InvalidInputError("`distances` must not be negative or NaN, got such a value.")
+        raise InvalidInputError("`distances` has a value that is negative or NaN.")
     power = 2 if check_bool("squared", squared) else 1
     divided = _common_exponent(given, power) if exponent is None else exponent * power
     matrix = _divided("distances", given, divided, power)
@@ -43,7 +43,7 @@ def precomputed_distances(
     if not np.isfinite(matrix).all():
         raise InvalidInputError("`distances` must be finite, got infinity.")
     if farthest is not None:
-        raise InvalidInputError("`farthest` must be left out with a full matrix of distances.")
+        raise InvalidInputError("A full matrix of distances needs no `farthest`: leave it out.")
     return _from_matrix(matrix)
 
 
@@ -121,7 +121,7 @@ def _farthest(farthest: Any, n: int, divided: int, power: int) -> Floats:
             f"got {given.dtype} of shape {given.shape}."
         )
     if not np.isfinite(given).all() or (given <= 0).any():
-        raise InvalidInputError("`farthest` must be positive and finite, got other values.")
+        raise InvalidInputError("`farthest` has a value that is not positive and finite.")
     far = np.broadcast_to(_divided("farthest", given, divided, power), (n,)).copy()
     far = far if power == 2 else far * far
     return np.maximum(far, np.finfo(np.float32).tiny)

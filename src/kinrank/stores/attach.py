@@ -55,6 +55,16 @@ def attach(
     -------
     Index
         Its ``search`` asks the store for neighbours and re-ranks them.
+
+    Examples
+    --------
+    >>> import faiss, kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> engine = faiss.IndexFlatL2(8)
+    >>> engine.add(data.gallery.features)
+    >>> index = kinrank.attach(kinrank.stores.FaissStore(engine))
+    >>> index.search(data.query.features, k=3).ids[0].tolist()
+    [284, 7, 58]
     """
     if not isinstance(store, Store):
         raise InvalidInputError(
@@ -149,8 +159,9 @@ def _vectors(store: Store, method: CAS, ids: Ids) -> Floats:
         if off.max() > _UNIT:
             worst = int(off.argmax())
             raise InvalidInputError(
-                f"Rows of the store must be of unit norm, as it measures {store.metric!r} and the "
-                f"method {method.metric!r}, got norm {norms[worst]:.4g} for {ids[worst].item()!r}."
+                f"The row {ids[worst].item()!r} of the store has the norm {norms[worst]:.4g}. The "
+                f"store measures {store.metric!r} and the method {method.metric!r}, which agree "
+                "for rows of unit norm only."
             )
     return as_vectors(("vectors", vectors), cosine=cosine, together=False)
 
@@ -160,7 +171,7 @@ def _refuse_short(ids: Ids, counts: Any, wanted: int) -> None:
     worst = int(counts.argmin())
     if counts[worst] < wanted:
         raise InvalidInputError(
-            f"The store must find {wanted} rows beside each row, got {counts[worst]} for "
+            f"The store found {counts[worst]} of the {wanted} rows asked for beside "
             f"{ids[worst].item()!r}: search more of its lists (nprobe, probes, ef_search), or "
             "exactly."
         )

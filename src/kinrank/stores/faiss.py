@@ -22,6 +22,8 @@ from kinrank.validation import as_matrix
 class FaissStore:
     """A trained faiss index with its rows in it.
 
+    Vectors of an IVF index are read through its direct map, which is made when first needed.
+
     Parameters
     ----------
     index : L2 or inner product, of any type; settings such as ``nprobe`` and ``efSearch`` are its
@@ -30,7 +32,16 @@ class FaissStore:
     vectors : (n, d) its rows, for an index that cannot give them back, or only roughly so because
         it is compressed; may be memory-mapped
 
-    Vectors of an IVF index are read through its direct map, which is made when first needed.
+    Examples
+    --------
+    >>> import faiss, kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> engine = faiss.IndexFlatL2(8)
+    >>> engine.add(data.gallery.features)
+    >>> store = kinrank.stores.FaissStore(engine)
+    >>> ids, squared = store.search(data.query.features[:1], 3)
+    >>> ids.tolist()
+    [[284, 7, 58]]
     """
 
     def __init__(self, index: Any, ids: Any = None, vectors: Any = None) -> None:
@@ -51,11 +62,13 @@ class FaissStore:
         self.metric: Metric = self._metric()
         labels = np.array(self._current_labels())
         if (labels == -1).any():
-            raise InvalidInputError("Labels must not be -1, by which faiss means none, got it.")
+            raise InvalidInputError(
+                "A row has the label -1, by which faiss means none: give it another."
+            )
         plain = bool((labels == np.arange(len(labels))).all())
         self._labels = None if plain else IdTable(labels)
         if ids is not None and not plain:
-            raise InvalidInputError("`ids` must be left out: the index has labels of its own.")
+            raise InvalidInputError("This faiss index has labels of its own: leave out `ids`.")
         names = labels if ids is None else as_ids(ids, len(labels))
         refuse_duplicates(names)
         self._table, self._lock, self._warned = IdTable(names), Lock(), False
@@ -199,8 +212,8 @@ class FaissStore:
         plain = self._map is None and self._inverted is None
         if plain and self._index.ntotal < len(self):
             raise InvalidInputError(
-                f"The faiss index must have its {len(self)} rows, got {self._index.ntotal}: "
-                "removing rows gives others new numbers, so make a new store."
+                f"The faiss index has {self._index.ntotal} rows, and had {len(self)} when this "
+                "store was made. Removing rows gives others new numbers: make a new store."
             )
 
     def _places(self, labels: Longs) -> Ints:

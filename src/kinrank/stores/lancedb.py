@@ -131,7 +131,7 @@ class LanceStore(TableStore):
             raise InvalidInputError(f"Columns must have no backtick in their names, got {name!r}.")
         if name not in self._table.schema.names:
             raise InvalidInputError(
-                f"Columns of the table must include {name!r}, got {self._table.schema.names}."
+                f"The table has no column {name!r}, only {self._table.schema.names}."
             )
         return self._table.schema.field(name)
 
@@ -151,6 +151,6 @@ def _errors() -> AbstractContextManager[None]:
 def column_vectors(column: Any) -> Floats:
     """A column of vectors of a fixed length, (n, width)."""
     if column.null_count:
-        raise InvalidInputError("Rows must all have a vector, got some without.")
+        raise InvalidInputError("Some rows of the table have no vector.")
     flat = column.combine_chunks().flatten()
     return np.asarray(flat, np.float32).reshape(-1, column.type.list_size)

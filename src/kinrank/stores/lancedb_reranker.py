@@ -45,7 +45,7 @@ class VectorReranker:
         check_choice("return_score", return_score, ("relevance", "all"))
         super().__init__(return_score)  # type: ignore[call-arg]  # LanceDB's class comes next
         if (query is None) == (embed is None):
-            raise InvalidInputError("Either `query` or `embed` must be given, got both or neither.")
+            raise InvalidInputError("Give either `query` or `embed`, not both or neither.")
         self.vector, self.embed = None if query is None else as_array("query", query), embed
         self.method = pool_method(method, params)
         self.k = None if k is None else check_int("k", k, 1)
@@ -68,8 +68,8 @@ class VectorReranker:
         arrow = require("pyarrow", extra="lancedb", purpose="A LanceDB reranker")
         if self.vector_column not in table.column_names:
             raise InvalidInputError(
-                f"The rows found must have the column {self.vector_column!r} (select it), "
-                f"got {table.column_names}."
+                f"The rows found have no column {self.vector_column!r}, only {table.column_names}: "
+                "select it."
             )
         order, scores = np.empty(0, np.int64), np.empty(0, np.float32)
         if len(table):

@@ -46,6 +46,9 @@ _FETCHED = "SELECT {id}::{shown}, vector_send({vector}) FROM {table} WHERE {id} 
 class PgVectorStore(TableStore):
     """A table with a column of ids and a column of type vector.
 
+    Search settings are local to a transaction. A store that opened its connection closes it in
+    ``close`` or at the end of a ``with`` block.
+
     Parameters
     ----------
     connection : a psycopg connection for this store alone, or the text that opens one
@@ -57,9 +60,6 @@ class PgVectorStore(TableStore):
     exact : search the whole table even if it has a vector index
     ef_search, probes : of HNSW and IVFFlat indexes; None is the larger of k and 40, and the
         server's own. HNSW finds at most 1,000: beyond that the whole table is searched.
-
-    Search settings are local to a transaction. A store that opened its connection closes it in
-    ``close`` or at the end of a ``with`` block.
     """
 
     _FETCH = 16384
@@ -125,10 +125,10 @@ class PgVectorStore(TableStore):
             # Ids that the column's type cannot hold.
             raise UnknownIdError(f"There is no row with such an id: {error.__cause__}") from error
         if any(vector is None for _, vector in found):
-            raise InvalidInputError("Rows must all have a vector, got some without.")
+            raise InvalidInputError("Some rows of the table have no vector.")
         if any(len(vector) != 4 + 4 * self.width for _, vector in found):
             raise InvalidInputError(
-                f"Rows must have vectors of one length ({self.width}), got others too."
+                f"Some rows of the table have vectors of another length than {self.width}."
             )
         layout = np.dtype([("header", "V4"), ("vector", ">f4", (self.width,))])
         vectors = np.frombuffer(b"".join(vector for _, vector in found), layout)["vector"]
@@ -147,14 +147,13 @@ class PgVectorStore(TableStore):
         columns = dict(self._rows(_COLUMNS, (text,)))
         if not columns:
             raise InvalidInputError(
-                f"The database must have a table {text}, got none; one of a schema that is not "
-                "searched is (schema, table)."
+                f"The database has no table {text}. Name one of another schema as (schema, table)."
             )
         vector_column = self._vector_column(text, columns, vector_column)
         for column in (_name("id_column", id_column), vector_column):
             if column not in columns:
                 raise InvalidInputError(
-                    f"The table {text} must have a column {column!r}, got {', '.join(columns)}."
+                    f"The table {text} has no column {column!r}, only {', '.join(columns)}."
                 )
         for name, column in (("id", id_column), ("vector", vector_column)):
             quoted = sql.Identifier(column).as_string(self._connection)

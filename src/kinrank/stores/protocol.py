@@ -62,7 +62,7 @@ def checked_queries(queries: Any, k: int, width: int, metric: Metric) -> tuple[F
             f"`queries` must have as many columns as the store ({width}), got {rows.shape[1]}."
         )
     if metric == "cosine" and not rows.any(axis=1).all():
-        raise InvalidInputError("`queries` must have no zero vectors for cosine, got one.")
+        raise InvalidInputError("`queries` has a zero vector, which has no cosine.")
     return rows, check_int("k", k, 1, _MOST)
 
 

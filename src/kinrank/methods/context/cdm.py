@@ -22,7 +22,7 @@ from kinrank.types import Floats, Neighbors, Ranking
 
 @dataclass(frozen=True, kw_only=True)
 class CDM(MetricMethod):
-    """Distances that make every neighbourhood equally dense.
+    """Contextual dissimilarity measure: every neighbourhood is made equally dense.
 
     r(i) = the mean distance of i to its k1 nearest, rbar = the geometric mean of all r
     d*(i, j) = d(i, j) (rbar^2 / (r(i) r(j)))^(alpha / 2), ``steps`` times over
@@ -37,6 +37,14 @@ class CDM(MetricMethod):
     alpha : how much is evened out in a step
     steps : 1 is the form without iteration (NICDM)
     pool : from the second step on, the rows among which the nearest are looked for again
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.CDM()
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [284, 7, 127]
     """
 
     ranking_bytes: ClassVar[int] = 64

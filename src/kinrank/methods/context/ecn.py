@@ -22,7 +22,7 @@ from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 @dataclass(frozen=True, kw_only=True)
 class ECN(JointMethod):
-    """How alike the rank lists of the query's wider neighbourhood and of the gallery row's are.
+    """Expanded cross neighbourhood: how alike the rank lists around query and gallery row are.
 
     r(i, j) = sum over x of max(0, k1 - pos_i(x)) max(0, k1 - pos_j(x))
     E(i) = the t nearest of i and the q nearest of each of them
@@ -36,6 +36,14 @@ class ECN(JointMethod):
     ----------
     k1 : length of the rank lists that are compared, the row itself counted
     t, q : nearest rows, and nearest of each of these
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.ECN()
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [269, 266, 324]
     """
 
     k1: int = option(25, "length of the rank lists, the row itself counted", spare=0)

@@ -27,7 +27,7 @@ from kinrank.types import Floats, Neighbors, Ranking, SparseRows
 
 @dataclass(frozen=True, kw_only=True)
 class GNN(JointMethod):
-    """Cosine between neighbourhoods that were passed on to the nearest twice.
+    """GNN re-ranking: cosine between neighbourhoods that are passed on to the nearest twice.
 
     A = indicator of the k1 nearest; twice: A <- A + A^T, A_i <- sum over the k2 nearest j of
     s_ij^alpha A_j, L2 norm 1; score = A_q A_g, and with ``mix`` the cosine of the vectors
@@ -41,9 +41,17 @@ class GNN(JointMethod):
     ----------
     k1, k2 : size of a neighbourhood; rows it is passed on to; the row itself counts in both
     alpha : power of the similarity
-    mix : share of the cosine of the vectors (0.3 in the authors' newer code, without it before)
+    mix : share of the cosine of the vectors (0.3 in the authors' newer code, 0 in the older)
     dialect : "cas" (the CAS authors: a row's own neighbourhood counts once more, which their tables
         are made with) or "zhang" (the original, whose settings are k1=26, k2=7)
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.GNN()
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [269, 191, 179]
     """
 
     ranking_bytes: ClassVar[int] = 64

@@ -25,7 +25,7 @@ _CELLS = 1 << 26  # of the scores that are summed at a time
 
 @dataclass(frozen=True, kw_only=True)
 class KNN(MetricMethod):
-    """Vote of the query's nearest, each by the rank it gives to a row.
+    """k-NN re-ranking: a vote of the query's nearest, each by the rank it gives to a row.
 
     With c_0 = q, c_1 .. c_k1 the query's list and R_i(x) the rank of x in the list of i, from 1:
     score(x) = sum over j of w_j / R_cj(x)
@@ -39,6 +39,14 @@ class KNN(MetricMethod):
     k1 : rows that vote beside the query
     dialect : "cas" (the CAS authors: w_j = 1 / (j + 1 + R_cj(q)), forward and backward rank) or
         "shen" (the original: w_j = 1 / (j + 1))
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.KNN()
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [284, 7, 58]
     """
 
     ranking_bytes: ClassVar[int] = 1024

@@ -22,7 +22,7 @@ from kinrank.types import Ranking
 
 @dataclass(frozen=True, kw_only=True)
 class KReciprocal(MetricMethod):
-    """Jaccard distance of weighted reciprocal neighbours, mixed with the original distance.
+    """k-reciprocal encoding: Jaccard distance of reciprocal neighbours, mixed with the original.
 
     R*(i) = R(i, k1) joined with each R(c, k1 / 2) that lies mostly inside it
     V_i = exp(-d(i, .)) on R*(i), L1 norm 1, then averaged over the k2 nearest of i
@@ -41,6 +41,14 @@ class KReciprocal(MetricMethod):
         TransReID and SOLIDER), "torchreid" (d^4; also PyRetri, OpenUnReID on a CPU and the CAS
         authors), "layumi" (d^4 of unit vectors) or "spcl" (weights exp(-d^2), lists of k1 with
         the row itself, lambda_value left out; also Cluster Contrast and OpenUnReID on a GPU)
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.KReciprocal()
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [284, 7, 58]
     """
 
     k1: int = option(20, "size of the reciprocal neighbourhood", spare=1)

@@ -21,7 +21,7 @@ from kinrank.types import Ranking
 
 @dataclass(frozen=True, kw_only=True)
 class SCA(MetricMethod):
-    """Jaccard distance of neighbourhoods, averaged over the nearest.
+    """Sparse contextual activation: Jaccard distance of neighbourhoods, averaged over the nearest.
 
     F_i = exp(-d(i, .)) on the k1 nearest, L1 norm 1, with d over the row's largest
     F'_i = the mean of F over the k2 nearest; d* = 1 - m / (2 - m), m = sum min(F'_q, F'_g)
@@ -35,6 +35,14 @@ class SCA(MetricMethod):
     metric : "euclidean", or "cosine", which divides every vector by its norm first
     k1, k2 : rows activated and rows averaged, the row itself counted; the authors' 4 and 2 are for
         UKBench, where every object has four images
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.SCA()
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [284, 7, 127]
     """
 
     k1: int = option(4, "rows activated, the row itself counted", spare=0)

@@ -28,7 +28,7 @@ from kinrank.types import Ranking
 
 @dataclass(frozen=True, kw_only=True)
 class DFS(InductiveMethod):
-    """Diffuse the query's nearest over the mutual graph of the gallery (global descriptors).
+    """Diffusion of the query's nearest over the mutual graph of the gallery (global descriptors).
 
     W_ij = max(s_ij, 0)^gamma for mutual neighbours; S = D^-1/2 W D^-1/2
     y = max(s(q, .), 0)^gamma at the kq nearest; (I - alpha S) f = y; score = f
@@ -45,6 +45,14 @@ class DFS(InductiveMethod):
     alpha : how far it spreads
     gamma : power of the similarity
     steps, tol : of conjugate gradients; the original stops after 20 steps, converged or not
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.DFS().fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [324, 317, 41]
     """
 
     ranking_bytes: ClassVar[int] = LANE_BYTES

@@ -26,7 +26,7 @@ from kinrank.types import Floats, Ranking, SparseRows
 
 @dataclass(frozen=True, kw_only=True)
 class EGT(InductiveMethod):
-    """Walk the neighbour graph from the query, heaviest edge first.
+    """Explore-exploit graph traversal: from the query, heaviest edge first.
 
     The frontier is a heap of edges. Rows behind edges above t are taken at once (explore), then
     their edges join the frontier; if none is above t, the heaviest is taken (exploit).
@@ -43,6 +43,14 @@ class EGT(InductiveMethod):
     p : rows taken by traversal
     dialect : "symmetric", or "layer6", which reproduces the authors' program: a row keeps only the
         last of its reverse edges, and weights are rounded to three decimals
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.EGT().fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [324, 317, 191]
     """
 
     ranking_bytes: ClassVar[int] = 64

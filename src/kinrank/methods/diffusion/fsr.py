@@ -34,7 +34,9 @@ _STEPS, _TOL = 1000, 1e-6  # of the converged solution that full rank stands for
 
 @dataclass(frozen=True, kw_only=True)
 class FSR(InductiveMethod):
-    """Diffusion as a filter of the graph's spectrum: f = U h(L) U^T y, h(x) = 1 / (1 - alpha x).
+    """Fast spectral ranking: diffusion as a filter of the graph's spectrum.
+
+    f = U h(L) U^T y, h(x) = 1 / (1 - alpha x)
 
     The graph and y are those of ``dfs``. With a ``rank`` the leading eigenvectors are kept, so that
     a query costs one product with them. At full rank f is the converged solution of
@@ -53,6 +55,14 @@ class FSR(InductiveMethod):
     rank : eigenvectors kept (1000 to 2000 are usual), or "full"
     residual : with ``rank``: add the part of y outside the kept eigenvectors, as h(0) does
     alpha, gamma : how far it spreads; power of the similarity
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.FSR().fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [269, 324, 47]
     """
 
     ranking_bytes: ClassVar[int] = LANE_BYTES

@@ -30,7 +30,9 @@ _STEPS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Manifold(MetricMethod):
-    """Spread from the query until it stands still: f <- alpha S f + (1 - alpha) e_q.
+    """Ranking on manifolds: spread from the query until it converges.
+
+    f <- alpha S f + (1 - alpha) e_q
 
     W_ij = exp(-d^2 / sigma^2) on the k1 nearest, made symmetric, d^2 over the row's largest and the
     row itself without an edge; S = D^-1/2 W D^-1/2; f = (1 - alpha) (I - alpha S)^-1 e_q
@@ -45,6 +47,14 @@ class Manifold(MetricMethod):
     k1 : neighbours in the graph, the row itself not counted
     sigma, alpha : width of the affinity; how far it spreads
     tol : residual at which the solution counts as converged
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> method = kinrank.Manifold()
+    >>> method.rerank(data.query.features, data.gallery.features, k=3).indices[0].tolist()
+    [58, 264, 41]
     """
 
     ranking_bytes: ClassVar[int] = LANE_BYTES

@@ -16,7 +16,7 @@ from kinrank.validation import check_size
 
 @dataclass(frozen=True, kw_only=True)
 class CSA(ListMethod):
-    """Affinities to the query's nearest, compared in context by a trained transformer.
+    """Contextual similarity aggregation: affinities compared by a trained transformer.
 
     a_i = similarities of row i to the anchors, the query and its nearest; tokens = transformer of
     the linear map of all a_i, without positions; score = cosine of the tokens of query and row
@@ -31,6 +31,13 @@ class CSA(ListMethod):
     weights : file of weights, from ``kinrank train csa``
     m : nearest rows that are re-ranked; None is as many as in training
     device : torch device
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> method = kinrank.CSA(weights="csa.safetensors")  # of kinrank.learned.train
+    >>> method.weights
+    'csa.safetensors'
     """
 
     name: ClassVar[str] = "csa"

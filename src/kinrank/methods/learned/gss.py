@@ -25,7 +25,7 @@ from kinrank.types import Ranking
 
 @dataclass(frozen=True, kw_only=True)
 class GSS(GSSRecipe, InductiveMethod):
-    """A graph network that learns on the gallery itself, without labels, to separate similarities.
+    """Guided similarity separation: a graph network that learns on the gallery, without labels.
 
     A = D^-1/2 (W + I) D^-1/2, W the similarities of the k1 nearest, symmetric; z1 = A X W1 + b1;
     z2 = A elu(z1) W2 + b2; h = the unit vector along z1 + decay elu(z2); score = h_q h_g. Adam
@@ -52,6 +52,13 @@ class GSS(GSSRecipe, InductiveMethod):
     batch : most rows whose pairs are looked at in one step
     seed : the same seed gives the same weights
     device : torch device
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> method = kinrank.GSS(weights="gss.safetensors")  # of kinrank.learned.train
+    >>> method.weights
+    'gss.safetensors'
     """
 
     kq: int = option(5, "nearest rows that a query is linked to")

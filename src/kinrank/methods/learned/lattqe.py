@@ -23,7 +23,7 @@ from kinrank.validation import check_size
 
 @dataclass(frozen=True, kw_only=True)
 class LAttQE(TrainedMethod):
-    """The query and its nearest, weighted by a trained transformer; with ``dba`` also LAttDBA.
+    """Learned attention: a transformer weighs the query's nearest; with ``dba`` also LAttDBA.
 
     Tokens = transformer encoder of the query and its nearest, with a learned vector for each rank;
     w_i = cosine of the tokens of query and row; q' = the unit vector along q + the sum of w_i x_i;
@@ -44,6 +44,13 @@ class LAttQE(TrainedMethod):
     temperature : of the weights on the database side
     order : with ``dba``: the query is joined by "original" gallery rows or by "augmented" ones
     device : torch device
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> method = kinrank.LAttQE(weights="lattqe.safetensors")  # of kinrank.learned.train
+    >>> method.weights
+    'lattqe.safetensors'
     """
 
     name: ClassVar[str] = "lattqe"

@@ -14,7 +14,7 @@ from kinrank.methods.learned.trained import ListMethod
 
 @dataclass(frozen=True, kw_only=True)
 class SSR(ListMethod):
-    """Move the query and its nearest along gradients that a trained network makes.
+    """Synthetic gradients, made by a trained network, move the query and its nearest.
 
     For each row i of the list a network turns the similarities around it, (s_iq, s_ij, s_qj), into
     what counts as their gradient; carried back to the vectors, it moves the query, and then the
@@ -30,6 +30,13 @@ class SSR(ListMethod):
     ----------
     weights : file of weights, from ``kinrank train ssr``
     device : torch device
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> method = kinrank.SSR(weights="ssr.safetensors")  # of kinrank.learned.train
+    >>> method.weights
+    'ssr.safetensors'
     """
 
     name: ClassVar[str] = "ssr"

@@ -21,7 +21,7 @@ from kinrank.types import Floats, Ints
 
 @dataclass(frozen=True, kw_only=True)
 class DQE(Expansion):
-    """The normal of the widest margin between the nearest and the farthest; ``dba`` also DDBA.
+    """Discriminative query expansion: a margin between nearest and farthest; ``dba`` also DDBA.
 
     A linear support vector machine with a hard margin for each query: positives are the query and
     its kqe nearest, negatives the neg farthest gallery rows. Where they cannot be separated, dual
@@ -37,6 +37,14 @@ class DQE(Expansion):
     dba, kdba, dbneg : expand the gallery rows too; positives (itself counted) and negatives of one
     order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
         "augmented" ones
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.DQE().fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [324, 269, 222]
     """
 
     kqe: int = option(20, "nearest rows that are positives", spare=0)

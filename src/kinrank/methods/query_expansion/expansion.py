@@ -84,7 +84,7 @@ class Expansion(InductiveMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class AQE(Expansion):
-    """The query and its nearest, all of one weight; with ``dba`` also ADBA.
+    """Average query expansion: the mean of the query and its nearest; with ``dba`` also ADBA.
 
     Distances are minus the score, in [-1, 1]. Vectors are normalised first. Time O(n_queries n d),
     with ``dba`` O(n^2 d) more to fit; memory O(n d). A new query needs only the fitted gallery.
@@ -95,6 +95,14 @@ class AQE(Expansion):
     dba, kdba : expand the gallery rows too; rows one is made from, itself counted
     order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
         "augmented" ones
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.AQE().fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [317, 324, 41]
     """
 
     def _weights(self, similarity: Floats) -> Floats:
@@ -103,7 +111,7 @@ class AQE(Expansion):
 
 @dataclass(frozen=True, kw_only=True)
 class AQEwD(Expansion):
-    """The query and its nearest, weights (K - r) / K at rank r of K; with ``dba`` also ADBAwD.
+    """Query expansion with decay: weights (K - r) / K at rank r of K; with ``dba`` also ADBAwD.
 
     Distances are minus the score, in [-1, 1]. Vectors are normalised first. Time O(n_queries n d),
     with ``dba`` O(n^2 d) more to fit; memory O(n d). A new query needs only the fitted gallery.
@@ -114,6 +122,14 @@ class AQEwD(Expansion):
     dba, kdba : expand the gallery rows too; rows one is made from, itself counted
     order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
         "augmented" ones
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.AQEwD().fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [324, 317, 269]
     """
 
     kqe: int = option(8, "nearest rows that join the query", spare=0)
@@ -126,7 +142,7 @@ class AQEwD(Expansion):
 
 @dataclass(frozen=True, kw_only=True)
 class AlphaQE(Expansion):
-    """The query and its nearest, weights max(s, 0)^alpha; with ``dba`` also alphaDBA.
+    """Alpha query expansion: the nearest weigh max(s, 0)^alpha; with ``dba`` also alphaDBA.
 
     Negative similarities have no weight: in the original an odd power makes them subtract and a
     fractional one gives NaN.
@@ -141,6 +157,14 @@ class AlphaQE(Expansion):
     dba, kdba : expand the gallery rows too; rows one is made from, itself counted
     order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
         "augmented" ones
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.AlphaQE().fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [317, 266, 269]
     """
 
     kqe: int = option(48, "nearest rows that join the query", spare=0)

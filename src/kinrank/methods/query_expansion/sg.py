@@ -22,7 +22,7 @@ from kinrank.types import Floats, Ranking
 
 @dataclass(frozen=True, kw_only=True)
 class SG(InductiveMethod):
-    """Refine the first m of a query among themselves, and the query by the best of them.
+    """SuperGlobal: refine the first m of a query among themselves, and it by the best of them.
 
     x'_i = the mean of x_i and its k1 most similar in the list, these weighted by beta s
     r_i = q x'_i; q' = the largest of each component over the k1 + 1 of highest r
@@ -38,6 +38,14 @@ class SG(InductiveMethod):
     m : length of the list that is re-ranked
     k1 : most similar members that a member is refined by
     beta : their weight
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> index = kinrank.SG(m=100).fit(data.gallery.features)
+    >>> index.search(data.query.features, k=3).indices[0].tolist()
+    [317, 266, 324]
     """
 
     m: int = option(400, "length of the list that is re-ranked")

@@ -84,7 +84,9 @@ def using(
             yield connection
         return
     if storage is not None:
-        raise InvalidInputError("`storage` must be given to `connect`, got it a second time.")
+        raise InvalidInputError(
+            "This connection has its storage already: give `storage` to `connect` only."
+        )
     yield cluster
 
 
@@ -128,7 +130,7 @@ class Cluster:
         from kinrank.runs.ray.runner import RayRunner
 
         if not (self._open and self.ray.is_initialized()):
-            raise ClusterError("The connection to the cluster must be open, got a closed one.")
+            raise ClusterError("This connection to the cluster is closed: connect again.")
         block_size = Runner.of(1, block_size).block_size  # checked
         check_choice("search", search, SEARCHES)
         self._greet()
@@ -184,20 +186,19 @@ class Cluster:
             greetings = self._on_every_node(tasks.greet, new=True)
         except self.ray.exceptions.OutOfMemoryError as error:
             raise ClusterError(
-                "Every node must have memory left for a worker, got one that was ended before it "
-                "began: free memory there, or raise RAY_memory_usage_threshold."
+                "A node ended a worker before it began, as it has too little memory left. Free "
+                "memory there, or raise RAY_memory_usage_threshold."
             ) from error
         except self.ray.exceptions.RayError as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-            raise ClusterError(
-                f"Every node must be able to import kinrank {__version__}, got: {reason}"
-            ) from error
+            raise ClusterError(f"A node cannot import kinrank {__version__}: {reason}") from error
         here = tasks.greet()
         for node, there in greetings.items():
             self.report.nodes.append({"node": node, **there})
             if there["kinrank"] != __version__:
                 raise ClusterError(
-                    f"Every node must have kinrank {__version__}, got {there['kinrank']} on {node}."
+                    f"{node} has kinrank {there['kinrank']}, and the caller {__version__}: "
+                    "install the same version everywhere."
                 )
             differ = [
                 f"{name} {there[name]} (here {here[name]})"

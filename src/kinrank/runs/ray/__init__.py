@@ -1,0 +1,1 @@
+"""The stages of a call on the machines of a Ray cluster."""
