@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinrank.kernels.order import ascending_order
 from kinrank.types import Floats, Longs
+
+_FEW = 1024  # values that are sorted before their digits would be counted
 
 
 def ascending(values: Floats, k: int | None = None) -> Longs:
     """The order of ``values`` (its first ``k``), ties by position: a sort of (value, position)."""
+    first = k is not None and 4 * k < len(values)
+    if not first and len(values) > _FEW:
+        order = np.empty(len(values), np.int64)
+        ascending_order(np.ascontiguousarray(values, np.float32), order)
+        return order[:k]
     bits = (values + np.float32(0)).view(np.uint32)  # + 0 makes -0.0 and 0.0 equal
     sign = np.uint32(0x80000000)
     ordered = np.where(bits & sign, ~bits, bits | sign)
     keys = ordered.astype(np.uint64) << np.uint64(32)
     keys |= np.arange(len(values), dtype=np.uint64)
-    if k is not None and 4 * k < len(keys):
+    if k is not None and first:
         keys.partition(k)
         keys = keys[:k]
     keys.sort()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -52,12 +52,24 @@ def thread_count(threads: int | None = None) -> int:
     return os.cpu_count() or 1
 
 
+class _Here(Executor):
+    """Does the work at once, in the thread that asks, which would only wait for another."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        done: Future[T] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
 @contextmanager
-def borrowed(threads: int) -> Iterator[ThreadPoolExecutor]:
+def borrowed(threads: int) -> Iterator[Executor]:
     """A pool of threads that nobody else uses meanwhile, so that no work waits behind other work.
 
     After an error nothing of it runs any more.
     """
+    if threads == 1:
+        yield _Here()
+        return
     try:
         pool = _idle[threads].pop()  # atomic, as is append
     except IndexError:
@@ -186,7 +198,7 @@ ALONE = Runner(1, 1 << 40)  # all at once, for work inside a block
 
 
 def _in_order(
-    pool: ThreadPoolExecutor, kernel: Callable[[int, int], T], ranges: list[Range], window: int
+    pool: Executor, kernel: Callable[[int, int], T], ranges: list[Range], window: int
 ) -> Iterator[tuple[Range, T]]:
     started = ((rows, pool.submit(kernel, *rows)) for rows in ranges)
     waiting = deque(islice(started, window))

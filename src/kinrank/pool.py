@@ -97,10 +97,11 @@ class Pool:
         """The first ``k`` candidates, or all if there are fewer."""
         if len(self) == 0:
             return Ranking(np.empty((1, 0), np.int32), np.empty((1, 0), np.float32))
+        k, block = min(k, len(self)), None
         if len(self) <= _ALONE:
-            threads = 1
+            threads, block = 1, _ALONE + 1
         try:
-            return method.rerank(self.query, self.candidates, min(k, len(self)), threads=threads)
+            return method.rerank(self.query, self.candidates, k, threads=threads, block_size=block)
         except InvalidInputError as error:
             raise InvalidInputError(f"{self.place}: {error}") from error
 

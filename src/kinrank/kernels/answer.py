@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.jit import filling, kernel
+from kinrank.kernels.jit import kernel
 from kinrank.kernels.topk import heap_offer, sort_heap
+
+_TOGETHER = 512  # ranks whose inverses are taken at a time
 
 
 @kernel
@@ -45,14 +47,30 @@ def first_positive(scores, out_ids, out, counts):
             out_ids[row, t], out[row, t] = keys[t], best[t]
 
 
-@filling
-def add_inverse_ranks(order, first, position, own_rank, total):
-    """total[x] += 1 / ((position + own rank) R(x)) for the rows x >= ``first`` of one rank list.
+@kernel
+def add_votes(order, first, votes, width, low, mutual, scores):
+    """Add what one row says to the scores of the queries that list it: 1 / (w R(x)).
 
-    order : all rows, nearest first, so that R(order[t]) = t + 1
+    order : all rows, nearest first, so that R(order[t]) = t + 1; those from ``first`` on are scored
+    votes : places in the lists, of ``width``, of the queries from number ``low`` on
+    mutual : whether w is the place in the list, from 1, and the rank of the query, or that alone
     """
-    weight = np.float64(position + own_rank)
-    for t in range(order.shape[0]):
+    n, late = order.shape[0], np.int64(0)
+    rank, ranks, columns = np.empty(n), np.empty(n), np.empty(n, np.uint32)
+    inverse = np.empty(_TOGETHER)
+    for t in range(n):
         x = order[t]
-        if x >= first:
-            total[x - first] += 1.0 / (weight * (t + 1))
+        rank[x] = ranks[late] = t + 1
+        columns[late] = np.uint32(x - first)
+        late += np.int64(x >= first)
+    for vote in votes:
+        query = vote // width
+        weight = vote % width + 1 + (rank[low + query] if mutual else 0.0)
+        total = scores[query]
+        for begin in range(0, late, _TOGETHER):
+            end = min(begin + _TOGETHER, late)
+            own, other = columns[begin:end], ranks[begin:end]
+            for t in range(other.shape[0]):  # several divisions at a time, as nothing else is done
+                inverse[t] = 1.0 / (weight * other[t])
+            for t in range(own.shape[0]):
+                total[own[t]] += inverse[t]

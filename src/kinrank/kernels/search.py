@@ -8,6 +8,8 @@ from kinrank.kernels.jit import filling, inner_sum, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
+_QUERIES, _TILE = 64, 32  # and gallery rows that are compared at a time
+
 
 @inner_sum
 def inner_product(x, y):
@@ -63,13 +65,19 @@ def settle(
 
 @kernel
 def dense_values(low, high, queries, gallery, inner, out):
-    """Minus the inner products of queries [low, high) and the gallery, or squared distances."""
-    space = np.empty(gallery.shape[1], np.float32)
-    for row in range(low, high):
-        x, own = queries[row], out[row - low]
-        for j in range(gallery.shape[0]):
-            y = row_of(gallery, j, space)
-            own[j] = -inner_product(x, y) if inner else squared_distance(x, y)
+    """Minus the inner products of queries [low, high) and the gallery, or squared distances.
+
+    A few gallery rows at a time for a few queries, so that both stay in the caches.
+    """
+    n, space = gallery.shape[0], np.empty(gallery.shape[1], np.float32)
+    for begin in range(low, high, _QUERIES):
+        for first in range(0, n, _TILE):
+            last = min(first + _TILE, n)
+            for row in range(begin, min(begin + _QUERIES, high)):
+                x, own = queries[row], out[row - low]
+                for j in range(first, last):
+                    y = row_of(gallery, j, space)
+                    own[j] = -inner_product(x, y) if inner else squared_distance(x, y)
 
 
 @filling

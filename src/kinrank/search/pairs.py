@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Lock
@@ -33,7 +33,7 @@ _BAND_BYTES = 1 << 27  # of what is kept of rows while they are searched
 _ROOM = 3  # times what must be kept of a row
 _CONTENDERS = 8
 _SAMPLED = 20  # one row of so many is in the sample
-_LEAST_SAMPLE, _MOST_SAMPLE = 256, 1024
+_LEAST_SAMPLE, _MOST_SAMPLE = 64, 1024
 _GROUPS = 64  # of the sample, whose least values bound
 _LONG = 2048  # lists that are better sorted than arranged
 _BLOCK = 256  # rows that are settled at a time
@@ -76,13 +76,13 @@ class _Band:
     high: int
     k: int
     race: tuple[Any, ...]
-    pool: ThreadPoolExecutor
+    pool: Executor
     threads: int
 
     @classmethod
     def of(
         cls, vectors: Stored, norms: Floats, low: int, high: int, k: int,
-        pool: ThreadPoolExecutor, threads: int,
+        pool: Executor, threads: int,
     ) -> _Band:  # fmt: skip
         count, room = high - low, _room(k, len(vectors))
         slack = np.float32(2 * SLACK * math.sqrt(vectors.shape[1]))

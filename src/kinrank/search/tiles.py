@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -58,7 +58,7 @@ class _TiledGallery:
     inner: bool
     tile: Floats
     watch: Watch | None
-    pool: ThreadPoolExecutor
+    pool: Executor
     threads: int
 
     def search(self, rows: Floats, part: slice, indices: Ints, values: Floats) -> None:

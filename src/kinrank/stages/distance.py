@@ -13,7 +13,8 @@ import numpy as np
 from kinrank.graph.layout import Layout
 from kinrank.kernels import select as kernels
 from kinrank.parallel import Out, Runner
-from kinrank.search.stored import Stored, for_kernels
+from kinrank.search.exact import dense_search
+from kinrank.search.stored import Stored, for_kernels, rows_between
 from kinrank.types import Floats, Ints, Longs, Neighbors
 
 
@@ -60,10 +61,23 @@ class VectorDistances:
         return found
 
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
-        args = (rows, for_kernels(self.vectors), self.names, self.neighbors.farthest, first)
         out = Out(np.float32, len(self.vectors) - first)
-        found: Floats = run.fill("distances", kernels.dense_distances, args, len(rows), out)
+        found: Floats = run.fill("distances", _dense_rows, (self, rows, first), len(rows), out)
         return found
+
+
+def _dense_rows(
+    low: int, high: int, distances: VectorDistances, rows: Ints, first: int, out: Floats
+) -> None:
+    """All distances in the order in which the vectors lie, then in that of the rows."""
+    wanted, columns = rows[low:high], distances.names[first:]
+    begin = int(columns.min())
+    squared = dense_search(
+        distances.vectors[distances.names[wanted]], rows_between(distances.vectors, begin)
+    )
+    farthest = distances.neighbors.farthest[wanted, None]
+    scale = np.where(farthest > 0, farthest, np.float32(np.inf))
+    np.minimum(squared[:, columns - begin] / scale, np.float32(1), out=out[low:high])
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,14 +11,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from kinrank.kernels.answer import add_inverse_ranks
+from kinrank.kernels.answer import add_votes
 from kinrank.kernels.search import dense_values
 from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.options import option
 from kinrank.ordering import ascending
 from kinrank.parallel import Runner
 from kinrank.search.stored import Stored, for_kernels
-from kinrank.types import Floats, Ints, Longs, Ranking
+from kinrank.types import Floats, Ints, Ranking
 
 _CELLS = 1 << 26  # of the scores that are summed at a time
 
@@ -78,19 +78,9 @@ class KNN(MetricMethod):
             orders = run_orders(rows.vectors, some, run)
             for at, order in enumerate(orders, start=begin):
                 votes = uses[ends[at - 1] if at else 0 : ends[at]]
-                self._vote(order, votes, lists.shape[1], low, rows.n_queries, scores)
+                shape = (lists.shape[1], low, self.dialect == "cas")
+                add_votes(order, rows.n_queries, votes, *shape, scores)
         return scores
-
-    def _vote(
-        self, order: Ints, votes: Longs, width: int, low: int, first: int, scores: Floats
-    ) -> None:
-        """Add one row's ranks to the scores of the queries that list it."""
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(1, len(order) + 1)
-        for vote in votes:
-            query, position = divmod(int(vote), width)
-            back = rank[low + query] if self.dialect == "cas" else 0
-            add_inverse_ranks(order, first, position + 1, back, scores[query])
 
 
 def run_orders(vectors: Stored, some: Ints, run: Runner) -> list[Ints]:

@@ -9,15 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kinrank.kernels.expand import refined_list
+import numpy as np
+
+from kinrank.kernels.expand import refined_scores
 from kinrank.methods.answer import reorder_first
 from kinrank.methods.common import InductiveMethod
 from kinrank.options import option
-from kinrank.ordering import ascending
 from kinrank.parallel import Runner
-from kinrank.search.exact import SearchResult, exact_search
-from kinrank.search.stored import Stored
-from kinrank.types import Floats, Ranking
+from kinrank.search.exact import SearchResult, exact_neighbors, exact_search
+from kinrank.search.pairs import search_pairs
+from kinrank.search.stored import Stored, for_kernels
+from kinrank.search.tiles import SPARE, squared_norms
+from kinrank.types import Floats, Ints, Ranking
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +33,8 @@ class SG(InductiveMethod):
 
     Distances are minus the score; rows behind the first m keep their order and lie as far behind
     the list's last as their similarity lies below that of the list's last. Vectors are normalised
-    first. Time O(n_queries n d) for the search and O(m^2 d) per query, memory O(n d + m^2). A new
-    query needs only the gallery.
+    first. Time O(n_queries n d) for the search and O(m^2 d) per query, or O(n^2 d) once where that
+    is less, memory O(n (d + m)). A new query needs only the gallery.
 
     Parameters
     ----------
@@ -60,19 +63,46 @@ class SG(InductiveMethod):
 
     def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
         del state  # nothing was prepared
-        first = exact_search(queries, gallery, max(k, self.m), run)
+        n, m = len(gallery), self.m
+        first = exact_search(queries, gallery, max(k, m), run)
+        norms = squared_norms(gallery)
+        lists = None
+        if len(queries) * m**2 > n**2:  # many lists share their pairs
+            near = exact_neighbors(gallery, min(max(m // 2, self.k1 + SPARE), n), run)
+            lists = (near.indices, near.distances)
 
         def block(low: int, high: int) -> None:
+            scores = np.empty((high - low, m), np.float32)
+            own = SearchResult(first.indices[low:high], first.values[low:high])
+            self._score(queries[low:high], gallery, norms, own, lists, scores)
             for row in range(low, high):
-                self._rerank_list(queries[row], gallery, first, row)
+                reorder_first(first, row, scores[row - low])
 
         run.map("refinement", block, len(queries))
         return Ranking(first.indices[:, :k], first.values[:, :k])
 
-    def _rerank_list(self, query: Floats, gallery: Stored, first: SearchResult, row: int) -> None:
-        """Replace the list of one query by its better order."""
-        own = gallery[first.indices[row, : self.m]]
-        refined = refined_list(own @ own.T, own, min(self.k1 + 1, self.m), self.beta)
-        direct = refined @ query
-        best = ascending(-direct)[: self.k1 + 1]
-        reorder_first(first, row, (direct + refined @ refined[best].max(axis=0)) / 2)
+    def _score(
+        self, queries: Floats, gallery: Stored, norms: Floats, first: SearchResult,
+        lists: tuple[Ints, Floats] | None, out: Floats,
+    ) -> None:  # fmt: skip
+        """Scores of lists; lists : the nearest of all gallery rows, or those of each list's own."""
+        k = min(self.k1, self.m - 1)
+        if lists is not None:
+            rows = (for_kernels(gallery), norms, norms.max())
+            own = (first.indices, first.values)
+            refined_scores(0, len(out), queries, rows, own, lists, k, self.beta, out)
+            return
+        places = np.arange(self.m, dtype=np.int32)[None]
+        for at, ids in enumerate(first.indices[:, : self.m]):
+            members, part = gallery[ids], slice(at, at + 1)
+            near = _nearest(members, norms[ids], min(k + SPARE, self.m))
+            own, rows = (places, first.values[part]), (members, norms[ids], norms[ids].max())
+            refined_scores(0, 1, queries[part], rows, own, near, k, self.beta, out[part])
+
+
+def _nearest(rows: Floats, norms: Floats, k: int) -> tuple[Ints, Floats]:
+    """The nearest of a few rows among themselves, itself first."""
+    n = len(rows)
+    ids, values = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
+    search_pairs(rows, norms, 0, ids, values, np.empty(n, np.float32), 1)
+    return ids, values
