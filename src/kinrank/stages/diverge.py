@@ -21,7 +21,7 @@ Columns: TypeAlias = tuple[Floats, tuple[Longs, Ints, Floats, Floats]]
 # Marks and rests of all rows, and where the levels of the columns begin.
 Levels: TypeAlias = tuple[Ints, Floats, Longs]
 
-_LONG = 5  # entries of a column for each result, from which on bounds cost less than they save
+_LONG = 8  # entries of a column for each result, from which on bounds cost less than they save
 
 MEASURES = {
     "js": kernels.JS,
