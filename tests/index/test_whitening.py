@@ -116,3 +116,18 @@ def test_the_explorer_ranks_whitened_rows():
     expected = index.search(QUERIES[:1], 10).ids[0]
     for ranked in (explorer.rank(query), explorer.rank_by(query, explorer.method, whole=True)):
         np.testing.assert_array_equal(index.ids[ranked.order[:10]], expected)
+
+
+def test_commands(tmp_path):
+    np.save(tmp_path / "g.npy", ROWS)
+    np.save(tmp_path / "q.npy", QUERIES)
+    index, out = str(tmp_path / "i"), str(tmp_path / "r.npz")
+    build = ("index", "build", "--gallery", str(tmp_path / "g.npy"), "--out", index)
+    made = run(*build, "--k1", "8", "--k2", "4", "--whiten", "0.25", "--geodesic")
+    assert made.exit_code == 0, made.stderr
+    asked = run(
+        "index", "search", index, "--query", str(tmp_path / "q.npy"), "-k", "9", "--out", out
+    )
+    assert asked.exit_code == 0, asked.stderr
+    expected = METHOD.replace(geodesic=True).fit(ROWS).search(QUERIES, 9)
+    assert kinrank.Ranking.load(out).distances.tobytes() == expected.distances.tobytes()

@@ -9,6 +9,7 @@ import numpy as np
 from kinrank.kernels.heap import pop, push
 from kinrank.kernels.jit import helper, inner, kernel
 from kinrank.kernels.overlay import named_space, tick
+from kinrank.kernels.paths import STEPS, count_reached, highest
 from kinrank.kernels.ranking import Asked, compare_query, scaled
 from kinrank.kernels.rows import enlarge
 from kinrank.kernels.topk import heap_offer, sift_down, sort_heap, squared_distance
@@ -111,11 +112,14 @@ def walk(query, asked, edges, graph, keys, nodes, out_ids, out, space):
     k, part, spot = out.shape[0], np.float32(1) - omega, 0
     found, waiting, unknown = np.int64(0), np.int64(0), np.int64(0)
     known, reached, settled = tick(space.clock), tick(space.clock), tick(space.clock)
+    counts = np.zeros(STEPS, np.int64)
     beyond, complete = note_distances(query, asked, known, space, omega, root), False
     for t in range(min(count, edges.shape[0])):
         if waiting == keys.shape[0]:
             keys, nodes = enlarge(keys, waiting, waiting + 1), enlarge(nodes, waiting, waiting + 1)
         seen[near[t]], length[near[t]] = reached, edges[t]
+        if names[near[t]] < n_gallery:
+            count_reached(counts, edges[t])
         waiting = push(keys, nodes, waiting, edges[t], near[t])
     while waiting > 0:
         key, node = keys[0], nodes[0]
@@ -144,15 +148,18 @@ def walk(query, asked, edges, graph, keys, nodes, out_ids, out, space):
             else:
                 space.touched[unknown] = node
                 unknown += 1
+        top = out[0] if found == k else highest(counts, k, omega)
         for e in range(ptr[node], ptr[node + 1]):
             longer, other = key + weights[e], ids[e]
-            if longer >= graph.limit or (found == k and part * longer > out[0]):
+            if longer >= graph.limit or part * longer > top:
                 break  # all that follow are longer
             if seen[other] == settled or (seen[other] == reached and longer >= length[other]):
                 continue
             if waiting == keys.shape[0]:
                 keys = enlarge(keys, waiting, waiting + 1)
                 nodes = enlarge(nodes, waiting, waiting + 1)
+            if seen[other] != reached and names[other] < n_gallery:
+                count_reached(counts, longer)
             seen[other], length[other] = reached, longer
             waiting = push(keys, nodes, waiting, longer, other)
     if not complete:  # rows that no path leads to

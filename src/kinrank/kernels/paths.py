@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.heap import pop, push
-from kinrank.kernels.jit import kernel
+from kinrank.kernels.jit import inner, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
@@ -37,13 +37,36 @@ def path_rows(low, high, rows, ptr, ids, weights, limit, first, out):
             out[at, j - first] = length[j]
 
 
+STEPS = 32  # of lengths, by which the rows that a walk has reached are counted
+_STEP = np.float32(0.25)
+
+
+@inner
+def count_reached(reached, length):
+    """Count a row that a walk has reached for the first time, at a length."""
+    step = np.int64(length / _STEP)
+    if step < reached.shape[0]:
+        reached[step] += 1
+
+
+@inner
+def highest(reached, k, omega):
+    """A value that ``k`` of the rows which were reached do not exceed, as no d exceeds 1."""
+    count = 0
+    for step in range(reached.shape[0]):
+        count += reached[step]
+        if count >= k:
+            return (np.float32(1) - omega) * (_STEP * np.float32(step + 1)) + omega
+    return np.float32(np.inf)
+
+
 @kernel
 def first_by_path(low, high, csr, limit, fusion, first, names, outs):
     """The first k rows by (1 - omega) path + omega d, without walking farther than they need.
 
     Rows settle in the order of their paths. Nothing unsettled can beat the k-th best once
     (1 - omega) path + omega d is no smaller for the current path and the least d unsettled, which
-    the row's own list of neighbours tells.
+    the row's own list of neighbours tells. No path is followed beyond what k rows do not exceed.
     fusion : see ``select.first_near``; outs : gallery rows, values, and whether that point was
         reached
     names : (n,) the numbers that results go by, and where vectors are
@@ -57,7 +80,7 @@ def first_by_path(low, high, csr, limit, fusion, first, names, outs):
     seen = np.empty(n, np.int32)
     keys, nodes = np.empty(ids.shape[0] + 1, np.float32), np.empty(ids.shape[0] + 1, np.int32)
     best, best_ids = np.empty(k, np.float32), np.empty(k, np.int32)
-    near = np.float32(1) - omega
+    near, reached = np.float32(1) - omega, np.empty(STEPS, np.int64)
     own, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
     for row in range(low, high):
         x, scale = row_of(vectors, names[row], own), farthest[row]
@@ -66,6 +89,7 @@ def first_by_path(low, high, csr, limit, fusion, first, names, outs):
         touched, found, spot = 1, np.int64(0), 0
         size = push(keys, nodes, np.int64(0), np.float32(0), np.int32(row))
         complete[row] = False
+        reached[:] = 0
         while size > 0:
             key, node = keys[0], nodes[0]
             size = pop(keys, nodes, size)
@@ -81,20 +105,27 @@ def first_by_path(low, high, csr, limit, fusion, first, names, outs):
                     complete[row] = True
                     break
             done[node] = True
-            if node >= first:
+            if node >= first and (found < k or near * key <= best[0]):
                 d = squared_distance(x, row_of(vectors, names[node], space))
                 d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
                 if root:
                     d = np.sqrt(d)
                 found = heap_offer(best, best_ids, found, k, near * key + omega * d, names[node])
+            top = best[0] if found == k else highest(reached, k, omega)
             for e in range(ptr[node], ptr[node + 1]):
                 longer = key + weights[e]
+                if near * longer > top:
+                    continue  # neither this row nor one behind it can be among the first
                 if longer < length[ids[e]]:
                     if length[ids[e]] == limit:
                         seen[touched] = ids[e]
                         touched += 1
+                        if ids[e] >= first:
+                            count_reached(reached, longer)
                     length[ids[e]] = longer
                     size = push(keys, nodes, size, longer, ids[e])
+        if found == k and best[0] < near * limit:
+            complete[row] = True  # what is left is longer, or no path leads to it
         sort_heap(best, best_ids, found)
         for t in range(k):
             filled = t < found
