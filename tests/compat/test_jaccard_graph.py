@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn import cluster, metrics
 
 import kinrank
 import naive
 import naive_methods as slow
-
-cluster = pytest.importorskip("sklearn.cluster")
-metrics = pytest.importorskip("sklearn.metrics")
 
 
 @pytest.fixture(scope="module")

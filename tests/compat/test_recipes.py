@@ -11,7 +11,6 @@ import pytest
 import kinrank
 from engine_data import digits
 
-pytest.importorskip("sklearn.cluster")
 METHODS = Path(__file__).parents[2] / "docs" / "methods.md"
 
 PREPARE = """

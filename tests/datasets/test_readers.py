@@ -208,7 +208,8 @@ def test_cuhk03_classic(tmp_path: Path) -> None:
 
 
 def test_cuhk03_classic_from_the_official_file(tmp_path: Path) -> None:
-    h5py = pytest.importorskip("h5py")
+    import h5py
+
     touch(tmp_path, *(f"images_labeled/{name}" for name in NAMES))
     with h5py.File(tmp_path / "cuhk-03.mat", "w") as content:
         testset = content.create_dataset("#refs#/a", data=np.array([[1, 2], [2, 1]]))
@@ -238,7 +239,6 @@ def test_folder_per_class_with_two_sides(tmp_path: Path) -> None:
 
 
 def test_digits_are_those_of_the_golden_files() -> None:
-    pytest.importorskip("sklearn")
     data = datasets.load("digits")
     assert len(data.query) == 100
     assert len(data.gallery) == 1697

@@ -112,7 +112,7 @@ def test_a_change_that_is_refused_changes_nothing():
         index.add([[np.inf] * 8])
     with pytest.raises(InvalidInputError, match=r"one per row \(2\), got 1"):
         index.add(ROWS[:2], ids=[500])
-    with pytest.raises(InvalidInputError, match="must be integers, as those of the index"):
+    with pytest.raises(InvalidInputError, match="The ids of this index are integers"):
         index.add(ROWS[:1], ids=["a"])
     with pytest.raises(UnknownIdError):
         index.update(ROWS[:1], ids=[1000])

@@ -189,7 +189,6 @@ def test_bad_queries():
 
 
 def test_approximate_search():
-    pytest.importorskip("faiss")
     method = CAS(k1=10, k2=4)
     exact, index = method.fit(ROWS), method.fit(ROWS, search="approximate")
     assert index.recall > 0.9

@@ -42,8 +42,6 @@ def ranking(rows, name, where, params, k=20):
 
 @pytest.mark.parametrize(("name", "params"), EVERY)
 def test_every_method_ranks_the_rounded_rows(monkeypatch, name, params):
-    if name in {"gss", "csa", "ssr", "lattqe"}:
-        pytest.importorskip("torch")
     rows = large_data.rows(500)
     found = ranking(rows, name, {"vectors": "float16"}, params)
     plain = stored.as_vectors

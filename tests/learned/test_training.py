@@ -206,7 +206,7 @@ def test_a_training_that_explodes_is_an_error():
         def losses(self, epoch):
             yield self.network(torch.ones(1, 1)).sum() * torch.inf
 
-    with pytest.raises(kinrank.InvalidInputError, match="`rate` must be small"):
+    with pytest.raises(kinrank.InvalidInputError, match="choose a smaller `rate`"):
         fit(Explosion([0.1] * 9), epochs=2, patience=2, rate=0.1)
 
 
