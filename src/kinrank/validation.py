@@ -344,7 +344,7 @@ def _unit_rows(name: str, rows: npt.NDArray[Any], low: int) -> npt.NDArray[np.fl
         row = low + int(np.argmin(peak[:, 0] != 0))
         raise InvalidInputError(
             f"Row {row} of `{name}` is a zero vector, which has no cosine. Remove it, or use "
-            "metric='euclidean'."
+            "metric='euclidean' without `whiten`."
         )
     wide /= peak
     wide /= np.linalg.norm(wide, axis=1, keepdims=True)

@@ -167,7 +167,7 @@ def test_a_row_at_the_mean_is_in_the_middle():
         (np.ones((5, 3)) * np.arange(1, 6)[:, None], "got equal rows"),
         (np.ones((1, 3)), "`gallery` must have rows that differ to be whitened, got one row"),
         (np.ones((5, 1)), "got equal rows"),
-        (np.zeros((5, 3)), "`gallery` must have no zero vectors"),
+        (np.zeros((5, 3)), "Row 0 of `gallery` is a zero vector.* without `whiten`"),
         (np.full((5, 3), np.nan), "`gallery` must be finite"),
         (np.ones((2, 20000), np.float16), "at most 16,384 columns to be whitened, got 20,000"),
     ],
