@@ -21,6 +21,7 @@ import warnings
 import numpy as np
 
 import kinrank
+import results
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors
 
@@ -170,4 +171,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    results.run(main, __doc__)
