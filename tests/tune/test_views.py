@@ -124,12 +124,15 @@ def test_the_verdict(changes, helps, words):
     assert found.cluster_sizes[1] == 4
 
 
-def test_close_groups_are_enough():
-    seen = replace(SEEN, mutual={3: 0.8, 10: 0.3})
+@pytest.mark.parametrize(
+    ("lists", "words"),
+    [({"mutual": {3: 0.8, 10: 0.3}}, "close groups"), ({"together": {10: 0.5}}, "in common")],
+)
+def test_groups_in_the_lists_are_enough(lists, words):
     known = {"better": 0.0, "gained": 0.0, "before": 0.4, "agreed": 0.0, "agreed_error": 0.01}
-    found = judge(seen, Evidence(**known, sizes=np.array([3])))
+    found = judge(replace(SEEN, **lists), Evidence(**known, sizes=np.array([3])))
     assert found.helps
-    assert "close groups" in found.reason
+    assert words in found.reason
 
 
 def test_more_evidence_is_more_gain():

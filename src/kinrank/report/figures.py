@@ -200,10 +200,10 @@ def _name_x(ax: Axes, name: str) -> None:
     ax.set_xlabel(name, fontsize=FONT, color=SOFT)
 
 
-def _name_places(ax: Axes, names: Sequence[str], places: Any = None) -> None:
+def _name_places(ax: Axes, names: Sequence[str]) -> None:
     """Words below a figure; every second where they would touch."""
     step = 1 + sum(map(len, names)) // 48
-    ax.set_xticks((range(len(names)) if places is None else places)[::step], names[::step])
+    ax.set_xticks(range(len(names))[::step], names[::step])
 
 
 def _name_rows(ax: Axes, names: Sequence[str]) -> None:

@@ -15,7 +15,8 @@ BETTER, SURE, ALREADY = 2.7, 0.63, 0.35
 LARGEST = 10.0  # standard errors that count
 TRIFLE = 0.005  # of average precision that rows without groups gain by chance
 AGREED, GAINED, BEFORE, LEAST = 0.37, 0.22, -0.89, 1.51
-_CLOSE = "Rows lie in close groups of a few, which are nearest to each other and to nobody else."
+_FEW = "Rows lie in close groups of a few, which are nearest to each other and to nobody else."
+_FIRM = "Rows have so many neighbours in common with their neighbours that they must lie in groups."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +57,10 @@ def judge(seen: Look, evidence: Evidence) -> Diagnosis:
     sizes = evidence.sizes
     low, middle, high = np.percentile(sizes, [10, 50, 90])
     votes = BETTER * evidence.better + SURE * _sureness(evidence) + ALREADY
-    close = seen.small_groups
-    helps = close or bool(votes > 0 and evidence.gained > TRIFLE)
+    helps = bool(votes > 0 and evidence.gained > TRIFLE)
+    reason = _reason(evidence, helps, round(middle))
+    if seen.small_groups or (seen.firm_groups and not helps):
+        helps, reason = True, _FEW if seen.small_groups else _FIRM
     return Diagnosis(
         cluster_sizes=(round(low), round(middle), round(high)),
         singletons=float(np.mean(sizes == 1)),
@@ -65,7 +68,7 @@ def judge(seen: Look, evidence: Evidence) -> Diagnosis:
         common=seen.common,
         better=evidence.better,
         helps=helps,
-        reason=_CLOSE if close else _reason(evidence, helps, round(middle)),
+        reason=reason,
     )
 
 

@@ -15,6 +15,7 @@ from kinrank.types import Floats, Ints
 FEW, NEAR, FAR = 3, 10, 40  # neighbours whose lists are compared with a row's own
 RANKS = (FEW, NEAR, FAR)
 WHOLE = 3000  # rows up to which every list is found; hubs are counted among as many
+FIRM = 0.45  # of ``together`` at NEAR; without groups it is below 0.4 in any dimension above 3
 PAIRS = 20_000  # of random rows
 SMALL = 0.25  # loss of ``mutual`` from FEW to NEAR that only small groups have
 
@@ -46,6 +47,11 @@ class Look:
     def small_groups(self) -> bool:
         """Whether rows lie in groups of a few: the first neighbours are mutual, later ones not."""
         return NEAR in self.mutual and self.mutual[FEW] - self.mutual[NEAR] > SMALL
+
+    @property
+    def firm_groups(self) -> bool:
+        """Whether lists have more in common than those of rows without groups ever have."""
+        return self.together.get(NEAR, 0.0) > FIRM
 
 
 def look(vectors: Floats, n_asked: int, random: np.random.Generator, run: Runner) -> Look:
