@@ -312,7 +312,8 @@ def test_tuning_keeps_it():
     assert tuning.make().whiten == 0.25
     fitted = Whitening.fit(GALLERY, 0.25)
     same = kinrank.tune(QUERY, GALLERY, "alphaqe", whiten=fitted)
-    assert same.curves == tuning.curves
+    assert same.reasons == tuning.reasons
+    assert same.diagnosis == tuning.diagnosis
     assert json.loads(json.dumps(same.to_dict()))["params"]["whiten"] == repr(fitted)
 
 

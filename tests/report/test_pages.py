@@ -18,7 +18,6 @@ from kinrank.metrics.bootstrap import Interval
 from kinrank.png import encode_grey
 from kinrank.report import figures, pages, thumbnails
 from kinrank.report.chart import FORMATS
-from kinrank.tune.result import Curve
 from kinrank.types import Ranking
 
 METHODS = "none,cas(k1=8,k2=3),cas(k1=12,k2=4)"
@@ -218,10 +217,6 @@ VALUES = np.linspace(0, 1, 40)
 
 def charts():
     edges, shares = np.arange(4.0), (np.array([1, 0, 0.0]), np.array([0, 0.5, 0.5]))
-    curve = Curve(parameter="k1", values=(5, 8, 12), agreement=(0.3, 0.5, 0.4),
-                  error=(0.01, 0.0, 0.02), chosen=9)  # fmt: skip
-    switch = replace(curve, parameter="geodesic", values=(False, True), agreement=(0.1, 0.2),
-                     error=(0.1, 0.0), chosen=True)  # fmt: skip
     return [
         figures.curves("c", ["1", "2"], {"mAP": {"a": [0.1, 0.2], "b": [0.3, None]}}, base="2"),
         figures.bars("b", ["x"], {"<&>": [0.4], "other": [None]}),
@@ -230,8 +225,6 @@ def charts():
         figures.distributions("d", edges, *shares, "said"),
         figures.intervals("i", {"m": Interval(0.1, -0.1, 0.3)}),
         figures.amounts("t", {"m": 0.001, "n": 2.0}, "s"),
-        figures.agreement(curve),
-        figures.agreement(switch),
     ]
 
 

@@ -7,7 +7,6 @@ import pytest
 
 import kinrank
 from kinrank import datasets
-from kinrank.tune.param_grid import SIZES
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 PEOPLE = ["cuhk03-retail-0287", "market1501-retail-0287", "market1501-retail-0288"]
@@ -37,17 +36,13 @@ def precision(data, kept, method):
 
 @pytest.mark.long
 @pytest.mark.parametrize("place", ["digits", *external(*PEOPLE, *OTHERS)])
-def test_losses_stay_small_and_seeds_agree(place):
+def test_never_below_the_default(place):
     data, kept = load(place)
-    choices = [
-        kinrank.tune(data.query.features, data.gallery.features, seed=seed) for seed in (0, 1)
-    ]
-    sizes = [choice.params["k1"] for choice in choices]
-    assert max(sizes) <= 1.5 * min(sizes)
-    assert all(choice.diagnosis.helps for choice in choices)
-    best = max(precision(data, kept, kinrank.CAS(k1=k)) for k in SIZES)
-    for choice in choices:
-        assert precision(data, kept, choice.make()) >= best - 2.0
+    default = precision(data, kept, kinrank.CAS())
+    for seed in (0, 1):
+        choice = kinrank.tune(data.query.features, data.gallery.features, seed=seed)
+        assert choice.diagnosis.helps
+        assert precision(data, kept, choice.make()) >= default - 0.3
 
 
 @pytest.mark.long

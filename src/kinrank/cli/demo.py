@@ -76,6 +76,7 @@ def _table(result: Demo) -> str:
         "",
         *_figures(result),
         "",
+        *_expected(result),
         f"Time of each stage of {result.call}",
     ]
     for name, value in result.preparation.items():
@@ -83,6 +84,13 @@ def _table(result: Demo) -> str:
     timed = {**after.seconds, "in all": sum(after.seconds.values())}
     rows += [f"  {name:<{_WIDTH - 2}}{format_seconds(value):>9}" for name, value in timed.items()]
     return "\n".join(rows)
+
+
+def _expected(result: Demo) -> list[str]:
+    if result.tuning is None:
+        return []
+    said = result.tuning.diagnosis
+    return [f"Expected without labels: re-ranking {said.verdict}. {said.reason}", ""]
 
 
 def _figures(result: Demo) -> list[str]:

@@ -50,6 +50,10 @@ def index() -> None:
     "--search", type=click.Choice(["exact", "approximate"]), default="exact", show_default=True,
     help="How neighbours are found; approximate is for many rows.",
 )  # fmt: skip
+@click.option(
+    "--params", "chosen_by", type=click.Choice(["auto"]),
+    help="auto chooses the parameters that are not given, without labels.",
+)  # fmt: skip
 @click.option("--method", default="cas", show_default=True, help="Only cas has an index.")
 @click.option(
     "--model", help="The network that made the vectors.  [default: what a file of features says]"
@@ -60,8 +64,8 @@ def index() -> None:
 @click.pass_context
 def build(
     ctx: click.Context, /, gallery: str, out: Path, ids: str | None, context: str | None,
-    search: Any, method: str, model: str | None, pool: str | None, threads: int | None,
-    as_json: bool, **params: Any,
+    search: Any, chosen_by: str | None, method: str, model: str | None, pool: str | None,
+    threads: int | None, as_json: bool, **params: Any,
 ) -> None:  # fmt: skip
     """Build an index over a gallery.
 
@@ -76,7 +80,8 @@ def build(
     with working(as_json) as done:
         recipe = _recipe(gallery, model, pool)
         vectors, others = load_array(gallery), None if context is None else load_array(context)
-        made = chosen.fit(vectors, read_words(ids), others, search=search, threads=threads)
+        names = read_words(ids)
+        made = chosen.fit(vectors, names, others, params=chosen_by, search=search, threads=threads)
         made.recipe = recipe
         made.save(out)
         done({"rows": len(made), "recall": made.recall, "output": str(out)})
@@ -193,11 +198,19 @@ def info(index: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(about))
         return
+    chosen = about.pop("chosen")
     for name, value in about.items():
         shown = f"{value:,}" if isinstance(value, int) else value
         if isinstance(value, dict):
             shown = ", ".join(f"{key}={entry}" for key, entry in value.items())
         click.echo(f"{name.replace('_', ' '):<16}{shown}")
+    if opened.chosen is not None:
+        click.echo(f"\nParameters chosen without labels for {chosen['rows']:,} rows")
+        click.echo(f"  {'verdict':<14}re-ranking {chosen['verdict']}. {chosen['because']}")
+        for name, reason in chosen["reasons"].items():
+            click.echo(f"  {name:<14}{reason}")
+        if chosen["outgrown"]:
+            click.echo(opened.chosen.advice(len(opened)))
 
 
 @index.command()

@@ -27,10 +27,10 @@ from kinrank.io import load_array
 )  # fmt: skip
 @click.option(
     "--budget", type=float, default=10.0, show_default=True,
-    help="What may be spent, in runs of CAS over 20,000 rows.",
+    help="What may be spent: the neighbours of 40 rows are looked at for each unit.",
 )  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random numbers.")
-@click.option("--html", type=output_file, metavar="FILE", help="Write a page with the curves.")
+@click.option("--html", type=output_file, metavar="FILE", help="Write a page with the reasons.")
 @click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
 @click.option("--json", "as_json", is_flag=True, help="Print all that was found as JSON.")
 @click.pass_context
@@ -50,8 +50,8 @@ def tune(
     """Choose the parameters of a method without labels.
 
     Vectors are read as by `kinrank rerank`. Prints what was chosen, whether re-ranking is expected
-    to help, and how far two halves of the features agree for each value that was tried. Parameters
-    that are given stay as they are; `kinrank tune --method NAME --help` lists them.
+    to help, and why. Parameters that are given stay as they are; `kinrank tune --method NAME
+    --help` lists them.
     """
     fixed = given_params(ctx, params)
     if html is not None:

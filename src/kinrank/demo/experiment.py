@@ -16,6 +16,7 @@ from kinrank.evaluate import Evaluation
 from kinrank.evaluate.search import Plain
 from kinrank.methods.cas import CAS
 from kinrank.report.thumbnails import Side, picture
+from kinrank.tune.result import Tuning
 from kinrank.types import Ranking
 
 FIRST = 10  # how many results the page shows
@@ -90,6 +91,7 @@ class Demo:
     """Everything that the table and the page show.
 
     ``preparation`` is the time of what both rankings need, such as features of pictures.
+    ``tuning`` is what was expected before, without labels.
     """
 
     data: Dataset
@@ -98,6 +100,7 @@ class Demo:
     after: Outcome
     subject: Subject = DIGITS
     preparation: Mapping[str, float] = field(default_factory=dict)
+    tuning: Tuning | None = None
 
     @property
     def queries(self) -> Part:

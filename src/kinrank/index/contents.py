@@ -7,7 +7,7 @@ when it is opened, every number before the first answer.
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from kinrank._version import __version__
 from kinrank.errors import InvalidInputError
 from kinrank.index import file
+from kinrank.index.chosen import Chosen
 from kinrank.index.file import Arrays, StoredIndex
 from kinrank.index.ids import refuse_duplicates
 from kinrank.index.state import Scaling, State, needs_f, resolved
@@ -43,7 +44,9 @@ _LARGEST = 4 * LARGEST  # rows at its ends that were moved
 _LARGEST_EXPONENT = 1100  # of float64, with room
 
 
-def save_state(path: PathLike, state: State, recipe: str | None, notes: dict[str, Any]) -> None:
+def save_state(
+    path: PathLike, state: State, recipe: str | None, chosen: Chosen | None, notes: dict[str, Any]
+) -> None:
     """Write a state to a file, whole or not at all; to be called by who holds the lock."""
     scaling, shift = state.scaling, state.scaling.shift
     # As it was given: options that were left out still follow from the others.
@@ -62,6 +65,7 @@ def save_state(path: PathLike, state: State, recipe: str | None, notes: dict[str
         "gallery": state.n_gallery,
         "recall": state.recall,
         "recipe": recipe,
+        "chosen": None if chosen is None else asdict(chosen),
     }
     try:
         text = json.dumps(notes).encode()

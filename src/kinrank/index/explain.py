@@ -64,6 +64,7 @@ class Explanation:
     path : with ``geodesic`` the ids of the rows that the path leads over, None for one of the
         context, and of the item; empty without it, and where there is no path
     members : the query's local cluster, heaviest first; shared : what both have in common
+    chosen : why parameters are what they are, where ``params="auto"`` chose them
     """
 
     id: int | str
@@ -77,6 +78,7 @@ class Explanation:
     members: list[Member]
     shared: list[Shared]
     path: list[int | str | None]
+    chosen: dict[str, str]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, text and lists, as JSON takes them."""
@@ -103,6 +105,9 @@ class Explanation:
         for row in self.shared:
             weights = f"{row.query_weight:.4f}, {row.item_weight:.4f}, {row.gain:.4f}"
             lines.append(f"    {_named(row)}: {weights}")
+        if self.chosen:
+            lines.append("Parameters, as chosen for this gallery without labels:")
+        lines += [f"    {name}: {reason}" for name, reason in self.chosen.items()]
         return "\n".join(lines)
 
     def _mixed(self, modified: str, plain: str) -> str:
@@ -140,6 +145,7 @@ def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanat
         members=_members(state, stages),
         shared=_shared(state, _weights(stages.kept["encoding"].first()), _weights(encoding))[:top],
         path=[_identity(state, row)[0] for row in path],
+        chosen={},
     )
 
 

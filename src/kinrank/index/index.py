@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kinrank.compiling import prepare
-from kinrank.errors import InvalidInputError, UnsupportedError
+from kinrank.errors import InvalidInputError, KinrankWarning, UnsupportedError
 from kinrank.index import file
 from kinrank.index.build import build_from_lists, build_from_vectors
 from kinrank.index.calibrate import Calibration, calibrate
 from kinrank.index.change import changed
+from kinrank.index.chosen import Chosen
 from kinrank.index.contents import check_contents, load_notes, load_state, save_state
 from kinrank.index.distances import row_distances
 from kinrank.index.engine import Engine
@@ -33,6 +36,7 @@ from kinrank.validation import as_array, check_bool, check_int
 
 if TYPE_CHECKING:
     from kinrank.index.explorer import Explorer
+    from kinrank.tune.result import Tuning
 
 # Files up to this size are read and verified when they are opened; larger ones when asked.
 _VERIFIED = 1 << 28
@@ -48,7 +52,8 @@ class Index:
 
     ``recipe`` may be set to how the vectors were made (``kinrank.features.Recipe`` as text); it is
     saved with the rest, so that new pictures can be described in the same way. So are ``notes``:
-    what can be written as JSON, for those who know more of the rows.
+    what can be written as JSON, for those who know more of the rows. ``chosen`` tells what
+    ``fit(gallery, params="auto")`` chose and why, and is None where parameters were given.
 
     An index is not pickled: ``save`` it, and ``kinrank.open`` the file wherever it is needed.
 
@@ -75,6 +80,7 @@ class Index:
         self._path: str | None = None
         self._lock: file.WriteLock | None = None
         self.recipe: str | None = None
+        self.chosen: Chosen | None = None
         self.notes: dict[str, Any] = {}
 
     @classmethod
@@ -87,6 +93,14 @@ class Index:
         run = Runner.of(threads)
         state = build_from_vectors(method, gallery, ids, context, search, run)
         return cls(Engine(state, search_of(state)))
+
+    def remember(self, tuning: Tuning) -> None:
+        """Keep what was chosen for these rows, and why; see ``chosen``."""
+        said = tuning.diagnosis
+        self.chosen = Chosen(
+            rows=len(self), verdict=said.verdict, because=said.reason, gain=tuning.gain,
+            reasons=dict(tuning.reasons),
+        )  # fmt: skip
 
     @classmethod
     def from_neighbors(
@@ -185,6 +199,7 @@ class Index:
             "parameters": state.method.parameters(),
             "whitening": None if self.whitening is None else str(self.whitening),
             "recipe": self.recipe,
+            "chosen": None if self.chosen is None else self.chosen.as_dict(state.n_gallery),
             "bytes": state.sizes(),
         }
 
@@ -248,7 +263,10 @@ class Index:
         array = np.atleast_2d(as_array("query", query))
         if len(array) != 1:
             raise InvalidInputError(f"`query` must be one vector, got {len(array)}.")
-        return explain(engine, engine.state.scaling.apply("query", array), name)
+        explanation = explain(engine, engine.state.scaling.apply("query", array), name)
+        return (
+            explanation if self.chosen is None else replace(explanation, chosen=self.chosen.reasons)
+        )
 
     def explorer(self) -> Explorer:
         """The rows as they are now, to be ranked for one query under any parameters.
@@ -290,6 +308,7 @@ class Index:
             first = int(state.ids.max()) + 1 if ids is None else 0
             new = as_ids(ids, len(rows), first)
             self._replace(changed(state, as_ids([]), rows, new, Runner.of(threads)))
+            self._warn_if_outgrown(state.n_gallery)
 
     def remove(self, ids: Any, *, threads: int | None = None) -> None:
         """Remove rows from the gallery; unknown ids are an error, and then nothing is removed."""
@@ -308,12 +327,19 @@ class Index:
         """A copy to change and save in this one's place, which stays as it is until ``adopt``."""
         copy = Index(self.engine)
         copy._path, copy._lock, copy.recipe = self._path, self._lock, self.recipe
+        copy.chosen = self.chosen
         copy.notes = dict(self.notes)
         return copy
 
     def adopt(self, draft: Index) -> None:
         """Become what a draft has become."""
         self.engine, self.notes = draft.engine, draft.notes
+
+    def _warn_if_outgrown(self, before: int) -> None:
+        """Say once that parameters should be chosen again; before : rows before the change."""
+        chosen = self.chosen
+        if chosen is not None and not chosen.outgrown(before) and chosen.outgrown(len(self)):
+            warnings.warn(chosen.advice(len(self)), KinrankWarning, stacklevel=3)
 
     def _replace(self, state: State) -> None:
         self.engine = Engine(state, search_of(state))
@@ -344,7 +370,7 @@ class Index:
             )
         lock = None if held else file.WriteLock(target)
         try:
-            save_state(target, self.engine.state, self.recipe, self.notes)
+            save_state(target, self.engine.state, self.recipe, self.chosen, self.notes)
         finally:
             if lock is not None:
                 lock.release()
@@ -410,6 +436,7 @@ def open_index(
     index._path, index._lock = os.path.realpath(path), lock
     recipe = stored.about.get("recipe")
     index.recipe = recipe if isinstance(recipe, str) else None
+    index.chosen = Chosen.read(stored.about.get("chosen"))
     return index
 
 

@@ -26,7 +26,7 @@ from kinrank.stages.pipeline import AllRows
 from kinrank.stages.precomputed import precomputed_distances
 from kinrank.stages.rank import Ranker
 from kinrank.types import Ranking, SparseRows
-from kinrank.validation import check_int, reduce_k
+from kinrank.validation import check_choice, check_int, reduce_k
 
 if TYPE_CHECKING:
     from kinrank.index.index import Index
@@ -173,6 +173,7 @@ class CAS(JointMethod):
         ids: Any = None,
         context: Any = None,
         *,
+        params: str | None = None,
         search: Literal["exact", "approximate"] = "exact",
         threads: int | None = None,
     ) -> Index:
@@ -184,6 +185,8 @@ class CAS(JointMethod):
         ids : (n_gallery,) names of the rows, all text or all 64-bit integers; None numbers them
         context : (n_context, d) rows that enrich the graph and are never answers, such as past
             queries and unlabelled images; a power of ``whiten`` is fitted to gallery and context
+        params : "auto" chooses the parameters that are at their defaults by ``kinrank.tune``, and
+            keeps what was chosen and why in ``Index.chosen``
         search : "exact", or "approximate" for many rows, for lists and for queries
         threads : how many threads to use; never changes the result
 
@@ -193,7 +196,23 @@ class CAS(JointMethod):
         """
         from kinrank.index.index import Index
 
-        return Index.fit(self, gallery, ids, context, search=search, threads=threads)
+        if params is None:
+            return Index.fit(self, gallery, ids, context, search=search, threads=threads)
+        from kinrank._api import tune
+
+        check_choice("params", params, ("auto",))
+        tuning = tune(None, gallery, "cas", threads=threads, **self._not_default())
+        made: Index = Index.fit(
+            CAS(**tuning.params), gallery, ids, context, search=search, threads=threads
+        )
+        made.remember(tuning)
+        return made
+
+    def _not_default(self) -> dict[str, Any]:
+        """The parameters that were given and are not their defaults."""
+        given: dict[str, Any] = getattr(self, "_given")  # noqa: B009
+        defaults = {item.name: item.default for item in fields(self)}
+        return {name: value for name, value in given.items() if value is not defaults[name]}
 
     def rerank_neighbors(
         self,

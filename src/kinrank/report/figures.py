@@ -14,7 +14,6 @@ from kinrank.report.chart import FONT, INK, LINE, SOFT, WIDTH, Chart
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kinrank.tune.result import Curve
 
 GAIN, LOSS = "#14793a", "#c4262e"
 COLORS = ("#2f5fd0", "#c8590a", "#0f8a7e", "#8c3fb5")
@@ -193,29 +192,6 @@ def amounts(title: str, values: Mapping[str, float], unit: str) -> Chart:
     return chart
 
 
-def agreement(curve: Curve) -> Chart:
-    """Agreement with its errors over the values of a parameter, in per cent."""
-    words = [f"{value:g}" if isinstance(value, float) else str(value) for value in curve.values]
-    chart = Chart(f"{curve.parameter}: {curve.chosen} chosen")
-    (ax,) = chart.axes()
-    # Sizes stand in logarithms; a switch and a share are words side by side.
-    is_size = all(type(value) is int for value in curve.values)
-    places = np.log(curve.values) if is_size else np.arange(len(words), dtype=float)
-    chosen = np.log(curve.chosen) if is_size else float(curve.values.index(curve.chosen))
-    ax.axvline(chosen, color=SOFT, ls="--", lw=1, gid=chart.tip(f"chosen: {curve.chosen}"))
-    if is_size:
-        ax.plot(places, 100 * np.array(curve.agreement), color=COLORS[0])
-    for x, word, agreed, error in zip(places, words, curve.agreement, curve.error, strict=True):
-        ax.errorbar([x], [100 * agreed], [100 * error], color=COLORS[0])
-        gid = chart.tip(f"{curve.parameter}={word}: {100 * agreed:.1f}% ± {100 * error:.1f}")
-        ax.plot([x], [100 * agreed], "o", color=COLORS[0], ms=6, gid=gid)
-    _name_places(ax, words, places)
-    ax.margins(x=0.06)
-    ax.yaxis.set_major_formatter(lambda tick, _: f"{tick:g}%")
-    _name_x(ax, curve.parameter)
-    return chart
-
-
 def _known(lines: Mapping[str, Sequence[float | None]]) -> list[float]:
     return [100 * v for values in lines.values() for v in values if v is not None]
 
@@ -224,10 +200,10 @@ def _name_x(ax: Axes, name: str) -> None:
     ax.set_xlabel(name, fontsize=FONT, color=SOFT)
 
 
-def _name_places(ax: Axes, names: Sequence[str], places: Any = None) -> None:
+def _name_places(ax: Axes, names: Sequence[str]) -> None:
     """Words below a figure; every second where they would touch."""
     step = 1 + sum(map(len, names)) // 48
-    ax.set_xticks((range(len(names)) if places is None else places)[::step], names[::step])
+    ax.set_xticks(range(len(names))[::step], names[::step])
 
 
 def _name_rows(ax: Axes, names: Sequence[str]) -> None:

@@ -63,9 +63,8 @@ def signed(number: float, digits: int = 2) -> str:
 
 
 def tuning_page(tuning: Tuning) -> str:
-    """What tuning found, with its curves."""
-    charts = [figures.agreement(curve) for curve in tuning.curves]
-    return fill("tuning.html", title=f"Parameters of {tuning.method}", tuning=tuning, charts=charts)
+    """What tuning found, and why."""
+    return fill("tuning.html", title=f"Parameters of {tuning.method}", tuning=tuning)
 
 
 def demo_page(demo: Demo) -> str:

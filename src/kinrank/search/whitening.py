@@ -35,7 +35,7 @@ from kinrank.validation import (
 Wide: TypeAlias = npt.NDArray[np.float64]
 
 FULL = 0.5  # the power that makes all variances equal
-_FLOOR = 1e-3  # of the largest variance, added to each
+FLOOR = 1e-3  # of the largest variance, added to each
 _EQUAL = 1e-24  # variance of unit rows that is rounding
 _WIDEST = 16384  # columns: the covariance is a matrix of them
 _FIT_ROWS = 1024  # at a time, in one order
@@ -250,7 +250,7 @@ def fit_power(matrices: Matrices, power: float) -> Whitening:
             f"`{name}` must have rows that differ to be whitened, got "
             f"{'one row' if len(matrices[0][1]) == 1 else 'equal rows'}."
         )
-    scales = (variances + _FLOOR * variances[0]) ** -power
+    scales = (variances + FLOOR * variances[0]) ** -power
     projection = directions * scales[:, None]
     return Whitening(mean.astype(np.float32), projection.astype(np.float32))
 

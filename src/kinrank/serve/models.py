@@ -150,6 +150,7 @@ class InfoAnswer(BaseModel):
     columns: int
     ids: Literal["text", "integers"]
     parameters: dict[str, Any]
+    chosen: dict[str, Any] | None = Field(description="what was chosen without labels, and why")
     labels: bool
     images: bool
     model: str | None = Field(description="what describes uploaded pictures")

@@ -1,0 +1,139 @@
+"""What a collection looks like to a re-ranker: lists of neighbours, and what all rows share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.parallel import Runner
+from kinrank.search.exact import exact_neighbors, exact_search
+from kinrank.types import Floats, Ints
+
+FEW, NEAR, FAR = 3, 10, 40  # neighbours whose lists are compared with a row's own
+RANKS = (FEW, NEAR, FAR)
+WHOLE = 3000  # rows up to which every list is found; hubs are counted among as many
+FIRM = 0.45  # of ``together`` at NEAR; without groups it is below 0.4 in any dimension above 3
+PAIRS = 20_000  # of random rows
+SMALL = 0.25  # loss of ``mutual`` from FEW to NEAR that only small groups have
+
+Values = npt.NDArray[np.float64]
+Places = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What lists of neighbours say, without labels.
+
+    rows, columns : of the collection
+    common : mean similarity of random rows over that of a row and its 10th neighbour
+    contrast : how far the latter lies above the former, in standard deviations of random pairs
+    hubness : skewness of how often a row is among the 10 nearest of others
+    together : share of its k nearest that a row has in common with its k-th neighbour, by k
+    mutual : share of rows that are among the k nearest of their k-th neighbour, by k
+    """
+
+    rows: int
+    columns: int
+    common: float
+    contrast: float
+    hubness: float
+    together: dict[int, float]
+    mutual: dict[int, float]
+
+    @property
+    def small_groups(self) -> bool:
+        """Whether rows lie in groups of a few: the first neighbours are mutual, later ones not."""
+        return NEAR in self.mutual and self.mutual[FEW] - self.mutual[NEAR] > SMALL
+
+    @property
+    def firm_groups(self) -> bool:
+        """Whether lists have more in common than those of rows without groups ever have."""
+        return self.together.get(NEAR, 0.0) > FIRM
+
+
+def look(vectors: Floats, n_asked: int, random: np.random.Generator, run: Runner) -> Look:
+    """vectors : (n, d), n > FEW; n_asked : rows whose neighbours are looked at, at most all."""
+    n, width = vectors.shape
+    asked = np.sort(random.choice(n, min(n_asked, n), replace=False))
+    sample = vectors if n <= WHOLE else vectors[np.sort(random.choice(n, WHOLE, replace=False))]
+    inner = exact_neighbors(sample, min(n, (FAR if n <= WHOLE else NEAR) + 1), run).indices
+    if n <= WHOLE:
+        together, mutual = compare_lists(asked, inner)
+    else:
+        together, mutual = _compare_some(vectors, asked, run)
+    common, contrast = _contrast(sample, inner[:, : NEAR + 1], random)
+    return Look(
+        rows=n, columns=width, common=common, contrast=contrast,
+        hubness=hubness(inner[:, 1 : NEAR + 1], len(sample)), together=together, mutual=mutual,
+    )  # fmt: skip
+
+
+def contrast(sample: Floats, random: np.random.Generator, run: Runner) -> float:
+    """``Look.contrast`` of rows, all among themselves."""
+    lists = exact_neighbors(sample, min(len(sample), NEAR + 1), run).indices
+    return _contrast(sample, lists, random)[1]
+
+
+def _contrast(sample: Floats, lists: Ints, random: np.random.Generator) -> tuple[float, float]:
+    """Common and contrast of rows with their lists, each the nearest itself first."""
+    norms = np.linalg.norm(sample, axis=1)
+    one, other = random.integers(len(sample), size=(2, PAIRS))
+    different = one != other
+    chance = _cosines(sample, norms, one[different], other[different])
+    near = _cosines(sample, norms, np.arange(len(sample), dtype=np.int32), lists[:, -1]).mean()
+    spread = chance.std()
+    far = (near - chance.mean()) / spread if spread > 0 else 0.0
+    return float(chance.mean() / near) if near > 0 else 0.0, float(far)
+
+
+def _cosines(rows: Floats, norms: Floats, one: Places, other: Places) -> Values:
+    products = np.einsum("ij,ij->i", rows[one], rows[other], dtype=np.float64)
+    lengths = norms[one].astype(np.float64) * norms[other]
+    cosines: Values = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
+    return cosines
+
+
+def unit_rows(rows: Floats) -> Floats:
+    """Rows over their norms; zeros stay."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / np.where(norms > 0, norms, 1)).astype(np.float32)
+
+
+def hubness(lists: Ints, n: int) -> float:
+    """Skewness of the number of lists that each of ``n`` rows is in."""
+    counts = np.bincount(lists.ravel(), minlength=n).astype(np.float64)
+    spread = counts.std()
+    return float(np.mean((counts - counts.mean()) ** 3) / spread**3) if spread > 0 else 0.0
+
+
+def compare_lists(asked: Ints, lists: Ints) -> tuple[dict[int, float], dict[int, float]]:
+    """``together`` and ``mutual`` of the rows ``asked`` when the lists of all rows are known."""
+    together, mutual = {}, {}
+    for k in (rank for rank in RANKS if rank < lists.shape[1]):
+        own, theirs = lists[asked, : k + 1], lists[lists[asked, k], : k + 1]
+        together[k], mutual[k] = _shares(asked, own, theirs)
+    return together, mutual
+
+
+def _compare_some(
+    vectors: Floats, asked: Ints, run: Runner
+) -> tuple[dict[int, float], dict[int, float]]:
+    """As ``compare_lists``, of lists that are found here."""
+    own = exact_search(vectors[asked], vectors, FAR + 1, run).indices
+    together, mutual = {}, {}
+    for k in RANKS:
+        theirs = exact_search(vectors[own[:, k]], vectors, k + 1, run).indices
+        together[k], mutual[k] = _shares(asked, own[:, : k + 1], theirs)
+    return together, mutual
+
+
+def _shares(asked: Ints, own: Ints, theirs: Ints) -> tuple[float, float]:
+    """How much of the lists ``own`` is in ``theirs``, and how many of the rows themselves are."""
+    width = int(max(own.max(), theirs.max(), asked.max())) + 1
+    offset = np.arange(len(own), dtype=np.int64)[:, None] * width  # rows cannot be confused
+    kept = np.isin(own + offset, theirs + offset)
+    found = np.isin(asked[:, None] + offset, theirs + offset)
+    return float(kept.mean()), float(found.mean())

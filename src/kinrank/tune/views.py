@@ -1,0 +1,169 @@
+"""Whether neighbours confirm each other: two halves of the features, each judged by the other.
+
+Halves see the rows as if by two networks: what both say is structure, what only one says is noise.
+One half ranks the rows, before and after re-ranking; what the other half finds counts as right. The
+features are turned at random first, so that it does not matter how they were stored.
+
+All rows of a small collection are ranked, whole regions of a large one. Leaving out rows at random
+would make every group smaller. A region, the nearest rows of one row, keeps its groups whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.methods.cas import CAS
+from kinrank.parallel import Runner
+from kinrank.search.exact import exact_neighbors_and_more, exact_search
+from kinrank.stages.distance import VectorDistances
+from kinrank.tune.look import unit_rows
+from kinrank.types import Floats, Ints
+
+MOST_ROWS = 1500  # of a collection that is ranked as a whole
+REGIONS, REGION_SIZE = 7, 200  # of a larger one
+ASKED = 100  # rows that are ranked for
+DEPTH = 20  # first results that both rankings of a half must have
+NEAR = 0.7  # divergence within which rows belong together
+LISTED = 100  # rows whose divergence is looked at
+
+Marks = npt.NDArray[np.bool_]
+Values = npt.NDArray[np.float64]
+Places = npt.NDArray[np.integer[Any]]
+
+
+class Sample(NamedTuple):
+    """Rows of a collection (numbers in [queries; gallery]), the ``n_asked`` first are asked for."""
+
+    rows: Ints
+    n_asked: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What one half of the features says of rankings by the other.
+
+    better : share of rows that rank what belongs together better after re-ranking, less those
+        that rank it worse
+    gained, before : average precision of it that is gained, and before
+    agreed, agreed_error : what is gained of results that both rankings of the other half have
+        first, and its standard error
+    sizes : (m,) how many rows belong together with each that is asked for, itself counted
+    """
+
+    better: float
+    gained: float
+    before: float
+    agreed: float
+    agreed_error: float
+    sizes: Ints
+
+
+def draw(vectors: Floats, n_queries: int, random: np.random.Generator, run: Runner) -> Sample:
+    """Rows to rank; those asked for are queries if there are enough."""
+    n, first = len(vectors), n_queries if n_queries >= ASKED // 2 else len(vectors)
+    if n <= MOST_ROWS:
+        asked = random.choice(first, min(ASKED, first, n // 4), replace=False)
+        return _sample(asked, np.arange(n))
+    centres = random.choice(first, REGIONS, replace=False)
+    regions = exact_search(np.ascontiguousarray(vectors[centres]), vectors, REGION_SIZE, run)
+    asked = np.unique(regions.indices[:, : ASKED // REGIONS])
+    return _sample(asked, regions.indices)
+
+
+def _sample(asked: Places, every: Places) -> Sample:
+    rest = np.setdiff1d(every, asked)
+    return Sample(np.concatenate([np.sort(asked), rest]).astype(np.int32), len(asked))
+
+
+def cross_examine(
+    rows: Floats, n_asked: int, random: np.random.Generator, run: Runner, *, unit: bool
+) -> Evidence:
+    """Rank the rows by each half of the features, and judge it by the other.
+
+    rows : (n, d), at least two columns, those asked for first
+    unit : make the rows of a half unit vectors again
+    """
+    views = [_view(half, n_asked, run) for half in halves(rows, random, unit=unit)]
+    near, agreed = [], []
+    for ranked, judge in (views, views[::-1]):
+        near.append(_both(ranked, judge.near))
+        agreed.append(_both(ranked, judge.agreed))
+    before, after = np.concatenate(near, axis=1)
+    first, again = np.concatenate(agreed, axis=1)
+    return Evidence(
+        better=_mean(np.sign(after - before)), gained=_mean(after - before), before=_mean(before),
+        agreed=_mean(again - first), agreed_error=_error(again - first),
+        sizes=1 + np.concatenate([view.near.sum(axis=1) for view in views]),
+    )  # fmt: skip
+
+
+def _both(ranked: View, right: Marks) -> Values:
+    """Average precision before and after, (2, rows for which something is right)."""
+    known = right.any(axis=1)
+    orders = ranked.before[known], ranked.after[known]
+    return np.stack([precision(order, right[known]) for order in orders])
+
+
+def _mean(values: Values) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _error(values: Values) -> float:
+    return float(values.std() / np.sqrt(len(values))) if len(values) else 0.0
+
+
+class View(NamedTuple):
+    """Rankings of the later rows for each of the first, and marks of what belongs to them."""
+
+    before: Ints
+    after: Ints
+    near: Marks
+    agreed: Marks
+
+
+def _view(rows: Floats, n_asked: int, run: Runner) -> View:
+    n = len(rows)
+    method = CAS().resolved(n)
+    lists = exact_neighbors_and_more(rows, method.list_length(), n_asked, method.list_length(), run)
+    encoded = method.compare(VectorDistances.of(*lists, rows), n_asked, run)
+    after = method.order(encoded, n_asked, n - n_asked, run).indices
+    close = method.replace(omega=0.0).order(encoded, n_asked, min(LISTED, n - n_asked), run)
+    before = exact_search(rows[:n_asked], rows[n_asked:], n - n_asked, run).indices
+    near, first, again = np.zeros((3, n_asked, n - n_asked), np.bool_)
+    np.put_along_axis(near, close.indices, close.distances < NEAR, axis=1)
+    np.put_along_axis(first, before[:, :DEPTH], True, axis=1)
+    np.put_along_axis(again, after[:, :DEPTH], True, axis=1)
+    return View(before, after, near, first & again)
+
+
+def precision(order: Ints, right: Marks) -> Values:
+    """Average precision of each row.
+
+    order : (m, n) all columns, best first; right : (m, n), something in each row
+    """
+    hits = np.take_along_axis(right, order, axis=1)
+    shares = hits.cumsum(axis=1) / np.arange(1, order.shape[1] + 1)
+    mean: Values = (hits * shares).sum(axis=1) / hits.sum(axis=1)
+    return mean
+
+
+def halves(rows: Floats, random: np.random.Generator, *, unit: bool) -> tuple[Floats, Floats]:
+    """Two halves of the features, on random other axes: signs, a cosine transform, an order."""
+    width = rows.shape[1]
+    signs = random.choice(np.array([-1, 1], np.float32), width)
+    turned = _cosine_transform(rows * signs)[:, random.permutation(width)]
+    one, other = (np.ascontiguousarray(half) for half in np.split(turned, [width // 2], axis=1))
+    return (unit_rows(one), unit_rows(other)) if unit else (one, other)
+
+
+def _cosine_transform(rows: Floats) -> Floats:
+    """The orthogonal cosine transform, by a Fourier transform of even places, then odd ones."""
+    width = rows.shape[1]
+    turned = np.fft.fft(np.concatenate([rows[:, ::2], rows[:, 1::2][:, ::-1]], axis=1))
+    turned *= np.exp(-0.5j * np.pi * np.arange(width) / width) * np.sqrt(2 / width)
+    turned[:, 0] *= np.sqrt(0.5)
+    return turned.real.astype(np.float32)

@@ -1,0 +1,90 @@
+"""What lists of neighbours say, against loops over sets."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kinrank.parallel import Runner
+from kinrank.tune import look as looking
+from kinrank.tune.look import FAR, NEAR, RANKS, compare_lists, contrast, hubness, look
+
+
+def blobs(sizes, d=16, spread=0.2, seed=0):
+    random = np.random.default_rng(seed)
+    centres = np.repeat(random.normal(size=(len(sizes), d)), sizes, axis=0)
+    return (centres + spread * random.normal(size=centres.shape) / np.sqrt(d)).astype(np.float32)
+
+
+def naive_lists(rows, k):
+    d2 = ((rows[:, None].astype(float) - rows[None]) ** 2).sum(axis=2)
+    np.fill_diagonal(d2, -1)
+    return np.argsort(d2, axis=1, kind="stable")[:, :k].astype(np.int32)
+
+
+def naive_shares(asked, lists, k):
+    kept, found = [], []
+    for row in asked:
+        own, theirs = set(lists[row, : k + 1]), set(lists[lists[row, k], : k + 1])
+        kept.append(len(own & theirs) / (k + 1))
+        found.append(row in theirs)
+    return np.mean(kept), np.mean(found)
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 1000), n=st.integers(6, 70))
+def test_shares_against_sets(seed, n):
+    random = np.random.default_rng(seed)
+    lists = naive_lists(random.integers(0, 3, size=(n, 3)), min(n, FAR + 1))  # with ties
+    asked = np.sort(random.choice(n, n // 2, replace=False))
+    together, mutual = compare_lists(asked, lists)
+    assert list(together) == list(mutual) == [k for k in RANKS if k < lists.shape[1]]
+    for k in together:
+        assert (together[k], mutual[k]) == pytest.approx(naive_shares(asked, lists, k))
+
+
+def test_groups_share_their_lists():
+    seen = look(blobs([11] * 40), 200, np.random.default_rng(0), Runner(1))
+    assert seen.together[NEAR] == 1
+    assert seen.mutual[NEAR] == 1
+    assert seen.together[FAR] < 0.6
+    assert (seen.rows, seen.columns) == (440, 16)
+
+
+def test_of_a_large_collection_only_some_lists_are_found(monkeypatch):
+    rows = blobs([15] * 60, spread=2.0)
+    whole = look(rows, 900, np.random.default_rng(0), Runner(1))
+    monkeypatch.setattr(looking, "WHOLE", 300)
+    some = look(rows, 900, np.random.default_rng(0), Runner(1))
+    assert some.together == pytest.approx(whole.together, abs=1e-6)
+    assert some.mutual == pytest.approx(whole.mutual, abs=1e-6)
+
+
+def test_hubness_is_the_skewness_of_occurrences():
+    rows = np.random.default_rng(0).normal(size=(60, 20)).astype(np.float32)
+    lists = naive_lists(rows, NEAR + 1)[:, 1:]
+    counts = np.bincount(lists.ravel(), minlength=60).astype(float)
+    skewness = np.mean((counts - counts.mean()) ** 3) / counts.std() ** 3
+    assert hubness(lists, 60) == pytest.approx(skewness)
+    assert look(rows, 60, np.random.default_rng(0), Runner(1)).hubness == pytest.approx(skewness)
+    assert hubness(np.array([[1], [0]]), 2) == 0
+
+
+def test_what_all_rows_have_in_common():
+    rows = np.random.default_rng(0).normal(size=(500, 20))
+    alike = look((rows + 8).astype(np.float32), 100, np.random.default_rng(0), Runner(1))
+    apart = look(rows.astype(np.float32), 100, np.random.default_rng(0), Runner(1))
+    assert alike.common > 0.95
+    assert abs(apart.common) < 0.05
+
+
+def test_neighbours_stand_out_where_there_are_groups():
+    random = np.random.default_rng(0)
+    groups = contrast(blobs([12] * 30), random, Runner(1))
+    alone = contrast(random.normal(size=(360, 16)).astype(np.float32), random, Runner(1))
+    assert groups > 3 > alone > 1
+
+
+def test_rows_that_are_all_the_same():
+    seen = look(np.ones((80, 4), np.float32), 80, np.random.default_rng(0), Runner(1))
+    assert np.isfinite([seen.common, seen.contrast, seen.hubness]).all()

@@ -1,0 +1,149 @@
+"""Two halves of the features that judge each other."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kinrank
+from kinrank.parallel import Runner
+from kinrank.tune import views
+from kinrank.tune.diagnosis import expected_gain, judge
+from kinrank.tune.look import Look
+from kinrank.tune.views import ASKED, NEAR, Evidence, cross_examine, draw, halves, precision
+
+
+def blobs(n_groups=25, size=12, noise=0.6, seed=0):
+    random = np.random.default_rng(seed)
+    centres = np.repeat(random.normal(size=(n_groups, 24)), size, axis=0)
+    rows = centres + noise * random.normal(size=centres.shape)
+    return random.permutation(rows).astype(np.float32)
+
+
+ROWS = blobs()
+
+
+def naive_precision(order, right):
+    hits, total = 0, 0.0
+    for place, column in enumerate(order, start=1):
+        if right[column]:
+            hits += 1
+            total += hits / place
+    return total / hits
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 1000), n=st.integers(1, 30))
+def test_precision_against_a_loop(seed, n):
+    random = np.random.default_rng(seed)
+    orders = np.array([random.permutation(n) for _ in range(5)], np.int32)
+    right = random.random((5, n)) < 0.3
+    right[:, 0] = True
+    expected = [naive_precision(*pair) for pair in zip(orders, right, strict=True)]
+    np.testing.assert_allclose(precision(orders, right), expected)
+
+
+def test_halves_hold_all_that_the_features_say():
+    pair = halves(ROWS, np.random.default_rng(0), unit=False)
+    assert [half.shape[1] for half in pair] == [12, 12]
+    np.testing.assert_allclose(sum(half @ half.T for half in pair), ROWS @ ROWS.T, atol=1e-3)
+    for half in halves(ROWS, np.random.default_rng(0), unit=True):
+        np.testing.assert_allclose(np.linalg.norm(half, axis=1), 1, atol=1e-5)
+
+
+def test_a_view_ranks_as_the_method_does():
+    seen = views._view(ROWS, 30, Runner(1))
+    after = kinrank.CAS().rerank(ROWS[:30], ROWS[30:])
+    close = kinrank.CAS(omega=0).rerank(ROWS[:30], ROWS[30:], k=100)
+    np.testing.assert_array_equal(seen.after, after.indices)
+    for row in range(30):
+        assert set(np.flatnonzero(seen.near[row])) == set(
+            close.indices[row][close.distances[row] < NEAR]
+        )
+        agreed = set(seen.before[row, :20]) & set(seen.after[row, :20])
+        assert set(np.flatnonzero(seen.agreed[row])) == agreed
+
+
+def test_a_small_collection_is_ranked_as_a_whole():
+    sample = draw(ROWS, 60, np.random.default_rng(0), Runner(1))
+    assert sorted(sample.rows.tolist()) == list(range(len(ROWS)))
+    assert sample.n_asked == 60
+    assert (sample.rows[:60] < 60).all()
+    without = draw(ROWS, 0, np.random.default_rng(0), Runner(1))
+    assert without.n_asked == len(ROWS) // 4
+
+
+def test_regions_hold_the_nearest_of_the_rows_that_are_asked_for(monkeypatch):
+    monkeypatch.setattr(views, "MOST_ROWS", 100)
+    monkeypatch.setattr(views, "REGION_SIZE", 25)
+    d2 = ((ROWS[:, None] - ROWS[None]) ** 2).sum(axis=2)
+    sample = draw(ROWS, 0, np.random.default_rng(0), Runner(1))
+    kept = set(sample.rows.tolist())
+    assert len(kept) == len(sample.rows) <= 7 * 25
+    assert 0 < sample.n_asked <= ASKED
+    asked = sample.rows[: sample.n_asked]
+    assert np.mean([len(kept & set(np.argsort(d2[row])[:5].tolist())) for row in asked]) > 4
+
+
+def test_groups_are_evidence_and_rows_alone_are_not():
+    run, random = Runner(1), np.random.default_rng(0)
+    grouped = cross_examine(ROWS, 60, random, run, unit=False)
+    assert grouped.better > 0.2
+    assert grouped.gained > 0.02
+    assert 6 < np.median(grouped.sizes) < 30
+    rows = random.normal(size=(300, 24)).astype(np.float32)
+    alone = cross_examine(rows, 60, random, run, unit=False)
+    assert alone.gained < 0.3 * grouped.gained
+
+
+SEEN = Look(rows=300, columns=24, common=0.1, contrast=2, hubness=0.5, together={}, mutual={})
+
+
+def said(**changes):
+    known = {"better": 0.5, "gained": 0.05, "before": 0.4, "agreed": 0.03, "agreed_error": 0.01}
+    return judge(SEEN, Evidence(**(known | changes), sizes=np.array([1, 4, 5, 9])))
+
+
+@pytest.mark.parametrize(
+    ("changes", "helps", "words"),
+    [
+        ({}, True, "50% more rows get better"),
+        ({"gained": 0.001}, False, "as good before re-ranking as after"),
+        ({"better": -0.6, "gained": -0.05}, False, "60% more rows get worse"),
+        ({"better": 0.1, "agreed": -0.1}, False, "moves down"),
+    ],
+)
+def test_the_verdict(changes, helps, words):
+    found = said(**changes)
+    assert found.helps is helps
+    assert found.verdict == ("will help" if helps else "will not help")
+    assert words in found.reason
+    assert found.singletons == 0.25
+    assert found.cluster_sizes[1] == 4
+
+
+@pytest.mark.parametrize(
+    ("lists", "words"),
+    [({"mutual": {3: 0.8, 10: 0.3}}, "close groups"), ({"together": {10: 0.5}}, "in common")],
+)
+def test_groups_in_the_lists_are_enough(lists, words):
+    known = {"better": 0.0, "gained": 0.0, "before": 0.4, "agreed": 0.0, "agreed_error": 0.01}
+    found = judge(replace(SEEN, **lists), Evidence(**known, sizes=np.array([3])))
+    assert found.helps
+    assert words in found.reason
+
+
+def test_more_evidence_is_more_gain():
+    known = {"better": 0.5, "before": 0.4, "agreed_error": 0.01, "sizes": np.array([3])}
+    little, much = (
+        expected_gain(Evidence(gained=gain, agreed=gain, **known)) for gain in (0.01, 0.1)
+    )
+    assert 0 < little < much < 1
+
+
+def test_nothing_is_right_for_anybody():
+    found = cross_examine(np.zeros((80, 4), np.float32), 20, np.random.default_rng(0), Runner(1),
+                          unit=False)  # fmt: skip
+    assert np.isfinite([found.better, found.gained, found.agreed, found.agreed_error]).all()
