@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 def rerank(
     queries: Any,
-    gallery: Any,
+    gallery: Any = None,
     method: str = "cas",
     k: int | None = None,
     *,
+    allowed: Any = None,
+    exclude: Any = None,
     params: str | None = None,
     threads: int | None = None,
     block_size: int | None = None,
@@ -39,9 +41,14 @@ def rerank(
     Parameters
     ----------
     queries : (n_queries, d) array of any real dtype, or a torch tensor
-    gallery : (n_gallery, d) likewise
+    gallery : (n_gallery, d) likewise; None ranks the queries among themselves: each row asks all
+        others, and copies of it are answers
     method : a name of ``kinrank.methods()``
     k : how many results per query; None ranks the whole gallery
+    allowed, exclude : gallery rows that may be answers, that may not: row numbers or a boolean mask
+        (n_gallery,); for each query a list of row numbers, or a mask (n_queries, n_gallery), which
+        may be a sparse matrix of scipy. Other rows stay in the graph; -1 and infinity stand behind
+        the last that is allowed.
     params : "auto" chooses the parameters that are not given by ``kinrank.tune``; None leaves them
         at their defaults
     threads : how many threads to use; None is one per core
@@ -84,20 +91,29 @@ def rerank(
         where |= {"memory_budget": memory_budget, "work": work}
     if vectors != "float32":
         where["vectors"] = vectors
-    return rank_on(cluster, storage, chosen, queries, gallery, k, threads, block_size, **where)
+    return rank_on(
+        cluster, storage, chosen, queries, gallery, k, threads, block_size, allowed=allowed,
+        exclude=exclude, **where,
+    )  # fmt: skip
 
 
 def rank_on(
     cluster: str | Cluster | None, storage: PathLike | None, method: Method, queries: Any,
     gallery: Any, k: int | None, threads: int | None, block_size: int | None,
-    **where: Unpack[RunOptions],
+    allowed: Any = None, exclude: Any = None, **where: Unpack[RunOptions],
 ) -> Ranking:  # fmt: skip
     """``method.rerank`` on this machine, or on a cluster."""
     if cluster is None:
         _refuse_beside("no `cluster`", storage=storage)
-        return method.rerank(queries, gallery, k, threads=threads, block_size=block_size, **where)
+        given: dict[str, Any] = {"allowed": allowed, "exclude": exclude}
+        given = {name: value for name, value in given.items() if value is not None}
+        work_on = {"threads": threads, "block_size": block_size}
+        return method.rerank(queries, gallery, k, **given, **work_on, **where)
     from kinrank.runs.ray.session import using
 
+    if gallery is None:
+        raise InvalidInputError("`gallery` must be given with `cluster`, got None.")
+    _refuse_beside("`cluster`", allowed=allowed, exclude=exclude)
     search = where.pop("search", "exact")
     _refuse_beside("`cluster`", **where)
     with using(cluster, storage, threads) as joined:
@@ -108,7 +124,7 @@ def rank_on(
 
 def tune(
     queries: Any,
-    gallery: Any,
+    gallery: Any = None,
     method: str = "cas",
     budget: float = 10.0,
     *,
@@ -122,7 +138,7 @@ def tune(
     Parameters
     ----------
     queries : (n_queries, d) array of any real dtype, or a torch tensor; None if there are none yet
-    gallery : (n_gallery, d) likewise
+    gallery : (n_gallery, d) likewise; None if the queries are the gallery
     method : "cas", "kreciprocal", "alphaqe", "rdp", "ecn" or "gnn"
     budget : how much may be spent, in runs of CAS over 20,000 rows; more is less noise. Larger
         collections are sampled and cost no more.
@@ -146,6 +162,8 @@ def tune(
     """
     from kinrank.tune.tuner import run_tuning
 
+    if gallery is None:
+        queries, gallery = None, queries
     return run_tuning(queries, gallery, method, budget, seed, threads, block_size, fixed)
 
 

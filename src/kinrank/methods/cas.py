@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from kinrank import progress
+from kinrank.filters import Filter
 from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
 from kinrank.methods.cas_options import check_regularizer, filled_options
@@ -264,10 +265,14 @@ class CAS(JointMethod):
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         # Long enough to hold k gallery rows and some beside the other queries, so that k rows are
         # certain; where the whole gallery is ranked, lists do not matter.
-        n_gallery = len(rows.gallery)
-        spare = (k + k // 4 + 16) * len(rows) // n_gallery - k if k < n_gallery else -k
+        n_gallery, n_queries = len(rows.gallery), rows.n_queries
+        deep = rows.depth(k)
+        spare = (
+            (deep + deep // 4 + 16) * len(rows) // n_gallery - deep if deep < n_gallery else -deep
+        )
         distances = rows.distances(self.list_length(), k, run, spare)
-        return self.order(self.compare(distances, rows.n_queries, run), rows.n_queries, k, run)
+        encoded = self.compare(distances, n_queries, run)
+        return self.order(encoded, n_queries, k, run, rows.allowed)
 
     def compare(self, distances: Distances, n_queries: int, run: Runner) -> EncodedRows:
         """All stages before shortest paths and the original distance come in."""
@@ -281,7 +286,10 @@ class CAS(JointMethod):
         encoding = Divergence.of(stages.encode(), self.divergence, run)
         return EncodedRows(distances, layout, stages.kept, encoding)
 
-    def order(self, encoded: EncodedRows, n_queries: int, k: int, run: Runner) -> Ranking:
+    def order(
+        self, encoded: EncodedRows, n_queries: int, k: int, run: Runner,
+        allowed: Filter | None = None,
+    ) -> Ranking:  # fmt: skip
         """What ``geodesic``, ``omega`` and ``fusion`` make of rows that were compared."""
         distances, divergence, paths = encoded.distances, encoded.divergence, None
         if self.geodesic:
@@ -290,7 +298,8 @@ class CAS(JointMethod):
         with progress.stage("ranking", n_queries):
             diffusion = self._diffusion_distance(encoded.graph, n_queries, run)
             share = (self.omega, str(self.fusion), diffusion)
-            ranker = Ranker(distances, divergence, n_queries, *share, paths, encoded.layout)
+            last = (paths, encoded.layout, allowed)
+            ranker = Ranker(distances, divergence, n_queries, *share, *last)
             return ranker.rank(k, run)
 
     def _diffusion_distance(self, graph: Graph, n_queries: int, run: Runner) -> SparseRows | None:

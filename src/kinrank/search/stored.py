@@ -56,8 +56,13 @@ Stored: TypeAlias = Floats | HalfRows
 
 
 def stored_vectors(queries: Any, gallery: Any, cosine: bool, run: Runner) -> Stored:
-    """Queries and gallery as checked rows, one above the other, in an array of the runner."""
-    named = (("queries", queries), ("gallery", gallery))
+    """Queries and gallery as checked rows, one above the other, in an array of the runner.
+
+    gallery : None where the queries are the gallery
+    """
+    named = [("queries", queries), ("gallery", gallery)]
+    if gallery is None:
+        named = [("vectors", queries)]
     if run.vectors == "float16":
         return HalfRows(as_half_vectors(*named, cosine=cosine, empty=run.empty))
     return as_vectors(*named, cosine=cosine, empty=run.empty)

@@ -44,14 +44,14 @@ class Divergence:
         norms = run.fill("divergence", kernels.norm_rows, args, n, Out(np.float64))
         return cls(rows, measure, norms)
 
-    def columns(self, n_queries: int, run: Runner) -> Columns:
-        """The later rows by columns, as far as the first ``n_queries`` rows use them.
+    def columns(self, n_queries: int, run: Runner, first: int | None = None) -> Columns:
+        """The rows from ``first`` on by columns, as far as the first ``n_queries`` rows use them.
 
         x log2 x of both come with them.
         """
         wanted = np.zeros(self.rows.n_columns, np.bool_)
         wanted[self.rows.indices[: self.rows.indptr[n_queries]]] = True
-        late = columns(self.rows, n_queries, wanted, run)
+        late = columns(self.rows, n_queries if first is None else first, wanted, run)
         own = self._entropies(self.rows, n_queries, run)
         f = self._entropies(late, len(late), run)
         return own, (*late.csr, f)
@@ -71,17 +71,20 @@ class Divergence:
         run: Runner,
         part: slice | None = None,
         columns: Columns | None = None,
+        first: int | None = None,
     ) -> SparseRows:
-        """d' of the first ``n_queries`` rows to all later ones they share a column with.
+        """d' of the first ``n_queries`` rows to all from ``first`` on they share a column with.
 
+        first : None is ``n_queries``
         Those of ``lists``, (n, K), are answered for even if they share nothing.
         part : only these of the first rows; columns : of ``columns``, when asked more than once
         """
         part, n = part or slice(0, n_queries), len(self.rows)
+        first = n_queries if first is None else first
         if self.measure == "similarity":
-            return self._similarity(part, n_queries, lists)
-        sums = self.sums(columns or self.columns(n_queries, run))
-        args = (part.start, *sums, lists, n_queries)
+            return self._similarity(part, first, lists)
+        sums = self.sums(columns or self.columns(n_queries, run, first))
+        args = (part.start, *sums, lists, first)
         return run.rows("divergence", _divergence_rows, args, part.stop - part.start, n)
 
     def sums(self, columns: Columns) -> tuple[Any, ...]:
@@ -95,11 +98,11 @@ class Divergence:
         distance: Floats = np.sqrt(self.norms[row] + self.norms[first:]).astype(np.float32)
         return distance
 
-    def least_background(self, n_queries: int) -> Floats:
-        """The least ``background`` of each of the first ``n_queries`` rows to the later ones."""
+    def least_background(self, n_queries: int, first: int) -> Floats:
+        """The least ``background`` of the first ``n_queries`` rows to those from ``first`` on."""
         if self.measure != "euclidean":  # the same for all rows
-            return np.full(n_queries, self.background(0, n_queries), np.float32)
-        least: Floats = np.sqrt(self.norms[:n_queries] + self.norms[n_queries:].min())
+            return np.full(n_queries, self.background(0, first), np.float32)
+        least: Floats = np.sqrt(self.norms[:n_queries] + self.norms[first:].min())
         return least.astype(np.float32)
 
     def graph(self, lists: Ints, k: int, run: Runner) -> SparseRows:
@@ -121,7 +124,7 @@ class Divergence:
         mirrored = transposed(pattern.with_data(half), run).values
         return pattern.with_data(half + mirrored)
 
-    def _similarity(self, part: slice, n_queries: int, lists: Ints) -> SparseRows:
+    def _similarity(self, part: slice, first: int, lists: Ints) -> SparseRows:
         rows = self.rows
         ids, values = [], []
         for row in range(part.start, part.stop):
@@ -130,7 +133,7 @@ class Divergence:
             top = weight.max() if len(weight) and weight.max() > 0 else 1
             further = np.setdiff1d(lists[row], known)
             here = np.concatenate([known, further])
-            late = here >= n_queries
+            late = here >= first
             ids.append(here[late])
             values.append(np.concatenate([1 - weight / top, np.ones(len(further))])[late])
         ptr = np.zeros(len(ids) + 1, np.int64)

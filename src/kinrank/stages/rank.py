@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kinrank.filters import Filter, empty_ranking, first_answer, short_lists
 from kinrank.graph.layout import Layout
 from kinrank.kernels import paths, select
 from kinrank.kernels.answer import first_candidates
@@ -36,6 +37,7 @@ class Ranker:
     diffusion : (n_queries rows) the diffusion distance where it is not 1; for that fusion
     graph : d' on an edge list; with it d' is the length of the shortest path
     layout : the old numbers of the rows, which the ranking tells; None if they have no others
+    allowed : which gallery rows may be answers
     """
 
     distances: Distances
@@ -46,22 +48,73 @@ class Ranker:
     diffusion: SparseRows | None
     graph: SparseRows | None
     layout: Layout | None = None
+    allowed: Filter | None = None
 
     def rank(self, k: int, run: Runner) -> Ranking:
         """The first ``k`` gallery rows of every query."""
-        columns = self.divergence.columns(self.n_queries, run) if self.graph is None else None
+        divergence = self.divergence
+        by_columns = self.graph is None  # else paths tell
+        columns = divergence.columns(self.n_queries, run, self.first) if by_columns else None
         # Candidates may be many: a few queries at a time, so that they stay in the caches.
         size = min(_QUERIES, -(-self.n_queries // (4 * run.threads)))
         few = run.cut(run.block_size or size)
-        outs = (Out(np.int32, k), Out(np.float32, k))
-        found = few.fill("ranking", rank_queries, (self, columns), self.n_queries, *outs)
+        depth = k if self.allowed is None else self.allowed.depth(k)
+        outs = (Out(np.int32, depth), Out(np.float32, depth))
         order = self._layout.places[: self.n_queries]
-        return Ranking(*(values[order] for values in found))
+        found = empty_ranking(self.n_queries, k)
+        if depth:
+            values = few.fill("ranking", rank_queries, (self, columns), self.n_queries, *outs)
+            found = Ranking(*(column[order] for column in values))
+        return found if self.allowed is None else self._allowed(found, k, columns, few)
+
+    def _allowed(self, found: Ranking, k: int, columns: Columns | None, run: Runner) -> Ranking:
+        """What is allowed of a ranking; who has too little is ranked by all allowed rows."""
+        assert self.allowed is not None
+        found, names = self.allowed.strike(found, k), self._layout.names
+        lacking = np.zeros(self.n_queries, np.bool_)
+        lacking[self._layout.places[short_lists(found)]] = True
+
+        def again(low: int, high: int) -> None:
+            missing = low + np.flatnonzero(lacking[low:high]).astype(np.int32)
+            near = self._near(slice(low, high), columns) if len(missing) else None
+            for query in missing:
+                self._among_allowed(query, low, near, found, int(names[query]))
+
+        run.map("ranking", again, self.n_queries)
+        return found
+
+    def _among_allowed(
+        self, query: Any, start: int, near: SparseRows | None, found: Ranking, name: int
+    ) -> None:
+        """Rank the rows that are allowed for one query, whose old number is ``name``."""
+        assert self.allowed is not None
+        rows, one = self.allowed.rows(name), np.array([query], np.int32)
+        places = self._layout.places[self.first :][rows]
+        d2 = self.distances.at(one, np.array([0, len(rows)]), places, ALONE)
+        late = places - self.first
+        modified = self._modified(one, start, near)[0, late]
+        base = self._root(d2) if self.diffusion is None else self._diffused(one)[0, late]
+        first = self._order(self._fuse(modified, base), d2, found.k)
+        count = len(first[0])
+        found.indices[name, :count] = rows[first[0]]
+        found.distances[name, :count] = first[1]
+
+    def _order(self, fused: Floats, d2: Floats, k: int) -> tuple[Any, Floats]:
+        """The first ``k`` places by d*, and it there; equal ones by d if it was left out."""
+        order = ascending(d2) if self._ties else None
+        row = fused if order is None else fused[order]
+        first = ascending(row, k)
+        return first if order is None else order[first], row[first]
+
+    @property
+    def first(self) -> int:
+        """The first row that may be an answer."""
+        return first_answer(self.n_queries, self.allowed)
 
     def rank_part(self, part: slice, columns: Columns | None, found: Ranking) -> None:
         """Rank some of the queries, rows of ``found`` in the order of the layout."""
         complete, near = np.zeros(self.n_queries, np.bool_), None
-        if found.k < len(self.distances.neighbors) - self.n_queries and not self._ties:
+        if found.k < len(self.distances.neighbors) - self.first and not self._ties:
             near = self._first(part, columns, (found.indices, found.distances, complete))
         missing = part.start + np.flatnonzero(~complete[part]).astype(np.int32)
         if len(missing):
@@ -75,7 +128,7 @@ class Ranker:
     @cached_property
     def _least(self) -> Floats:
         """The least d' of any row that shares nothing with the query."""
-        return self.divergence.least_background(self.n_queries)
+        return self.divergence.least_background(self.n_queries, self.first)
 
     @cached_property
     def _listed(self) -> Floats:
@@ -95,7 +148,7 @@ class Ranker:
         if columns is None:
             return None
         lists = self.distances.query_lists.indices
-        return self.divergence.near(self.n_queries, lists, ALONE, part, columns)
+        return self.divergence.near(self.n_queries, lists, ALONE, part, columns, self.first)
 
     def _first(
         self, part: slice, columns: Columns | None, out: tuple[Any, ...]
@@ -105,7 +158,7 @@ class Ranker:
         Returns the candidates where they were stored.
         """
         low, high, base = part.start, part.stop, self.distances
-        rest = (self.n_queries, self._layout.names, out)
+        rest = (self.first, self._layout.names, out)
         if isinstance(base, VectorDistances) and self.graph is not None:
             paths.first_by_path(low, high, self.graph.csr, UNREACHABLE, self._fusion(base), *rest)
             return None
@@ -121,7 +174,7 @@ class Ranker:
         fused = near.with_data(self._fuse(near.values, d)).csr
         indices, values, complete = out
         counts = np.zeros(len(complete), np.int64)
-        args = (fused, self.n_queries, np.float32(np.inf), self._layout.names, indices, values)
+        args = (fused, self.first, np.float32(np.inf), self._layout.names, indices, values)
         first_candidates(low, high, low, *args, counts)
         bounds = self._fuse(self._least, self._listed[:, -1])
         full = counts[part] == values.shape[1]
@@ -136,26 +189,24 @@ class Ranker:
 
     def _all(self, queries: Ints, start: int, near: SparseRows | None, found: Ranking) -> None:
         """Rank by all distances of ``queries``, a few at a time; ``near`` begins at ``start``."""
-        n_gallery = len(self.distances.neighbors) - self.n_queries
+        n_gallery = len(self.distances.neighbors) - self.first
         size = max(1, _CELLS // n_gallery)
         for low in range(0, len(queries), size):
             self._dense(queries[low : low + size], start, near, found)
 
     def _dense(self, queries: Ints, start: int, near: SparseRows | None, found: Ranking) -> None:
-        d2 = self.distances.dense(queries, self.n_queries, ALONE)
-        fused = self._fuse(self._modified(queries, start, near), self._base(queries, d2))
-        places = self._layout.places[self.n_queries :] - self.n_queries
+        d2 = self.distances.dense(queries, self.first, ALONE)
+        base = self._root(d2) if self.diffusion is None else self._diffused(queries)
+        fused = self._fuse(self._modified(queries, start, near), base)
+        places = self._layout.places[self.first :] - self.first
         for at, query in enumerate(queries):
-            row = fused[at][places]
-            order = ascending(d2[at][places]) if self._ties else None
-            row = row if order is None else row[order]
-            first = ascending(row, found.k)
-            found.distances[query] = row[first]
-            found.indices[query] = first if order is None else order[first]
+            found.indices[query], found.distances[query] = self._order(
+                fused[at][places], d2[at][places], found.k
+            )
 
     def _modified(self, queries: Ints, start: int, near: SparseRows | None) -> Floats:
         """d' from each query to the whole gallery."""
-        first = self.n_queries
+        first = self.first
         out = np.empty((len(queries), len(self.distances.neighbors) - first), np.float32)
         if near is None:
             assert self.graph is not None
@@ -166,13 +217,12 @@ class Ranker:
             _put(near, query - start, first, out[at])
         return out
 
-    def _base(self, queries: Ints, d2: Floats) -> Floats:
-        """d from each query to the whole gallery."""
-        if self.diffusion is None:
-            return self._root(d2)
-        out = np.ones_like(d2)
+    def _diffused(self, queries: Ints) -> Floats:
+        """The diffusion distance from each query to the whole gallery."""
+        assert self.diffusion is not None
+        out = np.ones((len(queries), len(self.distances.neighbors) - self.first), np.float32)
         for at, query in enumerate(queries):
-            _put(self.diffusion, query, self.n_queries, out[at])
+            _put(self.diffusion, query, self.first, out[at])
         return out
 
     def _root(self, d2: Floats) -> Floats:

@@ -17,7 +17,7 @@ from kinrank.ordering import ascending
 from kinrank.parallel import Runner
 from kinrank.search.exact import SearchResult, exact_search
 from kinrank.search.stored import Stored
-from kinrank.types import Floats, Ranking
+from kinrank.types import Floats, Ints, Ranking
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +50,12 @@ class SG(InductiveMethod):
     def _prepare(self, gallery: Stored, run: Runner) -> None:
         """Nothing is known before the query is."""
 
-    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
+    def _search(
+        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        own: Ints | None = None,
+    ) -> Ranking:  # fmt: skip
         del state  # nothing was prepared
-        first = exact_search(queries, gallery, max(k, self.m), run)
+        first = exact_search(queries, gallery, max(k, self.m), run, own=own)
 
         def block(low: int, high: int) -> None:
             for row in range(low, high):
