@@ -25,6 +25,8 @@ _CELLS = 1 << 22  # of rankings of the whole gallery that are held at a time
 _DEEPER = 1.5  # times as many results as a filter would need if it were blind to distances
 _SPARE = 16
 _DEEP = 4  # rankings of more than one gallery row in so many are made of all allowed rows
+_DIRECT = 16  # and so are those of fewer allowed rows than so many times the results
+_NAMED = 256  # rows taken from all queries that may all be near a query
 
 
 class Condition(Protocol):
@@ -52,11 +54,15 @@ class ForAll:
     """The same rows for every query."""
 
     rows: Mask
-    listed: int = 0
 
     @cached_property
     def share(self) -> float:
-        return float(self.rows.mean())
+        return 1.0 if self.listed else float(self.rows.mean())
+
+    @cached_property
+    def listed(self) -> int:
+        taken = len(self.rows) - int(np.count_nonzero(self.rows))
+        return taken if taken <= min(_NAMED, len(self.rows) - 1) else 0
 
     def keeps(self, queries: Longs, rows: Ints) -> Mask:  # noqa: ARG002
         return self.rows[rows]
@@ -197,6 +203,15 @@ class Filter:
                 return np.asarray(named[self.allows(np.array([query]), named[None])[0]])
         return np.flatnonzero(self.mask(query)).astype(np.int32)
 
+    def barred(self, query: int) -> Ints:
+        """The rows that may not be answers to a query."""
+        if all(isinstance(one, Listed) and not one.wanted for one in self.conditions):
+            named = [one.named(query) for one in self.conditions if isinstance(one, Listed)]
+            return named[0] if len(named) == 1 else np.concatenate(named)
+        if self._common is not None:
+            return self._never
+        return np.flatnonzero(~self.mask(query)).astype(np.int32)
+
     def mask(self, query: int) -> Mask:
         """(n,) which rows may be answers to a query."""
         keep = np.ones(self.n, np.bool_)
@@ -210,6 +225,10 @@ class Filter:
         if not all(isinstance(condition, ForAll) for condition in self.conditions):
             return None
         return np.flatnonzero(self.mask(0)).astype(np.int32)
+
+    @cached_property
+    def _never(self) -> Ints:
+        return np.flatnonzero(~self.mask(0)).astype(np.int32)
 
     @cached_property
     def share(self) -> float:
@@ -231,7 +250,8 @@ class Filter:
         wanted = k + self.listed
         if self.share < 1:
             wanted += int((_DEEPER / self.share - 1) * k) + _SPARE
-        return wanted if _DEEP * wanted < self.n else 0
+        allowed = self.share * self.n
+        return wanted if _DEEP * wanted < self.n and _DIRECT * wanted < allowed else 0
 
     def strike(self, found: Ranking, k: int, queries: Longs | None = None) -> Ranking:
         """The first ``k`` of what is allowed of a ranking of (some) queries, -1 behind it."""

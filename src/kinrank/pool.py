@@ -6,14 +6,15 @@ ranking = kinrank.rerank_pool(query, candidates, k=10)
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError
-from kinrank.index.ids import Ids, as_ids
+from kinrank.errors import InvalidInputError, shown
+from kinrank.filters import Mask, filter_of
+from kinrank.index.ids import Ids, IdTable, as_ids
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner, thread_count
 from kinrank.registry import make_method
@@ -32,6 +33,8 @@ def rerank_pool(
     k: int | None = None,
     *,
     ids: Any = None,
+    allowed: Any = None,
+    exclude: Any = None,
     threads: int | None = None,
     **params: Any,
 ) -> Ranking:
@@ -45,6 +48,8 @@ def rerank_pool(
     method : a name of ``kinrank.methods()`` or a method such as ``kinrank.CAS(k1=10)``
     k : how many results per query; None ranks all candidates
     ids : (m,) names of the candidates, integers or text; for several queries a list of them
+    allowed, exclude : candidates that may be answers, that may not: their ``ids`` (positions where
+        there are none) or a boolean mask (m,); for several queries a list of such
     threads : how many threads to use; None is one per core. Several queries share them out, a
         query each; a single small one runs on one. Never changes the result.
     **params : parameters of the method, see its class
@@ -64,7 +69,7 @@ def rerank_pool(
     (1, 5)
     """
     ranker = pool_method(method, params)
-    pools = _pools(query, candidates, ids)
+    pools = _filtered(_pools(query, candidates, ids), allowed, exclude)
     largest = max(len(pool) for pool in pools)
     k = largest if k is None else reduce_k("k", check_int("k", k, 1), largest, "candidates")
     count = thread_count(threads)
@@ -83,6 +88,7 @@ class Pool:
     candidates: npt.NDArray[Any]
     ids: Ids | None
     place: str
+    allowed: Mask | None = None
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -93,8 +99,10 @@ class Pool:
             return Ranking(np.empty((1, 0), np.int32), np.empty((1, 0), np.float32))
         if len(self) <= _ALONE:
             threads = 1
+        given: dict[str, Any] = {} if self.allowed is None else {"allowed": self.allowed}
+        k = min(k, len(self))
         try:
-            return method.rerank(self.query, self.candidates, min(k, len(self)), threads=threads)
+            return method.rerank(self.query, self.candidates, k, threads=threads, **given)
         except InvalidInputError as error:
             raise InvalidInputError(f"{self.place}: {error}") from error
 
@@ -140,6 +148,31 @@ def _pools(query: Any, candidates: Any, ids: Any) -> list[Pool]:
         _pool(vectors[at : at + 1], f"candidates[{at}]", pool, named[at], f"Pool {at}")
         for at, pool in enumerate(several)
     ]
+
+
+def _filtered(pools: list[Pool], allowed: Any, exclude: Any) -> list[Pool]:
+    """The pools with what may be an answer of each."""
+    given: dict[str, list[Any]] = {}
+    for name, value in (("allowed", allowed), ("exclude", exclude)):
+        several = [value] if len(pools) == 1 else value
+        if value is None:
+            several = [None] * len(pools)
+        elif not isinstance(several, (Sequence, np.ndarray)) or len(several) != len(pools):
+            raise InvalidInputError(
+                f"`{name}` must be one list or mask for each of the {len(pools)} queries, "
+                f"got {len(several) if isinstance(several, Sized) else shown(value)}."
+            )
+        given[name] = list(several)
+    return [
+        replace(pool, allowed=_mask(pool, *both))
+        for pool, *both in zip(pools, given["allowed"], given["exclude"], strict=True)
+    ]
+
+
+def _mask(pool: Pool, allowed: Any, exclude: Any) -> Mask | None:
+    places = None if pool.ids is None else IdTable(pool.ids).places
+    filtered = filter_of(1, len(pool), allowed, exclude, places=places)
+    return None if filtered is None else filtered.mask(0)
 
 
 def _several(candidates: Any) -> Sequence[Any] | None:

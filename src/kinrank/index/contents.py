@@ -17,6 +17,7 @@ import numpy.typing as npt
 from kinrank._version import __version__
 from kinrank.errors import InvalidInputError
 from kinrank.index import file
+from kinrank.index.attributes import Attributes, as_column
 from kinrank.index.file import Arrays, StoredIndex
 from kinrank.index.ids import refuse_duplicates
 from kinrank.index.state import Scaling, State, needs_f, resolved
@@ -27,6 +28,7 @@ from kinrank.types import Neighbors, SparseRows
 from kinrank.validation import LARGEST
 
 _NOTES = "notes"
+BESIDE = ("attribute.", "calibration.")  # arrays that are not of the state
 _WORDS = ("asked", "method", "scaling", "recall")  # what of a state is no array
 _CHUNK = 1 << 20  # entries that are compared at a time
 _TYPES = {"indptr": "i8", "indices": "i4", "names": "i4", "cell": "i4", "norms": "f8"}
@@ -39,8 +41,13 @@ _LARGEST = 4 * LARGEST  # rows at its ends that were moved
 _LARGEST_EXPONENT = 1100  # of float64, with room
 
 
-def save_state(path: PathLike, state: State, recipe: str | None, notes: dict[str, Any]) -> None:
-    """Write a state to a file, whole or not at all; to be called by who holds the lock."""
+def save_state(
+    path: PathLike, state: State, recipe: str | None, notes: dict[str, Any], beside: Arrays
+) -> None:
+    """Write a state to a file, whole or not at all; to be called by who holds the lock.
+
+    beside : further arrays, by names that begin with one of ``BESIDE``
+    """
     shift = state.scaling.shift
     about = {
         "kinrank": __version__,
@@ -60,7 +67,7 @@ def save_state(path: PathLike, state: State, recipe: str | None, notes: dict[str
         ) from error
     # Notes are an array: they may be as large as the rows.
     arrays = {_file_name(name): array for name, array in state.arrays().items()}
-    file.write(path, about, {**arrays, _NOTES: np.frombuffer(text, np.uint8)})
+    file.write(path, about, {**arrays, **beside, _NOTES: np.frombuffer(text, np.uint8)})
 
 
 def load_state(stored: StoredIndex) -> State:
@@ -68,7 +75,11 @@ def load_state(stored: StoredIndex) -> State:
     with reading(stored.path, "a whole index of kinrank"):
         about = stored.about
         scaling = _scaling(about["frame"])
-        arrays = {name: array for name, array in stored.arrays.items() if name != _NOTES}
+        arrays = {
+            name: array
+            for name, array in stored.arrays.items()
+            if name != _NOTES and not name.startswith(BESIDE)
+        }
         _check_types(arrays)
         asked, n, recall = CAS(**about["method"]), int(about["rows"]), float(about["recall"])
         if not 0 <= recall <= 1:
@@ -82,6 +93,24 @@ def load_state(stored: StoredIndex) -> State:
         state = State(asked=asked, method=method, scaling=scaling, recall=recall, **parts)
         _check_shapes(state, n)
     return state
+
+
+def load_beside(stored: StoredIndex, n: int) -> tuple[Attributes, dict[str, Any]]:
+    """The attributes of ``n`` gallery rows, and the arrays of a calibration; both may be empty."""
+    attribute, calibration = BESIDE
+    with reading(stored.path, "an index whose attributes fit its rows"):
+        arrays = stored.arrays.items()
+        columns = {
+            name.removeprefix(attribute): as_column(name, array)
+            for name, array in arrays
+            if name.startswith(attribute)
+        }
+        rates = {
+            name.removeprefix(calibration): array
+            for name, array in arrays
+            if name.startswith(calibration)
+        }
+        return Attributes.of(columns, n), rates
 
 
 def load_notes(stored: StoredIndex) -> dict[str, Any]:

@@ -172,6 +172,7 @@ class CAS(JointMethod):
         ids: Any = None,
         context: Any = None,
         *,
+        attributes: Any = None,
         search: Literal["exact", "approximate"] = "exact",
         threads: int | None = None,
     ) -> Index:
@@ -183,6 +184,9 @@ class CAS(JointMethod):
         ids : (n_gallery,) names of the rows, all text or all 64-bit integers; None numbers them
         context : (n_context, d) rows that enrich the graph and are never answers, such as past
             queries and unlabelled images
+        attributes : what is known of the rows, such as ``{"camera": [...], "species": [...]}``, one
+            value per gallery row: all text, all integers, all numbers or all True and False.
+            ``Index.search`` takes conditions on them.
         search : "exact", or "approximate" for many rows, for lists and for queries
         threads : how many threads to use; never changes the result
 
@@ -192,7 +196,8 @@ class CAS(JointMethod):
         """
         from kinrank.index.index import Index
 
-        return Index.fit(self, gallery, ids, context, search=search, threads=threads)
+        where: Any = {"search": search, "threads": threads}
+        return Index.fit(self, gallery, ids, context, attributes=attributes, **where)
 
     def rerank_neighbors(
         self,
