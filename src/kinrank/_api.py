@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from kinrank.errors import InvalidInputError
+from kinrank.grouped import rank_groups
 from kinrank.io import PathLike
 from kinrank.registry import make_method
 from kinrank.types import Ranking
@@ -25,6 +26,7 @@ def rerank(
     *,
     allowed: Any = None,
     exclude: Any = None,
+    groups: Any = None,
     params: str | None = None,
     threads: int | None = None,
     block_size: int | None = None,
@@ -49,6 +51,9 @@ def rerank(
         (n_gallery,); for each query a list of row numbers, or a mask (n_queries, n_gallery), which
         may be a sparse matrix of scipy. Other rows stay in the graph; -1 and infinity stand behind
         the last that is allowed.
+    groups : ``(of_queries, of_gallery)``, a value for each query and for each gallery row; without
+        a gallery, one for each row. Each group is ranked as if it were a collection of its own, and
+        "auto" chooses its parameters for it.
     params : "auto" chooses the parameters that are not given by ``kinrank.tune``; None leaves them
         at their defaults
     threads : how many threads to use; None is one per core
@@ -78,6 +83,17 @@ def rerank(
     >>> kinrank.rerank(points[:3], points[3:], k=5, k1=6, k2=3).indices.shape
     (3, 5)
     """
+    if groups is not None:
+        limits: Any = {"memory_budget": memory_budget, "work": work, "cluster": cluster}
+        _refuse_beside("`groups`", **limits)
+        same: Any = {"threads": threads, "block_size": block_size, "search": search}
+        same |= {"params": params, "vectors": vectors, **options}
+        return rank_groups(
+            lambda queries, gallery, k, allowed: rerank(
+                queries, gallery, method, k, allowed=allowed, **same
+            ),
+            queries, gallery, groups, k, allowed, exclude,
+        )  # fmt: skip
     if params is None:
         chosen = make_method(method, **options)
     else:

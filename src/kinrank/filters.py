@@ -48,6 +48,9 @@ class Condition(Protocol):
     def mask(self, query: int) -> Mask:
         """(n,) which gallery rows a query may have."""
 
+    def part(self, queries: Longs, rows: Longs) -> Condition:
+        """The same for some queries and some gallery rows, which are numbered anew."""
+
 
 @dataclass(frozen=True, eq=False)
 class ForAll:
@@ -70,6 +73,9 @@ class ForAll:
     def mask(self, query: int) -> Mask:  # noqa: ARG002
         return self.rows
 
+    def part(self, queries: Longs, rows: Longs) -> ForAll:  # noqa: ARG002
+        return ForAll(self.rows[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class ByMatrix:
@@ -89,6 +95,9 @@ class ByMatrix:
 
     def mask(self, query: int) -> Mask:
         return np.asarray(self.rows[query] == self.wanted)
+
+    def part(self, queries: Longs, rows: Longs) -> ByMatrix:
+        return ByMatrix(self.rows[np.ix_(queries, rows)], self.wanted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +138,12 @@ class Listed:
         out[self.named(query)] = self.wanted
         return out
 
+    def part(self, queries: Longs, rows: Longs) -> Listed:
+        new = np.full(self.n, -1, np.int32)
+        new[rows] = np.arange(len(rows), dtype=np.int32)
+        lists = [np.sort(new[self.named(int(query))]) for query in queries]
+        return _listed([ids[ids >= 0] for ids in lists], len(rows), self.wanted)
+
     def named(self, query: int) -> Ints:
         """The rows of one query."""
         return self.ids[self.indptr[query] : self.indptr[query + 1]]
@@ -154,6 +169,9 @@ class Different:
     def mask(self, query: int) -> Mask:
         return np.asarray(self.of_rows != self.of_queries[query])
 
+    def part(self, queries: Longs, rows: Longs) -> Different:
+        return Different(self.of_queries[queries], self.of_rows[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class NotItself:
@@ -168,6 +186,9 @@ class NotItself:
 
     def mask(self, query: int) -> Mask:
         return np.asarray(np.arange(self.n) != query)
+
+    def part(self, queries: Longs, rows: Longs) -> NotItself:  # noqa: ARG002
+        return NotItself(len(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +206,12 @@ class Filter:
     def own(self) -> bool:
         """Whether the queries are the gallery rows themselves."""
         return any(isinstance(condition, NotItself) for condition in self.conditions)
+
+    def part(self, queries: Longs, rows: Longs, *, own: bool = False) -> Filter:
+        """The same for some queries and some gallery rows; own : they are the same rows."""
+        parts = [condition.part(queries, rows) for condition in self.conditions]
+        more = [NotItself(len(rows))] if own else []
+        return Filter(len(queries), len(rows), (*parts, *more))
 
     def allows(self, queries: Longs, rows: Ints) -> Mask:
         """Which of ``rows``, (m, K) with -1 for none, may be answers to the ``m`` queries."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +31,15 @@ from kinrank.index.contents import (
 from kinrank.index.engine import Engine, row_distances
 from kinrank.index.explain import Explanation, explain
 from kinrank.index.ids import Ids, as_ids, joined, named, refuse_duplicates
+from kinrank.index.known import evidence
 from kinrank.index.search import SearchStore, search_of
 from kinrank.index.state import State
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
+from kinrank.reading import reading
 from kinrank.types import Floats, Ranking
-from kinrank.validation import as_array, as_matrix, check_bool, check_int
+from kinrank.validation import as_array, as_matrix, check_bool, check_float, check_int
 
 if TYPE_CHECKING:
     from kinrank.index.explorer import Explorer
@@ -69,6 +72,7 @@ class Index:
         self._lock: file.WriteLock | None = None
         self.recipe: str | None = None
         self.notes: dict[str, Any] = {}
+        self.calibration: Calibration | None = None
 
     @classmethod
     def fit(
@@ -186,7 +190,8 @@ class Index:
 
     def search(
         self, queries: Any, k: int | None = 100, *, allowed: Any = None, exclude: Any = None,
-        where: Any = None, differ: Any = None, base: bool = False, threads: int | None = None,
+        where: Any = None, differ: Any = None, threshold: float | None = None,
+        false_match_rate: float | None = None, base: bool = False, threads: int | None = None,
     ) -> Ranking:  # fmt: skip
         """Rank the gallery for each query on its own (online).
 
@@ -201,14 +206,18 @@ class Index:
             ``{"species": ["lynx", "fox"]}``
         differ : attributes that answers must not share with the query, one value per query:
             ``{"camera": [3]}``
+        threshold : the largest distance of an answer
+        false_match_rate : instead, the share of rows that are wrong and still count as answers;
+            ``calibrate`` tells the threshold
         base : answer by the plain distance instead, to compare with
         threads : how many threads to use; never changes the result
 
         Returns
         -------
         Ranking
-            With ``ids``; ``indices`` are places in ``Index.ids``. Where no more rows are allowed,
-            or an approximate search knows no more: -1, infinity, and the id -1 or "".
+            With ``ids``, and with ``known`` after ``calibrate``; ``indices`` are places in
+            ``Index.ids``. Where no more rows are allowed or near enough, or an approximate search
+            knows no more: -1, infinity, and the id -1 or "".
         """
         prepare("index")
         engine = self.engine
@@ -220,8 +229,29 @@ class Index:
         more = [*known.where(where), *known.differ(differ, len(rows))]
         places = state.table.places
         filtered = filter_of(len(rows), state.n_gallery, allowed, exclude, places=places, more=more)
-        rank = engine.base if check_bool("base", base) else engine.answer
-        return _with_ids(rank(rows, k, run, filtered), state)
+        limit = self._threshold(threshold, false_match_rate)
+        if check_bool("base", base):
+            ranking = _with_ids(engine.base(rows, k, run, filtered), state)
+            return ranking.within(limit) if limit < math.inf else ranking
+        ranking = _with_ids(engine.answer(rows, k, run, filtered), state)
+        model = None if self.calibration is None else self.calibration.known
+        if model is not None:
+            probability = model.probability(evidence(engine, rows, ranking))
+            ranking = replace(ranking, known=probability)
+        return ranking.within(limit) if limit < math.inf else ranking
+
+    def _threshold(self, threshold: float | None, rate: float | None) -> float:
+        """The largest distance of an answer."""
+        if threshold is not None and rate is not None:
+            raise InvalidInputError("`threshold` or `false_match_rate` must be given, got both.")
+        if rate is None:
+            return math.inf if threshold is None else check_float("threshold", threshold, 0)
+        if self.calibration is None:
+            raise InvalidInputError(
+                "`false_match_rate` must be used after `calibrate`, which tells what distances "
+                "mean; `save` keeps it."
+            )
+        return self.calibration.threshold(check_float("false_match_rate", rate, 0, 1))
 
     def neighbors(self, one: Any, k: int | None = 10) -> Ranking:
         """The rows nearest to a row of the gallery, itself left out; (1, k)."""
@@ -271,12 +301,17 @@ class Index:
     def calibrate(self, labels: Any = None, *, sample: int = 500) -> Calibration:
         """What a threshold of the distance would let through, from the gallery itself.
 
+        It is kept, and saved with the index: ``search`` then takes ``false_match_rate`` and tells
+        ``known``. After many changes calibrate again.
+
         Parameters
         ----------
         labels : (n,) in the order of ``ids``, or a dict by id: adds precision and recall
         sample : how many rows are asked, each without itself
         """
-        return calibrate(self.engine, labels, check_int("sample", sample, 1))
+        prepare("change")  # of an index without some of its rows
+        self.calibration = calibrate(self.engine, labels, check_int("sample", sample, 1))
+        return self.calibration
 
     def add(
         self, vectors: Any, ids: Any = None, *, attributes: Any = None, threads: int | None = None
@@ -322,12 +357,13 @@ class Index:
         """A copy to change and save in this one's place, which stays as it is until ``adopt``."""
         copy = Index(self.engine)
         copy._path, copy._lock, copy.recipe = self._path, self._lock, self.recipe
-        copy.notes = dict(self.notes)
+        copy.notes, copy.calibration = dict(self.notes), self.calibration
         return copy
 
     def adopt(self, draft: Index) -> None:
         """Become what a draft has become."""
         self.engine, self.notes = draft.engine, draft.notes
+        self.calibration = draft.calibration
 
     def _attributes(self, ids: Ids, added: Ids, given: Any) -> Attributes:
         """Those of the rows ``ids`` after a change that brought the vectors of ``added``."""
@@ -363,6 +399,9 @@ class Index:
         try:
             engine = self.engine
             beside = {f"attribute.{name}": c for name, c in engine.attributes.columns.items()}
+            if self.calibration is not None:
+                rates = self.calibration.arrays()
+                beside |= {f"calibration.{name}": array for name, array in rates.items()}
             save_state(target, engine.state, self.recipe, self.notes, beside)
         finally:
             if lock is not None:
@@ -411,10 +450,12 @@ def open_index(
         state = load_state(stored)
         if whole:
             check_contents(stored.path, state)
-        attributes, _ = load_beside(stored, state.n_gallery)
+        attributes, rates = load_beside(stored, state.n_gallery)
+        with reading(stored.path, "an index with a whole calibration"):
+            calibration = Calibration.from_arrays(rates)
         engine = Engine(state, search_of(state, store, refine), attributes)
         index = Index(engine, None if whole else stored.path)
-        index.notes = load_notes(stored)
+        index.notes, index.calibration = load_notes(stored), calibration
     except BaseException:
         if lock is not None:
             lock.release()

@@ -111,6 +111,8 @@ def answers_filter(queries: Any, gallery: Any, allowed: Any, exclude: Any) -> Fi
 
     gallery : None where the queries are the gallery
     """
+    if isinstance(allowed, Filter):
+        return allowed
     if gallery is not None and allowed is None and exclude is None:
         return None
     n_queries = len(as_matrix("queries" if gallery is not None else "vectors", queries))
