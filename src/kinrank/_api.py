@@ -8,8 +8,9 @@ from kinrank.errors import InvalidInputError
 from kinrank.grouped import rank_groups
 from kinrank.io import PathLike
 from kinrank.registry import make_method
+from kinrank.things import mean_ranking, things_of
 from kinrank.types import Ranking
-from kinrank.validation import check_choice
+from kinrank.validation import as_matrix, check_choice, check_int, reduce_k
 
 if TYPE_CHECKING:
     from kinrank.cluster import Cluster
@@ -27,6 +28,7 @@ def rerank(
     allowed: Any = None,
     exclude: Any = None,
     groups: Any = None,
+    of: Any = None,
     params: str | None = None,
     threads: int | None = None,
     block_size: int | None = None,
@@ -54,6 +56,8 @@ def rerank(
     groups : ``(of_queries, of_gallery)``, a value for each query and for each gallery row; without
         a gallery, one for each row. Each group is ranked as if it were a collection of its own, and
         "auto" chooses its parameters for it.
+    of : whose picture each query is, such as ``[0, 0, 0, 1, 1]``: one ranking for each thing, in
+        the order of its first picture, by the mean distance of its pictures
     params : "auto" chooses the parameters that are not given by ``kinrank.tune``; None leaves them
         at their defaults
     threads : how many threads to use; None is one per core
@@ -83,10 +87,16 @@ def rerank(
     >>> kinrank.rerank(points[:3], points[3:], k=5, k1=6, k2=3).indices.shape
     (3, 5)
     """
+    if of is not None:
+        _refuse_beside("`of`", groups=groups)
+        same = {"allowed": allowed, "exclude": exclude, "params": params, "threads": threads}
+        same |= {"block_size": block_size, "search": search, "memory_budget": memory_budget}
+        same |= {"work": work, "vectors": vectors, "cluster": cluster, "storage": storage}
+        return _of_things(queries, gallery, of, method, k, {**same, **options})
     if groups is not None:
         limits: Any = {"memory_budget": memory_budget, "work": work, "cluster": cluster}
         _refuse_beside("`groups`", **limits)
-        same: Any = {"threads": threads, "block_size": block_size, "search": search}
+        same = {"threads": threads, "block_size": block_size, "search": search}
         same |= {"params": params, "vectors": vectors, **options}
         return rank_groups(
             lambda queries, gallery, k, allowed: rerank(
@@ -111,6 +121,20 @@ def rerank(
         cluster, storage, chosen, queries, gallery, k, threads, block_size, allowed=allowed,
         exclude=exclude, **where,
     )  # fmt: skip
+
+
+def _of_things(
+    queries: Any, gallery: Any, of: Any, method: str, k: int | None, same: dict[str, Any]
+) -> Ranking:
+    """One ranking for each thing; those of its pictures are held whole."""
+    if gallery is None:
+        raise InvalidInputError("`gallery` must be given with `of`, got None.")
+    things, n = (
+        things_of(of, len(as_matrix("queries", queries))),
+        len(as_matrix("gallery", gallery)),
+    )
+    k = n if k is None else reduce_k("k", check_int("k", k, 1), n, "gallery rows")
+    return mean_ranking(rerank(queries, gallery, method, **same), things, n, k)
 
 
 def rank_on(

@@ -142,7 +142,7 @@ class Listed:
         new = np.full(self.n, -1, np.int32)
         new[rows] = np.arange(len(rows), dtype=np.int32)
         lists = [np.sort(new[self.named(int(query))]) for query in queries]
-        return _listed([ids[ids >= 0] for ids in lists], len(rows), self.wanted)
+        return listed_rows([ids[ids >= 0] for ids in lists], len(rows), self.wanted)
 
     def named(self, query: int) -> Ints:
         """The rows of one query."""
@@ -359,7 +359,7 @@ def _condition(name: str, given: Any, n_queries: int, n: int, places: Places) ->
             raise InvalidInputError(
                 f"`{name}` must be one list for each of the {n_queries} queries, got {len(lists)}."
             )
-        return _listed([np.unique(_places(places, ids)) for ids in lists], n, wanted)
+        return listed_rows([np.unique(_places(places, ids)) for ids in lists], n, wanted)
     array = as_array(name, list(given) if isinstance(given, (set, frozenset)) else given)
     if array.dtype.kind == "b":
         if array.shape == (n,):
@@ -397,7 +397,8 @@ def _lists(given: Any) -> list[Any] | None:
     return None
 
 
-def _listed(lists: list[Ints], n: int, wanted: bool) -> Listed:
+def listed_rows(lists: list[Ints], n: int, wanted: bool) -> Listed:
+    """Ascending rows of each query, which alone may be answers or may not."""
     indptr = np.zeros(len(lists) + 1, np.int64)
     np.cumsum([len(ids) for ids in lists], out=indptr[1:])
     ids = np.concatenate([*lists, np.empty(0, np.int32)]).astype(np.int32)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,8 @@ import numpy as np
 
 from kinrank.compiling import prepare
 from kinrank.errors import InvalidInputError, UnsupportedError
-from kinrank.filters import filter_of
 from kinrank.index import file
+from kinrank.index.ask import Conditions, ask
 from kinrank.index.attributes import Attributes
 from kinrank.index.build import build_from_lists, build_from_vectors
 from kinrank.index.calibrate import Calibration, calibrate
@@ -31,7 +30,6 @@ from kinrank.index.contents import (
 from kinrank.index.engine import Engine, row_distances
 from kinrank.index.explain import Explanation, explain
 from kinrank.index.ids import Ids, as_ids, joined, named, refuse_duplicates
-from kinrank.index.known import evidence
 from kinrank.index.search import SearchStore, search_of
 from kinrank.index.state import State
 from kinrank.io import PathLike
@@ -39,7 +37,7 @@ from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.reading import reading
 from kinrank.types import Floats, Ranking
-from kinrank.validation import as_array, as_matrix, check_bool, check_float, check_int
+from kinrank.validation import as_array, as_matrix, check_int
 
 if TYPE_CHECKING:
     from kinrank.index.explorer import Explorer
@@ -191,7 +189,8 @@ class Index:
     def search(
         self, queries: Any, k: int | None = 100, *, allowed: Any = None, exclude: Any = None,
         where: Any = None, differ: Any = None, threshold: float | None = None,
-        false_match_rate: float | None = None, base: bool = False, threads: int | None = None,
+        false_match_rate: float | None = None, of: Any = None, right: Any = None, wrong: Any = None,
+        base: bool = False, threads: int | None = None,
     ) -> Ranking:  # fmt: skip
         """Rank the gallery for each query on its own (online).
 
@@ -209,6 +208,12 @@ class Index:
         threshold : the largest distance of an answer
         false_match_rate : instead, the share of rows that are wrong and still count as answers;
             ``calibrate`` tells the threshold
+        of : whose picture each query is, such as ``[0, 0, 0, 1, 1]``: one ranking for each thing,
+            in the order of its first picture, by the mean distance of its pictures. A row that is
+            not allowed for one of them is no answer.
+        right, wrong : ids that a person said are right and wrong answers to the query: rows near
+            the right ones come nearer, rows near the wrong ones go away. Right ones come first, at
+            distance 0, wrong ones not at all. For several queries (or things) a list of lists.
         base : answer by the plain distance instead, to compare with
         threads : how many threads to use; never changes the result
 
@@ -220,38 +225,11 @@ class Index:
             knows no more: -1, infinity, and the id -1 or "".
         """
         prepare("index")
-        engine = self.engine
-        state, run = engine.state, Runner.of(threads)
-        array = as_array("queries", queries)
-        rows = state.scaling.apply("queries", array[None] if array.ndim == 1 else array)
-        k = state.n_gallery if k is None else min(check_int("k", k, 1), state.n_gallery)
-        known = engine.attributes
-        more = [*known.where(where), *known.differ(differ, len(rows))]
-        places = state.table.places
-        filtered = filter_of(len(rows), state.n_gallery, allowed, exclude, places=places, more=more)
-        limit = self._threshold(threshold, false_match_rate)
-        if check_bool("base", base):
-            ranking = _with_ids(engine.base(rows, k, run, filtered), state)
-            return ranking.within(limit) if limit < math.inf else ranking
-        ranking = _with_ids(engine.answer(rows, k, run, filtered), state)
-        model = None if self.calibration is None else self.calibration.known
-        if model is not None:
-            probability = model.probability(evidence(engine, rows, ranking))
-            ranking = replace(ranking, known=probability)
-        return ranking.within(limit) if limit < math.inf else ranking
-
-    def _threshold(self, threshold: float | None, rate: float | None) -> float:
-        """The largest distance of an answer."""
-        if threshold is not None and rate is not None:
-            raise InvalidInputError("`threshold` or `false_match_rate` must be given, got both.")
-        if rate is None:
-            return math.inf if threshold is None else check_float("threshold", threshold, 0)
-        if self.calibration is None:
-            raise InvalidInputError(
-                "`false_match_rate` must be used after `calibrate`, which tells what distances "
-                "mean; `save` keeps it."
-            )
-        return self.calibration.threshold(check_float("false_match_rate", rate, 0, 1))
+        given = Conditions(
+            allowed=allowed, exclude=exclude, where=where, differ=differ, threshold=threshold,
+            false_match_rate=false_match_rate, of=of, right=right, wrong=wrong, base=base,
+        )  # fmt: skip
+        return ask(self.engine, self.calibration, queries, k, given, Runner.of(threads))
 
     def neighbors(self, one: Any, k: int | None = 10) -> Ranking:
         """The rows nearest to a row of the gallery, itself left out; (1, k)."""
