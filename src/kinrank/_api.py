@@ -129,10 +129,8 @@ def _of_things(
     """One ranking for each thing; those of its pictures are held whole."""
     if gallery is None:
         raise InvalidInputError("`gallery` must be given with `of`, got None.")
-    things, n = (
-        things_of(of, len(as_matrix("queries", queries))),
-        len(as_matrix("gallery", gallery)),
-    )
+    n = len(as_matrix("gallery", gallery))
+    things = things_of(of, len(as_matrix("queries", queries)))
     k = n if k is None else reduce_k("k", check_int("k", k, 1), n, "gallery rows")
     return mean_ranking(rerank(queries, gallery, method, **same), things, n, k)
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import click
 
+import kinrank
 from kinrank import progress
-from kinrank._api import rank_on
+from kinrank.cli.conditions import ask_rerank_conditions, rerank_conditions
 from kinrank.cli.files import ask_array, ask_gallery, ask_json, ask_out, ask_threads
 from kinrank.cli.options import MethodCommand, given_params
 from kinrank.cli.report import facts, shown_warnings, watched
@@ -24,6 +25,7 @@ from kinrank.registry import make_method
 from kinrank.runs.options import SEARCHES, VECTORS
 from kinrank.validation import as_matrix
 
+_CONDITIONS = ("allowed", "exclude", "query_groups", "gallery_groups", "of")
 _PLAIN = (None, "exact", "float32")  # values of options that ask for nothing special
 
 
@@ -33,6 +35,7 @@ _PLAIN = (None, "exact", "float32")  # values of options that ask for nothing sp
 @ask_out("The ranking, an npz file.", required=False)
 @click.option("--method", default="cas", show_default=True, help="See `kinrank methods`.")
 @click.option("-k", type=int, help="Results per query.  [default: the whole gallery]")
+@ask_rerank_conditions
 @ask_threads
 @click.option("--block-size", type=int, help="Rows that are worked on at a time.  [default: fits]")
 @click.option(
@@ -66,7 +69,7 @@ def rerank(
     ctx: click.Context, /, query: str | None, gallery: str, out: Path | None, method: str,
     k: int | None, threads: int | None, block_size: int | None, search: str,
     memory_budget: str | None, work: Path | None, vectors: str, cluster: str | None,
-    storage: str | None, plan_only: bool, as_json: bool, **params: Any,
+    storage: str | None, plan_only: bool, as_json: bool, threshold: float | None, **params: Any,
 ) -> None:  # fmt: skip
     """Rank the gallery for each query.
 
@@ -81,10 +84,12 @@ def rerank(
     their bytes and times, comes first; with --cluster what moved between machines comes last.
     """
     begun = time.perf_counter()
+    given = {name: params.pop(name) for name in _CONDITIONS}
     chosen = make_method(method, **given_params(ctx, params))
     on_terminal = sys.stderr.isatty()
     rows = load_array(gallery)
-    matrices: tuple[Any, Any] = (rows, None) if query is None else (load_array(query), rows)
+    queries = rows if query is None else load_array(query)
+    searched = None if query is None else rows
     asked = {"search": search, "vectors": vectors, "memory_budget": memory_budget, "work": work}
     where: dict[str, Any] = {name: asked[name] for name in asked if asked[name] not in _PLAIN}
     if plan_only and cluster is not None:
@@ -92,14 +97,19 @@ def rerank(
     if plan_only and query is None:
         raise click.UsageError("--plan is for queries and a gallery: give --query.")
     if plan_only:
-        _print_plan(chosen, *matrices, k, threads, where, as_json)
+        _print_plan(chosen, queries, rows, k, threads, where, as_json)
         return
     if out is None:
         raise click.UsageError("Missing option '--out'.")
     shown = {"plan": partial(click.echo, err=True)} if on_terminal else {}
     gathered = progress.gather(**shown)
     with shown_warnings() as warned, gathered as notes, watched(show=on_terminal) as watch:
-        ranking = rank_on(cluster, storage, chosen, *matrices, k, threads, block_size, **where)
+        ranking = kinrank.rerank(
+            queries, searched, method, k, threads=threads, block_size=block_size, cluster=cluster,
+            storage=storage, **rerank_conditions(given), **where, **given_params(ctx, params),
+        )  # fmt: skip
+    if threshold is not None:
+        ranking = ranking.within(threshold)
     ranking.save(out)
     summary = {
         "method": method,
