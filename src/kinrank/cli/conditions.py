@@ -98,7 +98,7 @@ def rerank_conditions(given: dict[str, Any]) -> dict[str, Any]:
     """What ``kinrank.rerank`` is asked beside vectors and method; without the threshold."""
     files = {name: _numbers(read_words(given[name])) for name in ("allowed", "exclude", "of")}
     groups = [_numbers(read_words(given[f"{side}_groups"])) for side in ("query", "gallery")]
-    if groups != [None, None]:
+    if any(group is not None for group in groups):
         files["groups"] = tuple(groups) if groups[0] is not None else groups[1]
     return {name: value for name, value in files.items() if value is not None}
 
@@ -115,10 +115,11 @@ def search_conditions(opened: Index, given: dict[str, Any]) -> dict[str, Any]:
     where: dict[str, list[Any]] = {}
     for name, value in given["where"]:
         where.setdefault(name, []).append(value)
-    conditions["where"] = {name: _typed(opened, name, words) for name, words in where.items()}
+    typed = {name: _typed(opened, name, words) for name, words in where.items()}
+    conditions["where"] = typed or None
     for name in ("right", "wrong"):
         conditions[name] = typed_ids(given[name], text=text) if given[name] else None
-    return {name: value for name, value in conditions.items() if value not in (None, {})}
+    return {name: value for name, value in conditions.items() if value is not None}
 
 
 def _typed(opened: Index, name: str, words: list[str]) -> list[Any]:

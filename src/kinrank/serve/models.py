@@ -221,6 +221,10 @@ class CompareRequest(RequestBody):
     right: MethodBody = MethodBody(method="index")
     k: Annotated[int, Field(ge=1, le=1000), WHOLE] = 20
     cluster: bool = Field(False, description="with the local cluster of the right setting")
+    right_ids: Words = Field(
+        default=[], description="rows that are right answers, for the index on the right"
+    )
+    wrong_ids: Words = Field(default=[], description="and rows that are wrong ones")
     whole: bool = Field(
         False, description="rank all rows by other parameters of cas too, which may take seconds"
     )
