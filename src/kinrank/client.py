@@ -81,10 +81,13 @@ class Client:
         return _ranking(self._ask("POST", "/v1/search", *_picture(picture), k=k))
 
     def rerank(
-        self, query: Any, candidates: Any, ids: Any = None, k: int = 10, method: str = "cas",
-        **params: Any,
+        self, query: Any, candidates: Any, ids: Any = None, k: int = 10, method: str = "cas", *,
+        allowed: Any = None, exclude: Any = None, **params: Any,
     ) -> Ranking:  # fmt: skip
-        """Re-rank the candidates of one query, as ``kinrank.rerank_pool``."""
+        """Re-rank the candidates of one query, as ``kinrank.rerank_pool``.
+
+        allowed, exclude : candidates that may be answers, that may not, by their ids (or positions)
+        """
         sent: dict[str, Any] = {
             "query": as_array("query", query).ravel().tolist(),
             "candidates": as_array("candidates", candidates).tolist(),
@@ -92,8 +95,9 @@ class Client:
             "method": method,
             "params": params,
         }
-        if ids is not None:
-            sent["ids"] = np.asarray(ids).tolist()
+        for name, given in (("ids", ids), ("allowed", allowed), ("exclude", exclude)):
+            if given is not None:
+                sent[name] = _plain(given)
         return _ranking(self._ask("POST", "/v1/rerank", sent))
 
     def neighbors(self, one: int | str, k: int = 10) -> Ranking:

@@ -296,6 +296,8 @@ class Filter:
 
         rank : ``rank(queries, depth)``, the first rows of some queries; None are all of them
         """
+        if self.share == 0:  # nobody
+            return empty_ranking(self.n_queries, k)
         depth = self.depth(k)
         if depth:
             found = self.strike(rank(None, depth), k)

@@ -143,6 +143,10 @@ def test_service_and_client(made, index):
         expected = index.search(queries[0], 5, right=[4, 9], wrong=[7])
         np.testing.assert_array_equal(got.ids, expected.ids)
         np.testing.assert_allclose(got.known, expected.known, rtol=1e-6)
+        pool = index.vectors(np.arange(40))
+        got = client.rerank(queries[0], pool, k=4, exclude=[1, 2])
+        expected = kinrank.rerank_pool(queries[0], pool, k=4, exclude=[1, 2])
+        np.testing.assert_array_equal(got.indices, expected.indices)
         for given, status, words in (
             ({"where": {"colour": 1}}, 422, "colour"),
             ({"right": [4], "wrong": [4]}, 422, "both"),

@@ -119,6 +119,8 @@ class RerankRequest(RequestBody):
     query: Vector
     candidates: Vectors
     ids: Ids | None = Field(None, description="names of the candidates, one each")
+    allowed: Ids | None = Field(None, description="candidates that alone may be answers")
+    exclude: Ids | None = Field(None, description="candidates that may not be answers")
     k: K = 10
     method: str = Field("cas", description="a name of kinrank.methods()")
     params: dict[str, Parameter] = Field(default={}, description="parameters of the method")

@@ -181,7 +181,7 @@ def _search(service: Service, kind: str, body: bytes, k: int, base: bool) -> Res
 
 @router.post(
     "/v1/rerank",
-    **about("search", "Re-rank what another search found", RankingAnswer, 408, 413, 415, 501),
+    **about("search", "Re-rank what another search found", RankingAnswer, 404, 408, 413, 415, 501),
     openapi_extra=body_of(
         RerankRequest,
         {
@@ -211,7 +211,8 @@ def _rerank(service: Service, kind: str, body: bytes, k: int) -> Response:
     if kind == JSON:
         sent = parse_json(RerankRequest, body, service.settings)
         query, candidates = sent.query[None], sent.candidates
-        options = {name: getattr(sent, name) for name in ("k", "method", "params", "ids")}
+        names = ("k", "method", "params", "ids", "allowed", "exclude")
+        options = {name: getattr(sent, name) for name in names}
         check_k(sent.k, service)
     else:
         rows = parse_npy(body, service.settings)

@@ -129,12 +129,16 @@ class Service:
 
     def rerank(
         self, query: Any, candidates: Any, k: int, method: str = "cas",
-        params: Mapping[str, Any] | None = None, ids: Any = None,
+        params: Mapping[str, Any] | None = None, ids: Any = None, allowed: Any = None,
+        exclude: Any = None,
     ) -> Ranking:  # fmt: skip
         """The candidates of one query in their new order."""
         self.metrics.searched(1)
         made = served_method(method, params or {})
-        return rerank_pool(query, candidates, made, min(k, len(candidates)), ids=ids, threads=1)
+        return rerank_pool(
+            query, candidates, made, min(k, len(candidates)), ids=ids, allowed=allowed,
+            exclude=exclude, threads=1,
+        )  # fmt: skip
 
     def explain(self, query: str | None, vector: Any, item: str) -> Explanation:
         """Why an item has its distance from a row, or from a vector."""
