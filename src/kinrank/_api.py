@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from kinrank.errors import InvalidInputError
+from kinrank.grouped import rank_groups
 from kinrank.io import PathLike
 from kinrank.registry import make_method
+from kinrank.things import mean_ranking, things_of
 from kinrank.types import Ranking
-from kinrank.validation import check_choice
+from kinrank.validation import as_matrix, check_choice, check_int, reduce_k
 
 if TYPE_CHECKING:
     from kinrank.cluster import Cluster
@@ -19,10 +21,14 @@ if TYPE_CHECKING:
 
 def rerank(
     queries: Any,
-    gallery: Any,
+    gallery: Any = None,
     method: str = "cas",
     k: int | None = None,
     *,
+    allowed: Any = None,
+    exclude: Any = None,
+    groups: Any = None,
+    of: Any = None,
     params: str | None = None,
     threads: int | None = None,
     block_size: int | None = None,
@@ -39,9 +45,19 @@ def rerank(
     Parameters
     ----------
     queries : (n_queries, d) array of any real dtype, or a torch tensor
-    gallery : (n_gallery, d) likewise
+    gallery : (n_gallery, d) likewise; None ranks the queries among themselves: each row asks all
+        others, and copies of it are answers
     method : a name of ``kinrank.methods()``
     k : how many results per query; None ranks the whole gallery
+    allowed, exclude : gallery rows that may be answers, that may not: row numbers or a boolean mask
+        (n_gallery,); for each query a list of row numbers, or a mask (n_queries, n_gallery), which
+        may be a sparse matrix of scipy. Other rows stay in the graph; -1 and infinity stand behind
+        the last that is allowed.
+    groups : ``(of_queries, of_gallery)``, a value for each query and for each gallery row; without
+        a gallery, one for each row. Each group is ranked as if it were a collection of its own, and
+        "auto" chooses its parameters for it.
+    of : whose picture each query is, such as ``[0, 0, 0, 1, 1]``: one ranking for each thing, in
+        the order of its first picture, by the mean distance of its pictures
     params : "auto" chooses the parameters that are not given by ``kinrank.tune``; None leaves them
         at their defaults
     threads : how many threads to use; None is one per core
@@ -71,6 +87,23 @@ def rerank(
     >>> kinrank.rerank(points[:3], points[3:], k=5, k1=6, k2=3).indices.shape
     (3, 5)
     """
+    if of is not None:
+        _refuse_beside("`of`", groups=groups)
+        same = {"allowed": allowed, "exclude": exclude, "params": params, "threads": threads}
+        same |= {"block_size": block_size, "search": search, "memory_budget": memory_budget}
+        same |= {"work": work, "vectors": vectors, "cluster": cluster, "storage": storage}
+        return _of_things(queries, gallery, of, method, k, {**same, **options})
+    if groups is not None:
+        limits: Any = {"memory_budget": memory_budget, "work": work, "cluster": cluster}
+        _refuse_beside("`groups`", **limits)
+        same = {"threads": threads, "block_size": block_size, "search": search}
+        same |= {"params": params, "vectors": vectors, **options}
+        return rank_groups(
+            lambda queries, gallery, k, allowed: rerank(
+                queries, gallery, method, k, allowed=allowed, **same
+            ),
+            queries, gallery, groups, k, allowed, exclude,
+        )  # fmt: skip
     if params is None:
         chosen = make_method(method, **options)
     else:
@@ -84,20 +117,41 @@ def rerank(
         where |= {"memory_budget": memory_budget, "work": work}
     if vectors != "float32":
         where["vectors"] = vectors
-    return rank_on(cluster, storage, chosen, queries, gallery, k, threads, block_size, **where)
+    return rank_on(
+        cluster, storage, chosen, queries, gallery, k, threads, block_size, allowed=allowed,
+        exclude=exclude, **where,
+    )  # fmt: skip
+
+
+def _of_things(
+    queries: Any, gallery: Any, of: Any, method: str, k: int | None, same: dict[str, Any]
+) -> Ranking:
+    """One ranking for each thing; those of its pictures are held whole."""
+    if gallery is None:
+        raise InvalidInputError("`gallery` must be given with `of`, got None.")
+    n = len(as_matrix("gallery", gallery))
+    things = things_of(of, len(as_matrix("queries", queries)))
+    k = n if k is None else reduce_k("k", check_int("k", k, 1), n, "gallery rows")
+    return mean_ranking(rerank(queries, gallery, method, **same), things, n, k)
 
 
 def rank_on(
     cluster: str | Cluster | None, storage: PathLike | None, method: Method, queries: Any,
     gallery: Any, k: int | None, threads: int | None, block_size: int | None,
-    **where: Unpack[RunOptions],
+    allowed: Any = None, exclude: Any = None, **where: Unpack[RunOptions],
 ) -> Ranking:  # fmt: skip
     """``method.rerank`` on this machine, or on a cluster."""
     if cluster is None:
         _refuse_beside("without `cluster`", storage=storage)
-        return method.rerank(queries, gallery, k, threads=threads, block_size=block_size, **where)
+        given: dict[str, Any] = {"allowed": allowed, "exclude": exclude}
+        given = {name: value for name, value in given.items() if value is not None}
+        work_on = {"threads": threads, "block_size": block_size}
+        return method.rerank(queries, gallery, k, **given, **work_on, **where)
     from kinrank.runs.ray.session import using
 
+    if gallery is None:
+        raise InvalidInputError("`gallery` must be given with `cluster`, got None.")
+    _refuse_beside("`cluster`", allowed=allowed, exclude=exclude)
     search = where.pop("search", "exact")
     _refuse_beside("with `cluster`", **where)
     with using(cluster, storage, threads) as joined:
@@ -108,7 +162,7 @@ def rank_on(
 
 def tune(
     queries: Any,
-    gallery: Any,
+    gallery: Any = None,
     method: str = "cas",
     budget: float = 10.0,
     *,
@@ -122,7 +176,7 @@ def tune(
     Parameters
     ----------
     queries : (n_queries, d) array of any real dtype, or a torch tensor; None if there are none yet
-    gallery : (n_gallery, d) likewise
+    gallery : (n_gallery, d) likewise; None if the queries are the gallery
     method : "cas", "kreciprocal", "alphaqe", "rdp", "ecn" or "gnn"
     budget : what may be spent: the neighbours of 40 rows are looked at for each unit, 400 by
         default; more is less noise
@@ -146,6 +200,8 @@ def tune(
     """
     from kinrank.tune.tuner import run_tuning
 
+    if gallery is None:
+        queries, gallery = None, queries
     return run_tuning(queries, gallery, method, budget, seed, threads, block_size, fixed)
 
 

@@ -62,7 +62,9 @@ class Client:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._threads = threading.local()  # a connection for each
 
-    def search(self, vectors: Any, k: int = 10, *, base: bool = False) -> Ranking:
+    def search(
+        self, vectors: Any, k: int = 10, *, base: bool = False, **conditions: Any
+    ) -> Ranking:
         """Rank the index for each vector.
 
         Parameters
@@ -70,19 +72,28 @@ class Client:
         vectors : (n_queries, d), or (d,) for one
         k : results per query
         base : by the plain distance, to compare with
+        **conditions : as of ``Index.search``: ``allowed`` and ``exclude`` (ids), ``where``,
+            ``differ``, ``threshold``, ``false_match_rate``, ``of``, ``right`` and ``wrong``
         """
-        body = _npy(np.atleast_2d(as_array("vectors", vectors)))
-        return _ranking(self._ask("POST", "/v1/search", body, _NPY, k=k, base=base))
+        rows = np.atleast_2d(as_array("vectors", vectors))
+        if not conditions:
+            return _ranking(self._ask("POST", "/v1/search", _npy(rows), _NPY, k=k, base=base))
+        sent = {name: _plain(value) for name, value in conditions.items() if value is not None}
+        body = {"vectors": rows.tolist(), "k": k, "base": base, **sent}
+        return _ranking(self._ask("POST", "/v1/search", body))
 
     def search_image(self, picture: bytes | PathLike, k: int = 10) -> Ranking:
         """Rank the index for a picture: its bytes, or its file."""
         return _ranking(self._ask("POST", "/v1/search", *_picture(picture), k=k))
 
     def rerank(
-        self, query: Any, candidates: Any, ids: Any = None, k: int = 10, method: str = "cas",
-        **params: Any,
+        self, query: Any, candidates: Any, ids: Any = None, k: int = 10, method: str = "cas", *,
+        allowed: Any = None, exclude: Any = None, **params: Any,
     ) -> Ranking:  # fmt: skip
-        """Re-rank the candidates of one query, as ``kinrank.rerank_pool``."""
+        """Re-rank the candidates of one query, as ``kinrank.rerank_pool``.
+
+        allowed, exclude : candidates that may be answers, that may not, by their ids (or positions)
+        """
         sent: dict[str, Any] = {
             "query": as_array("query", query).ravel().tolist(),
             "candidates": as_array("candidates", candidates).tolist(),
@@ -90,8 +101,9 @@ class Client:
             "method": method,
             "params": params,
         }
-        if ids is not None:
-            sent["ids"] = np.asarray(ids).tolist()
+        for name, given in (("ids", ids), ("allowed", allowed), ("exclude", exclude)):
+            if given is not None:
+                sent[name] = _plain(given)
         return _ranking(self._ask("POST", "/v1/rerank", sent))
 
     def neighbors(self, one: int | str, k: int = 10) -> Ranking:
@@ -105,11 +117,13 @@ class Client:
         return self._ask("GET", "/v1/explain", item=item, query=query, vector=vector)
 
     def add(
-        self, vectors: Any, ids: Any = None, *, labels: Any = None, update: bool = False
-    ) -> int:
+        self, vectors: Any, ids: Any = None, *, labels: Any = None, update: bool = False,
+        attributes: Any = None,
+    ) -> int:  # fmt: skip
         """Add rows, or with ``update`` change them; returns how many the index has then.
 
         labels : text, one for each row; saved with the index
+        attributes : values of each row, by the names that the index has
         """
         rows = np.atleast_2d(as_array("vectors", vectors)).tolist()
         sent: dict[str, Any] = {"vectors": rows, "update": update}
@@ -117,6 +131,8 @@ class Client:
             sent["ids"] = np.asarray(ids).tolist()
         if labels is not None:
             sent["labels"] = [str(label) for label in labels]
+        if attributes is not None:
+            sent["attributes"] = _plain(attributes)
         return int(self._ask("POST", "/v1/items", sent)["rows"])
 
     def add_image(
@@ -229,6 +245,15 @@ def _npy(array: Any) -> bytes:
     return stream.getvalue()
 
 
+def _plain(value: Any) -> Any:
+    """Arrays and sets as JSON has them."""
+    if isinstance(value, Mapping):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, (set, frozenset, list, tuple)):
+        return [_plain(entry) for entry in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def _ranking(content: Mapping[str, Any]) -> Ranking:
     indices = np.array(content["indices"], np.int32)
     text = any(isinstance(item, str) for row in content["ids"] for item in row)
@@ -237,7 +262,10 @@ def _ranking(content: Mapping[str, Any]) -> Ranking:
         return [[pad if value is None else value for value in row] for row in content[name]]
 
     ids = np.array(filled("ids", "" if text else -1)).reshape(indices.shape)
-    return Ranking(indices, np.array(filled("distances", np.inf), np.float32), ids)
+    known = content.get("known")
+    probabilities = None if known is None else np.array(known, np.float32)
+    distances = np.array(filled("distances", np.inf), np.float32)
+    return Ranking(indices, distances, ids, probabilities)
 
 
 def _error(status: int, content: bytes) -> ServiceError:

@@ -6,14 +6,15 @@ ranking = kinrank.rerank_pool(query, candidates, k=10)
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError
-from kinrank.index.ids import Ids, as_ids
+from kinrank.errors import InvalidInputError, shown
+from kinrank.filters import Mask, filter_of
+from kinrank.index.ids import Ids, IdTable, as_ids
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner, thread_count
 from kinrank.registry import make_method
@@ -32,6 +33,8 @@ def rerank_pool(
     k: int | None = None,
     *,
     ids: Any = None,
+    allowed: Any = None,
+    exclude: Any = None,
     threads: int | None = None,
     **params: Any,
 ) -> Ranking:
@@ -45,6 +48,8 @@ def rerank_pool(
     method : a name of ``kinrank.methods()`` or a method such as ``kinrank.CAS(k1=10)``
     k : how many results per query; None ranks all candidates
     ids : (m,) names of the candidates, integers or text; for several queries a list of them
+    allowed, exclude : candidates that may be answers, that may not: their ``ids`` (positions where
+        there are none) or a boolean mask (m,); for several queries a list of such
     threads : how many threads to use; None is one per core. Several queries share them out, a
         query each; a single small one runs on one. Never changes the result.
     **params : parameters of the method, see its class; ``whiten`` takes a fitted Whitening, as
@@ -70,7 +75,7 @@ def rerank_pool(
             f"`whiten` must be a fitted Whitening for pools, got the power {ranker.whiten}: fit it "
             "to the gallery that they come from (kinrank.Whitening.fit)."
         )
-    pools = _pools(query, candidates, ids)
+    pools = _filtered(_pools(query, candidates, ids), allowed, exclude)
     largest = max(len(pool) for pool in pools)
     k = largest if k is None else reduce_k("k", check_int("k", k, 1), largest, "candidates")
     count = thread_count(threads)
@@ -89,6 +94,7 @@ class Pool:
     candidates: npt.NDArray[Any]
     ids: Ids | None
     place: str
+    allowed: Mask | None = None
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -100,8 +106,10 @@ class Pool:
         k, block = min(k, len(self)), None
         if len(self) <= _ALONE:
             threads, block = 1, _ALONE + 1
+        given: dict[str, Any] = {} if self.allowed is None else {"allowed": self.allowed}
+        work: dict[str, Any] = {"threads": threads, "block_size": block}
         try:
-            return method.rerank(self.query, self.candidates, k, threads=threads, block_size=block)
+            return method.rerank(self.query, self.candidates, k, **given, **work)
         except InvalidInputError as error:
             raise InvalidInputError(f"{self.place}: {error}") from error
 
@@ -147,6 +155,31 @@ def _pools(query: Any, candidates: Any, ids: Any) -> list[Pool]:
         _pool(vectors[at : at + 1], f"candidates[{at}]", pool, named[at], f"Pool {at}")
         for at, pool in enumerate(several)
     ]
+
+
+def _filtered(pools: list[Pool], allowed: Any, exclude: Any) -> list[Pool]:
+    """The pools with what may be an answer of each."""
+    given: dict[str, list[Any]] = {}
+    for name, value in (("allowed", allowed), ("exclude", exclude)):
+        several = [value] if len(pools) == 1 else value
+        if value is None:
+            several = [None] * len(pools)
+        elif not isinstance(several, (Sequence, np.ndarray)) or len(several) != len(pools):
+            raise InvalidInputError(
+                f"`{name}` must be one list or mask for each of the {len(pools)} queries, "
+                f"got {len(several) if isinstance(several, Sized) else shown(value)}."
+            )
+        given[name] = list(several)
+    return [
+        replace(pool, allowed=_mask(pool, *both))
+        for pool, *both in zip(pools, given["allowed"], given["exclude"], strict=True)
+    ]
+
+
+def _mask(pool: Pool, allowed: Any, exclude: Any) -> Mask | None:
+    places = None if pool.ids is None else IdTable(pool.ids).places
+    filtered = filter_of(1, len(pool), allowed, exclude, places=places)
+    return None if filtered is None else filtered.mask(0)
 
 
 def _several(candidates: Any) -> Sequence[Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.optional import require
-from kinrank.validation import as_array, check_int
+from kinrank.validation import as_array, check_float, check_int
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -42,6 +43,8 @@ class Ranking:
     indices : (n_queries, k) int32, gallery row numbers; -1 where there is none
     distances : (n_queries, k) float32, ascending, smaller is better; inf where there is none
     ids : (n_queries, k) the users' own names of these rows, if an index knows them; else None
+    known : (n_queries,) float32, the probability that what the query shows is in the gallery at
+        all, from an index that was calibrated; else None
 
     Examples
     --------
@@ -56,6 +59,7 @@ class Ranking:
     indices: Ints
     distances: Floats
     ids: npt.NDArray[Any] | None = None
+    known: Floats | None = None
 
     def __post_init__(self) -> None:
         indices = as_array("indices", self.indices)
@@ -77,6 +81,14 @@ class Ranking:
         object.__setattr__(self, "indices", indices.astype(np.int32, copy=False))
         object.__setattr__(self, "distances", distances.astype(np.float32, copy=False))
         object.__setattr__(self, "ids", ids)
+        if self.known is not None:
+            known = as_array("known", self.known)
+            if known.shape != (len(indices),) or known.dtype.kind != "f":
+                raise InvalidInputError(
+                    f"`known` must be one number per query ({len(indices)}), got shape "
+                    f"{known.shape} and dtype {known.dtype}."
+                )
+            object.__setattr__(self, "known", known.astype(np.float32, copy=False))
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -107,7 +119,16 @@ class Ranking:
         """The first ``k`` results of each query."""
         k = check_int("k", k, 0)
         ids = None if self.ids is None else self.ids[:, :k]
-        return Ranking(self.indices[:, :k], self.distances[:, :k], ids)
+        return Ranking(self.indices[:, :k], self.distances[:, :k], ids, self.known)
+
+    def within(self, threshold: float) -> Ranking:
+        """The results up to a distance; -1, infinity and the id -1 or "" stand for the others."""
+        far = self.distances > check_float("threshold", threshold, -math.inf)
+        ids = self.ids
+        if ids is not None:
+            ids = np.where(far, np.array("" if ids.dtype.kind == "U" else -1, ids.dtype), ids)
+        indices = np.where(far, np.int32(-1), self.indices)
+        return Ranking(indices, np.where(far, np.float32(np.inf), self.distances), ids, self.known)
 
     def to_records(self, queries: Any = None) -> list[dict[str, Any]]:
         """One dict for each result: ``query``, ``rank`` from 1, ``id`` and ``distance``.
@@ -160,8 +181,9 @@ class Ranking:
         """Write to ``path`` (npz), whole or not at all."""
         from kinrank.io import save_npz
 
-        named = {} if self.ids is None else {"ids": self.ids}
-        save_npz(path, indices=self.indices, distances=self.distances, **named)
+        more = {"ids": self.ids, "known": self.known}
+        given = {name: array for name, array in more.items() if array is not None}
+        save_npz(path, indices=self.indices, distances=self.distances, **given)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Ranking:
@@ -169,14 +191,15 @@ class Ranking:
         from kinrank.reading import open_npz
 
         what = "a ranking saved by kinrank (npz with `indices`, `distances` and perhaps `ids`)"
+        needed, more = {"indices", "distances"}, {"ids", "known"}
         with open_npz(path, what) as file:
-            if not {"indices", "distances"} <= set(file.names) <= {"indices", "distances", "ids"}:
+            if not needed <= set(file.names) <= needed | more:
                 raise ValueError(f"the arrays {', '.join(sorted(file.names)) or 'none'}")
             indices, distances = file["indices"], file["distances"]
-            ids = file["ids"] if "ids" in file.names else None
+            ids, known = (file[name] if name in file.names else None for name in ("ids", "known"))
             if distances.dtype.kind != "f" or (indices != indices.astype(np.int32)).any():
                 raise ValueError("numbers of other types")
-            return cls(indices, distances, ids)
+            return cls(indices, distances, ids, known)
 
 
 class Searcher(Protocol):

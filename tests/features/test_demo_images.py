@@ -52,7 +52,7 @@ def test_a_folder_per_class(classes, tmp_path):
     out = tmp_path / "page.html"
     result = run("demo", "--images", classes, "--out", out)
     assert result.exit_code == 0, result.output
-    assert "20 pictures among 20 others" in result.stdout
+    assert "40 pictures among 39 others" in result.stdout
     assert "mAP" in result.stdout
     page = out.read_text(encoding="utf-8")
     assert "&lt;kind&gt; 3" in page

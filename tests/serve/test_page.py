@@ -1,6 +1,7 @@
 """The page in a browser."""
 
 import io
+import json
 import re
 
 import pytest
@@ -295,4 +296,40 @@ def test_sliders_that_move_are_not_queued(tab, demo):
     assert "k1 59" in tab.inner_text("#right-title")
     assert "all rows" in tab.inner_text("#right-title")
     assert len([url for url in tab.asked if url.endswith("/v1/compare")]) < 30
+    assert tab.complaints == []
+
+
+def test_what_is_said_is_followed_undone_and_exported(tab, demo, artefacts):
+    opened(tab, demo)
+    before = order(tab)
+
+    def say(word, at):
+        with tab.expect_response("**/v1/compare"):
+            tab.click(f'#right-list li >> nth={at} >> [data-mark="{word}"]')
+        settled(tab)
+
+    say("wrong", 0)
+    assert before[0] not in order(tab)
+    assert tab.inner_text("#said-list") == f"✕ {before[0]}"
+    second = order(tab)[3]
+    say("right", 3)
+    assert order(tab)[0] == second
+    pressed = tab.locator('#right-list [data-mark="right"][aria-pressed="true"]')
+    expect(pressed).to_have_count(1)
+    tab.screenshot(path=artefacts / "said.png", full_page=True)
+    with tab.expect_download() as download:
+        tab.click("#export")
+    exported = json.loads(download.value.path().read_text())
+    assert exported == [
+        {"query": tab.evaluate("decodeURIComponent(location.hash.slice(1))"), "right": [second],
+         "wrong": [before[0]]}
+    ]  # fmt: skip
+    with tab.expect_response("**/v1/compare"):
+        tab.click("#undo")
+    settled(tab)
+    with tab.expect_response("**/v1/compare"):
+        tab.click("#said-list button")
+    settled(tab)
+    assert order(tab) == before
+    expect(tab.locator("#said")).to_be_hidden()
     assert tab.complaints == []

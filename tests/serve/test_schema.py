@@ -27,8 +27,8 @@ ROOT = Path(__file__).parents[2]
 # JSON is made up here; npy files and pictures are in test_service and below.
 JSON_ROUTES = {("POST", "/v1/search"), ("POST", "/v1/rerank"), ("POST", "/v1/compare")}
 # What is right depends on more than a schema can say: widths that are equal, parameters that the
-# method has, one of two parameters.
-RULES = {"/v1/rerank", "/v1/compare", "/v1/explain"}
+# method has, one of two parameters, attributes that the index has.
+RULES = {"/v1/rerank", "/v1/compare", "/v1/explain", "/v1/search"}
 CHECKS = (
     not_a_server_error,
     status_code_conformance,

@@ -72,7 +72,7 @@ def demo(out: Path, open_page: bool, images: str | None, threads: int | None) ->
 def _table(result: Demo) -> str:
     after = result.after
     rows = [
-        f"{len(result.queries)} {result.subject.many} among {len(result.gallery):,} others",
+        f"{len(result.queries)} {result.subject.many} among {result.others:,} others",
         "",
         *_figures(result),
         "",

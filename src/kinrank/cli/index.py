@@ -11,10 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 import kinrank
+from kinrank.cli.conditions import (
+    ask_attributes,
+    ask_conditions,
+    read_attributes,
+    read_words,
+    search_conditions,
+    typed_ids,
+)
 from kinrank.cli.files import (
+    array_file,
     ask_array,
     ask_gallery,
     ask_json,
@@ -27,7 +35,6 @@ from kinrank.cli.report import shown_warnings, watched
 from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.io import load_array, split_name
 from kinrank.progress import format_seconds
-from kinrank.reading import read_text
 from kinrank.registry import make_method
 from kinrank.types import Floats
 
@@ -45,6 +52,7 @@ def index() -> None:
 @ask_gallery
 @ask_out("The index.")
 @_IDS
+@ask_attributes
 @ask_array("--context", "Vectors that enrich the graph and are never answers.")
 @click.option(
     "--search", type=click.Choice(["exact", "approximate"]), default="exact", show_default=True,
@@ -64,8 +72,8 @@ def index() -> None:
 @click.pass_context
 def build(
     ctx: click.Context, /, gallery: str, out: Path, ids: str | None, context: str | None,
-    search: Any, chosen_by: str | None, method: str, model: str | None, pool: str | None,
-    threads: int | None, as_json: bool, **params: Any,
+    attributes: tuple[tuple[str, str], ...], search: Any, chosen_by: str | None, method: str,
+    model: str | None, pool: str | None, threads: int | None, as_json: bool, **params: Any,
 ) -> None:  # fmt: skip
     """Build an index over a gallery.
 
@@ -80,8 +88,11 @@ def build(
     with working(as_json) as done:
         recipe = _recipe(gallery, model, pool)
         vectors, others = load_array(gallery), None if context is None else load_array(context)
-        names = read_words(ids)
-        made = chosen.fit(vectors, names, others, params=chosen_by, search=search, threads=threads)
+        names, known = read_words(ids), read_attributes(attributes)
+        made = chosen.fit(
+            vectors, names, others, attributes=known, params=chosen_by, search=search,
+            threads=threads,
+        )  # fmt: skip
         made.recipe = recipe
         made.save(out)
         done({"rows": len(made), "recall": made.recall, "output": str(out)})
@@ -96,12 +107,13 @@ def build(
 )  # fmt: skip
 @ask_out("The ranking, an npz file.  [default: ids are printed]", required=False)
 @click.option("-k", type=int, default=100, show_default=True, help="Results per query.")
+@ask_conditions
 @click.option("--base", is_flag=True, help="By the plain distance, to compare with.")
 @ask_threads
 @ask_json()
 def search(
     index: str, query: str | None, images: tuple[str, ...], out: Path | None, k: int, base: bool,
-    threads: int | None, as_json: bool,
+    threads: int | None, as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Rank the gallery for each query, each on its own.
 
@@ -116,16 +128,22 @@ def search(
     with working(as_json) as done:
         opened = kinrank.open(index)
         vectors = _described(opened, images) if query is None else load_array(query)
-        ranking = opened.search(vectors, k, base=base, threads=threads)
+        conditions = search_conditions(opened, given)
+        ranking = opened.search(vectors, k, base=base, threads=threads, **conditions)
         summary = {"queries": len(ranking), "k": ranking.k}
+        names = images if len(images) == len(ranking) else None  # things have none
         if out is not None:
             ranking.save(out)
             done({**summary, "output": str(out)})
         elif as_json:
-            done({**summary, "results": ranking.to_records(images or None)})
+            known = None if ranking.known is None else ranking.known.tolist()
+            done({**summary, "known": known, "results": ranking.to_records(names)})
         else:
-            for name, results in zip(images or range(len(ranking)), ranking, strict=True):
-                click.echo(name)
+            for row, (name, results) in enumerate(
+                zip(names or range(len(ranking)), ranking, strict=True)
+            ):
+                known = "" if ranking.known is None else f"  known {ranking.known[row]:.2f}"
+                click.echo(f"{name}{known}")
                 for result in results:
                     click.echo(f"  {result.rank:>3}  {result.id}  {result.distance:.4f}")
 
@@ -150,19 +168,22 @@ def _described(opened: kinrank.Index, images: tuple[str, ...]) -> Floats:
 @_INDEX
 @ask_array("--vectors", "Vectors of the new rows.", required=True)
 @_IDS
+@ask_attributes
 @click.option("--update", is_flag=True, help="The ids are there already: give them other vectors.")
 @ask_threads
 @ask_json()
 def add(
-    index: str, vectors: str, ids: str | None, update: bool, threads: int | None, as_json: bool
-) -> None:
+    index: str, vectors: str, ids: str | None, attributes: tuple[tuple[str, str], ...],
+    update: bool, threads: int | None, as_json: bool,
+) -> None:  # fmt: skip
     """Add rows, and save; when the command is done, they are there to stay."""
     with working(as_json) as done, kinrank.open(index, writable=True) as opened:
         rows, names = load_array(vectors), read_words(ids)
         if update:
-            opened.update(rows, [] if names is None else names, threads=threads)
+            ids_of = [] if names is None else names
+            opened.update(rows, ids_of, attributes=read_attributes(attributes), threads=threads)
         else:
-            opened.add(rows, names, threads=threads)
+            opened.add(rows, names, attributes=read_attributes(attributes), threads=threads)
         opened.save()
         done({"added": len(rows), "rows": len(opened), "output": index})
 
@@ -185,6 +206,20 @@ def remove(
         opened.remove(gone, threads=threads)
         opened.save()
         done({"removed": len(gone), "rows": len(opened), "output": index})
+
+
+@index.command()
+@_INDEX
+@click.option("--labels", type=array_file, metavar="FILE", help="What each row shows, if known.")
+@click.option("--sample", type=int, default=500, show_default=True, help="Rows that are asked.")
+@ask_json()
+def calibrate(index: str, labels: str | None, sample: int, as_json: bool) -> None:
+    """Learn what distances mean, and save it: for --false-match-rate and `known`."""
+    with working(as_json) as done, kinrank.open(index, writable=True) as opened:
+        rates = opened.calibrate(read_words(labels), sample=sample)
+        opened.save()
+        thresholds = {f"threshold at {rate:g}": rates.threshold(rate) for rate in (0.01, 0.001)}
+        done({"asked": rates.n_queries, **thresholds, "output": index})
 
 
 @index.command()
@@ -239,25 +274,6 @@ def _recipe(gallery: str, model: str | None, pool: str | None) -> str | None:
     except KinrankError:  # a file of another kind, or one that does not say
         return None
     return str(said) if said.dtype.kind == "U" and said.ndim == 0 else None
-
-
-def read_words(path: str | None) -> Any:
-    """Ids, names or labels from an array file or from the lines of a text file."""
-    if path is None:
-        return None
-    if path.endswith(".txt"):
-        return read_text(path).removesuffix("\n").split("\n")
-    return np.asarray(load_array(path))
-
-
-def typed_ids(typed: tuple[str, ...], *, text: bool) -> list[Any]:
-    """Ids typed on the command line, as those of the index."""
-    try:
-        return [word if text else int(word) for word in typed]
-    except ValueError as error:
-        raise InvalidInputError(
-            f"Ids must be integers, as those of the index, got {', '.join(typed)}."
-        ) from error
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`kinrank rerank`: two files of vectors in, one file of a ranking out."""
+"""`kinrank rerank`: files of vectors in, one file of a ranking out."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 
 import click
 
+import kinrank
 from kinrank import progress
-from kinrank._api import rank_on
-from kinrank.cli.files import ask_gallery, ask_json, ask_out, ask_query, ask_threads
+from kinrank.cli.conditions import ask_rerank_conditions, rerank_conditions
+from kinrank.cli.files import ask_array, ask_gallery, ask_json, ask_out, ask_threads
 from kinrank.cli.options import MethodCommand, given_params
 from kinrank.cli.report import facts, shown_warnings, watched
 from kinrank.io import load_array
@@ -23,15 +24,17 @@ from kinrank.registry import make_method
 from kinrank.runs.options import SEARCHES, VECTORS
 from kinrank.validation import as_matrix
 
+_CONDITIONS = ("allowed", "exclude", "query_groups", "gallery_groups", "of")
 _PLAIN = (None, "exact", "float32")  # values of options that ask for nothing special
 
 
 @click.command(cls=MethodCommand)
-@ask_query
+@ask_array("--query", "Vectors of the queries.  [default: the gallery, each row without itself]")
 @ask_gallery
 @ask_out("The ranking, an npz file.", required=False)
 @click.option("--method", default="cas", show_default=True, help="See `kinrank methods`.")
 @click.option("-k", type=int, help="Results per query.  [default: the whole gallery]")
+@ask_rerank_conditions
 @ask_threads
 @click.option("--block-size", type=int, help="Rows that are worked on at a time.  [default: fits]")
 @click.option(
@@ -62,15 +65,16 @@ _PLAIN = (None, "exact", "float32")  # values of options that ask for nothing sp
 @ask_json()
 @click.pass_context
 def rerank(
-    ctx: click.Context, /, query: str, gallery: str, out: Path | None, method: str, k: int | None,
-    threads: int | None, block_size: int | None, search: str, memory_budget: str | None,
-    work: Path | None, vectors: str, cluster: str | None, storage: str | None, plan_only: bool,
-    as_json: bool, **params: Any,
+    ctx: click.Context, /, query: str | None, gallery: str, out: Path | None, method: str,
+    k: int | None, threads: int | None, block_size: int | None, search: str,
+    memory_budget: str | None, work: Path | None, vectors: str, cluster: str | None,
+    storage: str | None, plan_only: bool, as_json: bool, threshold: float | None, **params: Any,
 ) -> None:  # fmt: skip
     """Rank the gallery for each query.
 
-    Vectors are read from npy, npz and safetensors files, one per row; FILE:NAME picks one of
-    several arrays. `kinrank rerank --method NAME --help` lists the parameters of a method;
+    Without --query every row of the gallery asks all others. Vectors are read from npy, npz and
+    safetensors files, one per row; FILE:NAME picks one of several arrays.
+    `kinrank rerank --method NAME --help` lists the parameters of a method;
     those with the default "from the others" follow from the rest when left out.
 
     The file written holds `indices` (row numbers of the gallery, nearest first) and `distances`;
@@ -79,28 +83,38 @@ def rerank(
     their bytes and times, comes first; with --cluster what moved between machines comes last.
     """
     begun = time.perf_counter()
+    given = {name: params.pop(name) for name in _CONDITIONS}
     chosen = make_method(method, **given_params(ctx, params))
     on_terminal = sys.stderr.isatty()
-    matrices = load_array(query), load_array(gallery)
+    rows = load_array(gallery)
+    queries = rows if query is None else load_array(query)
+    searched = None if query is None else rows
     asked = {"search": search, "vectors": vectors, "memory_budget": memory_budget, "work": work}
     where: dict[str, Any] = {name: asked[name] for name in asked if asked[name] not in _PLAIN}
     if plan_only and cluster is not None:
         raise click.UsageError("--plan is for one machine: leave out --cluster.")
+    if plan_only and query is None:
+        raise click.UsageError("--plan is for queries and a gallery: give --query.")
     if plan_only:
-        _print_plan(chosen, *matrices, k, threads, where, as_json)
+        _print_plan(chosen, queries, rows, k, threads, where, as_json)
         return
     if out is None:
         raise click.UsageError("Missing option '--out'.")
     shown = {"plan": partial(click.echo, err=True)} if on_terminal else {}
     gathered = progress.gather(**shown)
     with shown_warnings() as warned, gathered as notes, watched(show=on_terminal) as watch:
-        ranking = rank_on(cluster, storage, chosen, *matrices, k, threads, block_size, **where)
+        ranking = kinrank.rerank(
+            queries, searched, method, k, threads=threads, block_size=block_size, cluster=cluster,
+            storage=storage, **rerank_conditions(given), **where, **given_params(ctx, params),
+        )  # fmt: skip
+    if threshold is not None:
+        ranking = ranking.within(threshold)
     ranking.save(out)
     summary = {
         "method": method,
         "parameters": chosen.parameters(),
         "n_queries": len(ranking),
-        "n_gallery": len(matrices[1]),
+        "n_gallery": len(rows),
         "k": ranking.k,
         **_plain_notes(notes),
         **facts(begun, watch, warned, out),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kinrank.cli.conditions import read_words
 from kinrank.cli.files import ask_array, existing_file
-from kinrank.cli.index import read_words
 from kinrank.cli.report import show_log, shown_warnings, watched
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.optional import require

@@ -20,6 +20,7 @@ from kinrank.tune.result import Tuning
 from kinrank.types import Ranking
 
 FIRST = 10  # how many results the page shows
+CELLS = 1 << 26  # of a ranking of all rows for all rows
 HEADLINES = ("mAP", "R1", "mINP")
 # Each digit has some 170 of its kind: clusters may be larger than the default's.
 PARAMS = {"k1": 60, "k2": 6}
@@ -111,6 +112,11 @@ class Demo:
     def gallery(self) -> Part:
         """What is ranked."""
         return self.data.gallery
+
+    @property
+    def others(self) -> int:
+        """How many rows each query is ranked among; it is none of them."""
+        return len(self.gallery) - (self.data.query_rows is not None)
 
     @property
     def judged(self) -> bool:
@@ -206,14 +212,23 @@ def run(threads: int | None = None, **params: Any) -> Demo:
 def rank_twice(
     data: Dataset, params: Mapping[str, Any], threads: int | None = None
 ) -> tuple[Dataset, Mapping[str, Any], Outcome, Outcome]:
-    """What a Demo begins with: the gallery ranked for the queries before and after."""
-    queries, gallery = data.query.features, data.gallery.features
+    """What a Demo begins with: the gallery ranked for the queries before and after.
+
+    Where the queries are rows of the gallery, every row is asked, and theirs are looked at.
+    """
+    own, gallery = data.query_rows, data.gallery.features
+    queries = data.query.features if own is None else gallery
+    searched = gallery if own is None else None
+    n = len(data.gallery)
+    k = None if own is None else min(n - 1, CELLS // n)
     known, outcomes = data.gallery.labels is not None, []
     for name, method in (("Euclidean", Plain()), ("CAS", CAS(**params))):
-        method.rerank(queries, gallery, threads=threads)
+        method.rerank(queries, searched, k, threads=threads)
         watch = progress.Stopwatch()
         with progress.listen(watch):
-            ranking = method.rerank(queries, gallery, threads=threads)
+            ranking = method.rerank(queries, searched, k, threads=threads)
+        if own is not None:
+            ranking = Ranking(ranking.indices[own], ranking.distances[own])
         evaluation = data.evaluate(ranking) if known else None
         outcomes.append(Outcome(name, ranking, evaluation, watch.seconds))
     before, after = outcomes

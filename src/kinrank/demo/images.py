@@ -103,8 +103,12 @@ def _run(
                 KinrankWarning,
                 stacklevel=2,
             )
-    query, gallery = _matched(*_split({name: _rows(*side) for name, side in sides.items()}))
-    data = datasets.Dataset(name=Path(folder).name, protocol="reid", query=query, gallery=gallery)
+    parts = {name: _rows(*side) for name, side in sides.items()}
+    query, gallery, own = _with_queries(parts) if "query" in parts else _among_themselves(parts[""])
+    name = Path(folder).name
+    data = datasets.Dataset(
+        name=name, protocol="reid", query=query, gallery=gallery, query_rows=own
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KinrankWarning)  # the table and the page say the verdict
         tuning = tune(query.features, gallery.features, threads=threads)
@@ -126,30 +130,42 @@ def _select(rows: Part, chosen: npt.NDArray[np.bool_]) -> Part:
     return Part(labels=labels, paths=paths, features=rows.features[np.flatnonzero(chosen)])
 
 
-def _split(sides: Mapping[str, Part]) -> tuple[Part, Part]:
-    """Queries and gallery: those of the set, or every so many of a folder."""
-    if "query" in sides:
-        query = sides["query"]
-        return _select(query, _every(len(query), 1)), sides["gallery"]
-    whole = sides[""]
-    if len(whole) < 4:
-        raise InvalidInputError(f"There must be at least 4 pictures to rank, got {len(whole)}.")
-    is_query = _every(len(whole), 2)
-    return _select(whole, is_query), _select(whole, ~is_query)
+def _with_queries(sides: Mapping[str, Part]) -> tuple[Part, Part, None]:
+    """Queries of the set with something to find, its gallery, and no rows that are both.
 
-
-def _every(n: int, least: int) -> npt.NDArray[np.bool_]:
-    """Every so many of ``n`` rows, so that at most QUERIES are taken."""
-    return np.asarray(np.arange(n) % max(least, -(-n // QUERIES)) == 0)
-
-
-def _matched(query: Part, gallery: Part) -> tuple[Part, Part]:
-    """Queries with something to find; where no query has, classes mean nothing and are dropped."""
+    Where no query has anything to find, classes mean nothing and are dropped.
+    """
+    query, gallery = sides["query"], sides["gallery"]
+    query = _select(query, _every(np.ones(len(query), np.bool_)))
     if query.labels is not None and gallery.labels is not None:
         with_match = np.isin(query.labels, gallery.labels)
         if with_match.any():
-            return _select(query, with_match), gallery
-    return replace(query, labels=None), replace(gallery, labels=None)
+            return _select(query, with_match), gallery, None
+    return replace(query, labels=None), replace(gallery, labels=None), None
+
+
+def _among_themselves(whole: Part) -> tuple[Part, Part, npt.NDArray[np.int64]]:
+    """Pictures that ask all others; each has a camera of its own, which takes out itself alone."""
+    if len(whole) < 4:
+        raise InvalidInputError(f"There must be at least 4 pictures to rank, got {len(whole)}.")
+    with_match = np.ones(len(whole), np.bool_)
+    if whole.labels is not None:
+        _, places, counts = np.unique(whole.labels, return_inverse=True, return_counts=True)
+        with_match = counts[places] > 1
+    if not with_match.any():
+        whole, with_match = replace(whole, labels=None), np.ones(len(whole), np.bool_)
+    asked = _every(with_match)
+    whole = replace(whole, cams=np.arange(len(whole)))
+    query = replace(_select(whole, asked), cams=np.flatnonzero(asked))
+    return query, whole, np.flatnonzero(asked)
+
+
+def _every(wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Every so many of the wanted rows, so that at most QUERIES are taken."""
+    chosen = np.zeros_like(wanted)
+    rows = np.flatnonzero(wanted)
+    chosen[rows[:: max(1, -(-len(rows) // QUERIES))]] = True
+    return chosen
 
 
 def _subject(folder: str) -> Subject:

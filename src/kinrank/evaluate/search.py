@@ -13,6 +13,7 @@ import numpy as np
 from kinrank import progress
 from kinrank.datasets.rows import StackedRows
 from kinrank.errors import InvalidInputError
+from kinrank.filters import Filter
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner
 from kinrank.search.exact import search_pieces
@@ -47,8 +48,12 @@ class Plain(Method):
 
     metric: Literal["euclidean", "cosine"] = "euclidean"
 
-    def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
+    def ranked(
+        self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
+    ) -> Ranking:
         """Rank the gallery for each query by distance alone."""
+        if allowed is not None:
+            return _filtered(self, queries, gallery, k, run, allowed)
         rows, kept = _gallery_rows(gallery, k)
         asked = as_matrix("queries", queries)
         if asked.shape[1] != rows.shape[1]:
@@ -104,8 +109,12 @@ class Pooled(Method):
                 f"`whiten` must be set in the method that ranks the pools, got {self.whiten!r}."
             )
 
-    def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
+    def ranked(
+        self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
+    ) -> Ranking:
         """Search the whole gallery, then re-rank the pool of each query on its own."""
+        if allowed is not None:
+            return _filtered(self, queries, gallery, k, run, allowed)
         rows, kept = _gallery_rows(gallery, k)
         vectors = as_matrix("queries", queries)
         pool = min(self.pool, len(rows))
@@ -132,6 +141,22 @@ class Pooled(Method):
             tail = distances[:, pool:]
             tail += distances[:, pool - 1 : pool] - tail[:, :1]
         return Ranking(indices, distances).top(kept)
+
+
+def _filtered(
+    method: Plain | Pooled, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter
+) -> Ranking:
+    """The first ``k`` that are allowed."""
+    asked = as_matrix("queries", queries)
+    if allowed.own and isinstance(method, Pooled):
+        raise InvalidInputError("`gallery` must be given for pools of its rows, got None.")
+    rows = asked if allowed.own else gallery
+    most = allowed.n - allowed.own
+    k = most if k is None else check_int("k", k, 1, most)
+    return allowed.ranked(
+        k,
+        lambda some, depth: method.ranked(asked if some is None else asked[some], rows, depth, run),
+    )
 
 
 def _gallery_rows(gallery: Any, k: int | None) -> tuple[Any, int]:

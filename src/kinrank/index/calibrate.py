@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from kinrank.errors import InvalidInputError
 from kinrank.graph.matrix import take
 from kinrank.index.distances import row_distances
 from kinrank.index.engine import Engine
+from kinrank.index.known import KnownModel, fit_known
 from kinrank.index.state import State
 
 Rates = npt.NDArray[np.float64]
@@ -31,6 +32,8 @@ class Calibration:
     precision, recall : of what counts as a match, the share that is right; of what is right, the
         share that counts as one. None without labels.
     n_queries : rows of the gallery that were asked, each without itself
+    known : what tells how probable it is that a query shows something of the gallery, from rows
+        that were taken out of it alone and with all their like; None for a gallery too small
     """
 
     thresholds: Rates
@@ -39,6 +42,32 @@ class Calibration:
     precision: Rates | None
     recall: Rates | None
     n_queries: int
+    known: KnownModel | None = None
+
+    def arrays(self) -> dict[str, Rates]:
+        """As files keep it."""
+        named = {name: getattr(self, name) for name in _RATES}
+        named["n_queries"] = np.array([self.n_queries], np.float64)
+        if self.known is not None:
+            named["known"] = np.array([self.known.bias, self.known.slope])
+        return {name: array for name, array in named.items() if array is not None}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> Calibration | None:
+        """What ``arrays`` made; None of nothing."""
+        if not arrays:
+            return None
+        lengths = {"n_queries": 1, "known": 2}
+        for name, array in arrays.items():
+            right = array.shape == (lengths.get(name, BINS + 1),) and array.dtype == np.float64
+            if not right or not np.isfinite(array).all() or name not in {*_RATES, *lengths}:
+                raise ValueError(f"a calibration with {name!r} of {array.dtype} {array.shape}")
+        rate, matches, *shares = (arrays.get(name) for name in _RATES)
+        if rate is None or matches is None or "n_queries" not in arrays:
+            raise ValueError("half a calibration")
+        known = KnownModel(*arrays["known"].tolist()) if "known" in arrays else None
+        count = int(arrays["n_queries"][0])
+        return cls(np.arange(BINS + 1) / BINS, rate, matches, shares[0], shares[1], count, known)
 
     def threshold(self, false_match_rate: float) -> float:
         """The largest threshold with a false-match rate of no more than that."""
@@ -65,18 +94,23 @@ def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
     gallery = np.flatnonzero(state.names < state.n_gallery)
     names = np.linspace(0, state.n_gallery - 1, min(sample, state.n_gallery)).astype(np.int32)
     right, wrong = np.zeros(BINS + 1, np.int64), np.zeros(BINS + 1, np.int64)
-    asked = np.unique(state.places[names])
+    asked, alike = np.unique(state.places[names]), []
     with progress.stage("calibration", len(asked)) as advance:
         for row in asked:
             distances = row_distances(engine, int(row))
             others = gallery[gallery != row]
             same = _same(state, known, int(row), others)
+            alike.append(np.append(state.names[others[same]], state.names[row]))
             # A distance counts from the first threshold that is not below it.
             bins = np.clip(np.ceil(distances[others] * BINS), 0, BINS).astype(np.int64)
             right += np.bincount(bins[same], minlength=BINS + 1)
             wrong += np.bincount(bins[~same], minlength=BINS + 1)
             advance(1)
-    return _rates(right, wrong, len(asked), labelled=known is not None)
+    rates = _rates(right, wrong, len(asked), labelled=known is not None)
+    # In an order of its own: neighbours lie side by side, and would be taken out together.
+    order = np.random.default_rng(0).permutation(len(asked))
+    model = fit_known(engine, [alike[at] for at in order], state.names[asked[order]])
+    return replace(rates, known=model)
 
 
 def _labels(labels: Any, state: State) -> npt.NDArray[Any]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from kinrank._version import __version__
 from kinrank.errors import InvalidInputError
 from kinrank.index import file
+from kinrank.index.attributes import Attributes, as_column
 from kinrank.index.chosen import Chosen
 from kinrank.index.file import Arrays, StoredIndex
 from kinrank.index.ids import refuse_duplicates
@@ -29,6 +30,7 @@ from kinrank.types import Neighbors, SparseRows
 from kinrank.validation import LARGEST
 
 _NOTES = "notes"
+BESIDE = ("attribute.", "calibration.")  # arrays that are not of the state
 _WORDS = ("asked", "method", "scaling", "recall")  # what of a state is no array
 _CHUNK = 1 << 20  # entries that are compared at a time
 _TYPES = {"indptr": "i8", "indices": "i4", "names": "i4", "cell": "i4", "norms": "f8"}
@@ -45,9 +47,13 @@ _LARGEST_EXPONENT = 1100  # of float64, with room
 
 
 def save_state(
-    path: PathLike, state: State, recipe: str | None, chosen: Chosen | None, notes: dict[str, Any]
-) -> None:
-    """Write a state to a file, whole or not at all; to be called by who holds the lock."""
+    path: PathLike, state: State, recipe: str | None, chosen: Chosen | None,
+    notes: dict[str, Any], beside: Arrays,
+) -> None:  # fmt: skip
+    """Write a state to a file, whole or not at all; to be called by who holds the lock.
+
+    beside : further arrays, by names that begin with one of ``BESIDE``
+    """
     scaling, shift = state.scaling, state.scaling.shift
     # As it was given: options that were left out still follow from the others.
     given: dict[str, Any] = getattr(state.asked, "_given")  # noqa: B009
@@ -75,14 +81,18 @@ def save_state(
         ) from error
     # Notes are an array: they may be as large as the rows.
     arrays = {_file_name(name): array for name, array in state.arrays().items()}
-    file.write(path, about, {**arrays, _NOTES: np.frombuffer(text, np.uint8)})
+    file.write(path, about, {**arrays, **beside, _NOTES: np.frombuffer(text, np.uint8)})
 
 
 def load_state(stored: StoredIndex) -> State:
     """The state that a file holds; types and shapes are checked, see ``check_contents``."""
     with reading(stored.path, "a whole index of kinrank"):
         about = stored.about
-        arrays = {name: array for name, array in stored.arrays.items() if name != _NOTES}
+        arrays = {
+            name: array
+            for name, array in stored.arrays.items()
+            if name != _NOTES and not name.startswith(BESIDE)
+        }
         _check_types(arrays)
         scaling = _scaling(about["frame"], arrays)
         asked, n = _method(about["method"], scaling), int(about["rows"])
@@ -98,6 +108,24 @@ def load_state(stored: StoredIndex) -> State:
         state = State(asked=asked, method=method, scaling=scaling, recall=recall, **parts)
         _check_shapes(state, n)
     return state
+
+
+def load_beside(stored: StoredIndex, n: int) -> tuple[Attributes, dict[str, Any]]:
+    """The attributes of ``n`` gallery rows, and the arrays of a calibration; both may be empty."""
+    attribute, calibration = BESIDE
+    with reading(stored.path, "an index whose attributes fit its rows"):
+        arrays = stored.arrays.items()
+        columns = {
+            name.removeprefix(attribute): as_column(name, array)
+            for name, array in arrays
+            if name.startswith(attribute)
+        }
+        rates = {
+            name.removeprefix(calibration): array
+            for name, array in arrays
+            if name.startswith(calibration)
+        }
+        return Attributes.of(columns, n), rates
 
 
 def load_notes(stored: StoredIndex) -> dict[str, Any]:

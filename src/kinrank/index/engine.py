@@ -13,6 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import UnknownIdError
+from kinrank.filters import Filter, empty_ranking
+from kinrank.index.attributes import Attributes
+from kinrank.index.choice import Choice, ChosenRows, everything
 from kinrank.index.query import Overlay, QueryRows
 from kinrank.index.search import Nearest, RowSearch, StoreSearch
 from kinrank.index.state import State
@@ -26,6 +29,7 @@ from kinrank.types import Floats, Ints, Longs, Ranking
 
 _LAST_STAMP = 2_000_000_000
 _TOGETHER = 64  # queries
+_FETCHED = 4096  # rows of a store whose vectors are fetched because they alone are allowed
 _NO_ROWS, _NO_DISTANCES = np.empty(0, np.int32), np.empty(0, np.float32)
 
 
@@ -42,8 +46,11 @@ class _Waiting:
 class Engine:
     """A state with what answering needs beside it: a search, and workspaces."""
 
-    def __init__(self, state: State, search: RowSearch) -> None:
+    def __init__(
+        self, state: State, search: RowSearch, attributes: Attributes | None = None
+    ) -> None:
         self.state = state
+        self.attributes = attributes or Attributes()
         self.search = search
         self._spaces: list[Workspace] = []
         # Of many callers some wait: a thread that holds the interpreter must not wait for a core.
@@ -102,8 +109,13 @@ class Engine:
             raise UnknownIdError(f"The store has no row with the id {gone!r} any more.")
         return found
 
-    def answer(self, queries: Floats, k: int, run: Runner) -> Ranking:
+    def answer(
+        self, queries: Floats, k: int, run: Runner, allowed: Filter | None = None
+    ) -> Ranking:
         """The first ``k`` gallery rows of each query; indices are names."""
+        if allowed is not None:
+            with self._seat():
+                return self._rank_allowed(queries, k, run, allowed)
         if len(queries) > 1 or isinstance(self.search, StoreSearch):
             with self._seat():
                 return self._rank(queries, k, run)
@@ -169,9 +181,50 @@ class Engine:
                 self._answer(queries[part], n, indices[part], distances[part], run)
         return Ranking(indices, distances)
 
-    def base(self, queries: Floats, k: int, run: Runner) -> Ranking:
+    def _rank_allowed(self, queries: Floats, k: int, run: Runner, allowed: Filter) -> Ranking:
+        """As ``_rank``; who lacks results is ranked again, by all rows that are allowed."""
+        if self.state.paths is not None:  # they lead through rows that are not allowed
+            return allowed.ranked(
+                k,
+                lambda some, depth: self._rank(
+                    queries if some is None else queries[some], depth, run
+                ),
+            )
+        found, every, depth = (
+            empty_ranking(len(queries), k),
+            np.arange(len(queries)),
+            allowed.depth(k),
+        )
+
+        def rank(some: Longs, length: int, *, only: bool) -> Longs:
+            out = empty_ranking(len(some), k)
+            choice = Choice(allowed, some, self.state.places, only)
+            own = (queries[some], length, out.indices, out.distances, run, choice)
+            complete = self._answer(*own)
+            found.indices[some], found.distances[some] = out.indices, out.distances
+            return some[~complete if self.search.exact else out.indices[:, -1] < 0]
+
+        lacking = rank(every, self._length(depth), only=False) if depth else every
+        if isinstance(self.search, StoreSearch):
+            few = np.array([len(allowed.rows(int(query))) <= _FETCHED for query in lacking], bool)
+            many, lacking = lacking[~few], lacking[few]
+            if len(many):  # too many to fetch: the store is asked for all it has
+                rank(many, len(self.state), only=False)
+        if len(lacking):
+            rank(lacking, self._length(1), only=True)
+        return found
+
+    def base(self, queries: Floats, k: int, run: Runner, allowed: Filter | None = None) -> Ranking:
         """The first ``k`` gallery rows of each query by their plain distance."""
         state = self.state
+        if allowed is not None:
+            least = state.neighbors.k - 1  # shorter lists tell less of the farthest row
+            return allowed.ranked(
+                k,
+                lambda some, depth: self.base(
+                    queries if some is None else queries[some], max(depth, least), run
+                ),
+            )
         rows = self.near(queries, self._length(k) if len(state) > state.n_gallery else k, run)
         if len(state) > state.n_gallery and self._short(rows, k):
             rows = self.near(queries, len(state), run)
@@ -198,18 +251,20 @@ class Engine:
         return min(len(state), max(state.neighbors.k - 1, int(wanted)))
 
     def _answer(
-        self, queries: Floats, length: int, indices: Ints, distances: Floats, run: Runner
-    ) -> npt.NDArray[np.bool_]:
+        self, queries: Floats, length: int, indices: Ints, distances: Floats, run: Runner,
+        choice: Choice | None = None,
+    ) -> npt.NDArray[np.bool_]:  # fmt: skip
         """Fill in the answers from lists of ``length``; which are certain."""
         near = self.near(queries, length, run)
 
         def some(low: int, high: int) -> npt.NDArray[np.bool_]:
             part = slice(low, high)
             own, listed = queries[part], near.some(part)
+            chosen = everything(len(own)) if choice is None else choice.some(part)
             with self.workspace() as space:
                 stages = self.stages(own, listed, space)
-                encoding = stages.encode()
-                return self._ranked(stages, own, listed, encoding, indices[part], distances[part])
+                encoding, out = stages.encode(), (indices[part], distances[part])
+                return self._ranked(stages, own, listed, encoding, chosen, *out)
 
         if len(queries) == 1:
             return some(0, 1)
@@ -237,8 +292,8 @@ class Engine:
         return not isinstance(self.search, StoreSearch) or self.search.refine
 
     def _ranked(
-        self, stages: QueryRows, queries: Floats, near: Nearest, encoding: Overlay, indices: Ints,
-        distances: Floats,
+        self, stages: QueryRows, queries: Floats, near: Nearest, encoding: Overlay,
+        chosen: ChosenRows, indices: Ints, distances: Floats,
     ) -> npt.NDArray[np.bool_]:  # fmt: skip
         """Fill in the answers; which are certain. A store is asked for distances that matter."""
         own = (queries, near.indices, near.distances, near.counts, stages.farthest)
@@ -246,10 +301,10 @@ class Engine:
         kernel = answer_rows if self.state.paths is None else answer_by_path
         out = (indices, distances, stages.space)
         fetched = (np.zeros(len(queries) + 1, np.int64), _NO_ROWS, _NO_DISTANCES)
-        complete, ptr, left = kernel(0, len(queries), (*own, *fetched), *known, *out)
+        complete, ptr, left = kernel(0, len(queries), (*own, *fetched, *chosen), *known, *out)
         if len(left) and self._refines:
             owners = np.repeat(np.arange(len(queries)), np.diff(ptr))
-            asked = (*own, ptr, left, self.squared(queries, owners, left))
+            asked = (*own, ptr, left, self.squared(queries, owners, left), *chosen)
             complete = kernel(0, len(queries), asked, *known, *out)[0]
         certain: npt.NDArray[np.bool_] = complete
         return certain

@@ -12,14 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.filters import Filter, listed_rows
 from kinrank.index.engine import Engine
 from kinrank.index.explain import Explanation, explain
 from kinrank.index.ids import Ids
 from kinrank.index.refit import Refit, Refits
+from kinrank.index.several import Marks, rank_together
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.search.exact import dense_search
 from kinrank.types import Floats, Ints, Longs
+
+_MARKED = 1000  # rows that are ranked by what a person said
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +137,22 @@ class Explorer:
     def rank(self, query: Query) -> RankedRows:
         """As the index answers."""
         return self._ranked(Refit(self.engine), query)
+
+    def rank_marked(self, query: Query, right: list[Any], wrong: list[Any]) -> RankedRows:
+        """As the index answers to who said which ids are right and wrong; the others behind."""
+        engine, n, things = self.engine, self._state.n_gallery, [np.array([0])]
+        marks = Marks.of(right, wrong, 1, self._state.table)
+        assert marks is not None
+        own = [np.arange(max(query.position, 0), query.position + 1, dtype=np.int32)]
+        barred = (marks.not_wrong(things, 1, n), listed_rows(own, n, wanted=False))
+        found = rank_together(
+            lambda vectors, k, allowed: engine.answer(vectors, k, Runner(1), allowed),
+            marks.joined(engine, query.vector, things), n, min(_MARKED, n), Filter(1, n, barred),
+        )  # fmt: skip
+        first = found.indices[0][found.indices[0] >= 0]
+        others = self.plain(query).order
+        order = np.concatenate([first, others[~np.isin(others, first)]])
+        return RankedRows(order, found.distances[0, : len(first)])
 
     def rank_by(
         self, query: Query, method: CAS, *, whole: bool, threads: int | None = None

@@ -16,23 +16,32 @@ import numpy as np
 from kinrank.compiling import prepare
 from kinrank.errors import InvalidInputError, KinrankWarning, UnsupportedError
 from kinrank.index import file
+from kinrank.index.ask import Conditions, ask
+from kinrank.index.attributes import Attributes
 from kinrank.index.build import build_from_lists, build_from_vectors
 from kinrank.index.calibrate import Calibration, calibrate
 from kinrank.index.change import changed
 from kinrank.index.chosen import Chosen
-from kinrank.index.contents import check_contents, load_notes, load_state, save_state
+from kinrank.index.contents import (
+    check_contents,
+    load_beside,
+    load_notes,
+    load_state,
+    save_state,
+)
 from kinrank.index.distances import row_distances
 from kinrank.index.engine import Engine
 from kinrank.index.explain import Explanation, explain
-from kinrank.index.ids import Ids, as_ids, named, refuse_duplicates
+from kinrank.index.ids import Ids, as_ids, joined, named, refuse_duplicates
 from kinrank.index.search import SearchStore, search_of
 from kinrank.index.state import State
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
+from kinrank.reading import reading
 from kinrank.search.whitening import Whitening
 from kinrank.types import Floats, Ranking
-from kinrank.validation import as_array, check_bool, check_int
+from kinrank.validation import as_array, as_matrix, check_int
 
 if TYPE_CHECKING:
     from kinrank.index.explorer import Explorer
@@ -82,17 +91,19 @@ class Index:
         self.recipe: str | None = None
         self.chosen: Chosen | None = None
         self.notes: dict[str, Any] = {}
+        self.calibration: Calibration | None = None
 
     @classmethod
     def fit(
         cls, method: CAS, gallery: Any, ids: Any = None, context: Any = None, *,
-        search: str = "exact", threads: int | None = None,
+        attributes: Any = None, search: str = "exact", threads: int | None = None,
     ) -> Index:  # fmt: skip
         """See ``CAS.fit``."""
         prepare("index")
         run = Runner.of(threads)
+        known = Attributes.of(attributes, len(as_matrix("gallery", gallery)))
         state = build_from_vectors(method, gallery, ids, context, search, run)
-        return cls(Engine(state, search_of(state)))
+        return cls(Engine(state, search_of(state), known))
 
     def remember(self, tuning: Tuning) -> None:
         """Keep what was chosen for these rows, and why; see ``chosen``."""
@@ -106,7 +117,7 @@ class Index:
     def from_neighbors(
         cls, method: CAS, distances: Any, indices: Any, *, ids: Any = None, vectors: Any = None,
         store: SearchStore | None = None, refine: bool = True, squared: bool = False,
-        farthest: Any = None, threads: int | None = None,
+        farthest: Any = None, attributes: Any = None, threads: int | None = None,
     ) -> Index:  # fmt: skip
         """An index over neighbour lists that are known, such as those of a vector database.
 
@@ -123,11 +134,13 @@ class Index:
         refine : as in ``kinrank.attach``
         squared, farthest : as in ``CAS.rerank_neighbors``; without ``farthest`` it is estimated
             from some of the vectors
+        attributes : as in ``CAS.fit``
         """
         prepare("index")
         given = (distances, indices, ids, vectors, store, squared, farthest)
         state = build_from_lists(method, *given, Runner.of(threads))
-        return cls(Engine(state, search_of(state, store, refine)))
+        known = Attributes.of(attributes, state.n_gallery)
+        return cls(Engine(state, search_of(state, store, refine), known))
 
     @property
     def engine(self) -> Engine:
@@ -155,6 +168,11 @@ class Index:
     def ids(self) -> Ids:
         """(n,) the ids of the gallery rows, in the order that ``Ranking.indices`` count."""
         return self._loaded.state.ids
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """(n,) values of each attribute in the order of ``ids``."""
+        return dict(self._loaded.attributes.columns)
 
     @property
     def recall(self) -> float:
@@ -194,6 +212,7 @@ class Index:
             "context": len(state) - state.n_gallery,
             "columns": self.width,
             "ids": "text" if state.ids.dtype.kind == "U" else "integers",
+            "attributes": sorted(self._loaded.attributes.columns),
             "search": "exact" if self._loaded.search.exact else "approximate",
             "recall": state.recall,
             "parameters": state.method.parameters(),
@@ -204,31 +223,49 @@ class Index:
         }
 
     def search(
-        self, queries: Any, k: int | None = 100, *, base: bool = False, threads: int | None = None
-    ) -> Ranking:
+        self, queries: Any, k: int | None = 100, *, allowed: Any = None, exclude: Any = None,
+        where: Any = None, differ: Any = None, threshold: float | None = None,
+        false_match_rate: float | None = None, of: Any = None, right: Any = None, wrong: Any = None,
+        base: bool = False, threads: int | None = None,
+    ) -> Ranking:  # fmt: skip
         """Rank the gallery for each query on its own (online).
 
         Parameters
         ----------
         queries : (n_queries, d), or one vector (d,), array of any real dtype, or a torch tensor
         k : how many results per query, at most as many as there are rows; None is all of them
+        allowed, exclude : rows that may be answers, that may not: ids or a boolean mask in the
+            order of ``Index.ids``; for each query a list of ids, or a mask (n_queries, n), which
+            may be a sparse matrix of scipy. Other rows stay in the graph.
+        where : attributes that answers must have, ``{"species": "lynx"}`` or any of several values
+            ``{"species": ["lynx", "fox"]}``
+        differ : attributes that answers must not share with the query, one value per query:
+            ``{"camera": [3]}``
+        threshold : the largest distance of an answer
+        false_match_rate : instead, the share of rows that are wrong and still count as answers;
+            ``calibrate`` tells the threshold
+        of : whose picture each query is, such as ``[0, 0, 0, 1, 1]``: one ranking for each thing,
+            in the order of its first picture, by the mean distance of its pictures. A row that is
+            not allowed for one of them is no answer.
+        right, wrong : ids that a person said are right and wrong answers to the query: rows near
+            the right ones come nearer, rows near the wrong ones go away. Right ones come first, at
+            distance 0, wrong ones not at all. For several queries (or things) a list of lists.
         base : answer by the plain distance instead, to compare with
         threads : how many threads to use; never changes the result
 
         Returns
         -------
         Ranking
-            With ``ids``; ``indices`` are places in ``Index.ids``. Where an approximate search knows
-            no more rows: -1, infinity, and the id -1 or "".
+            With ``ids``, and with ``known`` after ``calibrate``; ``indices`` are places in
+            ``Index.ids``. Where no more rows are allowed or near enough, or an approximate search
+            knows no more: -1, infinity, and the id -1 or "".
         """
         prepare("index")
-        engine = self.engine
-        state, run = engine.state, Runner.of(threads)
-        array = as_array("queries", queries)
-        rows = state.scaling.apply("queries", array[None] if array.ndim == 1 else array)
-        k = state.n_gallery if k is None else min(check_int("k", k, 1), state.n_gallery)
-        rank = engine.base if check_bool("base", base) else engine.answer
-        return _with_ids(rank(rows, k, run), state)
+        given = Conditions(
+            allowed=allowed, exclude=exclude, where=where, differ=differ, threshold=threshold,
+            false_match_rate=false_match_rate, of=of, right=right, wrong=wrong, base=base,
+        )  # fmt: skip
+        return ask(self.engine, self.calibration, queries, k, given, Runner.of(threads))
 
     def neighbors(self, one: Any, k: int | None = 10) -> Ranking:
         """The rows nearest to a row of the gallery, itself left out; (1, k)."""
@@ -284,19 +321,27 @@ class Index:
     def calibrate(self, labels: Any = None, *, sample: int = 500) -> Calibration:
         """What a threshold of the distance would let through, from the gallery itself.
 
+        It is kept, and saved with the index: ``search`` then takes ``false_match_rate`` and tells
+        ``known``. After many changes calibrate again.
+
         Parameters
         ----------
         labels : (n,) in the order of ``ids``, or a dict by id: adds precision and recall
         sample : how many rows are asked, each without itself
         """
-        return calibrate(self.engine, labels, check_int("sample", sample, 1))
+        prepare("change")  # of an index without some of its rows
+        self.calibration = calibrate(self.engine, labels, check_int("sample", sample, 1))
+        return self.calibration
 
-    def add(self, vectors: Any, ids: Any = None, *, threads: int | None = None) -> None:
+    def add(
+        self, vectors: Any, ids: Any = None, *, attributes: Any = None, threads: int | None = None
+    ) -> None:
         """Add rows to the gallery; the result is that of a fresh build with them at its end.
 
         A ``whitening`` stays what it was: the fresh build is one with ``whiten=index.whitening``.
 
         ids : new ones; None continues behind the largest integer
+        attributes : of the new rows, all that the index has
         """
         with self._changing() as state:
             rows = state.scaling.apply("vectors", vectors)
@@ -307,33 +352,43 @@ class Index:
                 )
             first = int(state.ids.max()) + 1 if ids is None else 0
             new = as_ids(ids, len(rows), first)
-            self._replace(changed(state, as_ids([]), rows, new, Runner.of(threads)))
+            known = self._attributes(joined(state.ids, new), new, attributes)
+            self._replace(changed(state, as_ids([]), rows, new, Runner.of(threads)), known)
             self._warn_if_outgrown(state.n_gallery)
 
     def remove(self, ids: Any, *, threads: int | None = None) -> None:
         """Remove rows from the gallery; unknown ids are an error, and then nothing is removed."""
         with self._changing() as state:
             none = np.empty((0, state.scaling.dims), np.float32)
-            self._replace(changed(state, _known_ids(ids), none, as_ids([]), Runner.of(threads)))
+            left = changed(state, _known_ids(ids), none, as_ids([]), Runner.of(threads))
+            self._replace(left, self._attributes(left.ids, as_ids([]), None))
 
-    def update(self, vectors: Any, ids: Any, *, threads: int | None = None) -> None:
-        """Give rows that are there other vectors; they become the last ones."""
+    def update(
+        self, vectors: Any, ids: Any, *, attributes: Any = None, threads: int | None = None
+    ) -> None:
+        """Give rows that are there other vectors; they become the last ones.
+
+        attributes : those of the rows that change too
+        """
         with self._changing() as state:
             rows = state.scaling.apply("vectors", vectors)
             known = refuse_duplicates(_known_ids(ids, len(rows)))
-            self._replace(changed(state, known, rows, known, Runner.of(threads)))
+            self._attributes(state.ids, known, attributes)  # refused before the work
+            new = changed(state, known, rows, known, Runner.of(threads))
+            self._replace(new, self._attributes(new.ids, known, attributes))
 
     def draft(self) -> Index:
         """A copy to change and save in this one's place, which stays as it is until ``adopt``."""
         copy = Index(self.engine)
         copy._path, copy._lock, copy.recipe = self._path, self._lock, self.recipe
-        copy.chosen = self.chosen
+        copy.chosen, copy.calibration = self.chosen, self.calibration
         copy.notes = dict(self.notes)
         return copy
 
     def adopt(self, draft: Index) -> None:
         """Become what a draft has become."""
         self.engine, self.notes = draft.engine, draft.notes
+        self.calibration = draft.calibration
 
     def _warn_if_outgrown(self, before: int) -> None:
         """Say once that parameters should be chosen again; before : rows before the change."""
@@ -341,8 +396,13 @@ class Index:
         if chosen is not None and not chosen.outgrown(before) and chosen.outgrown(len(self)):
             warnings.warn(chosen.advice(len(self)), KinrankWarning, stacklevel=3)
 
-    def _replace(self, state: State) -> None:
-        self.engine = Engine(state, search_of(state))
+    def _attributes(self, ids: Ids, added: Ids, given: Any) -> Attributes:
+        """Those of the rows ``ids`` after a change that brought the vectors of ``added``."""
+        engine = self.engine
+        return engine.attributes.changed(engine.state.table, ids, added, given)
+
+    def _replace(self, state: State, attributes: Attributes) -> None:
+        self.engine = Engine(state, search_of(state), attributes)
 
     @contextmanager
     def _changing(self) -> Iterator[State]:
@@ -370,7 +430,12 @@ class Index:
             )
         lock = None if held else file.WriteLock(target)
         try:
-            save_state(target, self.engine.state, self.recipe, self.chosen, self.notes)
+            engine = self.engine
+            beside = {f"attribute.{name}": c for name, c in engine.attributes.columns.items()}
+            if self.calibration is not None:
+                rates = self.calibration.arrays()
+                beside |= {f"calibration.{name}": array for name, array in rates.items()}
+            save_state(target, engine.state, self.recipe, self.chosen, self.notes, beside)
         finally:
             if lock is not None:
                 lock.release()
@@ -426,9 +491,12 @@ def open_index(
         state = load_state(stored)
         if whole:
             check_contents(stored.path, state)
-        engine = Engine(state, search_of(state, store, refine))
+        attributes, rates = load_beside(stored, state.n_gallery)
+        with reading(stored.path, "an index with a whole calibration"):
+            calibration = Calibration.from_arrays(rates)
+        engine = Engine(state, search_of(state, store, refine), attributes)
         index = Index(engine, None if whole else stored.path)
-        index.notes = load_notes(stored)
+        index.notes, index.calibration = load_notes(stored), calibration
     except BaseException:
         if lock is not None:
             lock.release()

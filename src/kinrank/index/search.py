@@ -112,7 +112,7 @@ class StoreSearch:
     def search(self, queries: Floats, k: int, run: Runner) -> Nearest:  # noqa: ARG002
         """The ``k`` nearest rows of each query, as far as the store knows them."""
         state = self.state
-        names, values = store_search(self._opened(), queries, min(k, len(state)), state.table)
+        names, values = store_search(self.opened(), queries, min(k, len(state)), state.table)
         known = names >= 0
         rows = np.where(known, state.places[names], np.int32(-1))
         order = np.lexsort((rows, values), axis=1)
@@ -146,7 +146,7 @@ class StoreSearch:
         high, state = min(high, len(rows)), self.state
         try:
             ids = state.ids[state.names[rows[low:high]]]
-            vectors = store_fetch(self._opened(), ids, state.scaling.dims)
+            vectors = store_fetch(self.opened(), ids, state.scaling.dims)
         except UnknownIdError:
             if high - low == 1:
                 self._gone[rows[low]] = True
@@ -162,7 +162,8 @@ class StoreSearch:
         """(n,) rows that the store did not have when it was asked; it is not asked again."""
         return np.zeros(len(self.state), np.bool_)
 
-    def _opened(self) -> SearchStore:
+    def opened(self) -> SearchStore:
+        """The store; an error without one."""
         if self.store is None:
             raise InvalidInputError(
                 "This index was built over a store and keeps no vectors: open it with "

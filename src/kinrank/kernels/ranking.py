@@ -19,6 +19,7 @@ class Asked(NamedTuple):
     """Queries: vectors, nearest rows (m, L), squared distances, how many, and the largest.
 
     ptr, ids, d : rows beside the nearest whose squared distances were fetched from a store
+    chosen_ptr, chosen, only : of each query, the rows that alone may be answers, or that may not
     """
 
     x: Floats
@@ -29,6 +30,9 @@ class Asked(NamedTuple):
     ptr: Longs
     ids: Ints
     d: Floats
+    chosen_ptr: Longs
+    chosen: Ints
+    only: npt.NDArray[np.bool_]
 
 
 class Compared(NamedTuple):
@@ -163,7 +167,8 @@ def rank(query, asked, count, shared, compared, space, out_ids, out):
     """The first k of the nearest rows and those that share something with the query.
 
     A row that is not among the nearest is no nearer than the last of them: most are ruled out by
-    that bound. Where nobody knows it, their distance is that bound.
+    that bound. Where nobody knows it, their distance is that bound. Where only some rows may be
+    answers, all of these are looked at instead.
     Returns whether no other row can be among them, and how many such unknown rows ``touched`` has.
     """
     names, vectors, n_gallery = compared.names, compared.vectors, compared.n_gallery
@@ -172,37 +177,58 @@ def rank(query, asked, count, shared, compared, space, out_ids, out):
     touched, total, seen, stepped = space.touched, space.total, space.seen, space.stepped
     k, size, d = out.shape[0], np.int64(0), np.float32(0)
     part, unknown = np.float32(1) - omega, np.int64(0)
-    listed, fetched = tick(space.clock), tick(space.clock)
+    listed, fetched, barred = tick(space.clock), tick(space.clock), tick(space.clock)
+    chosen = asked.chosen[asked.chosen_ptr[query] : asked.chosen_ptr[query + 1]]
+    only, mass = asked.only[query], space.mass
+    for e in range(0 if only else chosen.shape[0]):
+        stepped[chosen[e]] = barred
     for t in range(asked.counts[query]):
         row = near[t]
-        stepped[row] = listed
         d = scaled(near_d[t], far, root)
-        if names[row] < n_gallery:
+        if stepped[row] == barred:
+            continue
+        stepped[row] = listed
+        if only:
+            mass[row] = near_d[t]
+        elif names[row] < n_gallery:
             modified = np.float32(total[row]) if seen[row] == shared else np.float32(1)
             size = heap_offer(out, out_ids, size, k, part * modified + omega * d, names[row])
     beyond = omega * d
     for e in range(asked.ptr[query], asked.ptr[query + 1]):
-        stepped[asked.ids[e]], space.mass[asked.ids[e]] = fetched, asked.d[e]
-    for t in range(count):
+        stepped[asked.ids[e]], mass[asked.ids[e]] = fetched, asked.d[e]
+    for e in range(chosen.shape[0] if only else 0):
+        row = chosen[e]
+        value = part * (np.float32(total[row]) if seen[row] == shared else np.float32(1))
+        if stepped[row] == listed or (stepped[row] == fetched and mass[row] < np.inf):
+            value += omega * scaled(np.float32(mass[row]), far, root)
+        elif vectors.shape[0] > 0:
+            value += omega * scaled(squared_distance(x, vectors[row]), far, root)
+        else:
+            touched[unknown] = row
+            unknown += 1
+            continue
+        size = heap_offer(out, out_ids, size, k, value, names[row])
+    for t in range(0 if only else count):
         row = touched[t]
-        if stepped[row] == listed or names[row] >= n_gallery:
+        if stepped[row] == listed or stepped[row] == barred or names[row] >= n_gallery:
             continue
         value = part * np.float32(total[row])
         if size == k and value + beyond > out[0]:
             continue
         if vectors.shape[0] > 0:
             value += omega * scaled(squared_distance(x, vectors[row]), far, root)
-        elif stepped[row] == fetched and space.mass[row] < np.inf:
-            value += omega * scaled(np.float32(space.mass[row]), far, root)
+        elif stepped[row] == fetched and mass[row] < np.inf:
+            value += omega * scaled(np.float32(mass[row]), far, root)
         else:  # offered last: a bound rules nobody out
             touched[unknown] = row
             unknown += 1
             continue
         size = heap_offer(out, out_ids, size, k, value, names[row])
     for t in range(unknown):
-        value = part * np.float32(total[touched[t]]) + beyond
-        size = heap_offer(out, out_ids, size, k, value, names[touched[t]])
-    whole = asked.counts[query] == names.shape[0]
+        row = touched[t]
+        value = part * (np.float32(total[row]) if seen[row] == shared else np.float32(1))
+        size = heap_offer(out, out_ids, size, k, value + beyond, names[row])
+    whole = only or asked.counts[query] == names.shape[0]
     complete = whole or (size == k and out[0] < part + beyond)
     sort_heap(out, out_ids, size)
     out_ids[size:] = -1

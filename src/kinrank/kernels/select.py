@@ -34,18 +34,6 @@ def distances_at(low, high, rows, vectors, names, farthest, ptr, ids, out):
 
 
 @kernel
-def dense_distances(low, high, rows, vectors, names, farthest, first, out):
-    """Squared distance over the row's farthest, from rows[i] to all rows from ``first`` on."""
-    own, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
-    for at in range(low, high):
-        row = rows[at]
-        x, scale = row_of(vectors, names[row], own), farthest[row]
-        for j in range(first, vectors.shape[0]):
-            value = squared_distance(x, row_of(vectors, names[j], space))
-            out[at, j - first] = min(value / scale, np.float32(1)) if scale > 0 else np.float32(0)
-
-
-@kernel
 def first_near(low, high, measure, csr, f, columns, norms, fusion, least, first, names, outs):
     """The first k of queries [low, high) by (1 - omega) d' + omega d, ascending by (value, name).
 

@@ -16,7 +16,7 @@ from kinrank.learned.recipes import GSSRecipe
 from kinrank.parallel import Out, Runner
 from kinrank.search.exact import exact_neighbors, exact_search
 from kinrank.search.stored import Stored
-from kinrank.types import Floats, SparseRows
+from kinrank.types import Floats, Ints, SparseRows
 
 _NOISE = 1e-5
 _SAMPLE = 2048  # rows whose pairs tell the quantile
@@ -92,13 +92,14 @@ class GalleryGraph:
         self.smoothed: Floats = multiply(self.matrix, gallery[:], run)
 
     def queries(
-        self, queries: Stored, gallery: Stored, kq: int, run: Runner
+        self, queries: Stored, gallery: Stored, kq: int, run: Runner, own: Ints | None = None
     ) -> tuple[SparseRows, Floats]:
         """The rows of A of queries that are linked to their kq nearest: (q, n), and to themselves.
 
-        The gallery does not know the queries, so that each is answered on its own.
+        own : rows that the queries are, to which they are not linked again. The gallery does not
+        know the queries, so that each is answered on its own.
         """
-        near = exact_search(queries, gallery, kq, run)
+        near = exact_search(queries, gallery, kq, run, own=own)
         weight = np.maximum(1 - near.values / 2, 0)
         root = 1 / np.sqrt(1 + weight.sum(axis=1, dtype=np.float64))
         weight = (weight * root[:, None] * self.root[near.indices]).astype(np.float32)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.filters import Filter, empty_ranking, first_answer
 from kinrank.kernels.answer import first_candidates, first_positive
 from kinrank.ordering import ascending
 from kinrank.parallel import ALONE, Runner
@@ -27,20 +28,19 @@ class Scored:
     """The rows of each query that have a score, nearest first, not yet filled up to k.
 
     indices, values : (n_queries, k); counts : (n_queries,) how many of them are known
+    allowed : which gallery rows may be answers
     """
 
     indices: Ints
     values: Floats
     counts: Longs
+    allowed: Filter | None = None
 
     @classmethod
-    def empty(cls, n_queries: int, k: int) -> Scored:
+    def empty(cls, n_queries: int, k: int, allowed: Filter | None = None) -> Scored:
         """Nothing known yet."""
-        return cls(
-            np.full((n_queries, k), -1, np.int32),
-            np.full((n_queries, k), np.inf, np.float32),
-            np.zeros(n_queries, np.int64),
-        )
+        none = empty_ranking(n_queries, k)
+        return cls(none.indices, none.distances, np.zeros(n_queries, np.int64), allowed)
 
     def filled(
         self, dense: Dense, n_gallery: int, run: Runner, rest: float | None,
@@ -64,64 +64,90 @@ class Scored:
 
         def fill(low: int, high: int) -> None:
             for row, distances in zip(short[low:high], dense(short[low:high]), strict=True):
-                self._fill(int(row), ascending(distances))
+                self._fill(int(row), ascending(distances), every=True)
 
         few(run, max(len(short), 1), n_gallery).map("ranking", fill, len(short))
         return Ranking(self.indices, self.values)
 
-    def _fill(self, row: int, order: npt.NDArray[Any]) -> bool:
-        """Put the rows of ``order`` that are not there yet behind; whether they suffice."""
+    def _fill(self, row: int, order: npt.NDArray[Any], *, every: bool = False) -> bool:
+        """Put the rows of ``order`` that are not there yet behind; whether they suffice.
+
+        every : these are all rows, so that nothing else can be put behind them
+        """
         known = self.counts[row]
         order = order[order >= 0]
+        if self.allowed is not None:
+            order = order[self.allowed.allows(np.array([row]), order[None])[0]]
         fresh = order[~np.isin(order, self.indices[row, :known])]
         missing = self.indices.shape[1] - known
-        if len(fresh) < missing:
+        if len(fresh) < missing and not every:
             return False
-        self.indices[row, known:] = fresh[:missing]
+        self.indices[row, known : known + len(fresh)] = fresh[:missing]
+        self.values[row, known + len(fresh) :] = np.inf
         return True
 
 
 def rank_candidates(
-    near: SparseRows, lists: Neighbors, dense: Dense, k: int, rest: float, run: Runner
-) -> Ranking:
+    near: SparseRows, lists: Neighbors, dense: Dense, k: int, rest: float, run: Runner,
+    allowed: Filter | None = None,
+) -> Ranking:  # fmt: skip
     """The candidates of each query with values below ``rest``, then all others by their distance.
 
-    near : (n_queries, n), rows from n_queries on are gallery rows; lists : the queries' nearest
+    near : (n_queries, n), rows from n_queries on are gallery rows (all, where these are the
+        queries); lists : the queries' nearest
     """
-    first, n = len(near), near.n_columns
-    scored = Scored.empty(first, k)
+    n_queries, n = len(near), near.n_columns
+    first = first_answer(n_queries, allowed)
+    scored = Scored.empty(n_queries, k, allowed)
+    if allowed is not None:
+        near = near.with_data(_allowed_values(near, first, allowed))
     out = (scored.indices, scored.values, scored.counts)
     args = (0, near.csr, first, np.float32(rest), np.arange(n, dtype=np.int32), *out)
-    run.map("ranking", lambda a, b: first_candidates(a, b, *args), first)
-    known = np.maximum(lists.indices - np.int32(first), -1)
+    run.map("ranking", lambda a, b: first_candidates(a, b, *args), n_queries)
+    known = np.maximum(lists.indices[:n_queries] - np.int32(first), -1)
     return scored.filled(dense, n - first, run, rest, known)
 
 
+def _allowed_values(near: SparseRows, first: int, allowed: Filter) -> Floats:
+    """The values of candidates, infinite for those that may not be answers."""
+    values = near.values.copy()
+    for query in range(len(near)):
+        part = slice(near.indptr[query], near.indptr[query + 1])
+        rows = np.maximum(near.indices[part] - np.int32(first), -1)
+        values[part][~allowed.allows(np.array([query]), rows[None])[0]] = np.inf
+    return values
+
+
 def rank_by_divergence(
-    divergence: Divergence, distances: Distances, n_queries: int, k: int, run: Runner
-) -> Ranking:
+    divergence: Divergence, distances: Distances, n_queries: int, k: int, run: Runner,
+    allowed: Filter | None = None,
+) -> Ranking:  # fmt: skip
     """The rows that share something with the query, then all others by their distance."""
     lists = distances.neighbors.indices[:, :0]  # rows that share nothing are not asked for
-    near = divergence.near(n_queries, lists, run)
-    dense = partial(distances.dense, first=n_queries, run=ALONE)
-    return rank_candidates(near, distances.query_lists, dense, k, 1.0, run)
+    first = first_answer(n_queries, allowed)
+    near = divergence.near(n_queries, lists, run, first=first)
+    dense = partial(distances.dense, first=first, run=ALONE)
+    return rank_candidates(near, distances.query_lists, dense, k, 1.0, run, allowed)
 
 
 def rank_scores(
     rows: Callable[[int, int], Floats], queries: Stored, gallery: Stored, k: int, run: Runner,
-    together: int = 1,
+    together: int = 1, allowed: Filter | None = None,
 ) -> Ranking:  # fmt: skip
     """The largest positive scores that ``rows(low, high)`` computes, the others by their distance.
 
     together : queries that cost no more than one of them
     """
     n_queries, n_gallery = len(queries), len(gallery)
-    scored = Scored.empty(n_queries, k)
+    scored = Scored.empty(n_queries, k, allowed)
 
     def block(low: int, high: int) -> None:
-        part = slice(low, high)
+        part, scores = slice(low, high), np.ascontiguousarray(rows(low, high))
+        if allowed is not None:
+            for query, row in enumerate(scores, start=low):
+                row[~allowed.mask(query)] = 0
         out = (scored.indices[part], scored.values[part], scored.counts[part])
-        first_positive(np.ascontiguousarray(rows(low, high)), *out)
+        first_positive(scores, *out)
 
     few(run, n_queries, n_gallery, together).map("ranking", block, n_queries)
     return scored.filled(lambda q: dense_search(queries[q], gallery), n_gallery, run, 0.0)
@@ -142,15 +168,27 @@ def reorder_first(first: SearchResult, row: int, scores: Floats) -> None:
 
 
 def rank_dense(
-    n_queries: int, n_gallery: int, k: int, run: Runner, rows: Callable[[int, int], Floats]
-) -> Ranking:
+    n_queries: int, n_gallery: int, k: int, run: Runner, rows: Callable[[int, int], Floats],
+    allowed: Filter | None = None,
+) -> Ranking:  # fmt: skip
     """The first ``k`` of distances that ``rows(low, high)`` computes, (high - low, n_gallery)."""
-    found = Ranking(np.empty((n_queries, k), np.int32), np.empty((n_queries, k), np.float32))
+    found = empty_ranking(n_queries, k)
 
     def block(low: int, high: int) -> None:
         for row, values in enumerate(rows(low, high), start=low):
-            order = ascending(values, k)
-            found.indices[row], found.distances[row] = order, values[order]
+            put_first(found, row, values, allowed)
 
     few(run, n_queries, n_gallery).map("ranking", block, n_queries)
     return found
+
+
+def put_first(found: Ranking, row: int, values: Floats, allowed: Filter | None) -> None:
+    """The first rows of one query by its distances from the whole gallery."""
+    if allowed is None:
+        order = ascending(values, found.k)
+        found.indices[row], found.distances[row] = order, values[order]
+        return
+    rows = allowed.rows(row)
+    order = ascending(values[rows], found.k)
+    found.indices[row, : len(order)] = rows[order]
+    found.distances[row, : len(order)] = values[rows[order]]

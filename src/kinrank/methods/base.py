@@ -7,14 +7,15 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from kinrank.compiling import prepare
-from kinrank.errors import UnsupportedError
+from kinrank.errors import InvalidInputError, UnsupportedError
+from kinrank.filters import Filter, NotItself, empty_ranking, filter_of
 from kinrank.options import check_options, option
 from kinrank.parallel import Runner
 from kinrank.registry import method_class, methods
 from kinrank.runs.options import RunOptions, runner_for
 from kinrank.search.whitening import Whiten, Whitening, check_whiten
 from kinrank.types import Ranking
-from kinrank.validation import reduce_k
+from kinrank.validation import as_matrix, reduce_k
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +69,11 @@ class Method:
     def rerank(
         self,
         queries: Any,
-        gallery: Any,
+        gallery: Any = None,
         k: int | None = None,
         *,
+        allowed: Any = None,
+        exclude: Any = None,
         threads: int | None = None,
         block_size: int | None = None,
         **where: Unpack[RunOptions],
@@ -80,8 +83,10 @@ class Method:
         Parameters
         ----------
         queries : (n_queries, d) array of any real dtype, or a torch tensor
-        gallery : (n_gallery, d) likewise
+        gallery : (n_gallery, d) likewise; None ranks the queries among themselves, each without
+            itself
         k : how many results per query; None ranks the whole gallery
+        allowed, exclude : gallery rows that may be answers, that may not; see ``kinrank.rerank``
         threads, block_size : how the work is divided; never changes the result
         **where : ``search``, ``memory_budget``, ``work`` and ``vectors``, see ``kinrank.rerank``
 
@@ -94,8 +99,15 @@ class Method:
             isinstance(k, Integral) and isinstance(shape, tuple) and k in shape[:1]
         )
         prepare(type(self).__name__.lower(), whole=whole)
+        filtered = answers_filter(queries, gallery, allowed, exclude)
+        if filtered is not None:
+            refuse_files(filtered, where)
+            if filtered.own and filtered.n == 1:  # nobody to ask
+                return empty_ranking(1, 0)
         with runner_for(self, queries, gallery, k, threads, block_size, where) as run:
-            return self.ranked(queries, gallery, k, run)
+            if filtered is None:
+                return self.ranked(queries, gallery, k, run)
+            return self.ranked(queries, gallery, k, run, filtered)
 
     if not TYPE_CHECKING:  # or every name would be an attribute
 
@@ -107,9 +119,34 @@ class Method:
                 )
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
+    def ranked(
+        self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
+    ) -> Ranking:
         """As ``rerank``, with a given runner."""
         raise NotImplementedError
+
+
+def answers_filter(queries: Any, gallery: Any, allowed: Any, exclude: Any) -> Filter | None:
+    """Which gallery rows may be answers; None for all.
+
+    gallery : None where the queries are the gallery
+    """
+    if isinstance(allowed, Filter):
+        return allowed
+    if gallery is not None and allowed is None and exclude is None:
+        return None
+    n_queries = len(as_matrix("queries" if gallery is not None else "vectors", queries))
+    if gallery is None:
+        return filter_of(n_queries, n_queries, allowed, exclude, more=[NotItself(n_queries)])
+    return filter_of(n_queries, len(as_matrix("gallery", gallery)), allowed, exclude)
+
+
+def refuse_files(filtered: Filter, where: RunOptions) -> None:
+    """Say that a run in files ranks a whole gallery for other queries."""
+    for name in ("memory_budget", "work"):
+        if where.get(name) is not None:
+            what = "a gallery to rank" if filtered.own else "no `allowed` or `exclude`"
+            raise InvalidInputError(f"`{name}` must be left out, or {what} given, got both.")
 
 
 def _with_fit() -> str:

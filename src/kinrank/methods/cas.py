@@ -13,6 +13,7 @@ import numpy as np
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError
+from kinrank.filters import Filter
 from kinrank.graph.build import Graph
 from kinrank.graph.layout import Layout
 from kinrank.methods.cas_options import check_regularizer, filled_options
@@ -173,6 +174,7 @@ class CAS(JointMethod):
         ids: Any = None,
         context: Any = None,
         *,
+        attributes: Any = None,
         params: str | None = None,
         search: Literal["exact", "approximate"] = "exact",
         threads: int | None = None,
@@ -185,6 +187,9 @@ class CAS(JointMethod):
         ids : (n_gallery,) names of the rows, all text or all 64-bit integers; None numbers them
         context : (n_context, d) rows that enrich the graph and are never answers, such as past
             queries and unlabelled images; a power of ``whiten`` is fitted to gallery and context
+        attributes : what is known of the rows, such as ``{"camera": [...], "species": [...]}``, one
+            value per gallery row: all text, all integers, all numbers or all True and False.
+            ``Index.search`` takes conditions on them.
         params : "auto" chooses the parameters that are at their defaults by ``kinrank.tune``, and
             keeps what was chosen and why in ``Index.chosen``
         search : "exact", or "approximate" for many rows, for lists and for queries
@@ -196,15 +201,14 @@ class CAS(JointMethod):
         """
         from kinrank.index.index import Index
 
+        where: Any = {"attributes": attributes, "search": search, "threads": threads}
         if params is None:
-            return Index.fit(self, gallery, ids, context, search=search, threads=threads)
+            return Index.fit(self, gallery, ids, context, **where)
         from kinrank._api import tune
 
         check_choice("params", params, ("auto",))
         tuning = tune(None, gallery, "cas", threads=threads, **self._not_default())
-        made: Index = Index.fit(
-            CAS(**tuning.params), gallery, ids, context, search=search, threads=threads
-        )
+        made: Index = Index.fit(CAS(**tuning.params), gallery, ids, context, **where)
         made.remember(tuning)
         return made
 
@@ -290,10 +294,14 @@ class CAS(JointMethod):
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         # Long enough to hold k gallery rows and some beside the other queries, so that k rows are
         # certain; where the whole gallery is ranked, lists do not matter.
-        n_gallery = len(rows.gallery)
-        spare = (k + k // 4 + 16) * len(rows) // n_gallery - k if k < n_gallery else -k
+        n_gallery, n_queries = len(rows.gallery), rows.n_queries
+        deep = rows.depth(k)
+        spare = (
+            (deep + deep // 4 + 16) * len(rows) // n_gallery - deep if deep < n_gallery else -deep
+        )
         distances = rows.distances(self.list_length(), k, run, spare)
-        return self.order(self.compare(distances, rows.n_queries, run), rows.n_queries, k, run)
+        encoded = self.compare(distances, n_queries, run)
+        return self.order(encoded, n_queries, k, run, rows.allowed)
 
     def compare(self, distances: Distances, n_queries: int, run: Runner) -> EncodedRows:
         """All stages before shortest paths and the original distance come in."""
@@ -307,7 +315,10 @@ class CAS(JointMethod):
         encoding = Divergence.of(stages.encode(), self.divergence, run)
         return EncodedRows(distances, layout, stages.kept, encoding)
 
-    def order(self, encoded: EncodedRows, n_queries: int, k: int, run: Runner) -> Ranking:
+    def order(
+        self, encoded: EncodedRows, n_queries: int, k: int, run: Runner,
+        allowed: Filter | None = None,
+    ) -> Ranking:  # fmt: skip
         """What ``geodesic``, ``omega`` and ``fusion`` make of rows that were compared."""
         distances, divergence, paths = encoded.distances, encoded.divergence, None
         if self.geodesic:
@@ -316,7 +327,8 @@ class CAS(JointMethod):
         with progress.stage("ranking", n_queries):
             diffusion = self._diffusion_distance(encoded.graph, n_queries, run)
             share = (self.omega, str(self.fusion), diffusion)
-            ranker = Ranker(distances, divergence, n_queries, *share, paths, encoded.layout)
+            last = (paths, encoded.layout, allowed)
+            ranker = Ranker(distances, divergence, n_queries, *share, *last)
             return ranker.rank(k, run)
 
     def _diffusion_distance(self, graph: Graph, n_queries: int, run: Runner) -> SparseRows | None:

@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from kinrank.compiling import prepare
 from kinrank.errors import InvalidInputError, UnsupportedError
+from kinrank.filters import Filter, filter_of, first_answer
 from kinrank.methods.base import Method
 from kinrank.options import option
 from kinrank.parallel import Runner
@@ -18,7 +21,7 @@ from kinrank.search.find import find_neighbors, find_neighbors_and_more
 from kinrank.search.stored import Stored, rows_between, stored_vectors, whitening_for
 from kinrank.search.whitening import Whitening
 from kinrank.stages.distance import VectorDistances
-from kinrank.types import Neighbors, Ranking
+from kinrank.types import Ints, Longs, Neighbors, Ranking
 from kinrank.validation import as_matrix, as_vectors, check_int, reduce_k, same_width
 
 # What only the index of CAS has, whose fitted form others resemble.
@@ -36,10 +39,19 @@ def results(k: int | None, n_gallery: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class JointRows:
-    """Queries and gallery, one above the other."""
+    """Queries and gallery, one above the other; or rows that are both.
+
+    allowed : which gallery rows may be answers
+    """
 
     vectors: Stored
     n_queries: int
+    allowed: Filter | None = None
+
+    @property
+    def first(self) -> int:
+        """The number of the first gallery row."""
+        return first_answer(self.n_queries, self.allowed)
 
     @property
     def queries(self) -> Stored:
@@ -48,8 +60,17 @@ class JointRows:
 
     @property
     def gallery(self) -> Stored:
-        """The rows behind the queries."""
-        return rows_between(self.vectors, self.n_queries)
+        """The rows behind the queries, or all."""
+        return rows_between(self.vectors, self.first)
+
+    @property
+    def n_answers(self) -> int:
+        """How many rows may be answers to a query, before any filter."""
+        return len(self) - (self.first or 1)  # a row is no answer to itself
+
+    def depth(self, k: int) -> int:
+        """How many results are ranked to have ``k`` that are allowed."""
+        return k if self.allowed is None else self.allowed.depth(k)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -62,7 +83,7 @@ class JointRows:
         spare : rows beside k that a query's list has
         """
         n = len(self)
-        longer = min(n, max(length, self.n_queries and k + spare))
+        longer = min(n, max(length, self.n_queries and self.depth(k) + spare))
         if 4 * longer > n:
             longer = length  # the whole row will be ranked anyway
         lists, more = find_neighbors_and_more(self.vectors, length, self.n_queries, longer, run)
@@ -73,10 +94,16 @@ class JointRows:
         return find_neighbors(self.vectors, length, run)
 
 
-def stacked(queries: Any, gallery: Any, method: Method, run: Runner) -> JointRows:
-    """What was given as checked rows that the method asks for, in an array of the runner."""
-    queries, cosine = as_matrix("queries", queries), measures_angles(method)
-    return JointRows(stored_vectors(queries, gallery, cosine, run, method.whiten), len(queries))
+def stacked(
+    queries: Any, gallery: Any, method: Method, run: Runner, allowed: Filter | None = None
+) -> JointRows:
+    """What was given as checked rows that the method asks for, in an array of the runner.
+
+    gallery : None where the queries are the gallery
+    """
+    queries = as_matrix("queries" if gallery is not None else "vectors", queries)
+    rows = stored_vectors(queries, gallery, measures_angles(method), run, method.whiten)
+    return JointRows(rows, len(queries), allowed)
 
 
 def measures_angles(method: Method) -> bool:
@@ -88,9 +115,11 @@ def measures_angles(method: Method) -> bool:
 class JointMethod(Method):
     """A method in which queries and gallery rows influence each other."""
 
-    def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
-        rows = stacked(queries, gallery, self, run)
-        return self.ranked_rows(rows, results(k, len(rows.gallery)), run)
+    def ranked(
+        self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
+    ) -> Ranking:
+        rows = stacked(queries, gallery, self, run, allowed)
+        return self.ranked_rows(rows, results(k, rows.n_answers), run)
 
     def ranked_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         """As ``ranked``, of rows that were checked before."""
@@ -122,23 +151,30 @@ class InductiveMethod(Method):
         vectors = as_vectors(("gallery", gallery), cosine=True, onto=whitening)
         return replace(self.fitted(vectors, run), whitening=whitening)
 
-    def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
-        rows = stacked(queries, gallery, self, run)
-        return self.fitted(rows.gallery, run).answer(
-            rows.queries, results(k, len(rows.gallery)), run
-        )
+    def ranked(
+        self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
+    ) -> Ranking:
+        rows = stacked(queries, gallery, self, run, allowed)
+        fitted = self.fitted(rows.gallery, run, rows.n_answers)
+        return fitted.answer(rows.queries, results(k, rows.n_answers), run, allowed)
 
-    def fitted(self, gallery: Stored, run: Runner) -> FittedMethod:
-        """As ``fit``, of unit rows that were checked before."""
-        method = self.resolved(len(gallery), "gallery rows")
+    def fitted(self, gallery: Stored, run: Runner, n_answers: int | None = None) -> FittedMethod:
+        """As ``fit``, of unit rows that were checked before; n_answers : None is all of them."""
+        method = self.resolved(n_answers or len(gallery), "gallery rows")
         return FittedMethod(method, gallery, method._prepare(gallery, run))
 
     def _prepare(self, gallery: Stored, run: Runner) -> Any:
         """All that can be computed before a query is known."""
         raise NotImplementedError
 
-    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
-        """The first ``k`` gallery rows of each query."""
+    def _search(
+        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        own: Ints | None = None,
+    ) -> Ranking:  # fmt: skip
+        """The first ``k`` gallery rows of each query.
+
+        own : the gallery row that each query is, which does not count as one of its nearest
+        """
         raise NotImplementedError
 
 
@@ -172,6 +208,8 @@ class FittedMethod:
         queries: Any,
         k: int | None = None,
         *,
+        allowed: Any = None,
+        exclude: Any = None,
         threads: int | None = None,
         block_size: int | None = None,
     ) -> Ranking:
@@ -181,6 +219,7 @@ class FittedMethod:
         ----------
         queries : (n_queries, d) array of any real dtype, or a torch tensor
         k : how many results per query; None ranks the whole gallery
+        allowed, exclude : gallery rows that may be answers, that may not; see ``kinrank.rerank``
         threads, block_size : how the work is divided; never changes the result
         """
         run = Runner.of(threads, block_size)
@@ -192,8 +231,22 @@ class FittedMethod:
                 f"got {queries.shape[1]}."
             )
         vectors = as_vectors(("queries", queries), cosine=True, onto=whitening)
-        return self.answer(vectors, results(k, len(self)), run)
+        filtered = filter_of(len(vectors), len(self), allowed, exclude)
+        return self.answer(vectors, results(k, len(self)), run, filtered)
 
-    def answer(self, queries: Stored, k: int, run: Runner) -> Ranking:
+    def answer(
+        self, queries: Stored, k: int, run: Runner, allowed: Filter | None = None
+    ) -> Ranking:
         """As ``search``, of unit vectors that were checked before."""
-        return self.method._search(self.state, self.gallery, queries, k, run)
+        method, known = self.method, (self.state, self.gallery)
+        if allowed is None:
+            return method._search(*known, queries, k, run)
+        own = np.arange(len(self), dtype=np.int32) if allowed.own else None
+
+        def rank(some: Longs | None, depth: int) -> Ranking:
+            if some is None:
+                return method._search(*known, queries, depth, run, own)
+            mine = None if own is None else own[some]
+            return method._search(*known, queries[some], depth, run, mine)
+
+        return allowed.ranked(k, rank)

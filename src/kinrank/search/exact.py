@@ -111,15 +111,30 @@ def _stack_block(low: int, high: int, longer: Neighbors, rest: Neighbors, *outs:
 
 
 def exact_search(
-    queries: Stored, gallery: Stored, k: int, run: Runner, measure: Measure = "squared"
-) -> SearchResult:
-    """The ``k`` nearest gallery rows of each query, 1 <= k <= len(gallery)."""
+    queries: Stored, gallery: Stored, k: int, run: Runner, measure: Measure = "squared",
+    own: Ints | None = None,
+) -> SearchResult:  # fmt: skip
+    """The ``k`` nearest gallery rows of each query, 1 <= k <= len(gallery).
+
+    own : the row that each query is, which is left out; there may then be one fewer
+    """
+    if own is not None:
+        more = exact_search(queries, gallery, min(k + 1, len(gallery)), run, measure)
+        return without_own(more, own, k)
     n, outs = len(queries), (Out(np.int32, k), Out(np.float32, k))
     if n < _FEW or 4 * k > len(gallery):
         each, all_of = few(run, n, len(gallery)), (queries, gallery, measure)
         return SearchResult(*each.fill("search", _search_all, all_of, n, *outs))
     args = (queries, gallery, squared_norms(gallery), measure == "inner", run)
     return SearchResult(*Runner(1, BLOCK).fill("search", _search_block, args, n, *outs))
+
+
+def without_own(found: SearchResult, own: Ints, k: int) -> SearchResult:
+    """At most ``k`` rows of each query, the one that it is left out."""
+    others = np.argsort(found.indices == own[:, None], axis=1, kind="stable")
+    others = others[:, : min(k, found.indices.shape[1] - 1)]
+    indices = np.ascontiguousarray(np.take_along_axis(found.indices, others, axis=1))
+    return SearchResult(indices, np.take_along_axis(found.values, others, axis=1))
 
 
 def _search_all(

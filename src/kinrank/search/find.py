@@ -14,10 +14,11 @@ from kinrank.search.exact import (
     exact_search,
     search_range,
     stacked,
+    without_own,
 )
 from kinrank.search.stored import Stored
 from kinrank.search.tiles import squared_norms
-from kinrank.types import Neighbors
+from kinrank.types import Ints, Neighbors
 
 FEW = 20_000  # rows up to which an approximate search is not worth its while
 
@@ -62,12 +63,16 @@ def find_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
 
 
 def find_rows(
-    queries: Stored, gallery: Stored, k: int, run: Runner, measure: Measure = "squared"
-) -> SearchResult:
-    """The ``k`` nearest gallery rows of each query.
+    queries: Stored, gallery: Stored, k: int, run: Runner, measure: Measure = "squared",
+    own: Ints | None = None,
+) -> SearchResult:  # fmt: skip
+    """The ``k`` nearest gallery rows of each query; own : the row that it is, which is left out.
 
     Exactly, unless there are so many queries that it pays to prepare an approximate search.
     """
+    if own is not None:
+        more = find_rows(queries, gallery, min(k + 1, len(gallery)), run, measure)
+        return without_own(more, own, k)
     if run.search == "exact" or measure == "inner" or not _many(len(queries), len(gallery), k):
         return exact_search(queries, gallery, k, run, measure)
     return CellSearch(gallery, run).search(queries, k, run)

@@ -62,9 +62,15 @@ Stored: TypeAlias = Floats | HalfRows
 def stored_vectors(
     queries: Any, gallery: Any, cosine: bool, run: Runner, whiten: Whiten = None
 ) -> Stored:
-    """Queries and gallery as checked rows, one above the other, in an array of the runner."""
-    named = same_width(("queries", queries), ("gallery", gallery))
-    whitening = whitening_for(whiten, named[1:], run)
+    """Queries and gallery as checked rows, one above the other, in an array of the runner.
+
+    gallery : None where the queries are the gallery
+    """
+    given = [("vectors", queries)]
+    if gallery is not None:
+        given = [("queries", queries), ("gallery", gallery)]
+    named = same_width(*given)
+    whitening = whitening_for(whiten, named[-1:], run)
     alone = one_blas_thread() if run.threads == 1 and whitening is not None else nullcontext()
     with alone:
         if run.vectors == "float16":

@@ -40,6 +40,15 @@ WHOLE = BeforeValidator(
     lambda value: int(value) if isinstance(value, float) and value.is_integer() else value
 )
 K: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
+# Of attributes: one value, or several.
+Value: TypeAlias = bool | int | Number | str
+Values: TypeAlias = Annotated[Value | Annotated[list[Value], Field(fail_fast=True)], _SENT]
+
+
+CONDITIONS = (
+    "allowed", "exclude", "where", "differ", "threshold", "false_match_rate", "of", "right",
+    "wrong",
+)  # fmt: skip
 
 
 class RequestBody(BaseModel):
@@ -75,6 +84,29 @@ class SearchRequest(EitherOr):
     vectors: Vectors = Field(default=[], description="several queries")
     k: K = Field(10, description="results per query")
     base: bool = Field(False, description="by the plain distance, to compare with")
+    allowed: Ids | None = Field(None, description="ids that alone may be answers")
+    exclude: Ids | None = Field(None, description="ids that may not be answers")
+    where: dict[str, Values] | None = Field(
+        None, description="attributes that answers must have: a value, or any of several"
+    )
+    differ: dict[str, Values] | None = Field(
+        None, description="attributes that answers must not share: a value for each query"
+    )
+    threshold: Annotated[float, Field(ge=0, le=LIMIT)] | None = Field(
+        None, description="the largest distance of an answer"
+    )
+    false_match_rate: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="instead, the share of wrong rows that may count as answers"
+    )
+    of: Ids | None = Field(
+        None, description="whose picture each vector is: one ranking for each thing"
+    )
+    right: Ids | None = Field(None, description="ids that are right answers to the query")
+    wrong: Ids | None = Field(None, description="ids that are wrong answers to it")
+
+    def conditions(self) -> dict[str, Any]:
+        """What was asked beside the vectors, as ``Index.search`` takes it."""
+        return {name: getattr(self, name) for name in CONDITIONS if name in self.model_fields_set}
 
     def rows(self) -> Any:
         """The vectors, however many, (n, d)."""
@@ -87,6 +119,8 @@ class RerankRequest(RequestBody):
     query: Vector
     candidates: Vectors
     ids: Ids | None = Field(None, description="names of the candidates, one each")
+    allowed: Ids | None = Field(None, description="candidates that alone may be answers")
+    exclude: Ids | None = Field(None, description="candidates that may not be answers")
     k: K = 10
     method: str = Field("cas", description="a name of kinrank.methods()")
     params: dict[str, Parameter] = Field(default={}, description="parameters of the method")
@@ -101,6 +135,9 @@ class ItemsRequest(RequestBody):
     )
     labels: Words | None = Field(None, description="labels of the rows; saved with the index")
     update: bool = Field(False, description="the ids are there: give them other vectors")
+    attributes: dict[str, Values] | None = Field(
+        None, description="a value for each row, of every attribute that the index has"
+    )
 
 
 class RankingAnswer(BaseModel):
@@ -109,6 +146,9 @@ class RankingAnswer(BaseModel):
     ids: list[list[Id | None]] = Field(examples=[[["a.jpg", "b.jpg"]]])
     distances: list[list[float | None]] = Field(examples=[[[0.02, 0.31]]])
     indices: list[list[int]] = Field(examples=[[[17, 4]]])
+    known: list[float] | None = Field(
+        None, description="how probable it is that the index has what each query shows"
+    )
 
 
 @dataclass(frozen=True)
@@ -150,6 +190,7 @@ class InfoAnswer(BaseModel):
     columns: int
     ids: Literal["text", "integers"]
     parameters: dict[str, Any]
+    attributes: list[str]
     chosen: dict[str, Any] | None = Field(description="what was chosen without labels, and why")
     labels: bool
     images: bool
@@ -183,6 +224,10 @@ class CompareRequest(RequestBody):
     right: MethodBody = MethodBody(method="index")
     k: Annotated[int, Field(ge=1, le=1000), WHOLE] = 20
     cluster: bool = Field(False, description="with the local cluster of the right setting")
+    right_ids: Words = Field(
+        default=[], description="rows that are right answers, for the index on the right"
+    )
+    wrong_ids: Words = Field(default=[], description="and rows that are wrong ones")
     whole: bool = Field(
         False, description="rank all rows by other parameters of cas too, which may take seconds"
     )

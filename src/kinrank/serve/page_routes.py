@@ -11,7 +11,9 @@ import numpy as np
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from kinrank.errors import InvalidInputError
 from kinrank.index.explorer import ClusterMember, RankedRows
+from kinrank.index.explorer import Query as AskedQuery
 from kinrank.serve import explore
 from kinrank.serve.bodies import IMAGE, JSON, checked_rows, media_type, parse_json, read_body
 from kinrank.serve.curves import Curves, draw
@@ -172,6 +174,8 @@ def _compare(service: Service, sent: CompareRequest, stop: threading.Event) -> R
             return ranked, 1000 * (time.perf_counter() - begun)
 
         left, right = timed(sent.left), timed(sent.right)
+        if sent.right_ids or sent.wrong_ids:
+            right = _marked(service, query, sent)
         position = query.position
         answer: dict[str, Any] = {
             "query": None if position < 0 else _row(view, position),
@@ -184,6 +188,19 @@ def _compare(service: Service, sent: CompareRequest, stop: threading.Event) -> R
             members = [_member(view, position, member) for member in local.members]
             answer["cluster"] = {"members": members, "edges": local.edges}
         return answer_json(CompareAnswer, answer)
+
+
+def _marked(service: Service, query: AskedQuery, sent: CompareRequest) -> tuple[RankedRows, float]:
+    """As the index answers to who said what is right and wrong."""
+    if sent.right.method != explore.INDEX:
+        raise InvalidInputError(
+            "`right_ids` and `wrong_ids` must go with the index on the right, "
+            f"got {sent.right.method!r}."
+        )
+    begun = time.perf_counter()
+    said = [[service.typed(item) for item in ids] for ids in (sent.right_ids, sent.wrong_ids)]
+    ranked = service.view.explorer.rank_marked(query, *said)
+    return ranked, 1000 * (time.perf_counter() - begun)
 
 
 def _side(

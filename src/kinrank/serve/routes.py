@@ -88,8 +88,9 @@ def ranking_json(ranking: Ranking) -> Response:
     distances = ranking.distances.astype(np.float64).astype(object)
     ids[missing] = distances[missing] = None
     answer = RankingAnswer.model_construct(
-        ids=ids.tolist(), distances=distances.tolist(), indices=ranking.indices.tolist()
-    )
+        ids=ids.tolist(), distances=distances.tolist(), indices=ranking.indices.tolist(),
+        known=None if ranking.known is None else ranking.known.tolist(),
+    )  # fmt: skip
     return Response(answer.model_dump_json(), media_type=JSON)
 
 
@@ -148,13 +149,17 @@ async def info(request: Request) -> InfoAnswer:
 
 @router.post(
     "/v1/search",
-    **about("search", "Rank the index for vectors or a picture", RankingAnswer, 408, 413, 415, 501),
+    **about(
+        "search", "Rank the index for vectors or a picture", RankingAnswer, 404, 408, 413, 415, 501
+    ),
     openapi_extra=body_of(SearchRequest, {"vector": [0.1, 0.7, 0.2], "k": 3}, NPY, IMAGE),
 )
 async def search(request: Request, k: Results = 10, base: bool = False) -> Response:
     """Vectors as JSON, or the bytes of an npy file, or of a picture when a model is known.
 
-    `k` and `base` in the address are for npy files and pictures; JSON has its own.
+    `k` and `base` in the address are for npy files and pictures; JSON has its own, and takes
+    conditions: which rows may be answers, how near, several vectors of one thing, and answers that
+    are right and wrong.
     """
     service, kind = service_of(request), media_type(request, JSON, NPY, IMAGE)
     check_k(k, service)  # though JSON has its own
@@ -163,19 +168,20 @@ async def search(request: Request, k: Results = 10, base: bool = False) -> Respo
 
 def _search(service: Service, kind: str, body: bytes, k: int, base: bool) -> Response:
     rows: Any
+    conditions: dict[str, Any] = {}
     if kind == JSON:
         sent = parse_json(SearchRequest, body, service.settings)
-        rows, k, base = sent.rows(), sent.k, sent.base
+        rows, k, base, conditions = sent.rows(), sent.k, sent.base, sent.conditions()
         check_k(k, service)
     else:
         rows = parse_npy(body, service.settings) if kind == NPY else service.describe(body)
     array = checked_rows(rows, "vectors", service.index.width, service.settings.max_batch)
-    return ranking_json(service.search(array, k, base=base))
+    return ranking_json(service.search(array, k, base=base, **conditions))
 
 
 @router.post(
     "/v1/rerank",
-    **about("search", "Re-rank what another search found", RankingAnswer, 408, 413, 415, 501),
+    **about("search", "Re-rank what another search found", RankingAnswer, 404, 408, 413, 415, 501),
     openapi_extra=body_of(
         RerankRequest,
         {
@@ -205,7 +211,8 @@ def _rerank(service: Service, kind: str, body: bytes, k: int) -> Response:
     if kind == JSON:
         sent = parse_json(RerankRequest, body, service.settings)
         query, candidates = sent.query[None], sent.candidates
-        options = {name: getattr(sent, name) for name in ("k", "method", "params", "ids")}
+        names = ("k", "method", "params", "ids", "allowed", "exclude")
+        options = {name: getattr(sent, name) for name in names}
         check_k(sent.k, service)
     else:
         rows = parse_npy(body, service.settings)
@@ -275,12 +282,13 @@ async def add(
     if kind == JSON:
         sent = await work(request, parse_json, ItemsRequest, body, service.settings)
         rows, ids, labels, update = sent.vectors, sent.ids, sent.labels, sent.update
+        attributes = sent.attributes
     else:
         rows = await work(request, service.describe, body)
         ids = None if id is None else [service.typed(id)]
-        labels = None if label is None else [label]
+        labels, attributes = None if label is None else [label], None
     array = checked_rows(rows, "vectors", service.index.width, service.settings.max_batch)
-    change = partial(service.add, array, ids, labels, update=update)
+    change = partial(service.add, array, ids, labels, update=update, attributes=attributes)
     return answer_json(ItemsAnswer, {"rows": await request.app.state.workers.write(change)})
 
 

@@ -122,19 +122,23 @@ class Service:
             )  # fmt: skip
         return self.describer.describe(picture)
 
-    def search(self, vectors: Any, k: int, *, base: bool) -> Ranking:
+    def search(self, vectors: Any, k: int, *, base: bool, **conditions: Any) -> Ranking:
         """The first ``k`` rows of each vector, on the thread that asks."""
         self.metrics.searched(len(vectors))
-        return self.index.search(vectors, k, base=base, threads=1)
+        return self.index.search(vectors, k, base=base, threads=1, **conditions)
 
     def rerank(
         self, query: Any, candidates: Any, k: int, method: str = "cas",
-        params: Mapping[str, Any] | None = None, ids: Any = None,
+        params: Mapping[str, Any] | None = None, ids: Any = None, allowed: Any = None,
+        exclude: Any = None,
     ) -> Ranking:  # fmt: skip
         """The candidates of one query in their new order."""
         self.metrics.searched(1)
         made = served_method(method, params or {})
-        return rerank_pool(query, candidates, made, min(k, len(candidates)), ids=ids, threads=1)
+        return rerank_pool(
+            query, candidates, made, min(k, len(candidates)), ids=ids, allowed=allowed,
+            exclude=exclude, threads=1,
+        )  # fmt: skip
 
     def explain(self, query: str | None, vector: Any, item: str) -> Explanation:
         """Why an item has its distance from a row, or from a vector."""
@@ -144,7 +148,10 @@ class Service:
         position = explorer.position(self.typed(query))
         return explorer.explain(explorer.row_query(position), wanted)
 
-    def add(self, vectors: Any, ids: Any, labels: list[str] | None, *, update: bool) -> int:
+    def add(
+        self, vectors: Any, ids: Any, labels: list[str] | None, *, update: bool,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> int:  # fmt: skip
         """Add or change rows, and save; returns how many there are."""
         if labels is not None and len(labels) != len(vectors):
             raise InvalidInputError(
@@ -152,9 +159,10 @@ class Service:
             )
         draft, known = self.index.draft(), self.labels  # what is served stays if this fails
         if update:
-            draft.update(vectors, ids if ids is not None else [], threads=1)
+            names = ids if ids is not None else []
+            draft.update(vectors, names, attributes=attributes, threads=1)
         else:
-            draft.add(vectors, ids, threads=1)
+            draft.add(vectors, ids, attributes=attributes, threads=1)
         # New rows are the last ones, and so are those that changed.
         last = draft.ids[len(draft) - len(vectors) :].tolist()
         after = known.after_update if update else known.after_adding

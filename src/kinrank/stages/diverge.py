@@ -49,26 +49,27 @@ class Divergence:
         norms = run.fill("divergence", kernels.norm_rows, args, n, Out(np.float64))
         return cls(rows, measure, norms)
 
-    def columns(self, n_queries: int, run: Runner) -> Columns:
-        """The later rows by columns, as far as the first ``n_queries`` rows use them.
+    def columns(self, n_queries: int, run: Runner, first: int | None = None) -> Columns:
+        """The rows from ``first`` on by columns, as far as the first ``n_queries`` rows use them.
 
         x log2 x of both come with them.
         """
-        late = columns(self.rows, n_queries, self._wanted(n_queries), run)
+        start = n_queries if first is None else first
+        late = columns(self.rows, start, self._wanted(n_queries), run)
         own = self._entropies(self.rows, n_queries, run)
         f = self._entropies(late, len(late), run)
         return own, (*late.csr, f)
 
-    def has_long_columns(self, n_queries: int, k: int) -> bool:
+    def has_long_columns(self, n_queries: int, k: int, first: int) -> bool:
         """Whether comparing k rows in full costs far less than all that share a column do."""
         if self.measure != "js":
             return False
         rows = self.rows
         own = rows.indices[: rows.indptr[n_queries]]
-        lengths = np.bincount(rows.indices[rows.indptr[n_queries] :], minlength=rows.n_columns)
+        lengths = np.bincount(rows.indices[rows.indptr[first] :], minlength=rows.n_columns)
         return bool(lengths[own].sum() > _LONG * k * len(own))
 
-    def levels(self, n_queries: int, run: Runner) -> tuple[Levels, Columns]:
+    def levels(self, n_queries: int, run: Runner, first: int) -> tuple[Levels, Columns]:
         """As ``columns`` for Jensen-Shannon, the entries of a column in levels; see ``bounded``."""
         rows, n = self.rows, self.rows.n_columns
         args = (rows.indptr, rows.indices, rows.values.view(np.int32), rows.values)
@@ -76,7 +77,7 @@ class Divergence:
         marks, rests = run.fill("divergence", bounded.level_rows, args, len(rows), *outs)
         by_level = SparseRows(rows.indptr, marks, rows.data, bounded.LEVELS * n)
         wanted = np.repeat(self._wanted(n_queries), bounded.LEVELS)
-        late = columns(by_level, n_queries, wanted, run)
+        late = columns(by_level, first, wanted, run)
         own = self._entropies(rows, n_queries, run)
         f = self._entropies(late, len(late), run)
         starts = np.ascontiguousarray(late.indptr[:: bounded.LEVELS])
@@ -103,17 +104,20 @@ class Divergence:
         run: Runner,
         part: slice | None = None,
         columns: Columns | None = None,
+        first: int | None = None,
     ) -> SparseRows:
-        """d' of the first ``n_queries`` rows to all later ones they share a column with.
+        """d' of the first ``n_queries`` rows to all from ``first`` on they share a column with.
 
+        first : None is ``n_queries``
         Those of ``lists``, (n, K), are answered for even if they share nothing.
         part : only these of the first rows; columns : of ``columns``, when asked more than once
         """
         part, n = part or slice(0, n_queries), len(self.rows)
+        first = n_queries if first is None else first
         if self.measure == "similarity":
-            return self._similarity(part, n_queries, lists)
-        sums = self.sums(columns or self.columns(n_queries, run))
-        args = (part.start, *sums, lists, n_queries)
+            return self._similarity(part, first, lists)
+        sums = self.sums(columns or self.columns(n_queries, run, first))
+        args = (part.start, *sums, lists, first)
         return run.rows("divergence", _divergence_rows, args, part.stop - part.start, n)
 
     def sums(self, columns: Columns) -> tuple[Any, ...]:
@@ -127,11 +131,11 @@ class Divergence:
         distance: Floats = np.sqrt(self.norms[row] + self.norms[first:]).astype(np.float32)
         return distance
 
-    def least_background(self, n_queries: int) -> Floats:
-        """The least ``background`` of each of the first ``n_queries`` rows to the later ones."""
+    def least_background(self, n_queries: int, first: int) -> Floats:
+        """The least ``background`` of the first ``n_queries`` rows to those from ``first`` on."""
         if self.measure != "euclidean":  # the same for all rows
-            return np.full(n_queries, self.background(0, n_queries), np.float32)
-        least: Floats = np.sqrt(self.norms[:n_queries] + self.norms[n_queries:].min())
+            return np.full(n_queries, self.background(0, first), np.float32)
+        least: Floats = np.sqrt(self.norms[:n_queries] + self.norms[first:].min())
         return least.astype(np.float32)
 
     def graph(self, lists: Ints, k: int, run: Runner) -> SparseRows:
@@ -153,7 +157,7 @@ class Divergence:
         mirrored = transposed(pattern.with_data(half), run).values
         return pattern.with_data(half + mirrored)
 
-    def _similarity(self, part: slice, n_queries: int, lists: Ints) -> SparseRows:
+    def _similarity(self, part: slice, first: int, lists: Ints) -> SparseRows:
         rows = self.rows
         ids, values = [], []
         for row in range(part.start, part.stop):
@@ -162,7 +166,7 @@ class Divergence:
             top = weight.max() if len(weight) and weight.max() > 0 else 1
             further = np.setdiff1d(lists[row], known)
             here = np.concatenate([known, further])
-            late = here >= n_queries
+            late = here >= first
             ids.append(here[late])
             values.append(np.concatenate([1 - weight / top, np.ones(len(further))])[late])
         ptr = np.zeros(len(ids) + 1, np.int64)

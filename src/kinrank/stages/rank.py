@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kinrank.filters import Filter, empty_ranking, first_answer, short_lists
 from kinrank.graph.layout import Layout
 from kinrank.kernels import bounded, paths, select
 from kinrank.kernels.answer import first_candidates
@@ -43,6 +44,7 @@ class Ranker:
     graph : d' on an edge list; with it d' is the length of the shortest path, and d* is brought
         into [0, 1) by ``within_one``
     layout : the old numbers of the rows, which the ranking tells; None if they have no others
+    allowed : which gallery rows may be answers
     """
 
     distances: Distances
@@ -53,29 +55,83 @@ class Ranker:
     diffusion: SparseRows | None
     graph: SparseRows | None
     layout: Layout | None = None
+    allowed: Filter | None = None
 
     def rank(self, k: int, run: Runner) -> Ranking:
         """The first ``k`` gallery rows of every query."""
         levels = columns = None
-        if self._is_bounded(k):
-            levels, columns = self.divergence.levels(self.n_queries, run)
-        elif self.graph is None:
-            columns = self.divergence.columns(self.n_queries, run)
+        depth = k if self.allowed is None else self.allowed.depth(k)
+        if self._is_bounded(depth):
+            levels, columns = self.divergence.levels(self.n_queries, run, self.first)
+        elif self.graph is None:  # else paths tell
+            columns = self.divergence.columns(self.n_queries, run, self.first)
         # Candidates may be many: a few queries at a time, so that they stay in the caches.
         size = min(_QUERIES, -(-self.n_queries // (4 * run.threads)))
         few = run.cut(run.block_size or size)
-        outs = (Out(np.int32, k), Out(np.float32, k))
-        found = few.fill("ranking", rank_queries, (self, columns, levels), self.n_queries, *outs)
+        outs = (Out(np.int32, depth), Out(np.float32, depth))
         order = self._layout.places[: self.n_queries]
-        indices, values = (array[order] for array in found)
-        return Ranking(indices, values if self.graph is None else within_one(values))
+        found = empty_ranking(self.n_queries, k)
+        if depth:
+            args = (self, columns, levels)
+            values = few.fill("ranking", rank_queries, args, self.n_queries, *outs)
+            indices, distances = (column[order] for column in values)
+            found = Ranking(indices, self._mapped(distances))
+        return found if self.allowed is None else self._allowed(found, k, columns, few)
+
+    def _allowed(self, found: Ranking, k: int, columns: Columns | None, run: Runner) -> Ranking:
+        """What is allowed of a ranking; who has too little is ranked by all allowed rows."""
+        assert self.allowed is not None
+        found, names = self.allowed.strike(found, k), self._layout.names
+        lacking = np.zeros(self.n_queries, np.bool_)
+        lacking[self._layout.places[short_lists(found)]] = True
+
+        def again(low: int, high: int) -> None:
+            missing = low + np.flatnonzero(lacking[low:high]).astype(np.int32)
+            near = self._near(slice(low, high), columns) if len(missing) else None
+            for query in missing:
+                self._among_allowed(query, low, near, found, int(names[query]))
+
+        run.map("ranking", again, self.n_queries)
+        return found
+
+    def _among_allowed(
+        self, query: Any, start: int, near: SparseRows | None, found: Ranking, name: int
+    ) -> None:
+        """Rank the rows that are allowed for one query, whose old number is ``name``."""
+        assert self.allowed is not None
+        rows, one = self.allowed.rows(name), np.array([query], np.int32)
+        places = self._layout.places[self.first :][rows]
+        d2 = self.distances.at(one, np.array([0, len(rows)]), places, ALONE)
+        late = places - self.first
+        modified = self._modified(one, start, near)[0, late]
+        base = self._root(d2) if self.diffusion is None else self._diffused(one)[0, late]
+        first = self._order(self._fuse(modified, base), d2, found.k)
+        count = len(first[0])
+        found.indices[name, :count] = rows[first[0]]
+        found.distances[name, :count] = self._mapped(first[1])
+
+    def _order(self, fused: Floats, d2: Floats, k: int) -> tuple[Any, Floats]:
+        """The first ``k`` places by d*, and it there; equal ones by d if it was left out."""
+        order = ascending(d2) if self._ties else None
+        row = fused if order is None else fused[order]
+        first = ascending(row, k)
+        return first if order is None else order[first], row[first]
+
+    def _mapped(self, fused: Floats) -> Floats:
+        """d* as it is told."""
+        return fused if self.graph is None else within_one(fused)
+
+    @property
+    def first(self) -> int:
+        """The first row that may be an answer."""
+        return first_answer(self.n_queries, self.allowed)
 
     def rank_part(
         self, part: slice, columns: Columns | None, levels: Levels | None, found: Ranking
     ) -> None:
         """Rank some of the queries, rows of ``found`` in the order of the layout."""
         complete, near = np.zeros(self.n_queries, np.bool_), None
-        if found.k < len(self.distances.neighbors) - self.n_queries and not self._ties:
+        if found.k < len(self.distances.neighbors) - self.first and not self._ties:
             near = self._first(part, columns, levels, (found.indices, found.distances, complete))
         missing = part.start + np.flatnonzero(~complete[part]).astype(np.int32)
         if len(missing):
@@ -87,8 +143,8 @@ class Ranker:
         vectors = isinstance(self.distances, VectorDistances) and self.graph is None
         if not vectors or self._ties or self.omega == 1:
             return False
-        few = k < len(self.distances.neighbors) - self.n_queries
-        return few and self.divergence.has_long_columns(self.n_queries, k)
+        few = 0 < k < len(self.distances.neighbors) - self.first
+        return few and self.divergence.has_long_columns(self.n_queries, k, self.first)
 
     @cached_property
     def _layout(self) -> Layout:
@@ -97,7 +153,7 @@ class Ranker:
     @cached_property
     def _least(self) -> Floats:
         """The least d' of any row that shares nothing with the query."""
-        return self.divergence.least_background(self.n_queries)
+        return self.divergence.least_background(self.n_queries, self.first)
 
     @cached_property
     def _listed(self) -> Floats:
@@ -117,7 +173,7 @@ class Ranker:
         if columns is None:
             return None
         lists = self.distances.query_lists.indices
-        return self.divergence.near(self.n_queries, lists, ALONE, part, columns)
+        return self.divergence.near(self.n_queries, lists, ALONE, part, columns, self.first)
 
     def _first(
         self, part: slice, columns: Columns | None, levels: Levels | None, out: tuple[Any, ...]
@@ -127,7 +183,7 @@ class Ranker:
         Returns the candidates where they were stored.
         """
         low, high, base = part.start, part.stop, self.distances
-        rest = (self.n_queries, self._layout.names, out)
+        rest = (self.first, self._layout.names, out)
         if isinstance(base, VectorDistances) and self.graph is not None:
             paths.first_by_path(low, high, self.graph.csr, UNREACHABLE, self._fusion(base), *rest)
             return None
@@ -146,7 +202,7 @@ class Ranker:
         fused = near.with_data(self._fuse(near.values, d)).csr
         indices, values, complete = out
         counts = np.zeros(len(complete), np.int64)
-        args = (fused, self.n_queries, np.float32(np.inf), self._layout.names, indices, values)
+        args = (fused, self.first, np.float32(np.inf), self._layout.names, indices, values)
         first_candidates(low, high, low, *args, counts)
         bounds = self._fuse(self._least, self._listed[:, -1])
         full = counts[part] == values.shape[1]
@@ -161,26 +217,24 @@ class Ranker:
 
     def _all(self, queries: Ints, start: int, near: SparseRows | None, found: Ranking) -> None:
         """Rank by all distances of ``queries``, a few at a time; ``near`` begins at ``start``."""
-        n_gallery = len(self.distances.neighbors) - self.n_queries
+        n_gallery = len(self.distances.neighbors) - self.first
         size = max(1, _CELLS // n_gallery)
         for low in range(0, len(queries), size):
             self._dense(queries[low : low + size], start, near, found)
 
     def _dense(self, queries: Ints, start: int, near: SparseRows | None, found: Ranking) -> None:
-        d2 = self.distances.dense(queries, self.n_queries, ALONE)
-        fused = self._fuse(self._modified(queries, start, near), self._base(queries, d2))
-        places = self._layout.places[self.n_queries :] - self.n_queries
+        d2 = self.distances.dense(queries, self.first, ALONE)
+        base = self._root(d2) if self.diffusion is None else self._diffused(queries)
+        fused = self._fuse(self._modified(queries, start, near), base)
+        places = self._layout.places[self.first :] - self.first
         for at, query in enumerate(queries):
-            row = fused[at][places]
-            order = ascending(d2[at][places]) if self._ties else None
-            row = row if order is None else row[order]
-            first = ascending(row, found.k)
-            found.distances[query] = row[first]
-            found.indices[query] = first if order is None else order[first]
+            found.indices[query], found.distances[query] = self._order(
+                fused[at][places], d2[at][places], found.k
+            )
 
     def _modified(self, queries: Ints, start: int, near: SparseRows | None) -> Floats:
         """d' from each query to the whole gallery."""
-        first = self.n_queries
+        first = self.first
         out = np.empty((len(queries), len(self.distances.neighbors) - first), np.float32)
         if near is None:
             assert self.graph is not None
@@ -191,13 +245,12 @@ class Ranker:
             _put(near, query - start, first, out[at])
         return out
 
-    def _base(self, queries: Ints, d2: Floats) -> Floats:
-        """d from each query to the whole gallery."""
-        if self.diffusion is None:
-            return self._root(d2)
-        out = np.ones_like(d2)
+    def _diffused(self, queries: Ints) -> Floats:
+        """The diffusion distance from each query to the whole gallery."""
+        assert self.diffusion is not None
+        out = np.ones((len(queries), len(self.distances.neighbors) - self.first), np.float32)
         for at, query in enumerate(queries):
-            _put(self.diffusion, query, self.n_queries, out[at])
+            _put(self.diffusion, query, self.first, out[at])
         return out
 
     def _root(self, d2: Floats) -> Floats:

@@ -29,7 +29,7 @@ _UNIT = 1e-3  # how far from 1 a norm may be
 
 def attach(
     store: Store, method: str | CAS = "cas", *, refine: bool = True, threads: int | None = None,
-    block_size: int | None = None, **params: Any,
+    block_size: int | None = None, attributes: Any = None, **params: Any,
 ) -> Index:  # fmt: skip
     """Build the graph of a store's rows through its own search; vectors stay in the store.
 
@@ -49,6 +49,8 @@ def attach(
         it a search asks the store once, and such rows count as near as the last one listed.
     threads : how many threads build the graph; None is one per core
     block_size : how many rows are fetched and searched for at a time
+    attributes : what is known of the rows, one value per row in the order of ``store.ids()``; see
+        ``CAS.fit``
     **params : parameters of the method
 
     Returns
@@ -82,7 +84,7 @@ def attach(
     distances, indices, farthest = _lists(store, fitted, ids, rows)
     return Index.from_neighbors(
         fitted, distances, indices, ids=ids, store=store, refine=refine, squared=True,
-        farthest=farthest, threads=threads,
+        farthest=farthest, attributes=attributes, threads=threads,
     )  # fmt: skip
 
 

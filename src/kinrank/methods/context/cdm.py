@@ -60,13 +60,13 @@ class CDM(MetricMethod):
         length = self.k1 if self.steps == 1 else max(self.k1, self.pool)
         # Many steps over copies make factors without end: products of two must fit float32.
         scale = np.minimum(self._scales(rows.neighbors(length + 1, run)), 1e9).astype(np.float32)
-        first = rows.n_queries
+        first = rows.first
 
         def block(low: int, high: int) -> Floats:
             d = np.sqrt(dense_search(rows.queries[low:high], rows.gallery))
             return d * scale[low:high, None] * scale[first:]
 
-        return rank_dense(first, len(rows.gallery), k, run, block)
+        return rank_dense(rows.n_queries, len(rows.gallery), k, run, block, rows.allowed)
 
     def _scales(self, lists: Neighbors) -> npt.NDArray[np.float64]:
         """The factors of d* = d scale_i scale_j."""

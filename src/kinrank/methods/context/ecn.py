@@ -58,12 +58,12 @@ class ECN(JointMethod):
         width = self.t * (1 + self.q)
         args = (lists, self.t, self.q)
         expanded = run.fill("context", _wider, args, n, Out(np.int32, width))
-        scores = cross_scores(expanded, positions, positions, rows.n_queries, run)
+        scores = cross_scores(expanded, positions, positions, rows, run)
         mean = np.float32(-1 / (2 * expanded.shape[1]))
         near = scores.with_data(mean * scores.values)
         return rank_candidates(
             near, distances.query_lists, lambda q: dense_search(rows.queries[q], rows.gallery),
-            k, 0.0, run,
+            k, 0.0, run, rows.allowed,
         )  # fmt: skip
 
 

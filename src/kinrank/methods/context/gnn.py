@@ -62,7 +62,7 @@ class GNN(JointMethod):
     dialect: Literal["cas", "zhang"] = option("cas", "whose copy of the method to reproduce")
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
-        n, first = len(rows), rows.n_queries
+        n, first = len(rows), rows.first
         lists = rows.neighbors(max(self.k1, self.k2), run)
         m = nearest(lists.indices, self.k1, run)
         if self.k2 == 1:  # the original does not propagate then
@@ -83,7 +83,7 @@ class GNN(JointMethod):
                 np.float32
             )
 
-        return rank_scores(block, rows.queries, rows.gallery, k, run)
+        return rank_scores(block, rows.queries, rows.gallery, k, run, allowed=rows.allowed)
 
     def _passing(self, lists: Neighbors) -> SparseRows:
         """P: the k2 nearest with their similarity, and the row itself once more."""

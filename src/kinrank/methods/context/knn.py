@@ -11,8 +11,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from kinrank.filters import empty_ranking
 from kinrank.kernels.answer import add_votes
 from kinrank.kernels.search import dense_values
+from kinrank.methods.answer import put_first
 from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.options import option
 from kinrank.ordering import ascending
@@ -56,14 +58,13 @@ class KNN(MetricMethod):
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         lists = rows.neighbors(self.k1 + 1, run).indices[: rows.n_queries]
         n_queries, n_gallery = rows.n_queries, len(rows.gallery)
-        found = Ranking(np.empty((n_queries, k), np.int32), np.empty((n_queries, k), np.float32))
+        found = empty_ranking(n_queries, k)
         size = max(1, _CELLS // n_gallery)
         for low in range(0, n_queries, size):
             high = min(low + size, n_queries)
             scores = self._scores(rows, lists[low:high], low, run)
-            for at, score in enumerate(scores):
-                order = ascending(-score, k)
-                found.indices[low + at], found.distances[low + at] = order, -score[order]
+            for query, score in enumerate(scores, start=low):
+                put_first(found, query, -score, rows.allowed)
         return found
 
     def _scores(self, rows: JointRows, lists: Ints, low: int, run: Runner) -> Floats:
@@ -79,7 +80,7 @@ class KNN(MetricMethod):
             for at, order in enumerate(orders, start=begin):
                 votes = uses[ends[at - 1] if at else 0 : ends[at]]
                 shape = (lists.shape[1], low, self.dialect == "cas")
-                add_votes(order, rows.n_queries, votes, *shape, scores)
+                add_votes(order, rows.first, votes, *shape, scores)
         return scores
 
 

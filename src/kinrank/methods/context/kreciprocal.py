@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from kinrank.filters import Filter
 from kinrank.methods.answer import rank_by_divergence
 from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.methods.context.encoding import DIALECTS, SquaredDistances, encode, list_length
@@ -68,9 +69,13 @@ class KReciprocal(MetricMethod):
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         length = list_length(self.k1, self.k2, DIALECTS[self.dialect])
-        return self.rank(rows.distances(length, k, run), rows.n_queries, k, run)
+        distances = rows.distances(length, k, run)
+        return self.rank(distances, rows.n_queries, k, run, rows.allowed)
 
-    def rank(self, distances: Distances, n_queries: int, k: int, run: Runner) -> Ranking:
+    def rank(
+        self, distances: Distances, n_queries: int, k: int, run: Runner,
+        allowed: Filter | None = None,
+    ) -> Ranking:  # fmt: skip
         """Rank rows from ``n_queries`` on for each row before, by any kind of distance."""
         dialect = DIALECTS[self.dialect]
         if dialect.squared_twice:
@@ -79,6 +84,7 @@ class KReciprocal(MetricMethod):
         omega = 0.0 if dialect.plain else self.lambda_value
         divergence = Divergence.of(v, "jaccard", run)
         if omega == 0:
-            return rank_by_divergence(divergence, distances, n_queries, k, run)
-        ranker = Ranker(distances, divergence, n_queries, omega, "squared", None, None)
+            return rank_by_divergence(divergence, distances, n_queries, k, run, allowed)
+        share = (omega, "squared", None)
+        ranker = Ranker(distances, divergence, n_queries, *share, None, allowed=allowed)
         return ranker.rank(k, run)

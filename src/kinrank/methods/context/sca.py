@@ -57,4 +57,4 @@ class SCA(MetricMethod):
         f = smooth.unit_rows(active.with_data(np.exp(-d)), run)
         f = smooth.smooth_by_average(f, lists.indices, self.k2, run)
         divergence = Divergence.of(f, "jaccard", run)
-        return rank_by_divergence(divergence, distances, rows.n_queries, k, run)
+        return rank_by_divergence(divergence, distances, rows.n_queries, k, run, rows.allowed)

@@ -52,12 +52,12 @@ class STML(MetricMethod):
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         distances = rows.distances(self.k1, k, run)
-        lists, first = distances.neighbors.indices, rows.n_queries
+        lists, first = distances.neighbors.indices, rows.first
         v = clusters.reciprocal(lists, self.k1, run)
         half = max(self.k1 // 2, 1)
         shares = (1 / (half * v.lengths)).astype(np.float32)
         shared = v.with_data(np.repeat(shares, v.lengths))
-        context = cross_scores(lists[:, :half], shared, v, first, run)
+        context = cross_scores(lists[:, :half], shared, v, rows, run)
 
         def block(low: int, high: int) -> Floats:
             queries = np.arange(low, high, dtype=np.int32)
@@ -68,4 +68,4 @@ class STML(MetricMethod):
                 out[at, context.indices[part] - first] -= context.values[part] / np.float32(4)
             return out
 
-        return rank_dense(first, len(rows.gallery), k, run, block)
+        return rank_dense(rows.n_queries, len(rows.gallery), k, run, block, rows.allowed)

@@ -23,7 +23,7 @@ from kinrank.methods.diffusion.solve import (
 from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.stored import Stored
-from kinrank.types import Ranking
+from kinrank.types import Ints, Ranking
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +67,9 @@ class DFS(InductiveMethod):
         s = gallery_graph(gallery, self.k1, self.gamma, run)
         return by_conjugate_gradients(s, self.alpha, self.steps, self.tol)
 
-    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
-        y = query_starts(queries, gallery, self.kq, self.gamma, run)
+    def _search(
+        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        own: Ints | None = None,
+    ) -> Ranking:  # fmt: skip
+        y = query_starts(queries, gallery, self.kq, self.gamma, run, own)
         return rank_scores(lambda a, b: solutions(state, y, a, b), queries, gallery, k, run, LANES)

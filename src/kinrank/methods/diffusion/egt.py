@@ -21,7 +21,7 @@ from kinrank.parallel import Runner
 from kinrank.search.exact import dense_search
 from kinrank.search.find import find_neighbors, find_rows
 from kinrank.search.stored import Stored
-from kinrank.types import Floats, Ranking, SparseRows
+from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +68,11 @@ class EGT(InductiveMethod):
             return _last_reverse(directed)
         return _both_ways(directed, run)
 
-    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
-        near = find_rows(queries, gallery, self.k1, run)
+    def _search(
+        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        own: Ints | None = None,
+    ) -> Ranking:  # fmt: skip
+        near = find_rows(queries, gallery, self.k1, run, own=own)
         weights = self._weights(near.values)
         scored = Scored.empty(len(queries), k)
         scored.values[:] = np.arange(k)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kinrank.errors import InvalidInputError
+from kinrank.filters import Filter
 from kinrank.graph.build import mutual_graph
 from kinrank.kernels import truncated as kernels
 from kinrank.kernels.lanes import LANES
@@ -73,11 +74,13 @@ class EIR(InductiveMethod):
             raise InvalidInputError("`mode` must be 'online' for a fitted gallery, got 'joint'.")
         return super().fit(gallery, threads=threads, block_size=block_size)
 
-    def ranked(self, queries: Any, gallery: Any, k: int | None, run: Runner) -> Ranking:
+    def ranked(
+        self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
+    ) -> Ranking:
         if self.mode == "online":
-            return super().ranked(queries, gallery, k, run)
-        rows = stacked(queries, gallery, self, run)
-        k = results(k, len(rows.gallery))
+            return super().ranked(queries, gallery, k, run, allowed)
+        rows = stacked(queries, gallery, self, run, allowed)
+        k = results(k, rows.n_answers)
         return self.resolved(len(rows))._rank_joint(rows, k, run)
 
     def _prepare(self, gallery: Stored, run: Runner) -> tuple[Ints, Floats]:
@@ -90,8 +93,11 @@ class EIR(InductiveMethod):
         out = Out(np.float32, reach)
         return lists, run.fill("diffusion", kernels.diffused_rows, args, len(gallery), out)
 
-    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
-        y = query_starts(queries, gallery, self.kq, self.gamma, run)
+    def _search(
+        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        own: Ints | None = None,
+    ) -> Ranking:  # fmt: skip
+        y = query_starts(queries, gallery, self.kq, self.gamma, run, own)
         lists, values = state
         args = (y.indptr, y.indices, y.values, lists, values)
 
@@ -108,7 +114,7 @@ class EIR(InductiveMethod):
 
         def block(low: int, high: int) -> Floats:
             out = np.empty((high - low, len(rows.gallery)), np.float32)
-            kernels.row_cosines(low, high, lists, values, rows.n_queries, out)
+            kernels.row_cosines(low, high, lists, values, rows.first, out)
             return out
 
-        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES)
+        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES, rows.allowed)

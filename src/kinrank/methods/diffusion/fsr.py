@@ -27,7 +27,7 @@ from kinrank.methods.diffusion.solve import (
 from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.stored import Stored
-from kinrank.types import Floats, Ranking, SparseRows
+from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 _STEPS, _TOL = 1000, 1e-6  # of the converged solution that full rank stands for
 
@@ -92,8 +92,11 @@ class FSR(InductiveMethod):
         gain = 1 / (1 - self.alpha * np.minimum(values, 1))
         return vectors.astype(np.float32), (gain - self.residual).astype(np.float32)
 
-    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
-        y = query_starts(queries, gallery, self.kq, self.gamma, run)
+    def _search(
+        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        own: Ints | None = None,
+    ) -> Ranking:  # fmt: skip
+        y = query_starts(queries, gallery, self.kq, self.gamma, run, own)
 
         def rows(low: int, high: int) -> Floats:
             if self.rank == "full":

@@ -64,14 +64,14 @@ class Manifold(MetricMethod):
     tol: float = option(1e-6, "residual at which it counts as converged", above=(0, 0.1))
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
-        n, first = len(rows), rows.n_queries
+        n, first = len(rows), rows.first
         lists = rows.neighbors(self.k1 + 1, run)
         nobody = SparseRows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), None, n)
         s = build_graph(lists, self.k1, self.sigma, 1.0, nobody, symmetric=True, run=run).s
         solve = by_conjugate_gradients(s, self.alpha, _STEPS, self.tol)
-        starts = unit_starts(first, n)
+        starts = unit_starts(rows.n_queries, n)
 
         def block(low: int, high: int) -> Floats:
             return np.float32(1 - self.alpha) * solutions(solve, starts, low, high, first)
 
-        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES)
+        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES, rows.allowed)

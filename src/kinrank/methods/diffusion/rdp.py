@@ -70,15 +70,15 @@ class RDP(MetricMethod):
     tol: float = option(1e-4, "terms of the polynomial below it are left out", within=(0, 0.1))
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
-        first = rows.n_queries
+        first = rows.first
         s = self._graph(rows.neighbors(self.k1, run), run)
         solve = by_series(s, self._polynomial, least_eigenvalue(s), 2 * self.steps, self.tol)
-        starts = unit_starts(first, len(rows))
+        starts = unit_starts(rows.n_queries, len(rows))
 
         def block(low: int, high: int) -> Floats:
             return solutions(solve, starts, low, high, first)
 
-        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES)
+        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES, rows.allowed)
 
     def _graph(self, lists: Neighbors, run: Runner) -> SparseRows:
         largest = float(lists.farthest.max())

@@ -16,7 +16,7 @@ from kinrank.kernels.lanes import LANES
 from kinrank.parallel import Runner
 from kinrank.search.find import find_neighbors, find_rows
 from kinrank.search.stored import Stored
-from kinrank.types import Floats, SparseRows
+from kinrank.types import Floats, Ints, SparseRows
 
 # Of a row while a block of right sides is solved: four vectors in lanes, and the answers.
 LANE_BYTES = 5 * 4 * LANES
@@ -86,10 +86,10 @@ def gallery_graph(gallery: Stored, k: int, gamma: float, run: Runner) -> SparseR
 
 
 def query_starts(
-    queries: Stored, gallery: Stored, kq: int, gamma: float, run: Runner
+    queries: Stored, gallery: Stored, kq: int, gamma: float, run: Runner, own: Ints | None = None
 ) -> SparseRows:
-    """y = max(s, 0)^gamma at the kq nearest gallery rows of each query."""
-    nearest = find_rows(queries, gallery, kq, run)
+    """y = max(s, 0)^gamma at the kq nearest gallery rows of each query; own : as of a method."""
+    nearest = find_rows(queries, gallery, kq, run, own=own)
     order = np.argsort(nearest.indices, axis=1)
     ids = np.take_along_axis(nearest.indices, order, axis=1).ravel()
     values = np.take_along_axis(similarity_power(nearest.values, gamma), order, axis=1).ravel()

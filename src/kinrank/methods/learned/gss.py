@@ -20,7 +20,7 @@ from kinrank.parallel import Runner
 from kinrank.search.exact import exact_search
 from kinrank.search.stored import Stored
 from kinrank.search.whitening import check_whiten
-from kinrank.types import Ranking
+from kinrank.types import Ints, Ranking
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,11 +97,14 @@ class GSS(GSSRecipe, InductiveMethod):
         hidden, embedded = embed(network, graph.smoothed, lambda h: multiply(graph.matrix, h, run))
         return network, graph, hidden, embedded
 
-    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
+    def _search(
+        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        own: Ints | None = None,
+    ) -> Ranking:  # fmt: skip
         from kinrank.learned.gss import embed, multiply
 
         network, graph, hidden, embedded = state
-        links, itself = graph.queries(queries, gallery, self.kq, run)
+        links, itself = graph.queries(queries, gallery, self.kq, run, own)
         smoothed = multiply(links, gallery[:], run) + itself * queries[:]
         moved = embed(network, smoothed, lambda h: multiply(links, hidden, run) + itself * h)[1]
         nearest = exact_search(moved, embedded, k, run, "inner")

@@ -94,10 +94,14 @@ class LAttQE(TrainedMethod):
         weights = np.sign(weights) * np.abs(weights) ** np.float32(1 / self.temperature)
         return network, add_up(gallery, gallery, ids, weights, run)
 
-    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
+    def _search(
+        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        own: Ints | None = None,
+    ) -> Ranking:  # fmt: skip
         network, searched = state
         source = gallery if self.order == "original" else searched
-        near = exact_search(queries, source, min(self.kqe or network.recipe.kqe, len(source)), run)
+        kqe = min(self.kqe or network.recipe.kqe, len(source))
+        near = exact_search(queries, source, kqe, run, own=own)
         weights = self._weights(network, queries, source, near.indices, run)
         expanded = add_up(queries, source, near.indices, weights, run)
         nearest = exact_search(expanded, searched, k, run, "inner")

@@ -18,7 +18,7 @@ from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_search
 from kinrank.search.stored import Stored
-from kinrank.types import Ranking
+from kinrank.types import Ints, Ranking
 
 _BATCH = 64  # queries at a time on a device that is not the processor
 
@@ -92,10 +92,13 @@ class ListMethod(TrainedMethod):
         del gallery, run  # a list is made when the query is known
         return network
 
-    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
+    def _search(
+        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        own: Ints | None = None,
+    ) -> Ranking:  # fmt: skip
         m = min(self._first(state), len(gallery))
         length = min(max(m, state.recipe.length), len(gallery))
-        first = exact_search(queries, gallery, max(k, length), run)
+        first = exact_search(queries, gallery, max(k, length), run, own=own)
         members = first.indices[:, :length].copy()
 
         def rescore(lists: Any, batch: slice) -> None:

@@ -62,9 +62,12 @@ class Expansion(InductiveMethod):
         lists = find_neighbors(gallery, self.kdba, run)
         return self._expand(gallery, gallery, lists.indices[:, 1:], lists.distances[:, 1:], run)
 
-    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
+    def _search(
+        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        own: Ints | None = None,
+    ) -> Ranking:  # fmt: skip
         source = gallery if self.order == "original" else state
-        near = find_rows(queries, source, self.kqe, run)
+        near = find_rows(queries, source, self.kqe, run, own=own)
         expanded = self._expand(queries, source, near.indices, near.values, run)
         found = exact_search(expanded, state, k, run, "inner")
         return Ranking(found.indices, found.values)

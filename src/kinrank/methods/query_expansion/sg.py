@@ -61,10 +61,13 @@ class SG(InductiveMethod):
     def _prepare(self, gallery: Stored, run: Runner) -> None:
         """Nothing is known before the query is."""
 
-    def _search(self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner) -> Ranking:
+    def _search(
+        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        own: Ints | None = None,
+    ) -> Ranking:  # fmt: skip
         del state  # nothing was prepared
         n, m = len(gallery), self.m
-        first = exact_search(queries, gallery, max(k, m), run)
+        first = exact_search(queries, gallery, max(k, m), run, own=own)
         norms = squared_norms(gallery)
         lists = None
         if len(queries) * m**2 > n**2:  # many lists share their pairs
@@ -73,8 +76,8 @@ class SG(InductiveMethod):
 
         def block(low: int, high: int) -> None:
             scores = np.empty((high - low, m), np.float32)
-            own = SearchResult(first.indices[low:high], first.values[low:high])
-            self._score(queries[low:high], gallery, norms, own, lists, scores)
+            listed = SearchResult(first.indices[low:high], first.values[low:high])
+            self._score(queries[low:high], gallery, norms, listed, lists, scores)
             for row in range(low, high):
                 reorder_first(first, row, scores[row - low])
 

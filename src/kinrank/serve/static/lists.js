@@ -12,7 +12,7 @@ function move(result, rank, shown) {
   return ["same", "=", "in the same place"];
 }
 
-function entry(result, rank, shown, side, images, pick) {
+function entry(result, rank, shown, side, images, pick, marks) {
   const known = result.right === null ? "" : result.right ? "right" : "wrong";
   const mark = { right: "✓ ", wrong: "✕ ", "": "" }[known];
   const [way, sign, words] = side === "right" ? move(result, rank, shown) : ["", "", ""];
@@ -31,6 +31,7 @@ function entry(result, rank, shown, side, images, pick) {
   if (side === "right") button.append(make("span", { class: `move ${way}` }, sign));
   button.addEventListener("click", () => pick(result.id));
   const item = make("li", {}, button);
+  if (side === "right") item.append(marks(result));
   for (const kind of ["mouseenter", "focusin", "mouseleave", "focusout"]) {
     item.addEventListener(kind, () => {
       const line = byId("lines").querySelector(`[data-id="${CSS.escape(result.id)}"]`);
@@ -46,12 +47,12 @@ function heading(side, words) {
   return [words, make("span", {}, facts)];
 }
 
-export function showLists(answer, names, images, pick) {
+export function showLists(answer, names, images, pick, marks) {
   for (const side of ["left", "right"]) {
     const { results } = answer[side];
     byId(`${side}-title`).replaceChildren(...heading(answer[side], names[side]));
     byId(`${side}-list`).replaceChildren(
-      ...results.map((one, at) => entry(one, at + 1, results.length, side, images, pick)),
+      ...results.map((one, at) => entry(one, at + 1, results.length, side, images, pick, marks)),
     );
   }
   byId("lists").hidden = false;

@@ -5,6 +5,7 @@ import { byId, called, make, percent } from "./draw.js";
 import { drawLines, showLists } from "./lists.js";
 import { showGraph } from "./graph.js";
 import { showCurves } from "./curves.js";
+import { buttons, exported, sent, showMarks, undo } from "./marks.js";
 
 const SLIDERS = [
   ["k1", "k1, cluster", 2, 100, 1], ["k2", "k2, neighbour set", 1, 20, 1],
@@ -169,6 +170,14 @@ async function drop(file) {
 
 // Results
 
+// What was said is for the index: whoever says something sees its answer.
+function marked() {
+  state.right = byId("right").value = "index";
+  compare();
+}
+
+const queryName = () => state.query.id ?? state.query.name;
+
 // One question at a time. A newer one ends one under way that takes long, unless the lists have not
 // changed for a while: whoever keeps moving a slider is to see something on the way.
 async function compare() {
@@ -226,7 +235,8 @@ async function ask(whole, signal) {
   whole &&= [left, right].some((one) => one.method === "cas");
   const query = state.query.id ? { id: state.query.id } : { vector: state.query.vector };
   const begun = performance.now();
-  const answer = await post("/v1/compare", { query, left, right, whole,
+  const marks = right.method === "index" ? sent(queryName()) : {};
+  const answer = await post("/v1/compare", { query, left, right, whole, ...marks,
     k: Number(byId("k").value), cluster: byId("cluster").open }, signal);
   if (signal.aborted) return false;
   state.answer = answer;
@@ -234,7 +244,9 @@ async function ask(whole, signal) {
   if (whole) [state.slow, state.slowAt] = [state.shown - begun, work(right)];
   if (!state.again) byId("lists").classList.remove("loading");
   showQuery(answer.query);
-  showLists(answer, { left: named(left), right: named(right) }, state.info.images, pick);
+  showLists(answer, { left: named(left), right: named(right) }, state.info.images, pick,
+    (result) => buttons(queryName(), result, marked));
+  showMarks(queryName(), marked);
   const shown = state.info.images ? { query: answer.query?.id } : null;
   if (answer.cluster) showGraph(answer.cluster, shown, pick);
   const part = [[left, answer.left], [right, answer.right]].filter(([, side]) => !side.whole);
@@ -306,6 +318,8 @@ function listen() {
     compare();
   });
   byId("keep").addEventListener("click", keepLeft);
+  byId("undo").addEventListener("click", () => { undo(queryName()); marked(); });
+  byId("export").addEventListener("click", exported);
   byId("cluster").addEventListener("toggle", () => { if (byId("cluster").open) compare(); });
   byId("curves").addEventListener("toggle", openCurves);
   byId("file").addEventListener("change", () => drop(byId("file").files[0]));

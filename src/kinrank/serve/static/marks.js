@@ -1,0 +1,63 @@
+// What a person says of results: right or wrong, applied at once, undone at will, and exported.
+
+import { byId, make } from "./draw.js";
+
+const said = new Map(); // of each query: id of a result -> "right" or "wrong", in the order said
+
+const marksOf = (query) => said.get(query) ?? new Map();
+
+export function sent(query) {
+  const marks = [...marksOf(query)];
+  const of = (word) => marks.filter(([, one]) => one === word).map(([id]) => id);
+  return marks.length ? { right_ids: of("right"), wrong_ids: of("wrong") } : {};
+}
+
+// Say it, or take it back where it was said before.
+function toggle(query, id, word) {
+  const marks = said.get(query) ?? new Map();
+  const before = marks.get(id);
+  marks.delete(id);
+  if (before !== word) marks.set(id, word);
+  if (marks.size) said.set(query, marks);
+  else said.delete(query);
+}
+
+export function buttons(query, result, changed) {
+  const one = (word, sign) => {
+    const pressed = marksOf(query).get(result.id) === word;
+    const button = make("button", { type: "button", class: `mark ${word}`, "data-mark": word,
+      "aria-pressed": String(pressed), "aria-label": `${result.name} is ${word}`,
+      title: pressed ? `Take it back: ${word}` : `This is ${word}` }, sign);
+    button.addEventListener("click", () => { toggle(query, result.id, word); changed(); });
+    return button;
+  };
+  return make("span", { class: "marks" }, one("right", "✓"), one("wrong", "✕"));
+}
+
+export function showMarks(query, changed) {
+  const marks = [...marksOf(query)];
+  byId("said").hidden = said.size === 0;
+  byId("undo").disabled = marks.length === 0;
+  byId("said-list").replaceChildren(...marks.map(([id, word]) => {
+    const button = make("button", { type: "button", class: `key ${word}`, "data-said": id,
+      title: "Take it back" }, `${word === "right" ? "✓" : "✕"} ${id}`);
+    button.addEventListener("click", () => { toggle(query, id, word); changed(); });
+    return button;
+  }));
+}
+
+export function undo(query) {
+  const last = [...marksOf(query)].at(-1);
+  if (last) toggle(query, ...last);
+}
+
+export function exported() {
+  const all = [...said.keys()].map((query) => {
+    const { right_ids: right, wrong_ids: wrong } = sent(query);
+    return { query, right, wrong };
+  });
+  const url = URL.createObjectURL(new Blob([JSON.stringify(all, null, 1)], { type: "application/json" }));
+  const link = make("a", { href: url, download: "marks.json" });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}

@@ -1,0 +1,159 @@
+"""Conditions from outside: the command line, the service and its client."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import kinrank
+from kinrank import Client
+from kinrank.cli.app import app
+from kinrank.client import ServiceError
+from serve_process import serving
+from struck import rows
+
+NG = 200
+CAMERAS = np.arange(NG) % 3
+SPECIES = np.array(["lynx", "fox"])[np.arange(NG) % 2]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Files of vectors, attributes and an index with both."""
+    root = tmp_path_factory.mktemp("conditions")
+    np.save(root / "q.npy", rows(4, 5))
+    np.save(root / "g.npy", rows(NG, 6))
+    np.save(root / "cameras.npy", CAMERAS)
+    (root / "species.txt").write_text("\n".join(SPECIES))
+    run(
+        "index", "build", "--gallery", root / "g.npy", "--out", root / "an.index", "--k1", 8,
+        "--k2", 4, "--attribute", f"camera={root / 'cameras.npy'}",
+        "--attribute", f"species={root / 'species.txt'}",
+    )  # fmt: skip
+    run("index", "calibrate", root / "an.index")
+    return root
+
+
+@pytest.fixture(scope="module")
+def index(made):
+    return kinrank.open(made / "an.index")
+
+
+def run(*args, code=0):
+    result = CliRunner().invoke(app, [str(arg) for arg in args])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def searched(made, *args):
+    out = made / "r.npz"
+    run("index", "search", made / "an.index", "--query", made / "q.npy", "--out", out, *args)
+    return kinrank.Ranking.load(out)
+
+
+def same(got, expected):
+    np.testing.assert_array_equal(got.indices, expected.indices)
+    np.testing.assert_array_equal(got.distances, expected.distances)
+
+
+def test_search_by_command(made, index):
+    queries = np.load(made / "q.npy")
+    np.save(made / "own.npy", np.array([0, 1, 2, 0]))
+    (made / "some.txt").write_text("3\n5\n8\n")
+    (made / "of.txt").write_text("a\na\nb\nb\n")
+    cases = [
+        (("--where", "camera=1", "--where", "camera=2"), {"where": {"camera": [1, 2]}}),
+        (("--where", "species=lynx"), {"where": {"species": "lynx"}}),
+        (("--differ", f"camera={made / 'own.npy'}"), {"differ": {"camera": [0, 1, 2, 0]}}),
+        (("--allowed", made / "some.txt"), {"allowed": [3, 5, 8]}),
+        (("--exclude", made / "some.txt"), {"exclude": [3, 5, 8]}),
+        (("--threshold", 0.4), {"threshold": 0.4}),
+        (("--false-match-rate", 0.01), {"false_match_rate": 0.01}),
+        (("--of", made / "of.txt"), {"of": list("aabb")}),
+    ]
+    for args, given in cases:
+        same(searched(made, "-k", 6, *args), index.search(queries, 6, **given))
+    np.save(made / "one.npy", queries[:1])
+    args = ("index", "search", made / "an.index", "--query", made / "one.npy")
+    printed = run(*args, "--right", 4, "--wrong", 7, "--json", "-k", 3).stdout
+    expected = index.search(queries[0], 3, right=[4], wrong=[7])
+    answer = json.loads(printed)
+    assert [one["id"] for one in answer["results"]] == expected.ids[0].tolist()
+    assert answer["known"] == pytest.approx(expected.known.tolist())
+    assert "known 0." in run(*args).stdout or "known 1." in run(*args).stdout
+    wrong = run(*args, "--where", "camera", code=2)
+    assert "NAME=VALUE" in wrong.output
+
+
+def test_rows_with_attributes_by_command(made, tmp_path):
+    path = tmp_path / "an.index"
+    path.write_bytes((made / "an.index").read_bytes())
+    np.save(tmp_path / "new.npy", rows(2, 40))
+    (tmp_path / "c.txt").write_text("7\n7\n")
+    (tmp_path / "s.txt").write_text("owl\nowl\n")
+    add = ("index", "add", path, "--vectors", tmp_path / "new.npy")
+    assert "must have 'camera'" in run(*add, code=2).output
+    both = ("--attribute", f"camera={tmp_path / 'c.txt'}", "--attribute")
+    run(*add, *both, f"species={tmp_path / 's.txt'}")
+    assert kinrank.open(path).attributes["species"][-1] == "owl"
+
+
+def test_rerank_by_command(made):
+    queries, gallery = np.load(made / "q.npy"), np.load(made / "g.npy")
+    out = made / "rr.npz"
+    base = ("rerank", "--query", made / "q.npy", "--gallery", made / "g.npy", "--out", out)
+    base = (*base, "-k", 5, "--k1", 8, "--k2", 4)
+    np.save(made / "mask.npy", CAMERAS == 1)
+    np.save(made / "gq.npy", np.array([0, 1, 0, 1]))
+    (made / "things.txt").write_text("1\n1\n2\n2\n")
+    groups = ("--query-groups", made / "gq.npy", "--gallery-groups", made / "cameras.npy")
+    cases = [
+        (("--allowed", made / "mask.npy"), {"allowed": CAMERAS == 1}),
+        (("--of", made / "things.txt"), {"of": [1, 1, 2, 2]}),
+        (groups, {"groups": ([0, 1, 0, 1], CAMERAS)}),
+    ]
+    for args, given in cases:
+        run(*base, *args)
+        expected = kinrank.rerank(queries, gallery, k=5, k1=8, k2=4, **given)
+        same(kinrank.Ranking.load(out), expected)
+    run(*base, "--threshold", 0.3)
+    same(
+        kinrank.Ranking.load(out),
+        kinrank.rerank(queries, gallery, k=5, k1=8, k2=4).within(0.3),
+    )
+
+
+def test_service_and_client(made, index):
+    queries = np.load(made / "q.npy")
+    with serving(made / "an.index") as server, Client(server.url) as client:
+        assert client.info()["attributes"] == ["camera", "species"]
+        cases = [
+            {"allowed": [3, 5, 8]}, {"exclude": np.array([3, 5, 8])}, {"threshold": 0.4},
+            {"where": {"camera": [1, 2], "species": "fox"}}, {"of": ["a", "a", "b", "b"]},
+            {"differ": {"camera": np.array([0, 1, 2, 0])}}, {"false_match_rate": 0.01},
+            {"where": {"camera": 1}, "differ": {"species": ["fox"] * 4}, "base": True},
+        ]  # fmt: skip
+        for given in cases:
+            got, expected = client.search(queries, 6, **given), index.search(queries, 6, **given)
+            np.testing.assert_array_equal(got.indices, expected.indices)
+            np.testing.assert_allclose(got.distances, expected.distances, rtol=1e-6)
+            assert (got.known is None) == (expected.known is None)
+        got = client.search(queries[0], 5, right=[4, 9], wrong=[7])
+        expected = index.search(queries[0], 5, right=[4, 9], wrong=[7])
+        np.testing.assert_array_equal(got.ids, expected.ids)
+        np.testing.assert_allclose(got.known, expected.known, rtol=1e-6)
+        pool = index.vectors(np.arange(40))
+        got = client.rerank(queries[0], pool, k=4, exclude=[1, 2])
+        expected = kinrank.rerank_pool(queries[0], pool, k=4, exclude=[1, 2])
+        np.testing.assert_array_equal(got.indices, expected.indices)
+        for given, status, words in (
+            ({"where": {"colour": 1}}, 422, "colour"),
+            ({"right": [4], "wrong": [4]}, 422, "both"),
+            ({"allowed": [NG]}, 404, "200"),
+            ({"threshold": -1}, 422, "greater than or equal"),
+            ({"wherever": {}}, 422, "wherever"),
+        ):
+            with pytest.raises(ServiceError, match=words) as refused:
+                client.search(queries[0], 5, **given)
+            assert refused.value.status == status

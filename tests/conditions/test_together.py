@@ -1,0 +1,145 @@
+"""Several pictures of one thing, and what a person said of results."""
+
+import numpy as np
+import pytest
+
+import kinrank
+from kinrank import CAS, InvalidInputError
+from kinrank.errors import UnknownIdError
+from struck import rows
+
+NG = 300
+OF = [4, 4, 2, 4, 2, 9]
+METHOD = CAS(k1=8, k2=4)
+
+
+@pytest.fixture(scope="module")
+def sets():
+    return rows(6, 5), rows(NG, 6)
+
+
+@pytest.fixture(scope="module")
+def index(sets):
+    return METHOD.fit(sets[1], attributes={"camera": np.arange(NG) % 3})
+
+
+def whole(ranking, n=NG):
+    """Distances by gallery row, infinite where a row is no answer."""
+    out = np.full((len(ranking), n), np.inf)
+    for row, (ids, d) in enumerate(zip(ranking.indices, ranking.distances, strict=True)):
+        out[row, ids[ids >= 0]] = d[ids >= 0]
+    return out
+
+
+def assert_nearest(got, expected, rtol=1e-6):
+    """A ranking is that of distances by row."""
+    for row, distances in enumerate(expected):
+        order = np.lexsort((np.arange(len(distances)), distances.astype(np.float32)))[: got.k]
+        order = order[np.isfinite(distances[order])]
+        known = got.indices[row] >= 0
+        assert known.sum() == len(order)
+        np.testing.assert_allclose(got.distances[row, known], distances[order], rtol, atol=1e-6)
+        np.testing.assert_allclose(
+            distances[got.indices[row, known]], distances[order], rtol, atol=1e-6
+        )
+
+
+def means(distances):
+    return np.stack([distances[np.equal(OF, thing)].mean(axis=0) for thing in (4, 2, 9)])
+
+
+@pytest.mark.parametrize("k", [1, 7, None])
+@pytest.mark.parametrize("base", [False, True])
+def test_the_mean_of_all_pictures(sets, index, k, base):
+    each = whole(index.search(sets[0], None, base=base))
+    assert_nearest(index.search(sets[0], k, of=OF, base=base), means(each))
+
+
+def test_one_picture_is_a_query(sets, index):
+    got = index.search(sets[0], 9, of=np.arange(6))
+    np.testing.assert_array_equal(got.indices, index.search(sets[0], 9).indices)
+
+
+def test_rows_must_be_allowed_for_every_picture(sets, index):
+    mask = np.random.default_rng(0).random((6, NG)) < 0.5
+    each = np.where(mask, whole(index.search(sets[0], None)), np.inf)
+    assert_nearest(index.search(sets[0], 8, of=OF, allowed=mask), means(each))
+    cameras, own = np.arange(NG) % 3, np.array([0, 1, 2, 0, 2, 1])
+    each = np.where(cameras != own[:, None], whole(index.search(sets[0], None)), np.inf)
+    assert_nearest(index.search(sets[0], 8, of=OF, differ={"camera": own}), means(each))
+
+
+@pytest.mark.parametrize("name", ["cas", "aqe"])
+def test_rerank(sets, name):
+    queries, gallery = sets
+    each = whole(kinrank.rerank(queries, gallery, name))
+    assert_nearest(kinrank.rerank(queries, gallery, name, 6, of=OF), means(each))
+    mask = np.random.default_rng(0).random(NG) < 0.3
+    each = np.where(mask, each, np.inf)
+    assert_nearest(kinrank.rerank(queries, gallery, name, 6, of=OF, allowed=mask), means(each))
+
+
+def test_right_and_wrong(sets, index):
+    query, vectors = sets[0][:1], sets[1]
+    first = index.search(query, 10)
+    right, wrong = first.ids[0, [1, 4]].tolist(), first.ids[0, [0, 7]].tolist()
+    near = whole(index.search(np.concatenate([query, vectors[right]]), None)).mean(axis=0)
+    far = whole(index.search(vectors[wrong], None)).min(axis=0)
+    expected = near + 0.6 * (1 - far)
+    expected[right], expected[wrong] = 0, np.inf
+    for k in (5, None):
+        got = index.search(query[0], k, right=right, wrong=wrong)
+        assert_nearest(got, expected[None])
+        assert sorted(got.ids[0, :2]) == sorted(right)
+        assert not np.isin(wrong, got.ids).any()
+    only_right = index.search(query, 5, right=right)
+    near[right] = 0
+    assert_nearest(only_right, near[None])
+
+
+def test_marks_of_several_queries(sets, index):
+    queries = sets[0][:3]
+    right, wrong = [[1, 2], [], [3]], [[], [5], [6, 7]]
+    together = index.search(queries, 6, right=right, wrong=wrong)
+    for row in range(3):
+        alone = index.search(queries[row], 6, right=right[row], wrong=wrong[row])
+        np.testing.assert_array_equal(together.indices[row], alone.indices[0])
+    nothing = index.search(queries, 6, right=[[], [], []])
+    np.testing.assert_array_equal(nothing.indices, index.search(queries, 6).indices)
+
+
+def test_marks_of_things_and_filters(sets, index):
+    got = index.search(sets[0], 6, of=OF, right=[[1], [], []], wrong=[[], [2], []],
+                       where={"camera": 1})  # fmt: skip
+    assert got.indices[0, 0] == 1
+    assert (got.indices % 3 == 1).all()
+
+
+def test_known_of_a_thing(sets, index):
+    fitted = METHOD.fit(sets[1])
+    fitted.calibrate()
+    if fitted.calibration.known is not None:
+        assert fitted.search(sets[0], 3, of=OF).known.shape == (3,)
+        assert fitted.search(sets[0][0], 3, right=[4]).known.shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"of": [0, 1]}, InvalidInputError, "each of the 6 queries"),
+        ({"of": [0.5] * 6}, InvalidInputError, "whole number or text"),
+        ({"right": [1]}, InvalidInputError, "for each of the 6 queries, got 1"),
+        ({"right": [[1]] * 6, "wrong": [[1]] * 6}, InvalidInputError, "no id in common, got 1"),
+        ({"wrong": [[NG]] * 6}, UnknownIdError, "300"),
+    ],
+)
+def test_bad_input(sets, index, given, error, message):
+    with pytest.raises(error, match=message):
+        index.search(sets[0], 5, **given)
+
+
+def test_what_rerank_refuses(sets):
+    with pytest.raises(InvalidInputError, match="`gallery` must be given with `of`"):
+        kinrank.rerank(sets[1], of=np.arange(NG))
+    with pytest.raises(InvalidInputError, match="`groups` must be left out with `of`"):
+        kinrank.rerank(*sets, of=OF, groups=([0] * 6, [0] * NG))
