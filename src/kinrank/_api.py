@@ -88,14 +88,14 @@ def rerank(
     (3, 5)
     """
     if of is not None:
-        _refuse_beside("`of`", groups=groups)
+        _refuse_beside("with `of`", groups=groups)
         same = {"allowed": allowed, "exclude": exclude, "params": params, "threads": threads}
         same |= {"block_size": block_size, "search": search, "memory_budget": memory_budget}
         same |= {"work": work, "vectors": vectors, "cluster": cluster, "storage": storage}
         return _of_things(queries, gallery, of, method, k, {**same, **options})
     if groups is not None:
         limits: Any = {"memory_budget": memory_budget, "work": work, "cluster": cluster}
-        _refuse_beside("`groups`", **limits)
+        _refuse_beside("with `groups`", **limits)
         same = {"threads": threads, "block_size": block_size, "search": search}
         same |= {"params": params, "vectors": vectors, **options}
         return rank_groups(
@@ -151,7 +151,7 @@ def rank_on(
 
     if gallery is None:
         raise InvalidInputError("`gallery` must be given with `cluster`, got None.")
-    _refuse_beside("`cluster`", allowed=allowed, exclude=exclude)
+    _refuse_beside("with `cluster`", allowed=allowed, exclude=exclude)
     search = where.pop("search", "exact")
     _refuse_beside("with `cluster`", **where)
     with using(cluster, storage, threads) as joined:
@@ -209,4 +209,4 @@ def _refuse_beside(how: str, **given: Any) -> None:
     """Say that parameters do not go with another one, or not without it."""
     for name, value in given.items():
         if value is not None:
-            raise InvalidInputError(f"`{name}` cannot be used {how}, got {value!r}.")
+            raise InvalidInputError(f"`{name}` cannot be used {how}.")

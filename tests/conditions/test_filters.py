@@ -174,7 +174,7 @@ def test_bad_filters(sets, given, message):
 
 
 def test_a_cluster_takes_no_filter(sets):
-    with pytest.raises(InvalidInputError, match="`allowed` must be left out with `cluster`"):
+    with pytest.raises(InvalidInputError, match="`allowed` cannot be used with `cluster`"):
         kinrank.rerank(*sets, k=5, allowed=[0], cluster="local")
 
 

@@ -92,7 +92,7 @@ def test_a_group_of_one_row():
         ({"groups": (np.zeros(NQ), np.zeros(NG))}, "a whole number or text"),
         (
             {"groups": (np.zeros(NQ, int), np.zeros(NG, int)), "memory_budget": "4GB"},
-            "`memory_budget` must be left out with `groups`",
+            "`memory_budget` cannot be used with `groups`",
         ),
     ],
 )

@@ -102,7 +102,7 @@ def test_kept_in_the_file(made, index, tmp_path):
 
 def test_a_damaged_calibration(index, tmp_path):
     path = tmp_path / "a.index"
-    save_state(path, index.engine.state, None, {}, {"calibration.known": np.zeros(3)})
+    save_state(path, index.engine.state, None, None, {}, {"calibration.known": np.zeros(3)})
     with pytest.raises(FileFormatError, match="calibration"):
         kinrank.open(path)
 

@@ -141,5 +141,5 @@ def test_bad_input(sets, index, given, error, message):
 def test_what_rerank_refuses(sets):
     with pytest.raises(InvalidInputError, match="`gallery` must be given with `of`"):
         kinrank.rerank(sets[1], of=np.arange(NG))
-    with pytest.raises(InvalidInputError, match="`groups` must be left out with `of`"):
+    with pytest.raises(InvalidInputError, match="`groups` cannot be used with `of`"):
         kinrank.rerank(*sets, of=OF, groups=([0] * 6, [0] * NG))
