@@ -72,6 +72,8 @@ def fill(text: str, results: dict[str, dict[str, Any]]) -> str:
     def filled(match: re.Match[str]) -> str:
         name = match[2]
         runs = [run for run in results if run == name or run.startswith(f"{name}-")]
+        if not runs:  # not measured yet
+            return match[0]
         tables = [block for block in results[min(runs, key=len)]["blocks"] if "columns" in block]
         return match[1] + "\n" + table(tables[0]) + "\n\n" + match[3]
 

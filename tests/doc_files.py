@@ -93,6 +93,19 @@ def write_standins(folder):
     np.save(folder / "new.npy", gallery[:2] + 0.1)
     (folder / "new.txt").write_text("new-3.jpg\nnew-4.jpg", encoding="utf-8")
     write_set(folder / "path" / "to" / "set", data)
+    write_conditions(folder, len(queries), len(gallery))
+
+
+def write_conditions(folder, n_queries, n_gallery):
+    """Attributes of the rows, rows that may be answers, and what each query shows."""
+    np.save(folder / "cameras.npy", np.arange(n_gallery) % 4)
+    np.save(folder / "own.npy", np.arange(n_queries) % 4)
+    for name, words in {
+        "species.txt": [("lynx", "fox", "owl")[row % 3] for row in range(n_gallery)],
+        "rows.txt": map(str, range(0, n_gallery, 2)),
+        "things.txt": [f"thing {row // 3}" for row in range(n_queries)],
+    }.items():
+        (folder / name).write_text("\n".join(words), encoding="utf-8")
 
 
 def write_set(folder, data):

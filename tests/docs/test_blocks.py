@@ -2,7 +2,6 @@
 
 import warnings
 
-import numpy as np
 import pytest
 
 import kinrank
@@ -30,20 +29,10 @@ def test_blocks_run(page, tmp_path, monkeypatch):
         document.namespace["vectors"] = write_served(tmp_path)
     elif page.name == "containers.md":
         write_handled(tmp_path)
-    elif page.name == "tuning.md":
-        document.namespace |= {"kinrank": kinrank} | groups()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", kinrank.KinrankWarning)  # small sets, few rows
         for example in document.examples():
             example.evaluate()
-
-
-def groups():
-    """Queries and a gallery in groups of twenty."""
-    rng = np.random.default_rng(0)
-    centres = rng.normal(size=(30, 16))
-    gallery = np.repeat(centres, 20, axis=0) + 0.5 * rng.normal(size=(600, 16))
-    return {"queries": centres + 0.5 * rng.normal(size=(30, 16)), "gallery": gallery}
 
 
 def test_figures_of_the_readme_are_those_of_its_command(tmp_path):
