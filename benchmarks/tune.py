@@ -37,6 +37,8 @@ ROOT = Path(__file__).resolve().parents[1]
 QUERIES = 400
 POWERS = (None, 0.0, rules.HALF)
 RUN = Runner.of()
+SHAPES = ((1000, 128), (1000, 1280), (5000, 128), (5000, 1280), (20_000, 128), (100_000, 128),
+          (1_000_000, 128))  # fmt: skip
 STATISTICS = ("hubness", "clearer", "large", "small")
 
 
@@ -89,7 +91,7 @@ def statistics(data):
     """What the rules look at."""
     vectors = np.vstack([data.query.features, data.gallery.features])
     random = np.random.default_rng(0)
-    seen = look(vectors, 400, random, RUN)
+    seen = look(vectors, 250, random, RUN)
     clearer = rules.whitened_contrast(vectors, random, RUN) / seen.contrast
     return {
         "hubness": seen.hubness if seen.common > rules.COMMON else 0.0,
@@ -161,7 +163,9 @@ def table(places, work, _):
         line = [own["none"], own["default"], own["grid"][out], own["grid"][now]]
         line.append(max(own["grid"].values()))
         lines.append(line)
-        print(f"| {name} | " + " | ".join(f"{x:.1f}" for x in line) + f" | {now} |", flush=True)
+        power, size = now.split("|")
+        chosen = f"whiten={power}, k1={rules.SIZES['cas'][int(size)]['k1']}"
+        print(f"| {name} | " + " | ".join(f"{x:.1f}" for x in line) + f" | {chosen} |", flush=True)
     means = np.mean(lines, axis=0)
     print("| mean | " + " | ".join(f"{x:.1f}" for x in means) + " | |")
     margins = np.array(lines)[:, 2] - np.array(lines)[:, 1]
@@ -263,8 +267,7 @@ def cost(_, work, __):
     """Print seconds of tuning and of one ranking, the better of two; a million is approximate."""
     kept = Kept(work / "cost.json")
     print("| rows | columns | ranking s | tuning s | ratio |\n| --- | --- | --- | --- | --- |")
-    for n, width in ((1000, 128), (1000, 1280), (2000, 128), (5000, 128), (5000, 1280),
-                     (20_000, 128), (100_000, 128), (1_000_000, 128)):  # fmt: skip
+    for n, width in SHAPES:
         ranking, tuning = kept.get(f"{n}|{width}", lambda n=n, w=width: _seconds(n, w))
         print(f"| {n:,} | {width} | {ranking:.2f} | {tuning:.2f} | {tuning / ranking:.2f} |",
               flush=True)  # fmt: skip

@@ -178,7 +178,7 @@ def tune(
     queries : (n_queries, d) array of any real dtype, or a torch tensor; None if there are none yet
     gallery : (n_gallery, d) likewise; None if the queries are the gallery
     method : "cas", "kreciprocal", "alphaqe", "rdp", "ecn" or "gnn"
-    budget : what may be spent: the neighbours of 40 rows are looked at for each unit, 400 by
+    budget : what may be spent: the neighbours of 25 rows are looked at for each unit, 250 by
         default; more is less noise
     seed : of the random numbers; the same seed gives the same answer
     threads, block_size : how the work is divided; never changes the result

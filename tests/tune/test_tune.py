@@ -41,7 +41,7 @@ def test_what_is_found(found):
     assert found.gain > 0
     assert found.seconds > 0
     assert found.n_rows == len(ROWS)
-    assert found.n_sampled == 40
+    assert found.n_sampled == 25
     assert isinstance(found.make(), kinrank.CAS)
     assert found.make().k1 == found.params["k1"]
 
@@ -118,7 +118,7 @@ def test_large_collections_are_sampled(monkeypatch):
     monkeypatch.setattr(views, "MOST_ROWS", 500)
     rows = blobs(200, 12, noise=0.4)
     tuning = kinrank.tune(rows[:100], rows[100:], budget=2)
-    assert tuning.n_sampled == 80
+    assert tuning.n_sampled == 50
     assert tuning.params["k1"] == 20
     assert tuning.diagnosis.helps
 

@@ -27,7 +27,7 @@ from kinrank.io import load_array
 )  # fmt: skip
 @click.option(
     "--budget", type=float, default=10.0, show_default=True,
-    help="What may be spent: the neighbours of 40 rows are looked at for each unit.",
+    help="What may be spent: the neighbours of 25 rows are looked at for each unit.",
 )  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random numbers.")
 @click.option("--html", type=output_file, metavar="FILE", help="Write a page with the reasons.")

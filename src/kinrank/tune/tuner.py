@@ -28,7 +28,7 @@ from kinrank.types import Floats
 from kinrank.validation import as_matrix, as_vectors, check_float, check_int, same_width
 
 LEAST_ROWS = 64  # with fewer there is nothing to learn from
-ASKED = 40  # rows for each unit of the budget, whose neighbours are looked at
+ASKED = 25  # rows for each unit of the budget, whose neighbours are looked at
 UNKNOWN = Diagnosis(
     cluster_sizes=(0, 0, 0), singletons=0.0, hubness=0.0, common=0.0, better=0.0, helps=True,
     reason="There are too few rows to tell.",

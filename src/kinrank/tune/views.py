@@ -23,9 +23,9 @@ from kinrank.stages.distance import VectorDistances
 from kinrank.tune.look import unit_rows
 from kinrank.types import Floats, Ints
 
-MOST_ROWS = 1500  # of a collection that is ranked as a whole
-REGIONS, REGION_SIZE = 7, 200  # of a larger one
-ASKED = 100  # rows that are ranked for
+MOST_ROWS = 1000  # of a collection that is ranked as a whole
+REGIONS, REGION_SIZE = 5, 200  # of a larger one
+ASKED = 80  # rows that are ranked for
 DEPTH = 20  # first results that both rankings of a half must have
 NEAR = 0.7  # divergence within which rows belong together
 LISTED = 100  # rows whose divergence is looked at
