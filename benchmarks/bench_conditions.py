@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import kinrank
+import results
 from kinrank import datasets
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -231,4 +232,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    results.run(main, __doc__)
