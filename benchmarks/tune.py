@@ -204,6 +204,7 @@ def verdict(places, work, count):
     sure = np.abs(gains) > 1
     helps, expected = (np.array([line[key] for line in lines]) for key in ("helps", "expected"))
     print(f"{count} collections, {sure.sum()} with a gain or loss beyond one point")
+    print(f'"will help" for all of them would be right in {np.mean(gains[sure] > 0):.1%}')
     _rates("constants of the package", gains, sure, helps, expected)
     _rates("constants of other sets", gains, sure, *left_out(lines, gains, sure))
 
@@ -215,7 +216,8 @@ def _rates(what, gains, sure, helps, expected):
     near = np.mean((ratio > 0.5) & (ratio < 2))
     losses = sure & (gains < 0)
     print(
-        f"{what}: verdict right in {right:.1%} ({np.mean(~helps[losses]):.0%} of the losses), "
+        f"{what}: verdict right in {right:.1%}, for {np.mean(~helps[losses]):.0%} of the "
+        f"{losses.sum()} losses and {np.mean(helps[gained]):.1%} of the gains, "
         f"gain within a factor of two in {near:.1%}"
     )
 
