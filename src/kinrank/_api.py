@@ -8,7 +8,6 @@ from kinrank.errors import InvalidInputError
 from kinrank.grouped import rank_groups
 from kinrank.io import PathLike
 from kinrank.registry import make_method
-from kinrank.things import mean_ranking, things_of
 from kinrank.types import Ranking
 from kinrank.validation import as_matrix, check_choice, check_int, reduce_k
 
@@ -130,6 +129,8 @@ def _of_things(
     if gallery is None:
         raise InvalidInputError("`gallery` must be given with `of`, got None.")
     n = len(as_matrix("gallery", gallery))
+    from kinrank.things import mean_ranking, things_of
+
     things = things_of(of, len(as_matrix("queries", queries)))
     k = n if k is None else reduce_k("k", check_int("k", k, 1), n, "gallery rows")
     return mean_ranking(rerank(queries, gallery, method, **same), things, n, k)

@@ -265,3 +265,24 @@ def test_changes_need_the_attributes(sets):
     with pytest.raises(InvalidInputError, match="must be integers, as in the index, got text"):
         fitted.update(rows(1, 3), [4], attributes={"camera": ["red"]})
     assert len(fitted) == NG
+
+
+def test_paths_lead_through_rows_that_are_not_allowed(sets):
+    fitted = CAS(k1=8, k2=4, geodesic=True, geodesic_k=20).fit(sets[1])
+    whole = fitted.search(sets[0], None)
+    for mask in masks(9):
+        assert_struck(fitted.search(sets[0], 5, allowed=mask), whole, mask, 5)
+
+
+def test_a_store_answers_to_marks(sets):
+    gallery = sets[1]
+    lists = METHOD.fit(gallery).engine.state
+    own, places = METHOD.fit(gallery), lists.places
+    numbers = np.arange(NG)
+    over = Index.from_neighbors(
+        METHOD, lists.neighbors.distances[places], lists.names[lists.neighbors.indices][places],
+        ids=numbers, store=RowStore(gallery, numbers), squared=True,
+        farthest=lists.neighbors.farthest[places],
+    )  # fmt: skip
+    got = over.search(sets[0][0], 5, right=[4, 8], wrong=[2])
+    np.testing.assert_array_equal(got.ids, own.search(sets[0][0], 5, right=[4, 8], wrong=[2]).ids)

@@ -143,3 +143,12 @@ def test_what_rerank_refuses(sets):
         kinrank.rerank(sets[1], of=np.arange(NG))
     with pytest.raises(InvalidInputError, match="`groups` cannot be used with `of`"):
         kinrank.rerank(*sets, of=OF, groups=([0] * 6, [0] * NG))
+
+
+def test_whitened_rows_can_be_marked(sets):
+    fitted = CAS(k1=8, k2=4, whiten=0.5).fit(sets[1])
+    got = fitted.search(sets[0][0], 4, right=[3], wrong=[9])
+    assert got.indices[0, 0] == 3
+    assert 9 not in got.indices
+    fitted.calibrate()
+    assert fitted.search(sets[0], 4, of=OF).indices.shape == (3, 4)

@@ -67,7 +67,7 @@ def fit_known(engine: Engine, same: list[Ints], asked: Ints) -> KnownModel | Non
     alone, whole, taken = _chosen(same, asked, state.n_gallery)
     if min(len(alone), len(whole)) < _LEAST:
         return None
-    none = np.empty((0, state.scaling.width), np.float32)
+    none = np.empty((0, state.scaling.dims), np.float32)
     left = changed(state, as_ids(state.ids[taken]), none, as_ids([]), ALONE)
     smaller = Engine(left, search_of(left))
     names = np.concatenate([alone, whole])

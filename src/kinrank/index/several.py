@@ -107,10 +107,8 @@ def row_vectors(engine: Engine, names: Ints) -> Floats:
     """The vectors of gallery rows, from the index or from its store."""
     state, search = engine.state, engine.search
     if isinstance(search, StoreSearch):
-        ids = state.ids[names]
-        return state.scaling.apply(
-            "vectors", store_fetch(search.opened(), ids, state.scaling.width)
-        )
+        fetched = store_fetch(search.opened(), state.ids[names], state.scaling.dims)
+        return state.scaling.of_stored.apply("vectors", fetched)
     return np.ascontiguousarray(state.vectors[state.places[names]])
 
 
