@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from kinrank.errors import InvalidInputError
@@ -9,7 +10,7 @@ from kinrank.grouped import rank_groups
 from kinrank.io import PathLike
 from kinrank.registry import make_method
 from kinrank.types import Ranking
-from kinrank.validation import as_matrix, check_choice, check_int, reduce_k
+from kinrank.validation import as_matrix, check_choice, check_float, check_int, reduce_k
 
 if TYPE_CHECKING:
     from kinrank.cluster import Cluster
@@ -28,6 +29,7 @@ def rerank(
     exclude: Any = None,
     groups: Any = None,
     of: Any = None,
+    threshold: float | None = None,
     params: str | None = None,
     threads: int | None = None,
     block_size: int | None = None,
@@ -57,6 +59,7 @@ def rerank(
         "auto" chooses its parameters for it.
     of : whose picture each query is, such as ``[0, 0, 0, 1, 1]``: one ranking for each thing, in
         the order of its first picture, by the mean distance of its pictures
+    threshold : leave out results that are farther away; see ``Ranking.within``
     params : "auto" chooses the parameters that are not given by ``kinrank.tune``; None leaves them
         at their defaults
     threads : how many threads to use; None is one per core
@@ -86,23 +89,30 @@ def rerank(
     >>> kinrank.rerank(points[:3], points[3:], k=5, k1=6, k2=3).indices.shape
     (3, 5)
     """
+    if threshold is not None:
+        check_float("threshold", threshold, -math.inf)
+
+    def near(ranking: Ranking) -> Ranking:
+        return ranking if threshold is None else ranking.within(threshold)
+
     if of is not None:
         _refuse_beside("with `of`", groups=groups)
         same = {"allowed": allowed, "exclude": exclude, "params": params, "threads": threads}
         same |= {"block_size": block_size, "search": search, "memory_budget": memory_budget}
         same |= {"work": work, "vectors": vectors, "cluster": cluster, "storage": storage}
-        return _of_things(queries, gallery, of, method, k, {**same, **options})
+        return near(_of_things(queries, gallery, of, method, k, {**same, **options}))
     if groups is not None:
         limits: Any = {"memory_budget": memory_budget, "work": work, "cluster": cluster}
         _refuse_beside("with `groups`", **limits)
         same = {"threads": threads, "block_size": block_size, "search": search}
         same |= {"params": params, "vectors": vectors, **options}
-        return rank_groups(
+        ranking = rank_groups(
             lambda queries, gallery, k, allowed: rerank(
                 queries, gallery, method, k, allowed=allowed, **same
             ),
             queries, gallery, groups, k, allowed, exclude,
         )  # fmt: skip
+        return near(ranking)
     if params is None:
         chosen = make_method(method, **options)
     else:
@@ -116,10 +126,11 @@ def rerank(
         where |= {"memory_budget": memory_budget, "work": work}
     if vectors != "float32":
         where["vectors"] = vectors
-    return rank_on(
+    ranking = rank_on(
         cluster, storage, chosen, queries, gallery, k, threads, block_size, allowed=allowed,
         exclude=exclude, **where,
     )  # fmt: skip
+    return near(ranking)
 
 
 def _of_things(

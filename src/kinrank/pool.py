@@ -35,6 +35,7 @@ def rerank_pool(
     ids: Any = None,
     allowed: Any = None,
     exclude: Any = None,
+    threshold: float | None = None,
     threads: int | None = None,
     **params: Any,
 ) -> Ranking:
@@ -50,6 +51,7 @@ def rerank_pool(
     ids : (m,) names of the candidates, integers or text; for several queries a list of them
     allowed, exclude : candidates that may be answers, that may not: their ``ids`` (positions where
         there are none) or a boolean mask (m,); for several queries a list of such
+    threshold : leave out results that are farther away; see ``Ranking.within``
     threads : how many threads to use; None is one per core. Several queries share them out, a
         query each; a single small one runs on one. Never changes the result.
     **params : parameters of the method, see its class; ``whiten`` takes a fitted Whitening, as
@@ -83,7 +85,8 @@ def rerank_pool(
     rankings = Runner(count, block_size=1).map(
         "pools", lambda at, _: pools[at].rank(ranker, k, each), len(pools)
     )
-    return _joined(pools, rankings, k)
+    ranking = _joined(pools, rankings, k)
+    return ranking if threshold is None else ranking.within(threshold)
 
 
 @dataclass(frozen=True, eq=False)

@@ -130,3 +130,25 @@ def test_bad_thresholds(made, index, given, message):
 def test_a_rate_needs_a_calibration(made):
     with pytest.raises(InvalidInputError, match="after `calibrate`"):
         CAS(k1=10, k2=4).fit(made[0]).search(made[1], 5, false_match_rate=0.1)
+
+
+def test_a_threshold_of_rankings_and_pools(made):
+    queries, gallery = made[1][:4], made[0]
+    whole = kinrank.rerank(queries, gallery, k=8)
+    limit = float(np.median(whole.distances))
+    for cut, ranking in (
+        (kinrank.rerank(queries, gallery, k=8, threshold=limit), whole),
+        (
+            kinrank.rerank_pool(queries[0], gallery, k=8, threshold=limit),
+            kinrank.rerank_pool(queries[0], gallery, k=8),
+        ),
+        (
+            kinrank.rerank(queries, gallery, k=8, of=[0, 0, 1, 1], threshold=limit),
+            kinrank.rerank(queries, gallery, k=8, of=[0, 0, 1, 1]),
+        ),
+    ):
+        near = ranking.distances <= limit
+        np.testing.assert_array_equal(cut.indices, np.where(near, ranking.indices, -1))
+        np.testing.assert_array_equal(cut.distances, np.where(near, ranking.distances, np.inf))
+    with pytest.raises(kinrank.InvalidInputError, match="threshold"):
+        kinrank.rerank(queries, gallery, threshold="near")
