@@ -157,3 +157,21 @@ def test_service_and_client(made, index):
             with pytest.raises(ServiceError, match=words) as refused:
                 client.search(queries[0], 5, **given)
             assert refused.value.status == status
+
+
+def test_rerank_with_parameters_that_are_chosen(tmp_path):
+    data = kinrank.datasets.load("toy")
+    np.save(tmp_path / "q.npy", data.query.features)
+    np.save(tmp_path / "g.npy", data.gallery.features)
+    files = ("--query", tmp_path / "q.npy", "--gallery", tmp_path / "g.npy")
+    done = run("rerank", *files, "--params", "auto", "-k", 5, "--out", tmp_path / "r.npz", "--json")
+    said, tuning = (
+        json.loads(done.stdout),
+        kinrank.tune(data.query.features, data.gallery.features),
+    )
+    assert said["chosen"] == tuning.reasons
+    assert said["parameters"]["k1"] == tuning.params["k1"]
+    expected = tuning.make().rerank(data.query.features, data.gallery.features, 5)
+    np.testing.assert_array_equal(
+        kinrank.Ranking.load(tmp_path / "r.npz").indices, expected.indices
+    )

@@ -34,6 +34,10 @@ _PLAIN = (None, "exact", "float32")  # values of options that ask for nothing sp
 @ask_out("The ranking, an npz file.", required=False)
 @click.option("--method", default="cas", show_default=True, help="See `kinrank methods`.")
 @click.option("-k", type=int, help="Results per query.  [default: the whole gallery]")
+@click.option(
+    "--params", "chosen_by", type=click.Choice(["auto"]),
+    help="auto chooses the parameters that are not given, without labels.",
+)  # fmt: skip
 @ask_rerank_conditions
 @ask_threads
 @click.option("--block-size", type=int, help="Rows that are worked on at a time.  [default: fits]")
@@ -68,7 +72,8 @@ def rerank(
     ctx: click.Context, /, query: str | None, gallery: str, out: Path | None, method: str,
     k: int | None, threads: int | None, block_size: int | None, search: str,
     memory_budget: str | None, work: Path | None, vectors: str, cluster: str | None,
-    storage: str | None, plan_only: bool, as_json: bool, threshold: float | None, **params: Any,
+    storage: str | None, plan_only: bool, as_json: bool, threshold: float | None,
+    chosen_by: str | None, **params: Any,
 ) -> None:  # fmt: skip
     """Rank the gallery for each query.
 
@@ -101,18 +106,23 @@ def rerank(
     if out is None:
         raise click.UsageError("Missing option '--out'.")
     shown = {"plan": partial(click.echo, err=True)} if on_terminal else {}
-    gathered = progress.gather(**shown)
+    gathered, reasons = progress.gather(**shown), {}
     with shown_warnings() as warned, gathered as notes, watched(show=on_terminal) as watch:
+        options, conditions = given_params(ctx, params), rerank_conditions(given)
+        if chosen_by is not None and "groups" not in conditions:  # each group has its own
+            tuning = kinrank.tune(queries, searched, method, threads=threads, **options)
+            chosen, options, chosen_by = tuning.make(), tuning.params, None
+            reasons = {"chosen": dict(tuning.reasons)}
         ranking = kinrank.rerank(
-            queries, searched, method, k, threads=threads, block_size=block_size, cluster=cluster,
-            storage=storage, **rerank_conditions(given), **where, **given_params(ctx, params),
+            queries, searched, method, k, threshold=threshold, params=chosen_by, threads=threads,
+            block_size=block_size, cluster=cluster, storage=storage, **conditions, **where,
+            **options,
         )  # fmt: skip
-    if threshold is not None:
-        ranking = ranking.within(threshold)
     ranking.save(out)
     summary = {
         "method": method,
         "parameters": chosen.parameters(),
+        **reasons,
         "n_queries": len(ranking),
         "n_gallery": len(rows),
         "k": ranking.k,
@@ -122,6 +132,8 @@ def rerank(
     if as_json:
         click.echo(json.dumps(summary))
     elif on_terminal:
+        for reason in reasons.get("chosen", {}).values():
+            click.echo(reason, err=True)
         click.echo(_sentence(summary), err=True)
         if "cluster" in notes:
             click.echo(f"\n{notes['cluster']}", err=True)
