@@ -58,8 +58,9 @@ def sized(queries, gallery, k):
     """A check of a ranking of these queries over this gallery."""
 
     def check(ranking):
-        n = length(gallery)
-        wanted = n if k is None else min(int(k), n)
+        n = length(queries if gallery is None else gallery)
+        most = n - 1 if gallery is None else n  # a row is no answer to itself
+        wanted = most if k is None else min(int(k), most)
         check_ranking(ranking, n, length(queries), wanted)
 
     return check  # fmt: skip

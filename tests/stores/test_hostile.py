@@ -116,7 +116,8 @@ def attached(data):
 
 def assert_ranking(ranking, n):
     """In range, each once, ascending; nothing but -1 and infinity where there is none."""
-    for indices, distances, ids in zip(*vars(ranking).values(), strict=True):
+    rows = zip(ranking.indices, ranking.distances, ranking.ids, strict=True)
+    for indices, distances, ids in rows:
         count = (indices >= 0).sum()
         assert (indices[:count] >= 0).all()
         assert len(set(indices[:count].tolist())) == count
