@@ -5,6 +5,7 @@ import importlib.util
 import os
 import runpy
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -48,7 +49,9 @@ def test_notebook(name, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), *sys.path]))
     notebook = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)
     client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
-    asyncio.run(client.async_execute())
+    # A browser of other tests leaves its event loop in this thread.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: asyncio.run(client.async_execute())).result()
     printed = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any(
         "mAP" in output.get("text", "") or "items" in output.get("text", "") for output in printed
