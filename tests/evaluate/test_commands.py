@@ -32,6 +32,14 @@ def test_eval_of_a_method(folder, toy_set) -> None:
     assert text.startswith("cas(k1=8, k2=3) on toy, ")
 
 
+def test_eval_tells_what_was_chosen(folder) -> None:
+    asked = ("eval", "--data", folder, "--method", "cas(params=auto)")
+    assert "\ngeodesic      Paths from neighbour to neighbour" in done(*asked)
+    said = json.loads(done(*asked, "--json"))["chosen"]
+    assert list(said)[:3] == ["chosen", "verdict", "whiten"]
+    assert said["verdict"].startswith("re-ranking will")
+
+
 def test_eval_of_single_files_and_of_a_saved_ranking(folder, toy_set, tmp_path) -> None:
     files = [f"--{name.replace('_', '-')}={folder / name}.npy" for name in
              ("query", "gallery", "query_ids", "gallery_ids")]  # fmt: skip

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import kinrank
 from kinrank import InvalidInputError, datasets
 from kinrank.evaluate import cells as cells_module
 from kinrank.evaluate import comparison as compare_module
+from kinrank.evaluate.ablation import ablate
 from kinrank.evaluate.cells import Failed, Measured, fingerprint, measure
 from kinrank.evaluate.comparison import compare
 from kinrank.evaluate.spec import parse_method
@@ -172,6 +174,26 @@ def test_a_cut_ranking_is_said(fake_method, toy_set, monkeypatch) -> None:
     found = compare("none", [toy_set], isolate=False)
     assert found.get("none", "toy").missing > 0
     assert "the ranking was cut" in render(comparison_table(found), "md")
+
+
+def test_what_was_chosen_is_kept_and_told(toy_set, tmp_path) -> None:
+    tuning = kinrank.tune(toy_set.query.features, toy_set.gallery.features)
+    expected = toy_set.evaluate(
+        tuning.make().rerank(toy_set.query.features, toy_set.gallery.features)
+    )
+    for _ in range(2):  # the second time from its file
+        found = compare("none,cas(params=auto)", [toy_set], isolate=False, work=tmp_path)
+        cell = found.get("cas(params=auto)", "toy")
+        assert cell.chosen == {"chosen": tuning.call, **tuning.chosen.sentences()}
+        assert cell.chosen["geodesic"] == tuning.reasons["geodesic"]
+        assert cell.summary["mAP"] == expected.summary()["mAP"]
+        assert found.get("none", "toy").chosen == {}
+    assert f"cas(params=auto) on toy: {tuning.call}, chosen" in comparison_table(found).notes[-1]
+
+
+def test_ablations_vary_parameters_that_are_given(toy_set) -> None:
+    with pytest.raises(InvalidInputError, match="its own parameters to be varied, got cas"):
+        ablate([toy_set], method="cas(params=auto)")
 
 
 def test_time_is_estimated_from_two_samples(monkeypatch) -> None:

@@ -38,6 +38,26 @@ def test_lists(fake_method) -> None:
     assert set(registry.methods()) - set(everything) == {"csa", "lattqe", "ssr"}
 
 
+def test_parameters_that_are_chosen() -> None:
+    spec = parse_method("cas(params=auto, k1=30)")
+    assert (spec.auto, dict(spec.params), spec.label) == (
+        True,
+        {"k1": 30},
+        "cas(k1=30, params=auto)",
+    )
+    assert parse_method(spec.label) == spec
+    assert spec.identity() != parse_method("cas(k1=30)").identity()
+    assert (
+        parse_method("cas(k1=20,params=auto)").identity()
+        != parse_method("cas(params=auto)").identity()
+    )  # one that is given is not chosen, though it has its default
+    with pytest.raises(UnknownNameError, match="`params` must be one of auto, got 'best'"):
+        parse_method("cas(params=best)")
+    for text in ("none(params=auto)", "dfs(params=auto)"):
+        with pytest.raises(InvalidInputError, match="must be one that can be tuned"):
+            parse_method(text)
+
+
 def test_identity_has_the_defaults(fake_method) -> None:
     assert parse_method("fake").identity()["params"]["sigma"] == 0.5
     assert parse_method("fake").identity() == parse_method("fake(k1=20)").identity()

@@ -4,6 +4,7 @@ import re
 import sys
 from base64 import b64decode
 from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 from io import BytesIO
 from xml.etree import ElementTree as ET
@@ -11,6 +12,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+import kinrank
 from kinrank import InvalidInputError, OptionalDependencyError, datasets
 from kinrank.evaluate.reporting import histogram, rank_before_and_after, report
 from kinrank.evaluate.spec import parse_method
@@ -171,6 +173,15 @@ def test_without_images_and_studies(toy_set) -> None:
     assert "Retrieval examples" not in text
     assert "Ablations" not in text
     assert not Tags(text).open
+
+
+def test_what_was_chosen_and_why(toy_set) -> None:
+    page = report([toy_set], methods="none,cas(params=auto)", isolate=False)
+    tuning = kinrank.tune(toy_set.query.features, toy_set.gallery.features)
+    assert "Parameters chosen without labels" in page
+    for sentence in (tuning.call, *tuning.chosen.sentences().values()):
+        assert escape(sentence) in page
+    assert "chosen without labels" not in report([toy_set], methods="none,cas", isolate=False)
 
 
 def test_names_are_escaped(toy_set) -> None:

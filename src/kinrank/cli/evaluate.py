@@ -140,7 +140,7 @@ def evaluate(
             f"`eval` measures one data set, got {len(sets)}. Use `kinrank compare` for several."
         )
     chosen = sets[0]
-    seconds = None
+    seconds, said = None, {}
     if ranking is not None:
         ranked = Ranking.load(ranking)
         label = ranking
@@ -152,17 +152,20 @@ def evaluate(
         label = spec.label
         with running():
             ranked, timing = timed_ranking(spec, chosen, threads=threads)
-        seconds = timing["seconds"]
+        seconds, said = timing["seconds"], timing["chosen"]
     result = chosen.evaluate(ranked)
     if per_query is not None:
         _write_queries(per_query, chosen, result)
     if as_json:
-        summary = {"method": label, "data": chosen.name, "seconds": seconds}
+        summary: dict[str, Any] = {"method": label, "data": chosen.name, "seconds": seconds}
+        summary |= {"chosen": said} if said else {}
         counts = {"no_match": result.no_match.tolist(), "missing": result.missing}
         click.echo(json.dumps({**summary, "metrics": result.summary(), **counts}))
         return
     took = "" if seconds is None else f", {format_seconds(seconds)}"
     click.echo(f"{label} on {chosen.name}{took}\n{result}")
+    for name, sentence in said.items():
+        click.echo(f"{name:<14}{sentence}")
 
 
 def _write_queries(file: Path, data: Dataset, result: Evaluation) -> None:

@@ -37,7 +37,10 @@ def run_options(command: Command) -> Command:
 @click.command(name="compare")
 @data_options
 @click.option(
-    "--methods", default="all", show_default=True, help="Such as none,cas,cas(k1=60,k2=6), or all."
+    "--methods",
+    default="all",
+    show_default=True,
+    help="Such as none,cas(k1=60,k2=6),cas(params=auto), or all.",
 )
 @click.option("--pool", type=int, help="Every method once more over the first POOL of each query.")
 @run_options

@@ -241,9 +241,8 @@ def info(index: str, as_json: bool) -> None:
         click.echo(f"{name.replace('_', ' '):<16}{shown}")
     if opened.chosen is not None:
         click.echo(f"\nParameters chosen without labels for {chosen['rows']:,} rows")
-        click.echo(f"  {'verdict':<14}re-ranking {chosen['verdict']}. {chosen['because']}")
-        for name, reason in chosen["reasons"].items():
-            click.echo(f"  {name:<14}{reason}")
+        for name, sentence in opened.chosen.sentences().items():
+            click.echo(f"  {name:<14}{sentence}")
         if chosen["outgrown"]:
             click.echo(opened.chosen.advice(len(opened)))
 

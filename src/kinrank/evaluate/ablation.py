@@ -62,6 +62,10 @@ def ablate(
     if not sets:
         raise InvalidInputError("`sets` must have at least one data set, got none.")
     base = parse_method(method) if isinstance(method, str) else method
+    if base.auto:
+        raise InvalidInputError(
+            f"`method` must have its own parameters to be varied, got {base.label}."
+        )
     chosen = make_studies(studies, base, values)
     total = sum(len(study.variants) for study in chosen) * len(sets)
     done = 0

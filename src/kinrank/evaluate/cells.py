@@ -9,12 +9,13 @@ import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kinrank._api import tune
 from kinrank._version import __version__
 from kinrank.datasets.base import Dataset, Part
 from kinrank.errors import InvalidInputError, KinrankError
@@ -46,6 +47,7 @@ class Measured:
     peak_bytes : the largest resident size of a process that did only this; None if not measured
     start_bytes : the same before the re-ranking began, vectors loaded
     missing : right answers that the ranking does not list, because it was cut
+    chosen : what ``params=auto`` chose and why, name by name; empty without it
     """
 
     method: str
@@ -58,6 +60,7 @@ class Measured:
     start_bytes: int | None = None
     warnings: tuple[str, ...] = ()
     missing: int = 0
+    chosen: Mapping[str, str] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         """Write to one npz file, whole or not at all."""
@@ -98,7 +101,7 @@ def measure(spec: MethodSpec, data: Dataset, *, threads: int | None = None) -> M
 def timed_ranking(
     spec: MethodSpec, data: Dataset, *, threads: int | None = None
 ) -> tuple[Ranking, dict[str, Any]]:
-    """The ranking; how long it took, what was warned of, and the memory before it began."""
+    """The ranking; how long it took, what was chosen, what was warned of, and the memory before."""
     queries, gallery = data.query.features, data.gallery.features
     if queries is None or gallery is None:
         side = "query" if queries is None else "gallery"
@@ -116,17 +119,31 @@ def timed_ranking(
         warnings.simplefilter("ignore")
         rows = gallery[:WARM_ROWS]
         warm: tuple[Any, Any] = (rows, None) if itself else (queries[:WARM_QUERIES], rows)
-        method.rerank(*warm, threads=threads)
+        _ranked(spec, *warm, None, threads)
     start = peak_memory()
     # A whole ranking of many queries over millions would not fit; a cut one is still a lower bound.
     k = None if len(queries) * len(gallery) <= MAX_ENTRIES else MAX_ENTRIES // len(queries)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begun = time.perf_counter()
-        ranking = method.rerank(queries, searched, k, threads=threads)
+        ranking, chosen = _ranked(spec, queries, searched, k, threads)
         seconds = time.perf_counter() - begun
     texts = tuple(dict.fromkeys(str(warning.message) for warning in caught))
-    return ranking, {"seconds": seconds, "start_bytes": start, "warnings": texts}
+    return ranking, {
+        "seconds": seconds, "start_bytes": start, "warnings": texts, "chosen": chosen,
+    }  # fmt: skip
+
+
+def _ranked(
+    spec: MethodSpec, queries: Any, gallery: Any, k: int | None, threads: int | None
+) -> tuple[Ranking, dict[str, str]]:
+    """The ranking, and what was chosen for it and why."""
+    chosen = {}
+    if spec.auto:
+        tuning = tune(queries, gallery, spec.name, threads=threads, **spec.params)
+        chosen = {"chosen": tuning.call, **tuning.chosen.sentences()}
+        spec = replace(spec, params=tuning.params)
+    return spec.build().rerank(queries, gallery, k, threads=threads), chosen
 
 
 def _asks_itself(data: Dataset) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +75,7 @@ def report(
     ]
     studied = None
     if studies is None or len(studies):
-        start = chosen if chosen.name == "cas" else MethodSpec("cas")
+        start = replace(chosen, auto=False) if chosen.name == "cas" else MethodSpec("cas")
         studied = ablate(
             sets, method=start, studies=studies, values=values, work=work, threads=threads,
             on_cell=on_cell,

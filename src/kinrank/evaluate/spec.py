@@ -1,4 +1,4 @@
-"""Methods as people type them: cas, cas(k1=60,k2=6), cas(pool=5000), none, all."""
+"""Methods as people type them: cas, cas(k1=60,k2=6), cas(pool=50), cas(params=auto), none, all."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from kinrank.evaluate.search import Plain, Pooled
 from kinrank.methods.base import Method
 from kinrank.registry import make_method, method_class, ready_methods
 from kinrank.registry import methods as registered
+from kinrank.tune.rules import check_tunable
+from kinrank.validation import check_choice
 
 NONE = "none"
 ALL = "all"
@@ -22,21 +24,26 @@ SHAPE = re.compile(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """A method by name, with the parameters that were given and perhaps a pool."""
+    """A method by name, with the parameters that were given and perhaps a pool.
+
+    auto : the other parameters are chosen for each data set, by ``kinrank.tune``
+    """
 
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
     pool: int | None = None
+    auto: bool = False
 
     @property
     def label(self) -> str:
         """As it is typed, without what is left to the defaults."""
         given = dict(self.params) | ({} if self.pool is None else {"pool": self.pool})
+        given |= {"params": "auto"} if self.auto else {}
         inside = ", ".join(f"{key}={value}" for key, value in given.items())
         return f"{self.name}({inside})" if inside else self.name
 
     def build(self) -> Method:
-        """The method itself."""
+        """The method itself, with defaults for what is still to be chosen."""
         try:
             plain = Plain(**self.params) if self.name == NONE else None
         except TypeError as error:
@@ -59,7 +66,7 @@ class MethodSpec:
         whole = {"name": self.name, "params": inner.parameters(), "pool": self.pool}
         if hasattr(inner, "fingerprint"):  # the same file may hold other weights another time
             whole["weights"] = inner.fingerprint()
-        return whole
+        return whole | ({"auto": True, "given": sorted(self.params)} if self.auto else {})
 
 
 def parse_methods(text: str) -> list[MethodSpec]:
@@ -95,8 +102,11 @@ def parse_method(text: str) -> MethodSpec:
     if name != NONE and name not in registered():
         raise UnknownNameError("method", name, [NONE, ALL, *registered()])
     params = dict(_parameter(word) for word in _split(matched[2] or ""))
-    pool = params.pop("pool", None)
-    spec = MethodSpec(name, params, pool)
+    pool, auto = params.pop("pool", None), params.pop("params", None)
+    if auto is not None:
+        check_choice("params", auto, ("auto",))
+        check_tunable(name)
+    spec = MethodSpec(name, params, pool, auto is not None)
     spec.build()  # Say no before the work, not in the middle of it.
     return spec
 

@@ -36,6 +36,10 @@ class Chosen:
         texts = right and all(isinstance(text, str) for text in words["reasons"].values())
         return cls(**words) if texts and words["rows"] > 0 else None
 
+    def sentences(self) -> dict[str, str]:
+        """The verdict and why each parameter was chosen, name by name, wherever it is told."""
+        return {"verdict": f"re-ranking {self.verdict}. {self.because}", **self.reasons}
+
     def as_dict(self, rows: int) -> dict[str, Any]:
         """Plain words and numbers; rows : that the gallery has now."""
         return {**asdict(self), "outgrown": self.outgrown(rows)}

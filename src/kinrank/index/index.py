@@ -45,7 +45,6 @@ from kinrank.validation import as_array, as_matrix, check_int
 
 if TYPE_CHECKING:
     from kinrank.index.explorer import Explorer
-    from kinrank.tune.result import Tuning
 
 # Files up to this size are read and verified when they are opened; larger ones when asked.
 _VERIFIED = 1 << 28
@@ -104,14 +103,6 @@ class Index:
         known = Attributes.of(attributes, len(as_matrix("gallery", gallery)))
         state = build_from_vectors(method, gallery, ids, context, search, run)
         return cls(Engine(state, search_of(state), known))
-
-    def remember(self, tuning: Tuning) -> None:
-        """Keep what was chosen for these rows, and why; see ``chosen``."""
-        said = tuning.diagnosis
-        self.chosen = Chosen(
-            rows=len(self), verdict=said.verdict, because=said.reason, gain=tuning.gain,
-            reasons=dict(tuning.reasons),
-        )  # fmt: skip
 
     @classmethod
     def from_neighbors(

@@ -209,7 +209,7 @@ class CAS(JointMethod):
         check_choice("params", params, ("auto",))
         tuning = tune(None, gallery, "cas", threads=threads, **self._not_default())
         made: Index = Index.fit(CAS(**tuning.params), gallery, ids, context, **where)
-        made.remember(tuning)
+        made.chosen = tuning.chosen
         return made
 
     def _not_default(self) -> dict[str, Any]:

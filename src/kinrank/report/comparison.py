@@ -65,6 +65,11 @@ def comparison_table(comparison: Comparison, title: str = "Comparison of methods
         for c in comparison.measured
         if c.missing
     ]
+    notes += [
+        f"{c.method} on {c.data}: {c.chosen['chosen']}, chosen without labels."
+        for c in comparison.measured
+        if c.chosen
+    ]
     notes += [f"{f.method} on {f.data} failed: {f.reason}" for f in comparison.failures]
     return replace(table, notes=notes)
 

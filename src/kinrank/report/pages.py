@@ -105,6 +105,7 @@ def comparison_page(
         difference=paired_difference,
         tables=comparison_tables(comparison),
         gains=gain_charts(comparison),
+        chosen=[cell for cell in comparison.measured if cell.chosen],
         queries=[_queries(report) for report in reports],
         examples={
             report.data.name: [_example(report, example) for example in report.examples]

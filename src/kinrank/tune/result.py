@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kinrank.index.chosen import Chosen
 from kinrank.tune.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
@@ -71,6 +72,15 @@ class Tuning:
         """The method as it would be typed: ``cas(k1=20,k2=5)``."""
         params = ",".join(f"{name}={value}" for name, value in self.params.items())
         return f"{self.method}({params})"
+
+    @property
+    def chosen(self) -> Chosen:
+        """What an index or a report keeps of it."""
+        said = self.diagnosis
+        return Chosen(
+            rows=self.n_rows, verdict=said.verdict, because=said.reason, gain=self.gain,
+            reasons=dict(self.reasons),
+        )  # fmt: skip
 
     def facts(self) -> dict[str, str]:
         """What is worth knowing, name by name."""
