@@ -154,3 +154,20 @@ def test_what_another_process_cannot_compile_is_compiled_here(monkeypatch):
     compiling.compile_all(entries)
     assert all(entry.cached() for entry in entries)
     assert time.monotonic() - begun < 60
+
+
+def test_numba_types_the_functions_of_others_by_itself(tmp_path):
+    code = """
+import numba, numpy as np
+from numba.core import types
+from kinrank.kernels import jit
+from kinrank.kernels.divergence import finish
+@numba.njit
+def twice(x):
+    return x + x
+assert (twice(2), twice(2.5), tuple(twice(np.ones(2)))) == (4, 5.0, (2.0, 2.0))
+assert not jit._typed and types.functions.BaseFunction.get_call_type is jit._call_type
+finish(0, 0.5, 1.0, 1.0)
+assert jit._typed and types.functions.BaseFunction.get_call_type is jit._call_type
+"""
+    run(code, KINRANK_CACHE=str(tmp_path))

@@ -67,7 +67,7 @@ def norm_rows(low, high, ptr, values, out):
 def row_norms(ptr, values):
     """Squared Euclidean norm of every row."""
     norms = np.empty(ptr.shape[0] - 1, np.float64)
-    norm_rows(0, norms.shape[0], ptr, values, norms)
+    norm_rows(np.int64(0), norms.shape[0], ptr, values, norms)
     return norms
 
 
