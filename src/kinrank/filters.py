@@ -9,16 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from kinrank.conditions import (
+    ByMatrix,
+    Condition,
+    ForAll,
+    Mask,
+    NotItself,
+    PerQuery,
+    rows_per_query,
+)
 from kinrank.errors import InvalidInputError
 from kinrank.types import Ints, Longs, Ranking
 from kinrank.validation import as_array
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
 Places: TypeAlias = Callable[[Any], Ints]  # gallery rows by their ids
 
 _CELLS = 1 << 22  # of rankings of the whole gallery that are held at a time
@@ -26,169 +33,6 @@ _DEEPER = 1.5  # times as many results as a filter would need if it were blind t
 _SPARE = 16
 _DEEP = 4  # rankings of more than one gallery row in so many are made of all allowed rows
 _DIRECT = 16  # and so are those of fewer allowed rows than so many times the results
-_NAMED = 256  # rows taken from all queries that may all be near a query
-
-
-class Condition(Protocol):
-    """One reason why a gallery row may or may not be an answer.
-
-    share : about how much of the gallery it keeps
-    listed : the most rows that it takes from any query, where it names them one by one
-    """
-
-    @property
-    def share(self) -> float: ...
-
-    @property
-    def listed(self) -> int: ...
-
-    def keeps(self, queries: Longs, rows: Ints) -> Mask:
-        """Which of ``rows``, (m, K), the ``m`` queries may have."""
-
-    def mask(self, query: int) -> Mask:
-        """(n,) which gallery rows a query may have."""
-
-    def part(self, queries: Longs, rows: Longs) -> Condition:
-        """The same for some queries and some gallery rows, which are numbered anew."""
-
-
-@dataclass(frozen=True, eq=False)
-class ForAll:
-    """The same rows for every query."""
-
-    rows: Mask
-
-    @cached_property
-    def share(self) -> float:
-        return 1.0 if self.listed else float(self.rows.mean())
-
-    @cached_property
-    def listed(self) -> int:
-        taken = len(self.rows) - int(np.count_nonzero(self.rows))
-        return taken if taken <= min(_NAMED, len(self.rows) - 1) else 0
-
-    def keeps(self, queries: Longs, rows: Ints) -> Mask:  # noqa: ARG002
-        return self.rows[rows]
-
-    def mask(self, query: int) -> Mask:  # noqa: ARG002
-        return self.rows
-
-    def part(self, queries: Longs, rows: Longs) -> ForAll:  # noqa: ARG002
-        return ForAll(self.rows[rows])
-
-
-@dataclass(frozen=True, eq=False)
-class ByMatrix:
-    """A mask that the user made, (n_queries, n)."""
-
-    rows: Mask
-    wanted: bool
-    listed: int = 0
-
-    @cached_property
-    def share(self) -> float:
-        kept = float(self.rows.mean())
-        return kept if self.wanted else 1 - kept
-
-    def keeps(self, queries: Longs, rows: Ints) -> Mask:
-        return np.asarray(self.rows[queries[:, None], rows] == self.wanted)
-
-    def mask(self, query: int) -> Mask:
-        return np.asarray(self.rows[query] == self.wanted)
-
-    def part(self, queries: Longs, rows: Longs) -> ByMatrix:
-        return ByMatrix(self.rows[np.ix_(queries, rows)], self.wanted)
-
-
-@dataclass(frozen=True, eq=False)
-class Listed:
-    """Rows that are named for each query; wanted : these alone, or all but these.
-
-    indptr : (n_queries + 1,); ids : ascending for each query
-    """
-
-    indptr: Longs
-    ids: Ints
-    n: int
-    wanted: bool
-
-    @property
-    def share(self) -> float:
-        kept = len(self.ids) / max(self.n * (len(self.indptr) - 1), 1)
-        return kept if self.wanted else 1.0
-
-    @property
-    def listed(self) -> int:
-        return 0 if self.wanted else int(np.diff(self.indptr).max(initial=0))
-
-    @cached_property
-    def _keys(self) -> Longs:
-        owners = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
-        return owners * self.n + self.ids
-
-    def keeps(self, queries: Longs, rows: Ints) -> Mask:
-        if len(self.ids) == 0:
-            return np.full(rows.shape, not self.wanted)
-        wanted = queries[:, None] * self.n + rows
-        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-        return np.asarray((self._keys[at] == wanted) == self.wanted)
-
-    def mask(self, query: int) -> Mask:
-        out = np.full(self.n, not self.wanted)
-        out[self.named(query)] = self.wanted
-        return out
-
-    def part(self, queries: Longs, rows: Longs) -> Listed:
-        new = np.full(self.n, -1, np.int32)
-        new[rows] = np.arange(len(rows), dtype=np.int32)
-        lists = [np.sort(new[self.named(int(query))]) for query in queries]
-        return listed_rows([ids[ids >= 0] for ids in lists], len(rows), self.wanted)
-
-    def named(self, query: int) -> Ints:
-        """The rows of one query."""
-        return self.ids[self.indptr[query] : self.indptr[query + 1]]
-
-
-@dataclass(frozen=True, eq=False)
-class Different:
-    """Rows whose value is another than the query's; both as numbers, -1 for none that is there."""
-
-    of_queries: Ints
-    of_rows: Ints
-    listed: int = 0
-
-    @cached_property
-    def share(self) -> float:
-        counts = np.bincount(self.of_rows)
-        known = self.of_queries[self.of_queries >= 0]
-        return 1 - float(counts[known].sum()) / max(len(self.of_queries) * len(self.of_rows), 1)
-
-    def keeps(self, queries: Longs, rows: Ints) -> Mask:
-        return np.asarray(self.of_rows[rows] != self.of_queries[queries][:, None])
-
-    def mask(self, query: int) -> Mask:
-        return np.asarray(self.of_rows != self.of_queries[query])
-
-    def part(self, queries: Longs, rows: Longs) -> Different:
-        return Different(self.of_queries[queries], self.of_rows[rows])
-
-
-@dataclass(frozen=True, eq=False)
-class NotItself:
-    """Query i is gallery row i, which is no answer to itself."""
-
-    n: int
-    share: float = 1.0
-    listed: int = 1
-
-    def keeps(self, queries: Longs, rows: Ints) -> Mask:
-        return np.asarray(rows != queries[:, None])
-
-    def mask(self, query: int) -> Mask:
-        return np.asarray(np.arange(self.n) != query)
-
-    def part(self, queries: Longs, rows: Longs) -> NotItself:  # noqa: ARG002
-        return NotItself(len(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,15 +69,15 @@ class Filter:
         if self._common is not None:
             return self._common
         for condition in self.conditions:  # of a short list nothing as long as the gallery is made
-            if isinstance(condition, Listed) and condition.wanted:
+            if isinstance(condition, PerQuery) and condition.wanted:
                 named: Ints = condition.named(query)
                 return np.asarray(named[self.allows(np.array([query]), named[None])[0]])
         return np.flatnonzero(self.mask(query)).astype(np.int32)
 
     def barred(self, query: int) -> Ints:
         """The rows that may not be answers to a query."""
-        if all(isinstance(one, Listed) and not one.wanted for one in self.conditions):
-            named = [one.named(query) for one in self.conditions if isinstance(one, Listed)]
+        if all(isinstance(each, PerQuery) and not each.wanted for each in self.conditions):
+            named = [each.named(query) for each in self.conditions if isinstance(each, PerQuery)]
             return named[0] if len(named) == 1 else np.concatenate(named)
         if self._common is not None:
             return self._never
@@ -361,7 +205,7 @@ def _condition(name: str, given: Any, n_queries: int, n: int, places: Places) ->
             raise InvalidInputError(
                 f"`{name}` must be one list for each of the {n_queries} queries, got {len(lists)}."
             )
-        return listed_rows([np.unique(_places(places, ids)) for ids in lists], n, wanted)
+        return rows_per_query([np.unique(_places(places, ids)) for ids in lists], n, wanted)
     array = as_array(name, list(given) if isinstance(given, (set, frozenset)) else given)
     if array.dtype.kind == "b":
         if array.shape == (n,):
@@ -399,15 +243,7 @@ def _lists(given: Any) -> list[Any] | None:
     return None
 
 
-def listed_rows(lists: list[Ints], n: int, wanted: bool) -> Listed:
-    """Ascending rows of each query, which alone may be answers or may not."""
-    indptr = np.zeros(len(lists) + 1, np.int64)
-    np.cumsum([len(ids) for ids in lists], out=indptr[1:])
-    ids = np.concatenate([*lists, np.empty(0, np.int32)]).astype(np.int32)
-    return Listed(indptr, ids, n, wanted)
-
-
-def _of_sparse(name: str, given: Any, n_queries: int, n: int) -> Listed:
+def _of_sparse(name: str, given: Any, n_queries: int, n: int) -> PerQuery:
     if given.shape != (n_queries, n):
         raise InvalidInputError(
             f"`{name}` must be a sparse matrix of shape ({n_queries}, {n}), got {given.shape}."
@@ -416,7 +252,7 @@ def _of_sparse(name: str, given: Any, n_queries: int, n: int) -> Listed:
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     indptr, ids = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
-    return Listed(indptr, ids, n, name == "allowed")
+    return PerQuery(indptr, ids, n, name == "allowed")
 
 
 def _row_numbers(name: str, n: int, ids: Any) -> Ints:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.conditions import Mask
 from kinrank.errors import InvalidInputError, shown
-from kinrank.filters import Mask, filter_of
+from kinrank.filters import filter_of
 from kinrank.index.ids import Ids, IdTable, as_ids
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner, thread_count

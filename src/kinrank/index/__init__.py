@@ -3,7 +3,7 @@
 from kinrank.index.calibrate import Calibration
 from kinrank.index.explain import Explanation
 from kinrank.index.index import Index
-from kinrank.index.index import open_index as open  # noqa: A004  users write kinrank.open
+from kinrank.index.opening import open_index as open  # noqa: A004  users write kinrank.open
 from kinrank.index.search import SearchStore
 from kinrank.index.state import list_length
 

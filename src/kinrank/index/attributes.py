@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.conditions import Condition, Different, ForAll
 from kinrank.errors import InvalidInputError, UnknownNameError, shown
-from kinrank.filters import Condition, Different, ForAll
 from kinrank.index.ids import Ids, IdTable
 from kinrank.types import Ints
 from kinrank.validation import as_array

@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kinrank.filters import Filter, Mask
+from kinrank.conditions import Mask
+from kinrank.filters import Filter
 from kinrank.types import Ints, Longs
 
 # Pointers, rows, and whether these alone may be answers; of each query.

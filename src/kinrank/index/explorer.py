@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.filters import Filter, listed_rows
+from kinrank.conditions import rows_per_query
+from kinrank.filters import Filter
 from kinrank.index.engine import Engine
 from kinrank.index.explain import Explanation, explain
 from kinrank.index.ids import Ids
@@ -144,7 +145,7 @@ class Explorer:
         marks = Marks.of(right, wrong, 1, self._state.table)
         assert marks is not None
         own = [np.arange(max(query.position, 0), query.position + 1, dtype=np.int32)]
-        barred = (marks.not_wrong(things, 1, n), listed_rows(own, n, wanted=False))
+        barred = (marks.not_wrong(things, 1, n), rows_per_query(own, n, wanted=False))
         found = rank_together(
             lambda vectors, k, allowed: engine.answer(vectors, k, Runner(1), allowed),
             marks.joined(engine, query.vector, things), n, min(_MARKED, n), Filter(1, n, barred),

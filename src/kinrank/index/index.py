@@ -22,13 +22,7 @@ from kinrank.index.build import build_from_lists, build_from_vectors
 from kinrank.index.calibrate import Calibration, calibrate
 from kinrank.index.change import changed
 from kinrank.index.chosen import Chosen
-from kinrank.index.contents import (
-    check_contents,
-    load_beside,
-    load_notes,
-    load_state,
-    save_state,
-)
+from kinrank.index.contents import check_contents, save_state
 from kinrank.index.distances import row_distances
 from kinrank.index.engine import Engine
 from kinrank.index.explain import Explanation, explain
@@ -38,16 +32,12 @@ from kinrank.index.state import State
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
-from kinrank.reading import reading
 from kinrank.search.whitening import Whitening
 from kinrank.types import Floats, Ranking
 from kinrank.validation import as_array, as_matrix, check_int
 
 if TYPE_CHECKING:
     from kinrank.index.explorer import Explorer
-
-# Files up to this size are read and verified when they are opened; larger ones when asked.
-_VERIFIED = 1 << 28
 
 
 class Index:
@@ -80,13 +70,18 @@ class Index:
     [330, 284, 7]
     """
 
-    def __init__(self, engine: Engine, unchecked: Path | None = None) -> None:
-        """Unchecked : the file whose contents are to be checked before the engine is used."""
+    def __init__(
+        self, engine: Engine, unchecked: Path | None = None, path: str | None = None,
+        lock: file.WriteLock | None = None,
+    ) -> None:  # fmt: skip
+        """Unchecked : the file whose contents are to be checked before the engine is used.
+
+        path, lock : the file that it was opened from, and the right to write to it
+        """
         self._loaded, self._unchecked = engine, unchecked
         self._change_lock = threading.Lock()
         self._explorer: Explorer | None = None
-        self._path: str | None = None
-        self._lock: file.WriteLock | None = None
+        self._path, self._lock = path, lock
         self.recipe: str | None = None
         self.chosen: Chosen | None = None
         self.notes: dict[str, Any] = {}
@@ -370,16 +365,15 @@ class Index:
 
     def draft(self) -> Index:
         """A copy to change and save in this one's place, which stays as it is until ``adopt``."""
-        copy = Index(self.engine)
-        copy._path, copy._lock, copy.recipe = self._path, self._lock, self.recipe
-        copy.chosen, copy.calibration = self.chosen, self.calibration
+        copy = Index(self.engine, None, self._path, self._lock)
+        copy.recipe, copy.chosen, copy.calibration = self.recipe, self.chosen, self.calibration
         copy.notes = dict(self.notes)
         return copy
 
     def adopt(self, draft: Index) -> None:
         """Become what a draft has become."""
-        self.engine, self.notes = draft.engine, draft.notes
-        self.calibration = draft.calibration
+        self.engine, self.notes, self.recipe = draft.engine, draft.notes, draft.recipe
+        self.chosen, self.calibration = draft.chosen, draft.calibration
 
     def _warn_if_outgrown(self, before: int) -> None:
         """Say once that parameters should be chosen again; before : rows before the change."""
@@ -448,55 +442,6 @@ class Index:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def open_index(
-    path: PathLike, *, writable: bool = False, store: SearchStore | None = None,
-    refine: bool = True, verify: bool | None = None,
-) -> Index:  # fmt: skip
-    """Open an index that was saved; it is mapped from disk, not read.
-
-    Parameters
-    ----------
-    path : the file
-    writable : whether it will be changed; only one may have it open so, until ``close``
-    store : of an index that was made over one
-    refine : as in ``kinrank.attach``
-    verify : read everything, compare checksums and look at every number; None does so for files up
-        to 256 MB. The numbers of others are looked at before the first search or change.
-
-    Examples
-    --------
-    >>> import kinrank
-    >>> data = kinrank.datasets.load("toy")
-    >>> kinrank.CAS().fit(data.gallery.features).save("gallery.index")
-    >>> kinrank.open("gallery.index")
-    <Index of 330 rows, 8 columns>
-    """
-    lock = file.WriteLock(path) if writable and os.path.exists(path) else None  # noqa: PTH110
-    try:
-        stored = file.read(path)
-        whole = verify or (verify is None and stored.size <= _VERIFIED)
-        if whole:
-            stored.verify()
-        state = load_state(stored)
-        if whole:
-            check_contents(stored.path, state)
-        attributes, rates = load_beside(stored, state.n_gallery)
-        with reading(stored.path, "an index with a whole calibration"):
-            calibration = Calibration.from_arrays(rates)
-        engine = Engine(state, search_of(state, store, refine), attributes)
-        index = Index(engine, None if whole else stored.path)
-        index.notes, index.calibration = load_notes(stored), calibration
-    except BaseException:
-        if lock is not None:
-            lock.release()
-        raise
-    index._path, index._lock = os.path.realpath(path), lock
-    recipe = stored.about.get("recipe")
-    index.recipe = recipe if isinstance(recipe, str) else None
-    index.chosen = Chosen.read(stored.about.get("chosen"))
-    return index
 
 
 def _with_ids(ranking: Ranking, state: State) -> Ranking:

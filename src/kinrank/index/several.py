@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kinrank.conditions import Condition, Mask, rows_per_query
 from kinrank.errors import InvalidInputError, shown
-from kinrank.filters import Condition, Filter, Mask, empty_ranking, listed_rows
+from kinrank.filters import Filter, empty_ranking
 from kinrank.index.engine import Engine
 from kinrank.index.ids import IdTable
 from kinrank.index.search import StoreSearch, store_fetch
@@ -87,7 +88,7 @@ class Marks:
         for pictures, wrong in zip(things, self.wrong, strict=True):
             for picture in pictures:
                 lists[picture] = wrong
-        return listed_rows(lists, n, wanted=False)
+        return rows_per_query(lists, n, wanted=False)
 
     def joined(self, engine: Engine, queries: Floats, things: Things) -> Asked:
         """Pictures and marked rows together."""
@@ -198,7 +199,7 @@ def _exact(rank: Rank, asked: Asked, things: Longs, rows: list[Ints], n: int) ->
     longest = max(len(members) for members in lists)
     if longest == 0:
         return [np.empty(0, np.float32) for _ in things]
-    only = Filter(len(lists), n, (listed_rows(lists, n, wanted=True),))
+    only = Filter(len(lists), n, (rows_per_query(lists, n, wanted=True),))
     ranking, at, out = rank(asked.vectors[np.concatenate(vectors)], longest, only), 0, []
     for thing, members, own in zip(things, rows, vectors, strict=True):
         order = np.argsort(ranking.indices[at : at + len(own), : len(members)], axis=1)

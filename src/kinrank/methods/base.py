@@ -7,8 +7,9 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from kinrank.compiling import prepare
+from kinrank.conditions import NotItself
 from kinrank.errors import InvalidInputError, UnsupportedError
-from kinrank.filters import Filter, NotItself, empty_ranking, filter_of
+from kinrank.filters import Filter, empty_ranking, filter_of
 from kinrank.options import check_options, option
 from kinrank.parallel import Runner
 from kinrank.registry import method_class, methods
