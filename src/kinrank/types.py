@@ -104,9 +104,9 @@ class Ranking:
             yield [Result(rank, *pair) for rank, pair in enumerate(pairs, 1)]
 
     def __repr__(self) -> str:
-        queries = "query" if len(self) == 1 else "queries"
-        results = "result" if self.k == 1 else "results"
-        lines = [f"Ranking of {len(self):,} {queries}, {self.k:,} {results} each"]
+        asked = "query" if len(self) == 1 else "queries"
+        told = "result" if self.k == 1 else "results"
+        lines = [f"Ranking of {len(self):,} {asked}, {self.k:,} {told} each"]
         for row, results in zip(range(_SHOWN), self.top(_SHOWN), strict=False):
             near = ", ".join(f"{result.id!r} ({result.distance:.3f})" for result in results)
             lines.append(f"  {row}: {near}{', ...' if self.k > _SHOWN else ''}")
