@@ -45,14 +45,15 @@ def table(block: dict[str, Any]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
-def section(result: dict[str, Any]) -> str:
-    """One run: what, how, where and when, and what came out."""
+def section(result: dict[str, Any], before: dict[str, Any] | None) -> str:
+    """One run: what, how, where and when, and what came out; runs of one kind share a title."""
     where = ", ".join(
         [f"{result['processor']}, {result['cores']} cores", f"Python {result['python']}"]
         + [f"{name} {number}" for name, number in result["packages"].items()]
     )
-    parts = [
-        f"## {result['title']}",
+    known = before is not None and before["title"] == result["title"]
+    parts = [] if known else [f"## {result['title']}"]
+    parts += [
         f"`{result['command']}`",
         f"Commit {result['commit']}, {result['date']}. {where}.",
     ]
@@ -83,7 +84,9 @@ def fill(text: str, results: dict[str, dict[str, Any]]) -> str:
 def pages() -> dict[Path, str]:
     """Everything this script writes."""
     results = read()
-    made = {PAGE: "\n\n".join([HEAD.rstrip(), *map(section, results.values())]) + "\n"}
+    runs = list(results.values())
+    sections = map(section, runs, [None, *runs[:-1]])
+    made = {PAGE: "\n\n".join([HEAD.rstrip(), *sections]) + "\n"}
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         text = path.read_text(encoding="utf-8")
         if path != PAGE and FILLED.search(text):
