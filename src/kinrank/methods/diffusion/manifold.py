@@ -12,12 +12,13 @@ from typing import ClassVar
 import numpy as np
 
 from kinrank.graph.build import build_graph
+from kinrank.graph.layout import Layout
 from kinrank.kernels.lanes import LANES
 from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
-    by_conjugate_gradients,
+    converged,
     solutions,
     unit_starts,
 )
@@ -65,13 +66,15 @@ class Manifold(MetricMethod):
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         n, first = len(rows), rows.first
-        lists = rows.neighbors(self.k1 + 1, run)
+        found = rows.neighbors(self.k1 + 1, run)
+        layout = Layout.near(found.indices, found.k, 0)
+        lists = layout.neighbors(found, run)
         nobody = SparseRows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), None, n)
         s = build_graph(lists, self.k1, self.sigma, 1.0, nobody, symmetric=True, run=run).s
-        solve = by_conjugate_gradients(s, self.alpha, _STEPS, self.tol)
+        solver = converged(s, self.alpha, _STEPS, self.tol, layout, run)
         starts = unit_starts(rows.n_queries, n)
 
         def block(low: int, high: int) -> Floats:
-            return np.float32(1 - self.alpha) * solutions(solve, starts, low, high, first)
+            return np.float32(1 - self.alpha) * solutions(solver, starts, low, high, first)
 
         return rank_scores(block, rows.queries, rows.gallery, k, run, LANES, rows.allowed)

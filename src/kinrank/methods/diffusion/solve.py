@@ -3,48 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
 from kinrank.graph.build import mutual_graph, similarity_power
+from kinrank.graph.layout import Layout
 from kinrank.graph.matrix import times
 from kinrank.graph.spectrum import extreme_value
 from kinrank.kernels import lanes as kernels
 from kinrank.kernels.lanes import LANES
+from kinrank.kernels.relaxed import half_rows, relaxed_gradients
 from kinrank.parallel import Runner
 from kinrank.search.find import find_neighbors, find_rows
 from kinrank.search.stored import Stored
 from kinrank.types import Floats, Ints, SparseRows
 
-# Of a row while a block of right sides is solved: four vectors in lanes, and the answers.
-LANE_BYTES = 5 * 4 * LANES
+# Of a row while a block of right sides is solved: five vectors in lanes, and the answers.
+LANE_BYTES = 6 * 4 * LANES
+_RELAX = 1.25  # how far sweeps overshoot; 1 and 1.5 take two or three steps more of 35
 
 Function = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
-Solver = Callable[[Floats, Floats], None]  # x in place, (n, LANES); work, (3, n, LANES)
 
 
-def solutions(solve: Solver, start: SparseRows, low: int, high: int, first: int = 0) -> Floats:
+@dataclass(frozen=True, eq=False)
+class Solver:
+    """A matrix applied to LANES vectors at once.
+
+    apply : x in place, (n, LANES); work, (4, n, LANES)
+    layout : where the matrix has its rows
+    """
+
+    apply: Callable[[Floats, Floats], None]
+    layout: Layout
+
+
+def solutions(solver: Solver, start: SparseRows, low: int, high: int, first: int = 0) -> Floats:
     """For the right sides in rows [low, high) of ``start``, from column ``first`` on."""
-    n = start.n_columns
+    n, places = start.n_columns, solver.layout.places
     out = np.empty((high - low, n - first), np.float32)
-    work = np.empty((3, n, LANES), np.float32)
+    work = np.empty((4, n, LANES), np.float32)
     for begin in range(low, high, LANES):
         end = min(begin + LANES, high)
         x = np.zeros((n, LANES), np.float32)
         part = slice(start.indptr[begin], start.indptr[end])
         lane = np.repeat(np.arange(end - begin), start.lengths[begin:end])
-        x[start.indices[part], lane] = start.values[part]
-        solve(x, work)
-        out[begin - low : end - low] = x[first:, : end - begin].T
+        x[places[start.indices[part]], lane] = start.values[part]
+        solver.apply(x, work)
+        out[begin - low : end - low] = x[places[first:], : end - begin].T
     return out
 
 
 def by_conjugate_gradients(s: SparseRows, alpha: float, steps: int, tol: float) -> Solver:
     """(I - alpha S)^-1 applied in place, by at most ``steps`` of conjugate gradients."""
     args = (*s.csr, np.float32(alpha))
-    return lambda x, work: kernels.conjugate_gradients(*args, x, steps, tol, work)
+    return Solver(
+        lambda x, work: kernels.conjugate_gradients(*args, x, steps, tol, work),
+        Layout.identity(len(s)),
+    )
+
+
+def converged(
+    s: SparseRows, alpha: float, steps: int, tol: float, layout: Layout, run: Runner
+) -> Solver:
+    """(I - alpha S)^-1 applied in place, until the residual is below ``tol`` times the right side.
+
+    The residual is (I + L) / relax times that of the preconditioned system, and no row of L is
+    longer than one of alpha relax S, whose norm is at most alpha relax.
+    """
+    args, n = (*s.csr, np.float32(_RELAX * alpha)), len(s)
+    lower = run.rows("graph", half_rows, (*args, False), n, n).csr
+    upper = run.rows("graph", half_rows, (*args, True), n, n).csr
+    known = (lower, upper, np.float32(2 - _RELAX), tol * _RELAX / (1 + _RELAX * alpha))
+
+    def apply(x: Floats, work: Floats) -> None:
+        x *= np.float32(_RELAX)
+        relaxed_gradients(*known, x, steps, work)
+
+    return Solver(apply, layout)
 
 
 def by_series(s: SparseRows, function: Function, low: float, degree: int, tol: float) -> Solver:
@@ -59,7 +97,7 @@ def by_series(s: SparseRows, function: Function, low: float, degree: int, tol: f
     coefficients = np.zeros(max(kept[-1] + 1 if len(kept) else 1, 2), np.float32)
     coefficients[: len(series)] = series[: len(coefficients)]
     args = (*s.csr, coefficients, np.float32(centre), np.float32(radius))
-    return lambda x, work: kernels.chebyshev(*args, x, work)
+    return Solver(lambda x, work: kernels.chebyshev(*args, x, work), Layout.identity(len(s)))
 
 
 def least_eigenvalue(s: SparseRows) -> float:
