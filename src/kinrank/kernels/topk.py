@@ -73,27 +73,34 @@ def heap_offer(values, ids, size, capacity, value, key):
 
 
 @inner
+def move_less(values, low, high, pivot, equal):
+    """Put what is below the pivot in values[low:high] first, or not above it; returns its end.
+
+    Every value is swapped, and stays if it counts: a branch would be guessed wrong too often.
+    """
+    end = low
+    for t in range(low, high):
+        value = values[t]
+        values[t] = values[end]
+        values[end] = value
+        end += np.int64(value <= pivot) if equal else np.int64(value < pivot)
+    return end
+
+
+@inner
 def select_rank(values, rank):
-    """The ``rank``-th smallest value; reorders ``values`` (quickselect)."""
-    low, high, target = 0, values.shape[0] - 1, rank - 1
-    while low < high:
+    """The ``rank``-th smallest value; reorders ``values``, none behind it is less (quickselect)."""
+    low, high, target = np.int64(0), np.int64(values.shape[0]), rank - 1
+    while high - low > 1:
         pivot = values[(low + high) // 2]
-        left, right = low, high
-        while left <= right:
-            while values[left] < pivot:
-                left += 1
-            while values[right] > pivot:
-                right -= 1
-            if left <= right:
-                values[left], values[right] = values[right], values[left]
-                left += 1
-                right -= 1
-        if target <= right:
-            high = right
-        elif target >= left:
-            low = left
-        else:
+        end = move_less(values, low, high, pivot, False)
+        if target < end:
+            high = end
+            continue
+        low, end = end, move_less(values, end, high, pivot, True)
+        if target < end:
             break
+        low = max(end, low + 1)  # no number equals itself if it is none
     return values[target]
 
 
