@@ -17,6 +17,9 @@ from kinrank.kernels.jit import filling, inner, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import select_rank, squared_distance
 
+_HALVINGS = 16  # of the values of a row's columns, to find what parts the nearest from the others
+_FEW_MORE = 32  # one of so many more than must be are left
+
 
 @inner
 def packed(value, number):
@@ -85,12 +88,13 @@ def marked(marks, words, some, out):
 
 
 @filling
-def scan_pairs(products, norms, first, own, own_first, edges, keep, marks, words, hits, race):
+def scan_pairs(products, norms, first, own, own_first, both, edges, keep, marks, words, hits, race):
     """Offer |y|^2 - 2 xy of a tile to its rows, and |x|^2 - 2 xy to its columns.
 
     products : (rows, columns) float32, xy; norms, own : |y|^2 and |x|^2; first, own_first : the
         numbers of the first column and row
-    edges : (2, columns) bounds and reaches of columns; none can pass where columns do not race
+    both : whether columns race too
+    edges : (2, columns) bounds and reaches of columns; none can pass where these do not race
     keep : how many columns a row keeps at least
     marks : a byte for each column, zeros at first; words : the same, eight at a time
     hits : (2, as many as marks and one)
@@ -105,12 +109,11 @@ def scan_pairs(products, norms, first, own, own_first, edges, keep, marks, words
             t = hits[1, hit]
             double, key = two * product[t], first + t
             value, back = norms[t] - double, norm - double
-            if value < bounds[at]:
-                keep_near(at, packed(value, key), keep, race)
+            keep_near(at, packed(value, key), value < bounds[at], keep, race)
             if value > reaches[at]:
                 keep_far(at, value, key, race)
-            if back < edges[0, t]:
-                keep_near(key - start, packed(back, number), keep, race)
+            if both:
+                keep_near(key - start, packed(back, number), back < edges[0, t], keep, race)
                 edges[0, t] = bounds[key - start]
             if back > edges[1, t]:
                 keep_far(key - start, back, number, race)
@@ -118,11 +121,14 @@ def scan_pairs(products, norms, first, own, own_first, edges, keep, marks, words
 
 
 @inner
-def keep_near(at, key, keep, race):
-    """Keep a column; where no more fit, the ``keep`` nearest stay and give the bound."""
+def keep_near(at, key, wanted, keep, race):
+    """Keep a column if it is wanted; where no more fit, the ``keep`` nearest give the bound.
+
+    It is written in any case: whether it counts would be guessed wrong too often.
+    """
     counts, nearest = race[1], race[2][at]
     nearest[counts[at]] = key
-    counts[at] += 1
+    counts[at] += np.int64(wanted)
     if counts[at] == nearest.shape[0]:
         race[0][at] = packed_value(select_rank(nearest, keep))
         counts[at] = keep
@@ -147,6 +153,38 @@ def keep_far(at, value, number, race):
     counts[at] = min(count, room) + 1
 
 
+@inner
+def count_below(key, keys):
+    """How many keys are less."""
+    count = np.int64(0)
+    for t in range(keys.shape[0]):
+        count += np.int64(keys[t] < key)
+    return count
+
+
+@inner
+def least_key(keys, k):
+    """A key that at least ``k`` do not exceed, and few more: halving takes no branches.
+
+    Where many are alike it is the largest of them.
+    """
+    low = high = keys[0]
+    for t in range(keys.shape[0]):
+        low = min(low, keys[t])
+        high = max(high, keys[t])
+    near, far, most = packed_value(low), packed_value(high), k + k // _FEW_MORE
+    for _ in range(_HALVINGS):
+        middle = near + (far - near) / 2
+        count = count_below(packed(middle, 0x7FFFFFFF), keys)
+        if count < k:
+            near = middle
+            continue
+        far, high = middle, packed(middle, 0x7FFFFFFF)
+        if count <= most:
+            break
+    return high
+
+
 @filling
 def choose(low, high, k, n, race):
     """Leave the columns that may be among the ``k`` nearest; bounds below which others cannot be.
@@ -157,7 +195,7 @@ def choose(low, high, k, n, race):
     for row in range(low, high):
         nearest, count, limit = race[2][row], counts[row], np.float32(np.inf)
         if count > k:
-            limit = packed_value(select_rank(nearest[:count], k)) + margins[row]
+            limit = packed_value(least_key(nearest[:count], k)) + margins[row]
         size = np.int64(0)
         for t in range(count):
             key = nearest[t]
@@ -166,15 +204,6 @@ def choose(low, high, k, n, race):
         counts[row] = size
         sure = count == n or (count > k and limit < bounds[row])
         bounds[row] = np.float32(np.inf if sure else -np.inf)
-
-
-@inner
-def rank_of(key, keys):
-    """How many keys are less."""
-    rank = np.int64(0)
-    for t in range(keys.shape[0]):
-        rank += np.int64(keys[t] < key)
-    return rank
 
 
 @kernel
@@ -196,7 +225,7 @@ def arrange(low, high, rows, first, gallery, counts, nearest, indices, values):
             value = np.float32(-1) if j == name else squared_distance(x, y)
             keys[t] = packed(value, j)
         for t in range(keys.shape[0]):
-            rank = rank_of(keys[t], keys)
+            rank = count_below(keys[t], keys)
             if rank < k:
                 indices[row, rank] = np.int32(keys[t] & 0x7FFFFFFF)
                 values[row, rank] = max(packed_value(keys[t]), np.float32(0))

@@ -140,10 +140,11 @@ class _Band:
             for touched in sorted({tile, other} & locks.keys()):
                 held.enter_context(locks[touched])
             edges[:] = [[-np.inf], [np.inf]]
-            if other != tile and other in locks:
+            both = other != tile and other in locks
+            if both:
                 part = slice(other[0] - self.low, other[1] - self.low)
                 edges[:] = self.race[0][part], self.race[3][part]
-            space = (edges, keep, words.view(np.uint8), words, hits)
+            space = (both, edges, keep, words.view(np.uint8), words, hits)
             scan_pairs(products, *sides, *space, self.race)
 
     def settle(self, indices: Ints, values: Floats, farthest: Floats) -> None:
