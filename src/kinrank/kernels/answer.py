@@ -7,8 +7,6 @@ import numpy as np
 from kinrank.kernels.jit import kernel
 from kinrank.kernels.topk import heap_offer, sort_heap
 
-_TOGETHER = 512  # ranks whose inverses are taken at a time
-
 
 @kernel
 def first_candidates(low, high, start, csr, first, below, names, out_ids, out, counts):
@@ -55,22 +53,13 @@ def add_votes(order, first, votes, width, low, mutual, scores):
     votes : places in the lists, of ``width``, of the queries from number ``low`` on
     mutual : whether w is the place in the list, from 1, and the rank of the query, or that alone
     """
-    n, late = order.shape[0], np.int64(0)
-    rank, ranks, columns = np.empty(n), np.empty(n), np.empty(n, np.uint32)
-    inverse = np.empty(_TOGETHER)
-    for t in range(n):
-        x = order[t]
-        rank[x] = ranks[late] = t + 1
-        columns[late] = np.uint32(x - first)
-        late += np.int64(x >= first)
+    ranks = np.empty(order.shape[0])
+    for t in range(order.shape[0]):
+        ranks[order[t]] = t + 1
+    late = ranks[first:]
     for vote in votes:
         query = vote // width
-        weight = vote % width + 1 + (rank[low + query] if mutual else 0.0)
+        weight = vote % width + 1 + (ranks[low + query] if mutual else 0.0)
         total = scores[query]
-        for begin in range(0, late, _TOGETHER):
-            end = min(begin + _TOGETHER, late)
-            own, other = columns[begin:end], ranks[begin:end]
-            for t in range(other.shape[0]):  # several divisions at a time, as nothing else is done
-                inverse[t] = 1.0 / (weight * other[t])
-            for t in range(own.shape[0]):
-                total[own[t]] += inverse[t]
+        for x in range(late.shape[0]):  # in the order of memory, so that it vectorises
+            total[x] += 1.0 / (weight * late[x])
