@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from kinrank.kernels.order import ascending_order
-from kinrank.types import Floats, Longs
+from kinrank.types import Floats, Ints, Longs
 
 _FEW = 1024  # values that are sorted before their digits would be counted
 
@@ -27,3 +30,16 @@ def ascending(values: Floats, k: int | None = None) -> Longs:
         keys = keys[:k]
     keys.sort()
     return (keys[:k] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+
+
+def move_rows(values: npt.NDArray[Any], order: Ints) -> None:
+    """``values[order]`` in place; order : a permutation."""
+    moved = np.zeros(len(order), np.bool_)
+    for start in np.flatnonzero(order != np.arange(len(order))):
+        if moved[start]:
+            continue
+        first, at = values[start].copy(), start
+        while order[at] != start:
+            values[at] = values[order[at]]
+            moved[at], at = True, order[at]
+        values[at], moved[at] = first, True

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.divergence import BUFFER, JS, add_listed, add_long_columns, xlog2x
+from kinrank.kernels.divergence import JS, add_listed, add_long_columns, add_ranges, xlog2x
 from kinrank.kernels.jit import helper, inner, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
@@ -78,18 +78,21 @@ def enough_steps(needed, rests):
 @helper
 def bounded_sums(marks, values, f, step, columns, first, stamp, total, seen, touched, count):
     """``add_long_columns`` over the levels of a step."""
-    own_level, other_level = (step + 1) // 2, step // 2
-    size, width = 0, marks.shape[0] * (other_level + 1)
-    ids, v, fv = np.empty(width, np.int32), np.empty(width, np.float32), np.empty(width, np.float32)
-    for e in range(marks.shape[0]):
-        if marks[e] % LEVELS <= own_level:
-            for level in range(other_level + 1):
-                ids[size] = marks[e] - marks[e] % LEVELS + level
-                v[size], fv[size] = values[e], f[e]
-                size += 1
-    return add_long_columns(
-        JS, ids[:size], v[:size], fv[:size], columns, first, stamp, total, seen, touched, count
-    )
+    own_level, other_level, ptr = (step + 1) // 2, step // 2, columns[0]
+    size, width = 0, marks.shape[0]
+    begins, ends = np.empty(width, np.int64), np.empty(width, np.int64)
+    v, fv = np.empty(width, np.float32), np.empty(width, np.float32)
+    for e in range(width):
+        level = marks[e] % LEVELS
+        if level <= own_level:  # the heavy entries of a column come first
+            column = marks[e] - level
+            begins[size], ends[size] = ptr[column], ptr[column + other_level + 1]
+            v[size], fv[size] = values[e], f[e]
+            size += 1
+    return add_ranges(
+        JS, begins[:size], ends[:size], v[:size], fv[:size], columns, first, stamp, total, seen,
+        touched, count,
+    )  # fmt: skip
 
 
 @helper
@@ -100,35 +103,28 @@ def complete_sums(rows, ids, values, f, csr, slot, total):
     """
     ptr, all_ids, all_values = csr
     width = ids.shape[0]
-    beside, shared = np.zeros(width + 1, np.float32), np.empty(width + 1, np.int32)
-    fv, both, mantissa, exponent = (
-        np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32),
-        np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32),
-    )  # fmt: skip
-    fv_bits, both_bits, mantissa_bits = (
-        fv.view(np.int32), both.view(np.int32), mantissa.view(np.int32)
-    )  # fmt: skip
+    beside, shared = np.zeros(width + 1, np.float32), np.empty(width + 1, np.uint32)
+    u, v, fu = np.empty(width, np.float32), np.empty(width, np.float32), np.empty(width, np.float32)
     for e in range(width):
         slot[ids[e]] = e + 1  # what the query lacks goes to place 0
     for row in rows:
-        for e in range(ptr[row], ptr[row + 1]):
-            beside[slot[all_ids[e]]] = all_values[e]
-        count = 0
+        part = slice(ptr[row], ptr[row + 1])
+        columns, entries = all_ids[part], all_values[part]
+        for t in range(columns.shape[0]):
+            beside[np.uint32(slot[np.uint32(columns[t])])] = entries[t]
+        count = np.uint64(0)
         for e in range(width):  # without a branch, which could not be foreseen
             shared[count] = e
-            count += beside[e + 1] > 0
+            count += np.uint64(beside[e + 1] > 0)
+        for t in range(count):
+            e = shared[t]
+            u[t], fu[t], v[t] = values[e], f[e], beside[e + np.uint32(1)]
+            beside[e + np.uint32(1)] = 0
+        for t in range(count):
+            v[t] = fu[t] + xlog2x(v[t]) - xlog2x(u[t] + v[t])
         sums = 0.0
-        for low in range(0, count, BUFFER):
-            size = min(BUFFER, count - low)
-            for t in range(size):
-                e = shared[low + t]
-                fv[t] = beside[e + 1]
-                both[t] = values[e] + beside[e + 1]
-                beside[e + 1] = 0
-            xlog2x(fv, fv_bits, mantissa, mantissa_bits, exponent, size)
-            xlog2x(both, both_bits, mantissa, mantissa_bits, exponent, size)
-            for t in range(size):
-                sums += f[shared[low + t]] + fv[t] - both[t]
+        for t in range(count):
+            sums += v[t]
         total[row] = sums
     for e in range(width):
         slot[ids[e]] = 0
@@ -195,7 +191,11 @@ def first_bounded(low, high, levels, csr, f, columns, fusion, least, first, name
     n, k, near = vectors.shape[0], out_ids.shape[1], np.float32(1) - omega
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
     wide, chosen = np.empty(2 * k, np.float32), np.empty(2 * k, np.int32)
-    total, seen, touched = np.zeros(n, np.float64), np.full(n, -1, np.int32), np.empty(n, np.int32)
+    total, seen, touched = (
+        np.zeros(n, np.float64),
+        np.full(n, -1, np.int32),
+        np.empty(n + 1, np.int32),
+    )
     exact, done, base = np.full(n, -1, np.int32), np.full(n, -1, np.int32), np.empty(n, np.float32)
     slot, mine = np.zeros(n, np.int32), np.empty(vectors.shape[1], np.float32)
     step = 2

@@ -30,7 +30,7 @@ def product_sum_rows(low, high, left, right, n):
     Returns lengths, indices (in no order), data.
     """
     total, seen = np.zeros(n, np.float64), np.full(n, -1, np.int32)
-    touched = np.empty(n, np.int32)
+    touched = np.empty(n + 1, np.int32)
     lengths = np.zeros(high - low, np.int64)
     out_ids = np.empty((high - low) * 64, np.int32)
     out = np.empty(out_ids.shape[0], np.float32)
@@ -64,7 +64,7 @@ def propagated_norms(low, high, p, m, norms):
     """The Euclidean norm of rows [low, high) of P M."""
     n = m[0].shape[0] - 1
     total, seen = np.empty(n, np.float64), np.full(n, -1, np.int32)
-    touched = np.empty(n, np.int32)
+    touched = np.empty(n + 1, np.int32)
     for row in range(low, high):
         count = propagated_row(row, p, m, total, seen, touched)
         square = 0.0
@@ -84,7 +84,7 @@ def propagated_cosines(low, high, p, m, back, norms, first, out):
     ptr, ids, values = back
     n = ptr.shape[0] - 1
     total, seen = np.empty(n, np.float64), np.full(n, -1, np.int32)
-    touched = np.empty(n, np.int32)
+    touched = np.empty(n + 1, np.int32)
     spread = np.empty(n, np.float32)
     for row in range(low, high):
         count = propagated_row(row, p, m, total, seen, touched)

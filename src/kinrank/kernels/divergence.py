@@ -35,22 +35,17 @@ _L1, _L2, _L3, _L4, _L5, _L6, _L7, _L8, _L9 = (np.float32(c) for c in _FIT)
 
 
 @inner
-def xlog2x(x, bits, mantissa, mantissa_bits, exponent, count):
-    """x log2 x in place, for the first ``count`` of a float32 buffer; 0 for 0.
+def xlog2x(x):
+    """x log2 x of a float32 that is not negative; 0 for 0.
 
-    bits : the int32 view of x; mantissa, exponent : float32 scratch, mantissa_bits its int32 view
-    x = 2^e (1 + m), and log2(1 + m) is a polynomial. Numba's logarithm does not vectorise; two
-    plain loops over separate buffers do.
+    x = 2^e (1 + m), and log2(1 + m) is a polynomial: numba's logarithm does not vectorise, and a
+    loop over this does.
     """
-    one = np.float32(1)
-    for t in range(count):
-        e = (bits[t] - _ROOT_HALF) >> np.int32(23)
-        exponent[t] = np.float32(e)
-        mantissa_bits[t] = bits[t] - (e << np.int32(23))
-    for t in range(count):
-        m = mantissa[t] - one
-        high = _L5 + m * (_L6 + m * (_L7 + m * (_L8 + m * _L9)))
-        x[t] *= exponent[t] + m * (_L1 + m * (_L2 + m * (_L3 + m * (_L4 + m * high))))
+    bits = np.float32(x).view(np.int32)
+    e = (bits - _ROOT_HALF) >> np.int32(23)
+    m = np.int32(bits - (e << np.int32(23))).view(np.float32) - np.float32(1)
+    high = _L5 + m * (_L6 + m * (_L7 + m * (_L8 + m * _L9)))
+    return x * (np.float32(e) + m * (_L1 + m * (_L2 + m * (_L3 + m * (_L4 + m * high)))))
 
 
 @filling
@@ -71,29 +66,19 @@ def row_norms(ptr, values):
     return norms
 
 
-@helper
-def entropy_part(begin, end, values, out):
-    """out[begin:end] = x log2 x of the values there, as the kernels below compute it."""
-    mantissa, exponent = np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32)
-    mantissa_bits, bits = mantissa.view(np.int32), out.view(np.int32)
-    for low in range(begin, end, BUFFER):
-        high = min(low + BUFFER, end)
-        for e in range(low, high):
-            out[e] = values[e]
-        xlog2x(out[low:high], bits[low:high], mantissa, mantissa_bits, exponent, high - low)
-
-
-@kernel
+@filling
 def entropy_rows(low, high, ptr, values, out):
     """x log2 x of the entries of rows [low, high)."""
-    entropy_part(ptr[low], ptr[high], values, out)
+    for e in range(ptr[low], ptr[high]):
+        out[e] = xlog2x(values[e])
 
 
 @kernel
 def entropies(values):
     """x log2 x of every entry."""
     out = np.empty(values.shape[0], np.float32)
-    entropy_part(np.int64(0), np.int64(values.shape[0]), values, out)
+    for e in range(values.shape[0]):
+        out[e] = xlog2x(values[e])
     return out
 
 
@@ -111,20 +96,16 @@ def finish(measure, total, u_norm, v_norm):
 
 
 @inner
-def column_terms(measure, u, fu, v, fv, term, bits, mantissa, mantissa_bits, exponent):
+def column_terms(measure, u, fu, v, fv, term):
     """The terms of one value with those of a column, at most BUFFER; returns their factor."""
-    width = v.shape[0]
     if measure == JS:
-        for t in range(width):
-            term[t] = u + v[t]
-        xlog2x(term, bits, mantissa, mantissa_bits, exponent, width)
-        for t in range(width):
-            term[t] = fu + fv[t] - term[t]
+        for t in range(v.shape[0]):
+            term[t] = fu + fv[t] - xlog2x(u + v[t])
     elif measure == JACCARD:
-        for t in range(width):
+        for t in range(v.shape[0]):
             term[t] = min(u, v[t])
     else:
-        for t in range(width):
+        for t in range(v.shape[0]):
             term[t] = v[t]
     return np.float64(u) if measure >= COSINE else 1.0
 
@@ -136,61 +117,62 @@ def add_columns(measure, ids, values, f, columns, stamp, total, seen, touched, c
     ids, values, f : the row and its x log2 x; columns : pointers, rows, values and x log2 x of the
         others by columns
     total : the sums, of the rows that ``seen`` marks with the stamp and ``touched`` lists,
-        the first ``count`` of them already
+        the first ``count`` of them already; ``touched`` has room for one more than there are rows
     """
-    term, mantissa, exponent = (
-        np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32)
-    )  # fmt: skip
-    bits, mantissa_bits = term.view(np.int32), mantissa.view(np.int32)
+    term = np.empty(BUFFER, np.float32)
     in_ptr, in_ids, in_values, in_f = columns
     for e in range(ids.shape[0]):
         column = ids[e]
         for begin in range(in_ptr[column], in_ptr[column + 1], BUFFER):
             part = slice(begin, min(begin + BUFFER, in_ptr[column + 1]))
-            scale = column_terms(
-                measure, values[e], f[e], in_values[part], in_f[part],
-                term, bits, mantissa, mantissa_bits, exponent,
-            )  # fmt: skip
+            scale = column_terms(measure, values[e], f[e], in_values[part], in_f[part], term)
+            others, known = in_ids[part], count
+            for t in range(others.shape[0]):  # without a branch, which could not be foreseen
+                other = np.uint32(others[t])
+                touched[np.uint64(count)] = others[t]
+                count += seen[other] != stamp
+                seen[other] = stamp
+            for t in range(known, count):
+                total[touched[t]] = 0.0
+            for t in range(others.shape[0]):
+                total[np.uint32(others[t])] += scale * term[t]
+    return count
+
+
+@helper
+def add_ranges(
+    measure, begins, ends, values, f, columns, first, stamp, total, seen, touched, count
+):
+    """As ``add_columns``, where most rows >= ``first`` share a column: ranges of their entries.
+
+    Sums of all rows begin with 0 and none is looked up, which saves about a third of the time.
+    """
+    term = np.empty(BUFFER, np.float32)
+    in_ids, in_values, in_f = columns[1], columns[2], columns[3]
+    total[first:] = 0.0
+    for e in range(begins.shape[0]):
+        for begin in range(begins[e], ends[e], BUFFER):
+            part = slice(begin, min(begin + BUFFER, ends[e]))
+            scale = column_terms(measure, values[e], f[e], in_values[part], in_f[part], term)
             others = in_ids[part]
             for t in range(others.shape[0]):
-                other = others[t]
-                if seen[other] != stamp:
-                    seen[other] = stamp
-                    total[other] = 0.0
-                    touched[count] = other
-                    count += 1
-                total[other] += scale * term[t]
+                total[np.uint32(others[t])] += scale * term[t]
+    for other in range(first, total.shape[0]):
+        touched[np.uint64(count)] = other
+        count += (seen[other] != stamp) & (total[other] != 0)
     return count
 
 
 @helper
 def add_long_columns(measure, ids, values, f, columns, first, stamp, total, seen, touched, count):
-    """As ``add_columns``, for columns so long that most rows >= ``first`` share one.
-
-    Sums of all rows begin with 0 and none is looked up, which saves about a third of the time.
-    """
-    term, mantissa, exponent = (
-        np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32), np.empty(BUFFER, np.float32)
-    )  # fmt: skip
-    bits, mantissa_bits = term.view(np.int32), mantissa.view(np.int32)
-    in_ptr, in_ids, in_values, in_f = columns
-    total[first:] = 0.0
+    """As ``add_columns``, for columns so long that most rows >= ``first`` share one."""
+    ptr = columns[0]
+    begins, ends = np.empty(ids.shape[0], np.int64), np.empty(ids.shape[0], np.int64)
     for e in range(ids.shape[0]):
-        column = ids[e]
-        for begin in range(in_ptr[column], in_ptr[column + 1], BUFFER):
-            part = slice(begin, min(begin + BUFFER, in_ptr[column + 1]))
-            scale = column_terms(
-                measure, values[e], f[e], in_values[part], in_f[part],
-                term, bits, mantissa, mantissa_bits, exponent,
-            )  # fmt: skip
-            others = in_ids[part]
-            for t in range(others.shape[0]):
-                total[np.uint32(others[t])] += scale * term[t]
-    for other in range(first, total.shape[0]):
-        if seen[other] != stamp and total[other] != 0:
-            touched[count] = other
-            count += 1
-    return count
+        begins[e], ends[e] = ptr[ids[e]], ptr[ids[e] + 1]
+    return add_ranges(
+        measure, begins, ends, values, f, columns, first, stamp, total, seen, touched, count
+    )
 
 
 @inner
@@ -227,7 +209,7 @@ def divergence_rows(low, high, measure, csr, f, columns, norms, lists, first):
     n = ptr.shape[0] - 1
     total = np.zeros(n, np.float64)
     seen = np.full(n, -1, np.int32)
-    touched = np.empty(n, np.int32)
+    touched = np.empty(n + 1, np.int32)
     lengths = np.zeros(high - low, np.int64)
     out_ids = np.empty((high - low) * 64, np.int32)
     out = np.empty(out_ids.shape[0], np.float32)
@@ -256,12 +238,8 @@ def divergence_pairs(low, high, measure, ptr, ids, values, f, norms, pair_ptr, p
     A column of the other row that this one lacks adds nothing: f(0) + f(v) - f(0 + v) = 0.
     """
     n = ptr.shape[0] - 1
-    dense = np.zeros(n, np.float32)
-    dense_f = np.zeros(n, np.float32)
-    term, mantissa, exponent = (
-        np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
-    )  # fmt: skip
-    bits, mantissa_bits = term.view(np.int32), mantissa.view(np.int32)
+    dense, dense_f = np.zeros(n, np.float32), np.zeros(n, np.float32)
+    term = np.empty(n, np.float32)
     for row in range(low, high):
         for e in range(ptr[row], ptr[row + 1]):
             dense[ids[e]], dense_f[ids[e]] = values[e], f[e]
@@ -269,24 +247,28 @@ def divergence_pairs(low, high, measure, ptr, ids, values, f, norms, pair_ptr, p
             other = pair_ids[pair]
             if other <= row:
                 continue
-            begin, width = ptr[other], ptr[other + 1] - ptr[other]
-            total = 0.0
-            if measure == JS:
-                known = 0.0
-                for t in range(width):
-                    u = dense[ids[begin + t]]
-                    term[t] = u + values[begin + t]
-                    known += dense_f[ids[begin + t]] + f[begin + t]
-                xlog2x(term, bits, mantissa, mantissa_bits, exponent, width)
-                for t in range(width):
+            part = slice(ptr[other], ptr[other + 1])
+            v, fv, columns = values[part], f[part], ids[part]
+            total, shared = 0.0, np.int32(0)
+            for t in range(columns.shape[0]):
+                term[t] = dense[np.uint32(columns[t])]
+                shared += np.int32(term[t] != 0)
+            if shared == 0:
+                pass  # the sum is 0
+            elif measure == JS:
+                both = 0.0
+                for t in range(columns.shape[0]):
+                    term[t] = xlog2x(term[t] + v[t])
+                for t in range(columns.shape[0]):
+                    both += dense_f[np.uint32(columns[t])] + fv[t]
                     total -= term[t]
-                total += known
+                total += both
             elif measure == JACCARD:
-                for t in range(width):
-                    total += min(dense[ids[begin + t]], values[begin + t])
+                for t in range(columns.shape[0]):
+                    total += min(term[t], v[t])
             else:
-                for t in range(width):
-                    total += np.float64(dense[ids[begin + t]]) * values[begin + t]
+                for t in range(columns.shape[0]):
+                    total += np.float64(term[t]) * v[t]
             out[pair] = finish(measure, total, norms[row], norms[other])
         for e in range(ptr[row], ptr[row + 1]):
             dense[ids[e]] = dense_f[ids[e]] = 0

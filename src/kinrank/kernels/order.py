@@ -6,53 +6,90 @@ import numpy as np
 
 from kinrank.kernels.jit import inner, kernel
 
-_BITS = 11  # of a digit; three of them are a float32
-_DIGITS = 1 << _BITS
-_MASK = np.uint32(_DIGITS - 1)
+_BITS = np.uint64(11)  # of a digit; three of them are a float32
+_DIGITS = 1 << 11
+_MASK = np.uint64(_DIGITS - 1)
+_KEY = np.uint64(32)  # where the key begins in a pair; its lower half is a position
 
 
 @inner
-def sort_key(value):
-    """An unsigned number in the order of the floats; -0.0 is 0.0."""
+def pair_of(value, position):
+    """A value and its position as one number, in the order of the floats; -0.0 is 0.0."""
     bits = np.int32(np.float32(value + np.float32(0)).view(np.int32))
-    return np.uint32(bits ^ ((bits >> np.int32(31)) | np.int32(-0x80000000)))
+    key = np.uint32(bits ^ ((bits >> np.int32(31)) | np.int32(-0x80000000)))
+    return (np.uint64(key) << _KEY) | np.uint64(position)
 
 
 @inner
-def begin_digits(counts):
-    """How often digits occur, as where each of them begins."""
-    for place in range(counts.shape[0]):
-        begin = np.int64(0)
+def move_pairs(pairs, place, begins, out):
+    """Put the pairs into the order of one digit of their keys; stable."""
+    shift = _KEY + np.uint64(place) * _BITS
+    for t in range(pairs.shape[0]):
+        pair = pairs[t]
+        digit = (pair >> shift) & _MASK
+        at = begins[digit]
+        begins[digit] = at + np.uint32(1)
+        out[at] = pair
+
+
+@inner
+def sort_pairs(pairs, spare, counts):
+    """Sort pairs, which are in the order of their positions: ascending in ``spare``.
+
+    counts : (3, 2048) uint32, of which nothing is kept
+    """
+    counts[:] = 0
+    for t in range(pairs.shape[0]):
+        key = pairs[t] >> _KEY
+        counts[0, key & _MASK] += np.uint32(1)
+        counts[1, (key >> _BITS) & _MASK] += np.uint32(1)
+        counts[2, key >> (_BITS + _BITS)] += np.uint32(1)
+    for place in range(3):
+        begin = np.uint32(0)
         for digit in range(counts.shape[1]):
             count = counts[place, digit]
             counts[place, digit] = begin
             begin += count
+    move_pairs(pairs, 0, counts[0], spare)
+    move_pairs(spare, 1, counts[1], pairs)
+    move_pairs(pairs, 2, counts[2], spare)
 
 
 @kernel
 def ascending_order(values, out):
     """The positions of ``values`` in their order, ties by position: least digits first, stable."""
-    n, counts = values.shape[0], np.zeros((3, _DIGITS), np.int64)
-    keys, ids = np.empty((2, n), np.uint32), np.empty((2, n), np.uint32)
+    n, counts = values.shape[0], np.empty((3, _DIGITS), np.uint32)
+    pairs, spare = np.empty(n, np.uint64), np.empty(n, np.uint64)
     for t in range(n):
-        key = sort_key(values[t])
-        counts[0, key & _MASK] += 1
-        counts[1, (key >> np.uint32(_BITS)) & _MASK] += 1
-        counts[2, key >> np.uint32(2 * _BITS)] += 1
-    begin_digits(counts)
+        pairs[t] = pair_of(values[t], t)
+    sort_pairs(pairs, spare, counts)
     for t in range(n):
-        key = sort_key(values[t])
-        at = counts[0, key & _MASK]
-        counts[0, key & _MASK] = at + 1
-        keys[0, at], ids[0, at] = key, t
-    for t in range(n):
-        key = keys[0, t]
-        digit = (key >> np.uint32(_BITS)) & _MASK
-        at = counts[1, digit]
-        counts[1, digit] = at + 1
-        keys[1, at], ids[1, at] = key, ids[0, t]
-    for t in range(n):
-        digit = keys[1, t] >> np.uint32(2 * _BITS)
-        at = counts[2, digit]
-        counts[2, digit] = at + 1
-        out[at] = ids[1, t]
+        out[t] = np.uint32(spare[t])
+
+
+@kernel
+def rank_rows(rows, squared, farthest, modified, omega, root, names, out_ids, out):
+    """The first k of some rows by (1 - omega) d' + omega d, ascending by (value, name).
+
+    squared : (m, n) by name; farthest : (m,) the largest of each row; modified : (m, n) d'
+    root : whether d is the root of the squared distance over the farthest
+    names : (n,) what the columns of ``modified`` are called, a permutation
+    out_ids, out : (n_rows, k), of which ``rows`` are written
+    """
+    n, k, near, one = names.shape[0], out.shape[1], np.float32(1) - omega, np.float32(1)
+    values, counts = np.empty(n, np.float32), np.empty((3, _DIGITS), np.uint32)
+    pairs, spare = np.empty(n, np.uint64), np.empty(n, np.uint64)
+    for at in range(rows.shape[0]):
+        own, scale = squared[at], farthest[at]
+        for t in range(n):
+            d = min(own[t] / scale, one) if scale > 0 else np.float32(0)
+            own[t] = omega * (np.sqrt(d) if root else d)
+        for t in range(n):
+            name = np.uint32(names[t])
+            values[name] = near * modified[at, t] + own[name]
+            pairs[name] = pair_of(values[name], name)
+        sort_pairs(pairs, spare, counts)
+        ids, sums = out_ids[rows[at]], out[rows[at]]
+        for t in range(k):
+            ids[t] = np.uint32(spare[t])
+            sums[t] = values[np.uint32(spare[t])]

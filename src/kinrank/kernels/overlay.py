@@ -57,8 +57,9 @@ class Lists(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Arrays as long as there are rows, and one more for the query; see ``new_space``.
+    """Arrays as long as there are rows, and two more; see ``new_space``.
 
+    One is for the query, and one of ``touched`` for what is written before it is known to count.
     clock : (1,) the last stamp; an entry of ``seen`` or ``stepped`` counts if it equals a stamp
     place : where a row is in the overlay, -1 for nowhere; slot : -1 between uses
     """
@@ -85,10 +86,10 @@ def plain_rows(ptr: Longs, ids: Ints, values: Floats) -> tuple[Any, ...]:
 
 
 def new_space(n: int) -> Workspace:
-    """Arrays for ``n`` rows and a query, in three pieces: fewer to hand over than in eight."""
-    marks = np.zeros((5, n + 1), np.int32)
+    """Arrays for ``n`` rows and two more, in three pieces: fewer to hand over than in eight."""
+    marks = np.zeros((5, n + 2), np.int32)
     marks[2:4] = -1
-    return np.zeros(1, np.int32), marks, np.empty((2, n + 1), np.float64)
+    return np.zeros(1, np.int32), marks, np.empty((2, n + 2), np.float64)
 
 
 @helper

@@ -60,6 +60,20 @@ def highest(reached, k, omega):
     return np.float32(np.inf)
 
 
+@inner
+def shorter(key, ids, weights, near, top, length, hits):
+    """Edges of a row, at ``key``, that shorten a path; returns how many, without a branch.
+
+    Those beyond ``top`` are left out: neither their row nor one behind it can be among the first.
+    """
+    count = np.int64(0)
+    for e in range(ids.shape[0]):
+        longer = key + weights[e]
+        hits[np.uint64(count)] = e
+        count += (near * longer <= top) & (longer < length[np.uint32(ids[e])])
+    return count
+
+
 @kernel
 def first_by_path(low, high, csr, limit, fusion, first, names, outs):
     """The first k rows by (1 - omega) path + omega d, without walking farther than they need.
@@ -77,7 +91,7 @@ def first_by_path(low, high, csr, limit, fusion, first, names, outs):
     n, k = ptr.shape[0] - 1, out_ids.shape[1]
     length = np.full(n, limit, np.float32)
     done = np.zeros(n, np.bool_)
-    seen = np.empty(n, np.int32)
+    seen, hits = np.empty(n, np.int32), np.empty(ids.shape[0] + 1, np.int32)
     keys, nodes = np.empty(ids.shape[0] + 1, np.float32), np.empty(ids.shape[0] + 1, np.int32)
     best, best_ids = np.empty(k, np.float32), np.empty(k, np.int32)
     near, reached = np.float32(1) - omega, np.empty(STEPS, np.int64)
@@ -112,18 +126,19 @@ def first_by_path(low, high, csr, limit, fusion, first, names, outs):
                     d = np.sqrt(d)
                 found = heap_offer(best, best_ids, found, k, near * key + omega * d, names[node])
             top = best[0] if found == k else highest(reached, k, omega)
-            for e in range(ptr[node], ptr[node + 1]):
+            begin, part = ptr[node], slice(ptr[node], ptr[node + 1])
+            for hit in range(shorter(key, ids[part], weights[part], near, top, length, hits)):
+                e = begin + hits[hit]
                 longer = key + weights[e]
-                if near * longer > top:
-                    continue  # neither this row nor one behind it can be among the first
-                if longer < length[ids[e]]:
-                    if length[ids[e]] == limit:
-                        seen[touched] = ids[e]
-                        touched += 1
-                        if ids[e] >= first:
-                            count_reached(reached, longer)
-                    length[ids[e]] = longer
-                    size = push(keys, nodes, size, longer, ids[e])
+                if longer >= length[ids[e]]:
+                    continue  # an edge that is there twice
+                if length[ids[e]] == limit:
+                    seen[touched] = ids[e]
+                    touched += 1
+                    if ids[e] >= first:
+                        count_reached(reached, longer)
+                length[ids[e]] = longer
+                size = push(keys, nodes, size, longer, ids[e])
         if found == k and best[0] < near * limit:
             complete[row] = True  # what is left is longer, or no path leads to it
         sort_heap(best, best_ids, found)

@@ -12,14 +12,21 @@ from kinrank.kernels.topk import heap_offer
 
 @inner
 def add_row(weight, begin, end, ids, values, stamp, count, seen, total, touched):
-    """Add a sparse row to the sum under way; returns how many columns that has."""
-    for e in range(begin, end):
-        c = ids[e]
-        if seen[c] != stamp:
-            seen[c], total[c] = stamp, 0.0
-            touched[count] = c
-            count += 1
-        total[c] += weight * values[e]
+    """Add a sparse row to the sum under way; returns how many columns that has.
+
+    Without a branch, which could not be foreseen: what is written behind the last of ``touched``,
+    which has room for one more than there are columns, counts only if the column is new.
+    """
+    columns, terms, known = ids[begin:end], values[begin:end], count
+    for t in range(columns.shape[0]):
+        c = np.uint32(columns[t])
+        touched[np.uint64(count)] = columns[t]
+        count += seen[c] != stamp
+        seen[c] = stamp
+    for t in range(known, count):
+        total[touched[t]] = 0.0
+    for t in range(columns.shape[0]):
+        total[np.uint32(columns[t])] += weight * terms[t]
     return count
 
 
@@ -57,6 +64,8 @@ def keep_largest(count, names, places, best, chosen, space):
     size, n, total, touched = np.int64(0), names.shape[0], space.total, space.touched
     for t in range(count):
         c = touched[t]
+        if size == chosen.shape[0] and -total[c] > best[0]:
+            continue  # most of them, without a look at their names
         name = names[c] if c < n else c
         size = heap_offer(best, chosen, size, chosen.shape[0], -total[c], name)
     for t in range(size):

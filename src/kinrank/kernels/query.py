@@ -296,7 +296,7 @@ def supported_rows(
     Returns groups and names; pointers, indices, data of the enhanced rows.
     """
     space = named_space(space)
-    m, n, count = groups.shape[0] - 1, space.seen.shape[0] - 1, 0
+    m, n, count = groups.shape[0] - 1, space.seen.shape[0] - 2, 0
     out_groups = np.zeros(m + 1, np.int64)
     out_names = np.empty(names.shape[0] + p_ids.shape[0], np.int32)
     places = np.full(out_names.shape[0], -1)

@@ -51,7 +51,11 @@ def first_near(low, high, measure, csr, f, columns, norms, fusion, least, first,
     out_ids, out, complete = outs
     n, k, length = vectors.shape[0], out_ids.shape[1], lists.shape[1]
     best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
-    total, seen, touched = np.zeros(n, np.float64), np.full(n, -1, np.int32), np.empty(n, np.int32)
+    total, seen, touched = (
+        np.zeros(n, np.float64),
+        np.full(n, -1, np.int32),
+        np.empty(n + 1, np.int32),
+    )
     modified, near = np.empty(n, np.float32), np.float32(1) - omega
     mine, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
     for row in range(low, high):

@@ -60,6 +60,10 @@ class VectorDistances:
         found: Floats = run.fill("distances", kernels.distances_at, args, len(rows), out)
         return found
 
+    def squared(self, rows: Ints, first: int) -> Floats:
+        """From each of ``rows`` to all vectors from number ``first`` on, in their own order."""
+        return dense_search(self.vectors[self.names[rows]], rows_between(self.vectors, first))
+
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
         out = Out(np.float32, len(self.vectors) - first)
         found: Floats = run.fill("distances", _dense_rows, (self, rows, first), len(rows), out)

@@ -17,7 +17,8 @@ from kinrank.filters import Filter, empty_ranking, first_answer, short_lists
 from kinrank.graph.layout import Layout
 from kinrank.kernels import bounded, paths, select
 from kinrank.kernels.answer import first_candidates
-from kinrank.ordering import ascending
+from kinrank.kernels.order import rank_rows
+from kinrank.ordering import ascending, move_rows
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.search.stored import for_kernels
 from kinrank.stages.distance import Distances, VectorDistances
@@ -26,7 +27,8 @@ from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 UNREACHABLE = np.float32(50)
 _QUERIES = 512  # a thread ranks at a time
-_CELLS = 1 << 22  # of a dense block, so that it stays near the caches
+_WIDE = 4096  # results from which on there is no copy of a ranking: new memory costs more
+_CELLS = 1 << 20  # of a dense block, so that it stays near the caches
 
 
 def within_one(values: Floats) -> Floats:
@@ -69,14 +71,22 @@ class Ranker:
         size = min(_QUERIES, -(-self.n_queries // (4 * run.threads)))
         few = run.cut(run.block_size or size)
         outs = (Out(np.int32, depth), Out(np.float32, depth))
-        order = self._layout.places[: self.n_queries]
-        found = empty_ranking(self.n_queries, k)
         if depth:
             args = (self, columns, levels)
             values = few.fill("ranking", rank_queries, args, self.n_queries, *outs)
-            indices, distances = (column[order] for column in values)
+            indices, distances = (self._by_name(column, run) for column in values)
             found = Ranking(indices, self._mapped(distances))
+        else:
+            found = empty_ranking(self.n_queries, k)
         return found if self.allowed is None else self._allowed(found, k, columns, few)
+
+    def _by_name(self, rows: Any, run: Runner) -> Any:
+        """Rows of queries in the order in which these were given."""
+        order = self._layout.places[: self.n_queries]
+        if rows.shape[1] < _WIDE or type(run) is not Runner:  # others keep what they filled
+            return rows[order]
+        move_rows(rows, order)
+        return rows
 
     def _allowed(self, found: Ranking, k: int, columns: Columns | None, run: Runner) -> Ranking:
         """What is allowed of a ranking; who has too little is ranked by all allowed rows."""
@@ -223,6 +233,15 @@ class Ranker:
             self._dense(queries[low : low + size], start, near, found)
 
     def _dense(self, queries: Ints, start: int, near: SparseRows | None, found: Ranking) -> None:
+        if isinstance(self.distances, VectorDistances) and not self._ties:
+            squared = self.distances.squared(queries, self.first)
+            farthest = self.distances.neighbors.farthest[queries]
+            modified, share = self._modified(queries, start, near), np.float32(self.omega)
+            names = self._layout.names[self.first :] - np.int32(self.first)
+            last = (names, found.indices, found.distances)
+            how = (share, self.fusion == "euclidean")
+            rank_rows(queries, squared, farthest, modified, *how, *last)
+            return
         d2 = self.distances.dense(queries, self.first, ALONE)
         base = self._root(d2) if self.diffusion is None else self._diffused(queries)
         fused = self._fuse(self._modified(queries, start, near), base)
