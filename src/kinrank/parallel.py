@@ -148,12 +148,16 @@ class Runner:
         ``name`` is the stage that finished blocks are reported under. For work that is not worth
         more than the threads of this process.
         """
-        with progress.stage(name, n) as advance, self._each(kernel, self.blocks(n)) as results:
-            blocks = []
-            for (low, high), result in results:
-                advance(high - low)
-                blocks.append(result)
-            return blocks
+        ranges = self.blocks(n)
+        with progress.stage(name, n) as advance:
+            if len(ranges) == 1:
+                return [kernel(*ranges[0])]
+            with self._each(kernel, ranges) as results:
+                blocks = []
+                for (low, high), result in results:
+                    advance(high - low)
+                    blocks.append(result)
+                return blocks
 
     def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
         """Sparse rows from ``kernel(low, high, *args) -> (lengths, indices[, data])`` of blocks.
@@ -215,6 +219,9 @@ def join_blocks(
     """Blocks of (lengths, indices[, data]) as one; each is let go of when it is copied."""
     indptr = np.zeros(n + 1, np.int64)
     np.cumsum(np.concatenate([block[0] for block in blocks]), out=indptr[1:])
+    if len(blocks) == 1 and empty is np.empty:
+        _, ids, *data = blocks[0]
+        return SparseRows(indptr, ids, data[0] if data else None, n_columns)
     indices = empty(int(indptr[-1]), np.int32)
     data = empty(len(indices), np.float32) if len(blocks[0]) > 2 else None
     at = 0

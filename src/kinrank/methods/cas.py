@@ -281,6 +281,8 @@ class CAS(JointMethod):
         if self.geodesic and self.geodesic_k != type(self).geodesic_k:
             reduce_k("geodesic_k", self.geodesic_k, limit, what)
         sizes["k2"] = min(sizes["k2"], sizes["k1"] + extra)
+        if all(getattr(self, name) == size for name, size in sizes.items()):
+            return self
         return self.replace(**sizes, keep=self.keep)
 
     def list_length(self) -> int:
