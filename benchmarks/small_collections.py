@@ -19,7 +19,8 @@ SIZES = (300, 500, 800, 1200)
 IMAGES = (1, 2, 3, 4, 6, 8, 12, 20, 30, 50)
 SINGLES = (0, 0, 0.2, 0.5, 0.8)
 KINDS = ("raw", "raw", "raw", "noise", "white", "pca", "common")
-WIDEST = 320  # columns; wider sets are turned to as many principal directions
+WIDTHS = (320, 320, 1280)  # columns, by turns; wider sets get as many principal directions
+SETS = 9  # that take turns
 MOST_QUERIES, FEWEST_QUERIES = 120, 40
 
 
@@ -39,12 +40,12 @@ def unit(rows):
 
 
 @cache
-def _base(place):
+def _base(place, widest):
     data = datasets.load(place, unit=True)
     query, gallery = data.query.features, data.gallery.features
-    if query.shape[1] > WIDEST:
+    if query.shape[1] > widest:
         _, turn = np.linalg.eigh(gallery.T @ gallery)
-        query, gallery = (unit(rows @ turn[:, ::-1][:, :WIDEST]) for rows in (query, gallery))
+        query, gallery = (unit(rows @ turn[:, ::-1][:, :widest]) for rows in (query, gallery))
     return data, query, gallery
 
 
@@ -52,7 +53,7 @@ def make(place, seed):
     """A collection of a set, or None where it has too few queries."""
     random = np.random.default_rng(seed)
     size = int(random.choice(SIZES))
-    data, query, gallery = _base(place)
+    data, query, gallery = _base(place, WIDTHS[seed // SETS % len(WIDTHS)])
     parts = _revisited if data.protocol == "revisited" else _classes
     about, queries, rows, right = parts(data, query, gallery, size, random)
     if len(queries) < FEWEST_QUERIES or len(rows) < 100:

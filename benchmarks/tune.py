@@ -1,12 +1,13 @@
 """Parameters chosen without labels, and the verdict, against what labels know.
 
-    python benchmarks/tune.py [table] [verdict] [cost] [--data FOLDER] [--work FOLDER]
+    python benchmarks/tune.py [table] [paths] [verdict] [cost] [--data FOLDER] [--work FOLDER]
                               [--sets a,b] [--count N]
 
 table    mAP of the default, of what `kinrank.tune` chooses with every threshold found on the other
          sets, with the thresholds of the package, and of the best that the rules could choose
+paths    the default with and without shortest paths, and nothing else
 verdict  N small collections made from the sets (default 500): how often the verdict is right
-cost     seconds of tuning against one ranking
+cost     seconds of tuning against one ranking, by the clock and of all processors
 
 FOLDER holds the feature sets (default ../shared/data beside the repository); digits are added.
 Every figure is kept in the work folder, so that a run that was stopped goes on where it was.
@@ -37,8 +38,8 @@ ROOT = Path(__file__).resolve().parents[1]
 QUERIES = 400
 POWERS = (None, 0.0, rules.HALF)
 RUN = Runner.of()
-SHAPES = ((1000, 128), (1000, 1280), (5000, 128), (5000, 1280), (20_000, 128), (100_000, 128),
-          (1_000_000, 128))  # fmt: skip
+SHAPES = ((1000, 128), (1000, 1280), (2000, 128), (5000, 128), (5000, 1280), (20_000, 128),
+          (100_000, 128), (200_000, 128))  # fmt: skip
 STATISTICS = ("hubness", "clearer", "large", "small")
 
 
@@ -84,7 +85,7 @@ def params_of(power, size):
     sizes = dict(rules.SIZES["cas"][size])
     if power and size > 0:
         sizes |= {"k2": 4, "enhance_k": 8}
-    return {"whiten": power, "geodesic": True, **sizes}
+    return {"whiten": power, "geodesic": power != 0.0, **sizes}
 
 
 def statistics(data):
@@ -92,10 +93,10 @@ def statistics(data):
     vectors = np.vstack([data.query.features, data.gallery.features])
     random = np.random.default_rng(0)
     seen = look(vectors, 250, random, RUN)
-    clearer = rules.whitened_contrast(vectors, random, RUN) / seen.contrast
+    clearer = rules.contrast_gain(vectors, random, RUN)
     return {
         "hubness": seen.hubness if seen.common > rules.COMMON else 0.0,
-        "clearer": clearer if seen.rows >= rules.FIT_ROWS * seen.columns else 0.0,
+        "clearer": clearer if seen.rows >= rules.LARGE_ROWS else 0.0,
         "large": seen.together[FAR] / seen.together[NEAR],
         "small": seen.mutual[FEW] - seen.mutual[NEAR],
     }
@@ -105,7 +106,8 @@ def decide(seen, limits):
     """The power and the size, as ``rules`` has them, for any limits."""
     power = None
     if seen["hubness"] > limits["hubness"]:
-        power = rules.HALF if seen["clearer"] > limits["clearer"] else 0.0
+        centred = 0.0 if seen["hubness"] > rules.MANY_HUBS else None
+        power = rules.HALF if seen["clearer"] > limits["clearer"] else centred
     size = 0 if seen["small"] > limits["small"] else int(seen["large"] > limits["large"]) + 1
     return f"{power}|{size}"
 
@@ -172,6 +174,19 @@ def table(places, work, _):
     print(f"\nLeft out against the default: mean {margins.mean():+.2f}, least {margins.min():+.2f}")
 
 
+def paths(places, work, _):
+    """Print what shortest paths alone change."""
+    print("| set | default | with `geodesic=True` | change |\n| --- | --- | --- | --- |")
+    lines = []
+    for name, place in places.items():
+        own = measured(name, place, work)
+        lines.append((own["default"], own["grid"]["None|1"]))
+        before, after = lines[-1]
+        print(f"| {name} | {before:.1f} | {after:.1f} | {after - before:+.1f} |")
+    before, after = np.mean(lines, axis=0)
+    print(f"| mean | {before:.1f} | {after:.1f} | {after - before:+.1f} |")
+
+
 def judged(place, seed):
     """The true gain of a collection, and what tuning said."""
     made = make(place, seed)
@@ -184,10 +199,16 @@ def judged(place, seed):
         methods = (kinrank.CAS(omega=1.0, k1=2, k2=1), kinrank.CAS(), tuning.make())
         maps = [np.nanmean(made.right(m.rerank(queries, gallery))) for m in methods]
     vectors, random = np.vstack([queries, gallery]), np.random.default_rng(0)
+    seen = look(vectors, 250, random, RUN)  # as `tune` does
     sample = draw(vectors, len(queries), random, RUN)
-    evidence = cross_examine(vectors[sample.rows], sample.n_asked, random, RUN, unit=True)
+    evidence = cross_examine(vectors[sample.rows], sample.n_asked, random, unit=True)
     said = {name: value for name, value in vars(evidence).items() if name != "sizes"}
+    said |= {name: float(getattr(seen, name)) for name in ("common", "contrast", "hubness")}
+    said |= {f"together{k}": value for k, value in seen.together.items()}
+    said |= {f"mutual{k}": value for k, value in seen.mutual.items()}
+    said["size"] = float(np.median(evidence.sizes))
     about = {"maps": [100 * float(x) for x in maps], "helps": tuning.diagnosis.helps}
+    about |= {"chosen": tuning.plain_params(), "columns": gallery.shape[1]}
     return {**made.about, **about, "expected": 100 * tuning.gain, "evidence": said}
 
 
@@ -203,7 +224,12 @@ def verdict(places, work, count):
     gains = np.array([line["maps"][2] - line["maps"][0] for line in lines])
     sure = np.abs(gains) > 1
     helps, expected = (np.array([line[key] for line in lines]) for key in ("helps", "expected"))
-    print(f"{count} collections, {sure.sum()} with a gain or loss beyond one point")
+    margins = gains - np.array([line["maps"][1] - line["maps"][0] for line in lines])
+    print(
+        f"{count} collections: {margins.mean():+.2f} against the default, more than a point below "
+        f"it in {np.mean(margins < -1):.1%}, above it in {np.mean(margins > 1):.1%}"
+    )
+    print(f"{sure.sum()} with a gain or loss beyond one point")
     print(f'"will help" for all of them would be right in {np.mean(gains[sure] > 0):.1%}')
     _rates("constants of the package", gains, sure, helps, expected)
     _rates("constants of other sets", gains, sure, *left_out(lines, gains, sure))
@@ -226,12 +252,13 @@ def left_out(lines, gains, sure):
     """Verdict and gain of each collection by constants fitted to those of other sets."""
     said = [line["evidence"] for line in lines]
     sets = np.array([line["set"] for line in lines])
-    column = {key: np.array([one[key] for one in said]) for key in said[0]}
+    names = ("better", "agreed", "agreed_error", f"together{NEAR}")
+    column = {name: np.array([one[name] for one in said]) for name in names}
     sureness = column["agreed"] / np.maximum(column["agreed_error"], 0.002)
     one = np.ones(len(lines))
     votes = np.column_stack([column["better"], np.clip(sureness, -LARGEST, LARGEST), one])
-    grown = [np.sign(x) * np.log1p(100 * np.abs(x)) for x in (column["agreed"], column["gained"])]
-    terms = np.column_stack([*grown, column["before"], one])
+    grown = np.sign(column["agreed"]) * np.log1p(100 * np.abs(column["agreed"]))
+    terms = np.column_stack([grown, column[f"together{NEAR}"], one])
     helps, expected = np.zeros(len(lines), bool), np.zeros(len(lines))
     for name in np.unique(sets):
         own, others = sets == name, (sets != name) & sure
@@ -266,35 +293,42 @@ def clustered(n, width=128, per_cluster=20):
 
 
 def cost(_, work, __):
-    """Print seconds of tuning and of one ranking, the better of two; a million is approximate."""
+    """Print seconds of tuning and of one ranking, the best of some turns."""
     kept = Kept(work / "cost.json")
-    print("| rows | columns | ranking s | tuning s | ratio |\n| --- | --- | --- | --- | --- |")
+    print("| rows | columns | ranking, s | tuning, s | ratio | ratio of all processors' time |")
+    print("| --- " * 6 + "|")
     for n, width in SHAPES:
-        ranking, tuning = kept.get(f"{n}|{width}", lambda n=n, w=width: _seconds(n, w))
-        print(f"| {n:,} | {width} | {ranking:.2f} | {tuning:.2f} | {tuning / ranking:.2f} |",
-              flush=True)  # fmt: skip
+        (ranking, used), (tuning, more) = kept.get(
+            f"{n}|{width}", lambda n=n, w=width: _seconds(n, w)
+        )
+        print(f"| {n:,} | {width} | {ranking:.3f} | {tuning:.3f} | {tuning / ranking:.2f} "
+              f"| {more / used:.2f} |", flush=True)  # fmt: skip
 
 
 def _seconds(n, width):
     rows = clustered(n, width)
     queries, gallery = rows[: n // 10][:2000], rows[n // 10 :]
     search = "exact" if n < 100_000 else "approximate"
-    times = []
+
+    def timed(call):
+        begun, used = time.perf_counter(), time.process_time()
+        call()
+        return time.perf_counter() - begun, time.process_time() - used
+
+    calls = (
+        lambda: kinrank.rerank(queries, gallery, k=100, search=search),
+        lambda: kinrank.tune(queries, gallery),
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", kinrank.KinrankWarning)
-        for _ in range(2 if n < 100_000 else 1):
-            begin = time.perf_counter()
-            kinrank.rerank(queries, gallery, k=100, search=search)
-            middle = time.perf_counter()
-            kinrank.tune(queries, gallery)
-            times.append((middle - begin, time.perf_counter() - middle))
-    return [min(column) for column in zip(*times, strict=True)]
+        turns = [[timed(call) for call in calls] for _ in range(8 if n <= 5000 else 1)]
+    return np.min(turns, axis=0).tolist()
 
 
 def main():
     """Run what was asked for, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", default=["table", "verdict", "cost"])
+    parser.add_argument("what", nargs="*", default=["table", "paths", "verdict", "cost"])
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--work", type=Path, default=Path("tune-work"))
     parser.add_argument("--sets", help="some of the sets, with commas between")
@@ -308,7 +342,7 @@ def main():
         places = {name: places[name] for name in options.sets.split(",")}
     for what in options.what:
         print(f"\n## {what}\n", flush=True)
-        steps = {"table": table, "verdict": verdict, "cost": cost}
+        steps = {"table": table, "paths": paths, "verdict": verdict, "cost": cost}
         steps[what](places, options.work, options.count)
 
 

@@ -31,14 +31,14 @@ def naive_precision(order, right):
         if right[column]:
             hits += 1
             total += hits / place
-    return total / hits
+    return total / right.sum()
 
 
 @settings(deadline=None, max_examples=30)
-@given(seed=st.integers(0, 1000), n=st.integers(1, 30))
-def test_precision_against_a_loop(seed, n):
+@given(seed=st.integers(0, 1000), n=st.integers(1, 30), listed=st.integers(1, 30))
+def test_precision_against_a_loop(seed, n, listed):
     random = np.random.default_rng(seed)
-    orders = np.array([random.permutation(n) for _ in range(5)], np.int32)
+    orders = np.array([random.permutation(n)[:listed] for _ in range(5)], np.int32)
     right = random.random((5, n)) < 0.3
     right[:, 0] = True
     expected = [naive_precision(*pair) for pair in zip(orders, right, strict=True)]
@@ -53,14 +53,34 @@ def test_halves_hold_all_that_the_features_say():
         np.testing.assert_allclose(np.linalg.norm(half, axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.parametrize("width", [2, 3, 8, 9, 24])
+def test_the_cosine_transform_by_its_sum(width):
+    rows = np.random.default_rng(0).normal(size=(4, width)).astype(np.float32)
+    k, i = np.arange(width)[:, None], np.arange(width)
+    basis = np.sqrt(2 / width) * np.cos(np.pi * k * (2 * i + 1) / (2 * width))
+    basis[0] *= np.sqrt(0.5)
+    np.testing.assert_allclose(views._cosine_transform(rows), rows @ basis.T, atol=1e-6)
+
+
+def test_of_wide_features_some_columns_tell_about_all():
+    rows = np.random.default_rng(0).normal(size=(50, 1100)).astype(np.float32)
+    rows[:, 7:] *= 0.01  # one end of the columns has it all
+    for half in halves(rows, np.random.default_rng(0), unit=True):
+        assert half.shape == (50, views.WIDEST)
+        products = (half @ half.T)[np.triu_indices(50, 1)]
+        unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        assert np.corrcoef(products, (unit @ unit.T)[np.triu_indices(50, 1)])[0, 1] > 0.95
+
+
 def test_a_view_ranks_as_the_method_does():
     seen = views._view(ROWS, 30, Runner(1))
-    after = kinrank.CAS().rerank(ROWS[:30], ROWS[30:])
-    close = kinrank.CAS(omega=0).rerank(ROWS[:30], ROWS[30:], k=100)
+    after = kinrank.CAS(omega=0).rerank(ROWS[:30], ROWS[30:], k=100)
     np.testing.assert_array_equal(seen.after, after.indices)
+    d2 = ((ROWS[:30, None] - ROWS[None, 30:]) ** 2).sum(axis=2)
+    np.testing.assert_array_equal(seen.before, np.argsort(d2, axis=1)[:, :100])
     for row in range(30):
         assert set(np.flatnonzero(seen.near[row])) == set(
-            close.indices[row][close.distances[row] < NEAR]
+            after.indices[row][after.distances[row] < NEAR]
         )
         agreed = set(seen.before[row, :20]) & set(seen.after[row, :20])
         assert set(np.flatnonzero(seen.agreed[row])) == agreed
@@ -78,6 +98,7 @@ def test_a_small_collection_is_ranked_as_a_whole():
 def test_regions_hold_the_nearest_of_the_rows_that_are_asked_for(monkeypatch):
     monkeypatch.setattr(views, "MOST_ROWS", 100)
     monkeypatch.setattr(views, "REGION_SIZE", 25)
+    monkeypatch.setattr(views, "REGIONS", 5)
     d2 = ((ROWS[:, None] - ROWS[None]) ** 2).sum(axis=2)
     sample = draw(ROWS, 0, np.random.default_rng(0), Runner(1))
     kept = set(sample.rows.tolist())
@@ -88,13 +109,13 @@ def test_regions_hold_the_nearest_of_the_rows_that_are_asked_for(monkeypatch):
 
 
 def test_groups_are_evidence_and_rows_alone_are_not():
-    run, random = Runner(1), np.random.default_rng(0)
-    grouped = cross_examine(ROWS, 60, random, run, unit=False)
+    random = np.random.default_rng(0)
+    grouped = cross_examine(ROWS, 60, random, unit=False)
     assert grouped.better > 0.2
     assert grouped.gained > 0.02
     assert 6 < np.median(grouped.sizes) < 30
     rows = random.normal(size=(300, 24)).astype(np.float32)
-    alone = cross_examine(rows, 60, random, run, unit=False)
+    alone = cross_examine(rows, 60, random, unit=False)
     assert alone.gained < 0.3 * grouped.gained
 
 
@@ -110,8 +131,9 @@ def said(**changes):
     ("changes", "helps", "words"),
     [
         ({}, True, "50% more rows get better"),
-        ({"gained": 0.001}, False, "as good before re-ranking as after"),
-        ({"better": -0.6, "gained": -0.05}, False, "60% more rows get worse"),
+        ({"gained": 0.001, "agreed": 0.01}, False, "as good before re-ranking as after"),
+        ({"gained": 0.001, "agreed": 0.05}, True, "50% more rows get better"),
+        ({"better": -0.6, "gained": -0.05, "agreed": -0.01}, False, "60% more rows get worse"),
         ({"better": 0.1, "agreed": -0.1}, False, "moves down"),
     ],
 )
@@ -138,12 +160,14 @@ def test_groups_in_the_lists_are_enough(lists, words):
 def test_more_evidence_is_more_gain():
     known = {"better": 0.5, "before": 0.4, "agreed_error": 0.01, "sizes": np.array([3])}
     little, much = (
-        expected_gain(Evidence(gained=gain, agreed=gain, **known)) for gain in (0.01, 0.1)
+        expected_gain(SEEN, Evidence(gained=gain, agreed=gain, **known)) for gain in (0.01, 0.1)
     )
     assert 0 < little < much < 1
+    alike = replace(SEEN, together={10: 0.8})
+    assert expected_gain(alike, Evidence(gained=0.1, agreed=0.1, **known)) < much
 
 
 def test_nothing_is_right_for_anybody():
-    found = cross_examine(np.zeros((80, 4), np.float32), 20, np.random.default_rng(0), Runner(1),
-                          unit=False)  # fmt: skip
+    rows = np.zeros((80, 4), np.float32)
+    found = cross_examine(rows, 20, np.random.default_rng(0), unit=False)
     assert np.isfinite([found.better, found.gained, found.agreed, found.agreed_error]).all()

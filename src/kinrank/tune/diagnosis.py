@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinrank.tune.look import Look
+from kinrank.tune.look import NEAR, Look
 from kinrank.tune.views import Evidence
 
 # Fitted to collections with labels (`benchmarks/tune.py verdict`): for and against, and the
 # logarithm of the gain in points.
-BETTER, SURE, ALREADY = 2.7, 0.63, 0.35
+BETTER, SURE, ALREADY = 2.7, 0.63, 1.5
 LARGEST = 10.0  # standard errors that count
-TRIFLE = 0.005  # of average precision that rows without groups gain by chance
-AGREED, GAINED, BEFORE, LEAST = 0.37, 0.22, -0.89, 1.51
+TRIFLE, CHANCE = 0.008, 2.0  # average precision, standard errors that rows without groups gain
+AGREED, TOGETHER, LEAST = 0.4, -2.0, 2.5
 _FEW = "Rows lie in close groups of a few, which are nearest to each other and to nobody else."
 _FIRM = "Rows have so many neighbours in common with their neighbours that they must lie in groups."
 
@@ -57,7 +57,8 @@ def judge(seen: Look, evidence: Evidence) -> Diagnosis:
     sizes = evidence.sizes
     low, middle, high = np.percentile(sizes, [10, 50, 90])
     votes = BETTER * evidence.better + SURE * _sureness(evidence) + ALREADY
-    helps = bool(votes > 0 and evidence.gained > TRIFLE)
+    alone = evidence.gained <= TRIFLE and _sureness(evidence) < CHANCE
+    helps = bool(votes > 0 and not alone)
     reason = _reason(evidence, helps, round(middle))
     if seen.small_groups or (seen.firm_groups and not helps):
         helps, reason = True, _FEW if seen.small_groups else _FIRM
@@ -72,12 +73,13 @@ def judge(seen: Look, evidence: Evidence) -> Diagnosis:
     )
 
 
-def expected_gain(evidence: Evidence) -> float:
-    """Gain of mean average precision, from 0 to 1, where re-ranking helps."""
-    logarithm = (
-        AGREED * _grown(evidence.agreed) + GAINED * _grown(evidence.gained)
-        + BEFORE * evidence.before + LEAST
-    )  # fmt: skip
+def expected_gain(seen: Look, evidence: Evidence) -> float:
+    """Gain of mean average precision, from 0 to 1, where re-ranking helps.
+
+    Where lists have much in common anyway, there is less to gain.
+    """
+    together = TOGETHER * seen.together.get(NEAR, 0.0)
+    logarithm = AGREED * _grown(evidence.agreed) + together + LEAST
     return min(float(np.exp(logarithm)) / 100, 1.0)
 
 

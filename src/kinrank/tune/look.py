@@ -15,7 +15,7 @@ FEW, NEAR, FAR = 3, 10, 40  # neighbours whose lists are compared with a row's o
 RANKS = (FEW, NEAR, FAR)
 WHOLE = 2000  # rows up to which every list is found; hubs are counted among as many
 FIRM = 0.45  # of ``together`` at NEAR; without groups it is below 0.4 in any dimension above 3
-CROSSED = 120  # random rows that are compared with as many others
+COMPARED = 1000  # rows that are compared with a random one
 SMALL = 0.25  # loss of ``mutual`` from FEW to NEAR that only small groups have
 
 Values = npt.NDArray[np.float64]
@@ -77,19 +77,19 @@ def contrast(sample: Floats, random: np.random.Generator, run: Runner) -> float:
 
 def _contrast(sample: Floats, lists: Ints, random: np.random.Generator) -> tuple[float, float]:
     """Common and contrast of rows with their lists, each the nearest itself first."""
-    one, other = np.array_split(random.permutation(len(sample))[: 2 * CROSSED], 2)
-    # Not by BLAS, whose sums may depend on threads.
-    chance = np.einsum("ik,jk->ij", _directions(sample[one]), _directions(sample[other]))
-    some = np.arange(0, len(sample), max(1, len(sample) // 1000))
-    rows, nearest = _directions(sample[some]), _directions(sample[lists[some, -1]])
-    near = np.einsum("ik,ik->i", rows, nearest).mean()
+    some = random.permutation(len(sample))[:COMPARED].astype(np.int32)
+    units = unit_rows(sample)
+    chance = _products(units, some, np.roll(some, 1))
+    near = _products(units, some, lists[some, -1]).mean()
     spread = chance.std()
     far = (near - chance.mean()) / spread if spread > 0 else 0.0
     return float(chance.mean() / near) if near > 0 else 0.0, float(far)
 
 
-def _directions(rows: Floats) -> Values:
-    return unit_rows(rows).astype(np.float64)
+def _products(rows: Floats, one: Ints, other: Ints) -> Values:
+    """Inner products of pairs; not by BLAS, whose sums may depend on threads."""
+    products: Values = np.einsum("ik,ik->i", rows[one], rows[other], dtype=np.float64)
+    return products
 
 
 def unit_rows(rows: Floats) -> Floats:

@@ -15,16 +15,22 @@ from kinrank.errors import InvalidInputError
 from kinrank.parallel import Runner
 from kinrank.registry import make_method
 from kinrank.search.whitening import FLOOR
-from kinrank.tune.look import FAR, FEW, NEAR, WHOLE, Look, contrast, unit_rows
+from kinrank.tune.look import FAR, FEW, NEAR, Look, contrast, unit_rows
+from kinrank.tune.views import Evidence
 from kinrank.types import Floats
 
 HUBS, COMMON = 1.1, 0.1  # from where on what all rows share makes hubs
-CLEARER = 1.5  # how much farther neighbours stand out where whitening is worth its noise
-FIT_ROWS = 2  # rows for each column that a covariance needs
+MANY_HUBS = 1.7  # from where on taking out the mean helps, and paths lead astray through hubs
+CLEARER = 1.35  # how much farther neighbours stand out where whitening is worth its noise
+WHITENED = 500  # rows that this is seen from
 SAME_NORM = 0.01  # how far norms of unit vectors may differ; half precision makes them
 LARGE = 0.7  # what is left of ``together`` from NEAR to FAR where groups are large
-LARGE_ROWS = 20 * FAR  # with fewer, FAR rows are a large part of all
+LARGE_ROWS = 20 * FAR  # with fewer, FAR rows are a large part of all, and means of few stay noisy
 HALF = 0.25  # the power of half-whitening
+# What rankings by two halves of the features have first must gain as much by re-ranking, or the
+# original distance keeps a larger share.
+STEPS = ((-0.02, 0.7), (0.02, 0.5))
+FEW_ROWS = 1500  # in more, regions are a small part of all, and what they say is too uncertain
 
 # The sizes for neighbourhoods that are small, of the usual size, and large.
 SIZES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
@@ -62,8 +68,8 @@ def check_tunable(method: str) -> None:
 
 
 def choose(
-    method: str, fixed: dict[str, Any], seen: Look, vectors: Floats, random: np.random.Generator,
-    run: Runner,
+    method: str, fixed: dict[str, Any], seen: Look, evidence: Evidence, vectors: Floats,
+    random: np.random.Generator, run: Runner,
 ) -> Choice:  # fmt: skip
     """All rules in their order; vectors : (n, d) of the collection."""
     choice = Choice(dict(fixed))
@@ -78,7 +84,7 @@ def choose(
             choice.add(reason, **sizes)
             break
     if method == "cas":
-        _options_of_cas(choice)
+        _options_of_cas(choice, seen, evidence)
     return choice
 
 
@@ -108,25 +114,35 @@ def whitening_power(
         f"{seen.common:.0%} of the similarity of neighbours is common to all rows, and some rows "
         f"crowd the lists of others (hubness {seen.hubness:.1f})"
     )
-    if seen.rows >= FIT_ROWS * seen.columns:
-        clearer = whitened_contrast(vectors, random, run) / seen.contrast
-        if clearer > CLEARER:
-            return HALF, (
-                f"{share}: half-whitening takes this out, and neighbours stand out {clearer:.1f} "
-                "times as far from chance."
-            )
-    return 0.0, f"{share}: the mean of all rows is taken out."
+    clearer = contrast_gain(vectors, random, run) if seen.rows >= LARGE_ROWS else 0.0
+    if clearer > CLEARER:
+        return HALF, (
+            f"{share}: half-whitening takes this out, and neighbours stand out {clearer:.1f} "
+            "times as far from chance."
+        )
+    if seen.hubness > MANY_HUBS:
+        return 0.0, f"{share}: the mean of all rows is taken out."
+    return None, f"{share}, but not much: vectors are taken as they are."
 
 
-def whitened_contrast(vectors: Floats, random: np.random.Generator, run: Runner) -> float:
-    """``Look.contrast`` of some rows, half-whitened: ``Whitening.fit`` in float32, for a figure."""
-    n, width = vectors.shape
-    rows = vectors[np.sort(random.permutation(n)[: max(WHOLE, FIT_ROWS * width)])]
+def contrast_gain(vectors: Floats, random: np.random.Generator, run: Runner) -> float:
+    """How much larger ``Look.contrast`` of some rows is when they are half-whitened."""
+    rows = vectors[np.sort(random.permutation(len(vectors))[:WHITENED])]
+    plain = contrast(rows, random, run)
+    return contrast(unit_rows(half_whitened(rows)), random, run) / plain if plain > 0 else 0.0
+
+
+def half_whitened(rows: Floats) -> Floats:
+    """``Whitening.fit(rows).apply(rows)`` but for lengths, in float32 and on other axes."""
     centred = rows - rows.mean(axis=0)
-    variances, directions = np.linalg.eigh(centred.T @ centred / len(rows))
-    scales = (np.maximum(variances, 0) + FLOOR * variances[-1]) ** -HALF
-    sample = centred[np.sort(random.permutation(len(rows))[:WHOLE])]
-    return contrast(unit_rows(sample @ (directions * scales)), random, run)
+    if len(rows) >= rows.shape[1]:
+        variances, axes = np.linalg.eigh(centred.T @ centred / len(rows))
+        turned = centred @ axes
+    else:  # the same from the smaller matrix of products
+        variances, axes = np.linalg.eigh(centred @ centred.T / len(rows))
+        turned = axes * np.sqrt(np.maximum(variances, 0) * len(rows))
+    variances = np.maximum(variances, 0)
+    return np.asarray(turned * (variances + FLOOR * variances[-1]) ** -HALF, np.float32)
 
 
 def neighborhood(seen: Look) -> tuple[int, str]:
@@ -149,11 +165,24 @@ def neighborhood(seen: Look) -> tuple[int, str]:
     return 1, f"{shares}: groups end before."
 
 
-def _options_of_cas(choice: Choice) -> None:
+def _options_of_cas(choice: Choice, seen: Look, evidence: Evidence) -> None:
+    if seen.hubness > MANY_HUBS and seen.common > COMMON and not choice.params["whiten"]:
+        choice.add(
+            f"Paths would lead through the rows that crowd all lists (hubness {seen.hubness:.1f}).",
+            geodesic=False,
+        )
     choice.add(
         "Paths from neighbour to neighbour find rows that one step does not reach; they gain in "
         "most collections and lose little in others.",
         geodesic=True,
     )
+    share = next((share for least, share in STEPS if evidence.agreed < least), None)
+    if share is not None and seen.rows <= FEW_ROWS:
+        choice.add(
+            "What rankings by two halves of the features agree on gains "
+            f"{100 * evidence.agreed:.1f} points of average precision by re-ranking, which is "
+            "little: the original distance keeps a larger share.",
+            omega=share,
+        )
     if not choice.params["geodesic"] and choice.params.get("k1", 0) >= FAR:
         choice.add("Large groups say more than single distances.", omega=0.1)

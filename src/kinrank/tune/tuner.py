@@ -71,15 +71,15 @@ def _tuned(
     """The rules, and the verdict."""
     with progress.stage("looking at neighbours", 1), _quiet():
         seen = look(vectors, empty.n_sampled, random, run)
-        choice = choose(empty.method, empty.params, seen, vectors, random, run)
     with progress.stage("verdict", 1), _quiet():
         sample = draw(vectors, n_queries, random, run)
         rows = vectors[sample.rows]
         norms = np.linalg.norm(rows, axis=1)
         unit = bool(np.ptp(norms) <= SAME_NORM * norms.max())
-        evidence = cross_examine(rows, sample.n_asked, random, run, unit=unit)
+        evidence = cross_examine(rows, sample.n_asked, random, unit=unit)
+        choice = choose(empty.method, empty.params, seen, evidence, vectors, random, run)
         diagnosis = judge(seen, evidence)
-    gain = expected_gain(evidence) if diagnosis.helps else 0.0
+    gain = expected_gain(seen, evidence) if diagnosis.helps else 0.0
     return replace(
         empty, params=choice.params, reasons=choice.reasons, diagnosis=diagnosis, gain=gain
     )

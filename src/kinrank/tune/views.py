@@ -23,12 +23,13 @@ from kinrank.stages.distance import VectorDistances
 from kinrank.tune.look import unit_rows
 from kinrank.types import Floats, Ints
 
-MOST_ROWS = 1000  # of a collection that is ranked as a whole
-REGIONS, REGION_SIZE = 5, 200  # of a larger one
-ASKED = 80  # rows that are ranked for
+MOST_ROWS = 999  # of a collection that is ranked as a whole
+REGIONS, REGION_SIZE = 6, 100  # of a larger one
+ASKED = 96  # rows that are ranked for
+WIDEST = 256  # columns of a half: of turned features, any tell about all
 DEPTH = 20  # first results that both rankings of a half must have
 NEAR = 0.7  # divergence within which rows belong together
-LISTED = 100  # rows whose divergence is looked at
+LISTED = 100  # results of a ranking that are looked at
 
 Marks = npt.NDArray[np.bool_]
 Values = npt.NDArray[np.float64]
@@ -44,7 +45,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What one half of the features says of rankings by the other.
+    """What one half of the features says of rankings by the other, by divergence alone.
 
     better : share of rows that rank what belongs together better after re-ranking, less those
         that rank it worse
@@ -80,13 +81,14 @@ def _sample(asked: Places, every: Places) -> Sample:
 
 
 def cross_examine(
-    rows: Floats, n_asked: int, random: np.random.Generator, run: Runner, *, unit: bool
+    rows: Floats, n_asked: int, random: np.random.Generator, *, unit: bool
 ) -> Evidence:
     """Rank the rows by each half of the features, and judge it by the other.
 
     rows : (n, d), at least two columns, those asked for first
     unit : make the rows of a half unit vectors again
     """
+    run = Runner(1, len(rows))  # of so few rows, sharing the work is more work than the work
     views = [_view(half, n_asked, run) for half in halves(rows, random, unit=unit)]
     near, agreed = [], []
     for ranked, judge in (views, views[::-1]):
@@ -117,7 +119,7 @@ def _error(values: Values) -> float:
 
 
 class View(NamedTuple):
-    """Rankings of the later rows for each of the first, and marks of what belongs to them."""
+    """The first of the later rows for each of the first, and marks of what belongs to them."""
 
     before: Ints
     after: Ints
@@ -127,27 +129,30 @@ class View(NamedTuple):
 
 def _view(rows: Floats, n_asked: int, run: Runner) -> View:
     n = len(rows)
-    method = CAS().resolved(n)
-    lists = exact_neighbors_and_more(rows, method.list_length(), n_asked, method.list_length(), run)
+    kept = min(LISTED, n - n_asked)
+    method = CAS(omega=0.0).resolved(n)
+    # So long that enough is left without the rows that are asked for.
+    longer = max(kept + n_asked, method.list_length())
+    lists = exact_neighbors_and_more(rows, method.list_length(), n_asked, longer, run)
     encoded = method.compare(VectorDistances.of(*lists, rows), n_asked, run)
-    after = method.order(encoded, n_asked, n - n_asked, run).indices
-    close = method.replace(omega=0.0).order(encoded, n_asked, min(LISTED, n - n_asked), run)
-    before = exact_search(rows[:n_asked], rows[n_asked:], n - n_asked, run).indices
+    after = method.order(encoded, n_asked, kept, run)
+    later_first = np.argsort(lists[1].indices < n_asked, axis=1, kind="stable")[:, :kept]
+    before = np.take_along_axis(lists[1].indices, later_first, axis=1) - n_asked
     near, first, again = np.zeros((3, n_asked, n - n_asked), np.bool_)
-    np.put_along_axis(near, close.indices, close.distances < NEAR, axis=1)
+    np.put_along_axis(near, after.indices, after.distances < NEAR, axis=1)
     np.put_along_axis(first, before[:, :DEPTH], True, axis=1)
-    np.put_along_axis(again, after[:, :DEPTH], True, axis=1)
-    return View(before, after, near, first & again)
+    np.put_along_axis(again, after.indices[:, :DEPTH], True, axis=1)
+    return View(before, after.indices, near, first & again)
 
 
 def precision(order: Ints, right: Marks) -> Values:
-    """Average precision of each row.
+    """Average precision of each row; what is right and not listed counts as not found.
 
-    order : (m, n) all columns, best first; right : (m, n), something in each row
+    order : (m, k) columns, best first; right : (m, n), 1 to k in each row
     """
     hits = np.take_along_axis(right, order, axis=1)
     shares = hits.cumsum(axis=1) / np.arange(1, order.shape[1] + 1)
-    mean: Values = (hits * shares).sum(axis=1) / hits.sum(axis=1)
+    mean: Values = (hits * shares).sum(axis=1) / right.sum(axis=1)
     return mean
 
 
@@ -156,14 +161,18 @@ def halves(rows: Floats, random: np.random.Generator, *, unit: bool) -> tuple[Fl
     width = rows.shape[1]
     signs = random.choice(np.array([-1, 1], np.float32), width)
     turned = _cosine_transform(rows * signs)[:, random.permutation(width)]
-    one, other = (np.ascontiguousarray(half) for half in np.split(turned, [width // 2], axis=1))
+    sides = turned[:, : width // 2], turned[:, width // 2 :]
+    one, other = (np.ascontiguousarray(side[:, :WIDEST]) for side in sides)
     return (unit_rows(one), unit_rows(other)) if unit else (one, other)
 
 
 def _cosine_transform(rows: Floats) -> Floats:
     """The orthogonal cosine transform, by a Fourier transform of even places, then odd ones."""
-    width = rows.shape[1]
-    turned = np.fft.fft(np.concatenate([rows[:, ::2], rows[:, 1::2][:, ::-1]], axis=1))
-    turned *= np.exp(-0.5j * np.pi * np.arange(width) / width) * np.sqrt(2 / width)
-    turned[:, 0] *= np.sqrt(0.5)
-    return turned.real.astype(np.float32)
+    width, half = rows.shape[1], rows.shape[1] // 2
+    waves = np.fft.rfft(np.concatenate([rows[:, ::2], rows[:, 1::2][:, ::-1]], axis=1))
+    scale = np.exp(-0.5j * np.pi * np.arange(half + 1) / width) * np.sqrt(2 / width)
+    scale[0] *= np.sqrt(0.5)
+    waves *= scale.astype(waves.dtype)
+    # The later ones are the earlier ones' other parts, backwards.
+    rest = -waves.imag[:, width - half - 1 : 0 : -1]
+    return np.concatenate([waves.real, rest], axis=1).astype(np.float32)
