@@ -6,7 +6,7 @@
 table    mAP of the default, of what `kinrank.tune` chooses with every threshold found on the other
          sets, with the thresholds of the package, and of the best that the rules could choose
 paths    the default with and without shortest paths, and nothing else
-verdict  N small collections made from the sets (default 500): how often the verdict is right
+verdict  N small collections made from the sets (default 640): how often the verdict is right
 cost     seconds of tuning against one ranking, by the clock and of all processors
 
 FOLDER holds the feature sets (default ../shared/data beside the repository); digits are added.
@@ -29,9 +29,9 @@ import results
 from kinrank import datasets
 from kinrank.parallel import Runner
 from kinrank.tune import rules
-from kinrank.tune.diagnosis import LARGEST
-from kinrank.tune.look import FAR, FEW, NEAR, SMALL, look
-from kinrank.tune.views import cross_examine, draw
+from kinrank.tune.diagnosis import LARGEST, expected_gain, judge
+from kinrank.tune.look import FAR, FEW, NEAR, SMALL, Look, look
+from kinrank.tune.views import Evidence, cross_examine, draw
 from small_collections import make
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -207,9 +207,23 @@ def judged(place, seed):
     said |= {f"together{k}": value for k, value in seen.together.items()}
     said |= {f"mutual{k}": value for k, value in seen.mutual.items()}
     said["size"] = float(np.median(evidence.sizes))
-    about = {"maps": [100 * float(x) for x in maps], "helps": tuning.diagnosis.helps}
-    about |= {"chosen": tuning.plain_params(), "columns": gallery.shape[1]}
-    return {**made.about, **about, "expected": 100 * tuning.gain, "evidence": said}
+    about = {"maps": [100 * float(x) for x in maps], "chosen": tuning.plain_params()}
+    return {**made.about, **about, "columns": gallery.shape[1], "evidence": said}
+
+
+def said_of(line):
+    """Whether the package says that re-ranking will help, and by how many points."""
+    said, ranks = line["evidence"], (FEW, NEAR, FAR)
+    lists = {
+        name: {k: said[f"{name}{k}"] for k in ranks if f"{name}{k}" in said}
+        for name in ("together", "mutual")
+    }
+    shares = {name: said[name] for name in ("common", "contrast", "hubness")}
+    seen = Look(rows=line["rows"], columns=line["columns"], **shares, **lists)
+    names = ("better", "gained", "before", "agreed", "agreed_error")
+    evidence = Evidence(**{name: said[name] for name in names}, sizes=np.array([said["size"]]))
+    helps = judge(seen, evidence).helps
+    return helps, 100 * expected_gain(seen, evidence)
 
 
 def verdict(places, work, count):
@@ -223,7 +237,7 @@ def verdict(places, work, count):
         seed += 1
     gains = np.array([line["maps"][2] - line["maps"][0] for line in lines])
     sure = np.abs(gains) > 1
-    helps, expected = (np.array([line[key] for line in lines]) for key in ("helps", "expected"))
+    helps, expected = map(np.array, zip(*map(said_of, lines), strict=True))
     margins = gains - np.array([line["maps"][1] - line["maps"][0] for line in lines])
     print(
         f"{count} collections: {margins.mean():+.2f} against the default, more than a point below "
@@ -332,7 +346,7 @@ def main():
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--work", type=Path, default=Path("tune-work"))
     parser.add_argument("--sets", help="some of the sets, with commas between")
-    parser.add_argument("--count", type=int, default=500, help="collections for the verdict")
+    parser.add_argument("--count", type=int, default=640, help="collections for the verdict")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     places = {"digits": "digits"}

@@ -131,7 +131,7 @@ def said(**changes):
     ("changes", "helps", "words"),
     [
         ({}, True, "50% more rows get better"),
-        ({"gained": 0.001, "agreed": 0.01}, False, "as good before re-ranking as after"),
+        ({"better": 0.1, "gained": 0.001, "agreed": 0.0}, False, "as good before re-ranking"),
         ({"gained": 0.001, "agreed": 0.05}, True, "50% more rows get better"),
         ({"better": -0.6, "gained": -0.05, "agreed": -0.01}, False, "60% more rows get worse"),
         ({"better": 0.1, "agreed": -0.1}, False, "moves down"),

@@ -11,10 +11,11 @@ from kinrank.tune.views import Evidence
 
 # Fitted to collections with labels (`benchmarks/tune.py verdict`): for and against, and the
 # logarithm of the gain in points.
-BETTER, SURE, ALREADY = 2.7, 0.63, 1.5
+BETTER, SURE, ALREADY = 2.2, 0.46, 1.56
 LARGEST = 10.0  # standard errors that count
-TRIFLE, CHANCE = 0.008, 2.0  # average precision, standard errors that rows without groups gain
-AGREED, TOGETHER, LEAST = 0.4, -2.0, 2.5
+# What rows without groups gain by chance: average precision, standard errors, share of rows.
+TRIFLE, CHANCE, LUCKY = 0.008, 2.0, 0.2
+AGREED, TOGETHER, LEAST = 0.41, -2.67, 2.75
 _FEW = "Rows lie in close groups of a few, which are nearest to each other and to nobody else."
 _FIRM = "Rows have so many neighbours in common with their neighbours that they must lie in groups."
 
@@ -57,8 +58,8 @@ def judge(seen: Look, evidence: Evidence) -> Diagnosis:
     sizes = evidence.sizes
     low, middle, high = np.percentile(sizes, [10, 50, 90])
     votes = BETTER * evidence.better + SURE * _sureness(evidence) + ALREADY
-    alone = evidence.gained <= TRIFLE and _sureness(evidence) < CHANCE
-    helps = bool(votes > 0 and not alone)
+    lucky = evidence.better < LUCKY and _sureness(evidence) < CHANCE
+    helps = bool(votes > 0 and not (lucky and evidence.gained <= TRIFLE))
     reason = _reason(evidence, helps, round(middle))
     if seen.small_groups or (seen.firm_groups and not helps):
         helps, reason = True, _FEW if seen.small_groups else _FIRM
