@@ -39,7 +39,7 @@ QUERIES = 400
 POWERS = (None, 0.0, rules.HALF)
 RUN = Runner.of()
 SHAPES = ((1000, 128), (1000, 1280), (2000, 128), (5000, 128), (5000, 1280), (20_000, 128),
-          (100_000, 128), (200_000, 128))  # fmt: skip
+          (100_000, 128), (200_000, 128), (1_000_000, 128))  # fmt: skip
 STATISTICS = ("hubness", "clearer", "large", "small")
 
 

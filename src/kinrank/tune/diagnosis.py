@@ -11,7 +11,7 @@ from kinrank.tune.views import Evidence
 
 # Fitted to collections with labels (`benchmarks/tune.py verdict`): for and against, and the
 # logarithm of the gain in points.
-BETTER, SURE, ALREADY = 2.2, 0.46, 1.56
+BETTER, SURE, ALREADY = 2.2, 0.46, 1.4
 LARGEST = 10.0  # standard errors that count
 # What rows without groups gain by chance: average precision, standard errors, share of rows.
 TRIFLE, CHANCE, LUCKY = 0.008, 2.0, 0.2

@@ -14,6 +14,7 @@ import numpy as np
 from kinrank.errors import InvalidInputError
 from kinrank.parallel import Runner
 from kinrank.registry import make_method
+from kinrank.search.blas import one_blas_thread
 from kinrank.search.whitening import FLOOR
 from kinrank.tune.look import FAR, FEW, NEAR, Look, contrast, unit_rows
 from kinrank.tune.views import Evidence
@@ -129,7 +130,11 @@ def contrast_gain(vectors: Floats, random: np.random.Generator, run: Runner) -> 
     """How much larger ``Look.contrast`` of some rows is when they are half-whitened."""
     rows = vectors[np.sort(random.permutation(len(vectors))[:WHITENED])]
     plain = contrast(rows, random, run)
-    return contrast(unit_rows(half_whitened(rows)), random, run) / plain if plain > 0 else 0.0
+    if plain <= 0:
+        return 0.0
+    with one_blas_thread(wait=True):  # of so few rows, threads would wait for each other
+        whitened = half_whitened(rows)
+    return contrast(unit_rows(whitened), random, run) / plain
 
 
 def half_whitened(rows: Floats) -> Floats:
