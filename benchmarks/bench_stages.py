@@ -27,7 +27,16 @@ from kinrank import progress
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = ((20, 5), (60, 6))
-STAGES = ("layout", "clusters", "graph", "diffusion", "smoothing", "enhancement", "propagation", "ranking")
+STAGES = (
+    "layout",
+    "clusters",
+    "graph",
+    "diffusion",
+    "smoothing",
+    "enhancement",
+    "propagation",
+    "ranking",
+)
 
 
 def unit(rows):
