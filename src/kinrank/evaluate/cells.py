@@ -27,7 +27,8 @@ from kinrank.progress import peak_memory
 from kinrank.reading import open_npz
 from kinrank.types import Ranking
 
-WARM_ROWS, WARM_QUERIES = 300, 2
+# Larger collections, and batches of queries, have kernels that smaller ones do not need.
+WARM_ROWS, WARM_QUERIES = 1100, 16
 HASHED_ROWS = 20_000
 MAX_ENTRIES = 400_000_000
 SAMPLES = (1000, 2000)  # rows that tell how long all will take

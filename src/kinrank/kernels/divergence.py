@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import filling, helper, inner, kernel
-from kinrank.kernels.rows import enlarge
+from kinrank.kernels.rows import begin_sums, enlarge
 
 JS, JACCARD, COSINE, EUCLIDEAN = 0, 1, 2, 3
 BUFFER = 256
@@ -126,14 +126,8 @@ def add_columns(measure, ids, values, f, columns, stamp, total, seen, touched, c
         for begin in range(in_ptr[column], in_ptr[column + 1], BUFFER):
             part = slice(begin, min(begin + BUFFER, in_ptr[column + 1]))
             scale = column_terms(measure, values[e], f[e], in_values[part], in_f[part], term)
-            others, known = in_ids[part], count
-            for t in range(others.shape[0]):  # without a branch, which could not be foreseen
-                other = np.uint32(others[t])
-                touched[np.uint64(count)] = others[t]
-                count += seen[other] != stamp
-                seen[other] = stamp
-            for t in range(known, count):
-                total[touched[t]] = 0.0
+            others = in_ids[part]
+            count = begin_sums(others, stamp, count, seen, total, touched)
             for t in range(others.shape[0]):
                 total[np.uint32(others[t])] += scale * term[t]
     return count

@@ -211,7 +211,7 @@ class _Compiling(event.Listener):
         if self._depth == 0:
             self._collects = gc.isenabled()
             gc.disable()
-            if isinstance(begun.data["dispatcher"]._cache, KernelCache):
+            if isinstance(getattr(begun.data["dispatcher"], "_cache", None), KernelCache):
                 _functions.get_call_type = _known_call_type
         self._depth += 1
 

@@ -6,25 +6,15 @@ import numpy as np
 
 from kinrank.kernels.jit import inner, kernel
 from kinrank.kernels.overlay import Rows, begins, ended, named_space, tick
-from kinrank.kernels.rows import enlarge
+from kinrank.kernels.rows import begin_sums, enlarge
 from kinrank.kernels.topk import heap_offer
 
 
 @inner
 def add_row(weight, begin, end, ids, values, stamp, count, seen, total, touched):
-    """Add a sparse row to the sum under way; returns how many columns that has.
-
-    Without a branch, which could not be foreseen: what is written behind the last of ``touched``,
-    which has room for one more than there are columns, counts only if the column is new.
-    """
-    columns, terms, known = ids[begin:end], values[begin:end], count
-    for t in range(columns.shape[0]):
-        c = np.uint32(columns[t])
-        touched[np.uint64(count)] = columns[t]
-        count += seen[c] != stamp
-        seen[c] = stamp
-    for t in range(known, count):
-        total[touched[t]] = 0.0
+    """Add a sparse row to the sum under way; returns how many columns that has."""
+    columns, terms = ids[begin:end], values[begin:end]
+    count = begin_sums(columns, stamp, count, seen, total, touched)
     for t in range(columns.shape[0]):
         total[np.uint32(columns[t])] += weight * terms[t]
     return count

@@ -17,6 +17,25 @@ def enlarge(array, used, needed):
 
 
 @inner
+def begin_sums(columns, stamp, count, seen, total, touched):
+    """Note the columns that ``seen`` does not mark yet in ``touched``, and begin their sums with 0.
+
+    Without a branch, which could not be foreseen: what is written behind the last of ``touched``,
+    which has room for one more than there are columns, counts only if the column is new.
+    Returns how many are noted now.
+    """
+    known = count
+    for t in range(columns.shape[0]):
+        column = np.uint32(columns[t])
+        touched[np.uint64(count)] = columns[t]
+        count += seen[column] != stamp
+        seen[column] = stamp
+    for t in range(known, count):
+        total[touched[t]] = 0.0
+    return count
+
+
+@inner
 def sort_ids(ids, low, high):
     """Sort ids[low:high] in place (shell sort: rows are short)."""
     gap = 1
