@@ -114,11 +114,10 @@ def copy_row(begin, end, indices, weights, other_weights, slot, at, ids, w, othe
 
 
 @inner
-def copy_ball(size, s, others, space, nodes, multiple, ptr, ids, w, other_w):
+def copy_ball(size, s, others, space, nodes, ptr, ids, w, other_w):
     """The matrix of the ball under local numbers, with the values of a second one beside it.
 
     others : the second one's values on the pattern of S, and on that of its overlay
-    Edges of weight 0 fill rows up to a ``multiple`` of edges.
     """
     at = np.int64(0)
     slot, place, stored, overlaid = space.slot, space.place, others[0], others[1]
@@ -134,9 +133,6 @@ def copy_ball(size, s, others, space, nodes, multiple, ptr, ids, w, other_w):
         else:
             begin, end = s_ptr[node], s_ptr[node + 1]
             at = copy_row(begin, end, s_ids, s_values, stored, slot, at, ids, w, other_w)
-        while at % multiple:
-            ids[at], w[at], other_w[at] = v, 0, 0
-            at += 1
         ptr[v + 1] = at
 
 
@@ -171,7 +167,7 @@ def walk_rows(low, high, rows, groups, s, starts, walk, out_ptr, out_ids, out, s
         query = begins(at, query, groups, s.groups, s.names, space.place)
         seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]
         size = find_ball(rows[at], seeds, s, walk.decay, walk.floor, space, nodes, mass, reach)
-        copy_ball(size, s, starts, space, nodes, 1, ptr, ids, w, b)
+        copy_ball(size, s, starts, space, nodes, ptr, ids, w, b)
         for v in range(size):
             now[v, 0] = now[v, 1] = then[v, 0] = then[v, 1] = total[v] = 0.0
         now[0, 0] = 1.0
@@ -216,7 +212,7 @@ def polynomial_rows(low, high, rows, groups, s, walk, out_ptr, out_ids, out, spa
         query = begins(at, query, groups, s.groups, s.names, space.place)
         seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]
         size = find_ball(rows[at], seeds, s, walk.decay, walk.floor, space, nodes, mass, reach)
-        copy_ball(size, s, (s.values, s.over_values), space, nodes, 1, ptr, ids, w, unused)
+        copy_ball(size, s, (s.values, s.over_values), space, nodes, ptr, ids, w, unused)
         for v in range(size):
             now[v] = then[v] = total[v] = 0.0
         now[0] = 1.0
@@ -281,7 +277,7 @@ def bilinear_rows(low, high, rows, s, reached, m, plane, walk, out_ptr, out_ids,
         size = find_ball(
             rows[at], seeds, reached, walk.decay, walk.floor, space, nodes, mass, reach
         )
-        copy_ball(size, s, (s.values, s.over_values), space, nodes, 1, ptr, ids, w, unused)
+        copy_ball(size, s, (s.values, s.over_values), space, nodes, ptr, ids, w, unused)
         forward = np.zeros((terms, size), np.float64)
         forward[0, 0] = 1.0
         for p in range(1, terms):

@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.diffuse import Walk, copy_ball, release, spread
-from kinrank.kernels.jit import inner, inner_sum, kernel
+from kinrank.kernels.gather import walk_row
+from kinrank.kernels.jit import inner, kernel
 from kinrank.kernels.overlay import Rows, named_space
 
-LANES = 32
-_FOUR = 4  # edges at a time, to load and store less
+LANES = 16
 
 
 @inner
@@ -35,23 +35,6 @@ def find_balls(rows, out_ptr, out_ids, s, walk, space, nodes, mass, reach):
     return spread(size, s, walk.decay, walk.floor, space, nodes, mass, reach)
 
 
-@inner_sum
-def step(count, ptr, ids, w, b, pull, now, then):
-    """u <- S u and r <- S r + pull B u for the first ``count``; u and r are halves of a row."""
-    for v in range(count):
-        both = then[v]
-        r = both[LANES:]
-        both[:] = 0
-        for e in range(ptr[v], ptr[v + 1], _FOUR):
-            x0, x1, x2, x3 = now[ids[e]], now[ids[e + 1]], now[ids[e + 2]], now[ids[e + 3]]
-            w0, w1, w2, w3 = w[e], w[e + 1], w[e + 2], w[e + 3]
-            for t in range(2 * LANES):
-                both[t] += w0 * x0[t] + w1 * x1[t] + w2 * x2[t] + w3 * x3[t]
-            w0, w1, w2, w3 = pull * b[e], pull * b[e + 1], pull * b[e + 2], pull * b[e + 3]
-            for t in range(LANES):
-                r[t] += w0 * x0[t] + w1 * x1[t] + w2 * x2[t] + w3 * x3[t]
-
-
 @kernel
 def walk_groups(low, high, rows, s, starts, walk, out_ptr, out_ids, out, space):
     """``diffuse.walk_rows`` for ``rows`` [low, high), LANES of them at a time; arguments as there.
@@ -63,7 +46,7 @@ def walk_groups(low, high, rows, s, starts, walk, out_ptr, out_ids, out, space):
     """
     s, walk, space = Rows(*s), Walk(*walk), named_space(space)
     n, steps = space.slot.shape[0], walk.powers.shape[0]
-    room = s.ids.shape[0] + _FOUR * n
+    room = s.ids.shape[0]
     nodes, mass = np.empty(n + 1, np.int32), np.empty(n + 1, np.float64)
     reach = np.empty(steps // 2 + 1, np.int64)
     ptr, ids = np.empty(n + 1, np.int64), np.empty(room, np.int32)
@@ -72,7 +55,7 @@ def walk_groups(low, high, rows, s, starts, walk, out_ptr, out_ids, out, space):
     for begin in range(low - low % LANES, high, LANES):
         own = rows[begin : begin + LANES]
         size = find_balls(own, out_ptr, out_ids, s, walk, space, nodes, mass, reach)
-        copy_ball(size, s, starts, space, nodes, _FOUR, ptr, ids, w, b)
+        copy_ball(size, s, starts, space, nodes, ptr, ids, w, b)
         if size > now.shape[0]:
             now = np.empty((size, 2 * LANES), np.float32)
             then = np.empty((size, 2 * LANES), np.float32)
@@ -83,7 +66,9 @@ def walk_groups(low, high, rows, s, starts, walk, out_ptr, out_ids, out, space):
         for t in range(steps):
             # Farther out nothing has arrived yet, or it cannot be back in time.
             count = reach[min(t + 1, steps - 1 - t)]
-            step(count, ptr, ids, w, b, np.float32(walk.binomial[t]), now, then)
+            pull = np.float32(walk.binomial[t])
+            for v in range(count):
+                walk_row(LANES, ptr[v], ptr[v + 1], ids, w, b, pull, now, then, v)
             for lane in range(own.shape[0]):
                 then[lane, LANES + lane] += np.float32(walk.powers[steps - 1 - t])
             now, then = then, now
