@@ -64,7 +64,7 @@ def ask(
         asked = Asked.alone(rows, things)
         asked = asked if marks is None else marks.joined(engine, rows, things)
         found = rank_together(rank, asked, state.n_gallery, k, filtered)
-    found = replace(found, ids=named(state.ids, found.indices))
+    found = Ranking(found.indices, found.distances, named(state.ids, found.indices))
     if calibration is not None and calibration.known is not None and not given.base:
         proof = _evidence(engine, rows, found, things)
         found = replace(found, known=calibration.known.probability(proof))

@@ -43,6 +43,26 @@ class _Waiting:
     result: Ranking | BaseException | None = None
 
 
+class _Lent:
+    """A workspace for ``n`` rows, one that is free or a new one."""
+
+    __slots__ = ("_n", "_space", "_spaces")
+
+    def __init__(self, spaces: list[Workspace], n: int) -> None:
+        self._spaces, self._n = spaces, n
+
+    def __enter__(self) -> Workspace:
+        try:
+            self._space = self._spaces.pop()  # atomic, as is append
+        except IndexError:
+            self._space = new_space(self._n)
+        return self._space
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None and self._space[0][0] < _LAST_STAMP:  # after an error it may not be clean
+            self._spaces.append(self._space)
+
+
 class Engine:
     """A state with what answering needs beside it: a search, and workspaces."""
 
@@ -60,16 +80,9 @@ class Engine:
         self._line: list[_Waiting] = []
         self._line_lock = threading.Lock()
 
-    @contextmanager
-    def workspace(self) -> Iterator[Workspace]:
-        """A workspace that nobody else uses meanwhile."""
-        try:
-            space = self._spaces.pop()  # atomic, as is append
-        except IndexError:
-            space = new_space(len(self.state))
-        yield space
-        if space[0][0] < _LAST_STAMP:  # not given back after an error: it may not be clean
-            self._spaces.append(space)
+    def workspace(self) -> _Lent:
+        """A workspace that nobody else uses inside ``with``."""
+        return _Lent(self._spaces, len(self.state))
 
     @contextmanager
     def _seat(self) -> Iterator[None]:
@@ -89,8 +102,7 @@ class Engine:
         What its nearest rows say of theirs, and never less than to a row that makes its own.
         """
         known = self.state.neighbors
-        own = (near.indices, near.distances, near.counts)
-        out: Floats = farthest_rows(*own, known.farthest, known.k - 1)
+        out: Floats = farthest_rows(*near, known.farthest, known.k - 1)
         return out
 
     def squared(self, queries: Floats, owners: Longs, rows: Ints) -> Floats:
@@ -175,7 +187,7 @@ class Engine:
         indices = np.empty((len(queries), k), np.int32)
         distances = np.empty((len(queries), k), np.float32)
         complete = self._answer(queries, length, indices, distances, run)
-        if length < n and self.search.exact:
+        if length < n and self.search.exact and not complete.all():
             for at in np.flatnonzero(~complete):  # all distances: the lists did not tell
                 part = slice(at, at + 1)
                 self._answer(queries[part], n, indices[part], distances[part], run)
@@ -255,26 +267,24 @@ class Engine:
         choice: Choice | None = None,
     ) -> npt.NDArray[np.bool_]:  # fmt: skip
         """Fill in the answers from lists of ``length``; which are certain."""
-        near = self.near(queries, length, run)
+        near, n = self.near(queries, length, run), len(queries)
 
         def some(low: int, high: int) -> npt.NDArray[np.bool_]:
             part = slice(low, high)
             own, listed = queries[part], near.some(part)
-            chosen = everything(len(own)) if choice is None else choice.some(part)
+            chosen = everything(high - low) if choice is None else choice.some(part)
             with self.workspace() as space:
                 stages = self.stages(own, listed, space)
-                encoding, out = stages.encode(), (indices[part], distances[part])
-                return self._ranked(stages, own, listed, encoding, chosen, *out)
+                return self._ranked(stages, own, listed, chosen, indices[part], distances[part])
 
-        if len(queries) == 1:
+        if n == 1:
             return some(0, 1)
         # A few at a time: what is made for a query is larger than its answer.
-        few = run.cut(min(_TOGETHER, -(-len(queries) // run.threads)))
-        return np.concatenate(few.map("answers", some, len(queries)))
+        few = run.cut(min(_TOGETHER, -(-n // run.threads)))
+        return np.concatenate(few.map("answers", some, n))
 
     def stages(self, queries: Floats, near: Nearest, space: Workspace) -> QueryRows:
         """The stages of queries, to be computed; near : at least as long as the lists of rows."""
-        own = (near.indices, near.distances, near.counts, self.farthest(near))
 
         def squared(owners: Longs, rows: Ints) -> Floats:
             listed = near.indices[owners] == rows[:, None]
@@ -284,7 +294,7 @@ class Engine:
                 out[missing] = self.squared(queries, owners[missing], rows[missing])
             return out
 
-        return QueryRows(self.state, *own, squared, space)
+        return QueryRows(self.state, near, squared, space)
 
     @property
     def _refines(self) -> bool:
@@ -292,15 +302,15 @@ class Engine:
         return not isinstance(self.search, StoreSearch) or self.search.refine
 
     def _ranked(
-        self, stages: QueryRows, queries: Floats, near: Nearest, encoding: Overlay,
-        chosen: ChosenRows, indices: Ints, distances: Floats,
+        self, stages: QueryRows, queries: Floats, near: Nearest, chosen: ChosenRows, indices: Ints,
+        distances: Floats,
     ) -> npt.NDArray[np.bool_]:  # fmt: skip
         """Fill in the answers; which are certain. A store is asked for distances that matter."""
-        own = (queries, near.indices, near.distances, near.counts, stages.farthest)
-        known = self._known(near, encoding, stages.space)
+        own = (queries, *near, stages.farthest)
+        known = self._known(near, stages.encode(), stages.space)
         kernel = answer_rows if self.state.paths is None else answer_by_path
         out = (indices, distances, stages.space)
-        fetched = (np.zeros(len(queries) + 1, np.int64), _NO_ROWS, _NO_DISTANCES)
+        fetched = (everything(len(queries))[0], _NO_ROWS, _NO_DISTANCES)
         complete, ptr, left = kernel(0, len(queries), (*own, *fetched, *chosen), *known, *out)
         if len(left) and self._refines:
             owners = np.repeat(np.arange(len(queries)), np.diff(ptr))
@@ -326,4 +336,4 @@ class Engine:
 
 def _compared(state: State, encoding: Overlay) -> tuple[Any, ...]:
     """F' of queries and of the rows they change, and of all rows, as kernels take them."""
-    return (encoding.groups, encoding.names, *encoding.rows.csr, tuple(state.compared))
+    return (*encoding[1:], tuple(state.compared))
