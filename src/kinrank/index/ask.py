@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ from kinrank.types import Floats, Ranking
 from kinrank.validation import as_array, check_bool, check_float, check_int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Conditions:
+class Conditions(NamedTuple):
     """See ``Index.search``."""
 
     allowed: Any = None
