@@ -99,6 +99,8 @@ def reduce_k(name: str, value: int, limit: int, what: str) -> int:
 
 def as_array(name: str, values: Any) -> npt.NDArray[Any]:
     """``values`` as a plain numpy array, without importing the library they come from."""
+    if type(values) is np.ndarray:
+        return values
     if isinstance(values, np.ma.MaskedArray):
         masked = int(np.ma.getmaskarray(values).sum())
         if masked:
@@ -329,7 +331,7 @@ def _largest_values(name: str, matrix: npt.NDArray[Any]) -> Iterator[tuple[int, 
     """The largest absolute value of a few rows at a time, and the first of these."""
     for low in range(0, len(matrix), _CHECK_ROWS):
         rows = matrix[low : low + _CHECK_ROWS]
-        top = max(float(np.max(rows)), -float(np.min(rows)))  # NaN if there is one
+        top = max(float(rows.max()), -float(rows.min()))  # NaN if there is one
         if not math.isfinite(top):
             _refuse_non_finite(name, rows, low)
         yield low, top

@@ -12,8 +12,7 @@ from engine_data import digits
 from index_data import QUERIES, ROWS
 from kinrank import CAS, evaluate
 from kinrank.errors import InvalidInputError
-from kinrank.index.engine import _Waiting
-from kinrank.parallel import Runner
+from kinrank.index.line import Caller
 
 OPTIONS = [
     {},
@@ -237,37 +236,66 @@ def test_rows_that_p_leads_a_query_to_are_made_with_it():
     assert held > 5
 
 
+def in_line(index, queries, pool, k=7):
+    """Callers of an index that has no free seat, once all of them wait."""
+    line = index.engine._line
+    line.free = 0
+    asked = [pool.submit(index.search, query, k) for query in queries]
+    while len(line.waiting) < len(queries):
+        time.sleep(0.001)
+    return asked
+
+
+def leave_seat(index):
+    """As somebody does who was answered."""
+    last = Caller(QUERIES[:1], None)
+    last.batch = [last]
+    index.engine._line._leave(last)
+
+
 def test_callers_that_wait_are_answered_together_as_each_alone(monkeypatch):
     index = CAS(k1=10, k2=4).fit(ROWS)
     expected = [index.search(query, k=7) for query in QUERIES]
-    engine, batches = index.engine, []
-    engine._seats.get()
-    for _ in range(engine._seats.qsize()):
-        engine._seats.get()
-    serve = engine._serve
+    sizes, rank = [], index.engine._rank
     monkeypatch.setattr(
-        engine, "_serve", lambda batch, run: (batches.append(batch), serve(batch, run))
+        index.engine, "_rank", lambda rows, *rest: (sizes.append(len(rows)), rank(rows, *rest))[1]
     )
     with ThreadPoolExecutor(len(QUERIES)) as pool:
-        asked = [pool.submit(index.search, query, 7) for query in QUERIES]
-        while len(engine._line) < len(QUERIES):
-            time.sleep(0.001)
-        engine._seats.put(None)
+        asked = in_line(index, QUERIES, pool)
+        leave_seat(index)
         for one, answer in zip(expected, asked, strict=True):
             np.testing.assert_array_equal(answer.result(60).ids, one.ids)
             np.testing.assert_array_equal(answer.result(60).distances, one.distances)
-    assert [len(batch) for batch in batches] == [len(QUERIES)]
+    assert sizes == [len(QUERIES)]
+    assert index.engine._line.free == 1
 
 
 def test_an_error_reaches_every_caller_that_waits(monkeypatch):
     index = CAS(k1=10, k2=4).fit(ROWS)
-    engine = index.engine
 
     def fail(*_):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(engine, "_rank", fail)
-    waiting = [_Waiting(QUERIES[at : at + 1], 5) for at in range(2)]
-    engine._serve(waiting, Runner(1))
-    assert [str(one.result) for one in waiting] == ["no room"] * 2
-    assert all(one.answered.is_set() for one in waiting)
+    monkeypatch.setattr(index.engine, "_rank", fail)
+    with ThreadPoolExecutor(2) as pool:
+        asked = in_line(index, QUERIES[:2], pool)
+        leave_seat(index)
+        assert [str(answer.exception(60)) for answer in asked] == ["no room"] * 2
+    assert index.engine._line.free == 1
+
+
+def test_who_asks_otherwise_and_who_is_interrupted_keeps_nobody_waiting():
+    index = CAS(k1=10, k2=4).fit(ROWS)
+    line = index.engine._line
+    with ThreadPoolExecutor(4) as pool:
+        asked = in_line(index, QUERIES[:2], pool)
+        asked += [pool.submit(index.search, QUERIES[2:4], 7), pool.submit(index.search, ROWS[0], 3)]
+        while len(line.waiting) < 4:
+            time.sleep(0.001)
+        first = Caller(QUERIES[:1], 7)  # has the seat, and others to answer, when it is interrupted
+        first.batch = [first, *line.waiting[:2]]
+        del line.waiting[:2]
+        line._leave(first)
+        lengths = [len(answer.result(60)) for answer in asked]
+    assert lengths == [1, 1, 2, 1]
+    assert line.free == 1

@@ -60,7 +60,8 @@ def expand(full: SparseRows, half: SparseRows, run: Runner) -> SparseRows:
 def _reciprocal_rows(low: int, high: int, rows: Ints, lists: Ints, k: int) -> Any:
     over = (NO_GROUPS, rows[:0], lists[:0])
     space = new_space(len(lists))
-    return kernels.reciprocal_rows(low, high, rows, NO_GROUPS, lists, *over, k, space)
+    ptr, ids = kernels.reciprocal_rows(low, high, rows, NO_GROUPS, lists, *over, k, space)
+    return np.diff(ptr), ids
 
 
 def _expanded_rows(
@@ -68,4 +69,5 @@ def _expanded_rows(
 ) -> Any:
     half = plain_rows(half_ptr, half_members, np.empty(0, np.float32))
     space = new_space(len(half_ptr) - 1)
-    return kernels.expanded_rows(low, high, ptr, members, NO_GROUPS, half, space)
+    out_ptr, ids = kernels.expanded_rows(low, high, ptr, members, NO_GROUPS, half, space)
+    return np.diff(out_ptr), ids

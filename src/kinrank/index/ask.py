@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ from kinrank.types import Floats, Ranking
 from kinrank.validation import as_array, check_bool, check_float, check_int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Conditions:
+class Conditions(NamedTuple):
     """See ``Index.search``."""
 
     allowed: Any = None
@@ -64,7 +63,7 @@ def ask(
         asked = Asked.alone(rows, things)
         asked = asked if marks is None else marks.joined(engine, rows, things)
         found = rank_together(rank, asked, state.n_gallery, k, filtered)
-    found = replace(found, ids=named(state.ids, found.indices))
+    found = Ranking(found.indices, found.distances, named(state.ids, found.indices))
     if calibration is not None and calibration.known is not None and not given.base:
         proof = _evidence(engine, rows, found, things)
         found = replace(found, known=calibration.known.probability(proof))

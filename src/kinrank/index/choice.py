@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ from kinrank.types import Ints, Longs
 ChosenRows: TypeAlias = tuple[Longs, Ints, Mask]
 
 
+@lru_cache(maxsize=128)
 def everything(n_queries: int) -> ChosenRows:
     """No filter."""
     return np.zeros(n_queries + 1, np.int64), np.empty(0, np.int32), np.zeros(n_queries, np.bool_)

@@ -67,5 +67,5 @@ def encoding_rows(engine: Engine, rows: Ints, space: Workspace) -> SparseRows:
         return take(transposed(state.columns), rows)
     stored = plain_rows(*state.transition.csr)
     wanted = (*take(state.transition, rows).csr, NO_GROUPS, stored, 0, state.names, state.places)
-    lengths, ids, data = product_rows(0, len(rows), *wanted, space)
-    return SparseRows(np.concatenate([[0], np.cumsum(lengths)]), ids, data, len(state) + 1)
+    ptr, ids, data = product_rows(0, len(rows), *wanted, space)
+    return SparseRows(ptr, ids, data, len(state) + 1)

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -16,6 +11,7 @@ from kinrank.errors import UnknownIdError
 from kinrank.filters import Filter, empty_ranking
 from kinrank.index.attributes import Attributes
 from kinrank.index.choice import Choice, ChosenRows, everything
+from kinrank.index.line import Caller, Line
 from kinrank.index.query import Overlay, QueryRows
 from kinrank.index.search import Nearest, RowSearch, StoreSearch
 from kinrank.index.state import State
@@ -33,14 +29,24 @@ _FETCHED = 4096  # rows of a store whose vectors are fetched because they alone 
 _NO_ROWS, _NO_DISTANCES = np.empty(0, np.int32), np.empty(0, np.float32)
 
 
-@dataclass(eq=False)
-class _Waiting:
-    """A query, (1, d), whose caller found every seat taken."""
+class _Lent:
+    """A workspace for ``n`` rows, one that is free or a new one."""
 
-    query: Floats
-    k: int
-    answered: threading.Event = field(default_factory=threading.Event)
-    result: Ranking | BaseException | None = None
+    __slots__ = ("_n", "_space", "_spaces")
+
+    def __init__(self, spaces: list[Workspace], n: int) -> None:
+        self._spaces, self._n = spaces, n
+
+    def __enter__(self) -> Workspace:
+        try:
+            self._space = self._spaces.pop()  # atomic, as is append
+        except IndexError:
+            self._space = new_space(self._n)
+        return self._space
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None and self._space[0][0] < _LAST_STAMP:  # after an error it may not be clean
+            self._spaces.append(self._space)
 
 
 class Engine:
@@ -53,31 +59,11 @@ class Engine:
         self.attributes = attributes or Attributes()
         self.search = search
         self._spaces: list[Workspace] = []
-        # Of many callers some wait: a thread that holds the interpreter must not wait for a core.
-        self._seats: SimpleQueue[None] = SimpleQueue()
-        for _ in range(thread_count()):
-            self._seats.put(None)
-        self._line: list[_Waiting] = []
-        self._line_lock = threading.Lock()
+        self._line = Line(thread_count())
 
-    @contextmanager
-    def workspace(self) -> Iterator[Workspace]:
-        """A workspace that nobody else uses meanwhile."""
-        try:
-            space = self._spaces.pop()  # atomic, as is append
-        except IndexError:
-            space = new_space(len(self.state))
-        yield space
-        if space[0][0] < _LAST_STAMP:  # not given back after an error: it may not be clean
-            self._spaces.append(space)
-
-    @contextmanager
-    def _seat(self) -> Iterator[None]:
-        self._seats.get()
-        try:
-            yield
-        finally:
-            self._seats.put(None)
+    def workspace(self) -> _Lent:
+        """A workspace that nobody else uses inside ``with``."""
+        return _Lent(self._spaces, len(self.state))
 
     def near(self, queries: Floats, length: int, run: Runner) -> Nearest:
         """The nearest rows of each query, as many as there are up to ``length``."""
@@ -89,8 +75,7 @@ class Engine:
         What its nearest rows say of theirs, and never less than to a row that makes its own.
         """
         known = self.state.neighbors
-        own = (near.indices, near.distances, near.counts)
-        out: Floats = farthest_rows(*own, known.farthest, known.k - 1)
+        out: Floats = farthest_rows(*near, known.farthest, known.k - 1)
         return out
 
     def squared(self, queries: Floats, owners: Longs, rows: Ints) -> Floats:
@@ -113,69 +98,21 @@ class Engine:
         self, queries: Floats, k: int, run: Runner, allowed: Filter | None = None
     ) -> Ranking:
         """The first ``k`` gallery rows of each query; indices are names."""
-        if allowed is not None:
-            with self._seat():
-                return self._rank_allowed(queries, k, run, allowed)
-        if len(queries) > 1 or isinstance(self.search, StoreSearch):
-            with self._seat():
-                return self._rank(queries, k, run)
-        if self._line:  # who waits comes first, or each would be answered alone
-            return self._answer_together(_Waiting(queries, k), run)
-        try:
-            self._seats.get_nowait()
-        except Empty:
-            return self._answer_together(_Waiting(queries, k), run)
-        try:
-            return self._rank(queries, k, run)
-        finally:
-            self._seats.put(None)
+        alone = allowed is not None or len(queries) > 1 or isinstance(self.search, StoreSearch)
 
-    def _answer_together(self, own: _Waiting, run: Runner) -> Ranking:
-        """The answer of a query that has to wait: who gets a seat answers all that wait by then."""
-        with self._line_lock:
-            self._line.append(own)
-        with self._seat():
-            batch = self._leave_line(own)
-            if batch:
-                self._serve(batch, run.cut(None, threads=1))
-        own.answered.wait()  # by whoever took it
-        if isinstance(own.result, BaseException):
-            raise own.result
-        assert own.result is not None
-        return own.result
+        def rank(rows: Floats) -> Ranking:
+            if allowed is not None:
+                return self._rank_allowed(rows, k, run, allowed)
+            return self._rank(rows, k, run if rows is queries else run.cut(None, threads=1))
 
-    def _leave_line(self, own: _Waiting) -> list[_Waiting]:
-        """A query and those that can be answered with it; none if another caller took it."""
-        with self._line_lock:
-            if own not in self._line:
-                return []
-            same = [other for other in self._line if other.k == own.k and other is not own]
-            batch = [own, *same[: _TOGETHER - 1]]
-            self._line = [other for other in self._line if other not in batch]
-            return batch
-
-    def _serve(self, batch: list[_Waiting], run: Runner) -> None:
-        try:
-            ranking = self._rank(
-                np.concatenate([waiting.query for waiting in batch]), batch[0].k, run
-            )
-        except BaseException as error:  # noqa: BLE001  every caller raises it
-            for waiting in batch:
-                waiting.result = error
-        else:
-            for at, waiting in enumerate(batch):
-                row = slice(at, at + 1)
-                waiting.result = Ranking(ranking.indices[row], ranking.distances[row])
-        finally:
-            for waiting in batch:
-                waiting.answered.set()
+        return self._line.answer(Caller(queries, None if alone else k), rank)
 
     def _rank(self, queries: Floats, k: int, run: Runner) -> Ranking:
         n, length = len(self.state), self._length(k)
         indices = np.empty((len(queries), k), np.int32)
         distances = np.empty((len(queries), k), np.float32)
         complete = self._answer(queries, length, indices, distances, run)
-        if length < n and self.search.exact:
+        if length < n and self.search.exact and not all(complete.tolist()):
             for at in np.flatnonzero(~complete):  # all distances: the lists did not tell
                 part = slice(at, at + 1)
                 self._answer(queries[part], n, indices[part], distances[part], run)
@@ -255,26 +192,22 @@ class Engine:
         choice: Choice | None = None,
     ) -> npt.NDArray[np.bool_]:  # fmt: skip
         """Fill in the answers from lists of ``length``; which are certain."""
-        near = self.near(queries, length, run)
+        near, n = self.near(queries, length, run), len(queries)
+        if n == 1 and choice is None:
+            return self._answer_few(queries, near, everything(1), indices, distances)
 
         def some(low: int, high: int) -> npt.NDArray[np.bool_]:
             part = slice(low, high)
-            own, listed = queries[part], near.some(part)
-            chosen = everything(len(own)) if choice is None else choice.some(part)
-            with self.workspace() as space:
-                stages = self.stages(own, listed, space)
-                encoding, out = stages.encode(), (indices[part], distances[part])
-                return self._ranked(stages, own, listed, encoding, chosen, *out)
+            chosen = everything(high - low) if choice is None else choice.some(part)
+            listed = near.some(part)
+            return self._answer_few(queries[part], listed, chosen, indices[part], distances[part])
 
-        if len(queries) == 1:
-            return some(0, 1)
         # A few at a time: what is made for a query is larger than its answer.
-        few = run.cut(min(_TOGETHER, -(-len(queries) // run.threads)))
-        return np.concatenate(few.map("answers", some, len(queries)))
+        few = run.cut(min(_TOGETHER, -(-n // run.threads)))
+        return np.concatenate(few.map("answers", some, n))
 
     def stages(self, queries: Floats, near: Nearest, space: Workspace) -> QueryRows:
         """The stages of queries, to be computed; near : at least as long as the lists of rows."""
-        own = (near.indices, near.distances, near.counts, self.farthest(near))
 
         def squared(owners: Longs, rows: Ints) -> Floats:
             listed = near.indices[owners] == rows[:, None]
@@ -284,36 +217,33 @@ class Engine:
                 out[missing] = self.squared(queries, owners[missing], rows[missing])
             return out
 
-        return QueryRows(self.state, *own, squared, space)
+        return QueryRows(self.state, near, squared, space)
 
     @property
     def _refines(self) -> bool:
         """Whether distances that the lists lack are to be had."""
         return not isinstance(self.search, StoreSearch) or self.search.refine
 
-    def _ranked(
-        self, stages: QueryRows, queries: Floats, near: Nearest, encoding: Overlay,
-        chosen: ChosenRows, indices: Ints, distances: Floats,
-    ) -> npt.NDArray[np.bool_]:  # fmt: skip
+    def _answer_few(
+        self, queries: Floats, near: Nearest, chosen: ChosenRows, indices: Ints, distances: Floats
+    ) -> npt.NDArray[np.bool_]:
         """Fill in the answers; which are certain. A store is asked for distances that matter."""
-        own = (queries, near.indices, near.distances, near.counts, stages.farthest)
-        known = self._known(near, encoding, stages.space)
-        kernel = answer_rows if self.state.paths is None else answer_by_path
-        out = (indices, distances, stages.space)
-        fetched = (np.zeros(len(queries) + 1, np.int64), _NO_ROWS, _NO_DISTANCES)
-        complete, ptr, left = kernel(0, len(queries), (*own, *fetched, *chosen), *known, *out)
-        if len(left) and self._refines:
-            owners = np.repeat(np.arange(len(queries)), np.diff(ptr))
-            asked = (*own, ptr, left, self.squared(queries, owners, left), *chosen)
-            complete = kernel(0, len(queries), asked, *known, *out)[0]
+        with self.workspace() as space:
+            stages = self.stages(queries, near, space)
+            encoding, out = stages.encode(), (indices, distances, space)
+            own, n, kernel = (queries, *near, stages.farthest), len(queries), answer_rows
+            known = _compared(self.state, encoding)
+            if self.state.paths is not None:
+                kernel = answer_by_path
+                known = self.edges(near, encoding, space), tuple(self.state.path_graph)
+            fetched = (everything(n)[0], _NO_ROWS, _NO_DISTANCES)
+            complete, ptr, left = kernel(0, n, (*own, *fetched, *chosen), *known, *out)
+            if len(left) and self._refines:
+                owners = np.repeat(np.arange(n), np.diff(ptr))
+                asked = (*own, ptr, left, self.squared(queries, owners, left), *chosen)
+                complete = kernel(0, n, asked, *known, *out)[0]
         certain: npt.NDArray[np.bool_] = complete
         return certain
-
-    def _known(self, near: Nearest, encoding: Overlay, space: Workspace) -> tuple[Any, ...]:
-        """What answers are made from, beside the queries."""
-        if self.state.paths is not None:
-            return self.edges(near, encoding, space), tuple(self.state.path_graph)
-        return _compared(self.state, encoding)
 
     def edges(self, near: Nearest, encoding: Overlay, space: Workspace) -> Floats:
         """d' from queries to their nearest rows, with which their paths begin."""
@@ -326,4 +256,4 @@ class Engine:
 
 def _compared(state: State, encoding: Overlay) -> tuple[Any, ...]:
     """F' of queries and of the rows they change, and of all rows, as kernels take them."""
-    return (encoding.groups, encoding.names, *encoding.rows.csr, tuple(state.compared))
+    return (*encoding[1:], tuple(state.compared))

@@ -99,9 +99,9 @@ class IdTable:
 
 def named(ids: Ids, indices: npt.NDArray[np.integer[Any]]) -> Ids:
     """The ids of places, of the same shape; "" or -1 where a place is -1."""
+    if indices.min(initial=0) >= 0:
+        return ids.take(indices)
     known = indices >= 0
-    if known.all():
-        return np.asarray(ids[indices])
     names = np.full(indices.shape, "" if ids.dtype.kind == "U" else -1, ids.dtype)
     names[known] = ids[indices[known]]
     return names

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +45,7 @@ class SearchStore(Protocol):
         """
 
 
-@dataclass(frozen=True, eq=False)
-class Nearest:
+class Nearest(NamedTuple):
     """The nearest rows of each query, ascending by (distance, row).
 
     indices : (n_queries, k) int32; distances : squared; counts : (n_queries,) how many are known

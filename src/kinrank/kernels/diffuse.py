@@ -35,14 +35,14 @@ class Walk(NamedTuple):
 
 
 @inner
-def find_ball(row, seeds, s, decay, floor, space, nodes, mass, reach):
-    """Number the surroundings of ``row`` and ``seeds``: slot[node] and nodes[slot], row first.
+def find_ball(row, seeds, s, decay, floor, space, reach):
+    """Number the surroundings of ``row`` and ``seeds``: slot[node] and touched[slot], row first.
 
     One sweep: mass 1 starts at the row, 0.03 at every seed, and spreads hop by hop; a row that
     it reaches with no more than its floor is left out. reach[h] : how many are within h hops of the
     row and the seeds; it has one entry for each hop that matters. Returns how many there are.
     """
-    slot = space.slot
+    slot, nodes, mass = space.slot, space.touched, space.mass
     slot[row], nodes[0], mass[0] = 0, row, 1.0
     size = np.int64(1)
     for t in range(seeds.shape[0]):
@@ -50,7 +50,7 @@ def find_ball(row, seeds, s, decay, floor, space, nodes, mass, reach):
         if slot[node] < 0:
             slot[node], nodes[size], mass[size] = size, node, 0.03
             size += 1
-    return spread(size, s, decay, floor, space, nodes, mass, reach)
+    return spread(size, s, decay, floor, space, reach)
 
 
 @inner
@@ -73,11 +73,11 @@ def spread_row(out, begin, end, ids, weights, slot, nodes, mass, seen):
 
 
 @inner
-def spread(size, s, decay, floor, space, nodes, mass, reach):
+def spread(size, s, decay, floor, space, reach):
     """The sweep of ``find_ball`` from the first ``size`` nodes, which have their slots and mass."""
     at = hop = 0
     # Arrays are taken out of their tuples once: each time costs as much as a short row.
-    slot, place = space.slot, space.place
+    slot, place, nodes, mass = space.slot, space.place, space.touched, space.mass
     ptr, ids, weights = s.ptr, s.ids, s.values
     over_ptr, over_ids, over_weights = s.over_ptr, s.over_ids, s.over_values
     reach[:] = size
@@ -114,13 +114,14 @@ def copy_row(begin, end, indices, weights, other_weights, slot, at, ids, w, othe
 
 
 @inner
-def copy_ball(size, s, others, space, nodes, ptr, ids, w, other_w):
+def copy_ball(size, s, others, space, ptr, ids, w, other_w):
     """The matrix of the ball under local numbers, with the values of a second one beside it.
 
     others : the second one's values on the pattern of S, and on that of its overlay
     """
     at = np.int64(0)
-    slot, place, stored, overlaid = space.slot, space.place, others[0], others[1]
+    slot, place, nodes = space.slot, space.place, space.touched
+    stored, overlaid = others[0], others[1]
     s_ptr, s_ids, s_values = s.ptr, s.ids, s.values
     over_ptr, over_ids, over_values = s.over_ptr, s.over_ids, s.over_values
     ptr[0] = 0
@@ -137,8 +138,20 @@ def copy_ball(size, s, others, space, nodes, ptr, ids, w, other_w):
 
 
 @inner
-def release(size, nodes, slot):
+def count_edges(size, s, space):
+    """How many edges the rows of a ball have."""
+    place, nodes, ptr, over_ptr, total = space.place, space.touched, s.ptr, s.over_ptr, np.int64(0)
+    for v in range(size):
+        node = nodes[v]
+        over = place[node]
+        total += over_ptr[over + 1] - over_ptr[over] if over >= 0 else ptr[node + 1] - ptr[node]
+    return total
+
+
+@inner
+def release(size, space):
     """Forget the numbers of a ball."""
+    slot, nodes = space.slot, space.touched
     for v in range(size):
         slot[nodes[v]] = -1
 
@@ -154,20 +167,24 @@ def walk_rows(low, high, rows, groups, s, starts, walk, out_ptr, out_ids, out, s
     """
     s, walk, space = Rows(*s), Walk(*walk), named_space(space)
     powers, binomial, slot = walk.powers, walk.binomial, space.slot
-    n, steps = slot.shape[0], powers.shape[0]
-    edges = s.ids.shape[0] + s.over_ids.shape[0]
-    nodes, mass = np.empty(n + 1, np.int32), np.empty(n + 1, np.float64)
+    steps, query = powers.shape[0], np.int64(0)
     reach = np.empty(steps // 2 + 1, np.int64)
-    ptr, ids = np.empty(n + 1, np.uint64), np.empty(edges, np.uint32)
-    w, b = np.empty(edges, np.float32), np.empty(edges, np.float32)
-    now, then = np.empty((n, 2), np.float32), np.empty((n, 2), np.float32)
-    total = np.empty(n, np.float64)
-    query = np.int64(0)
+    ptr, ids = np.empty(1, np.uint64), np.empty(0, np.uint32)
+    w, b = np.empty(0, np.float32), np.empty(0, np.float32)
+    now, then = np.empty((0, 2), np.float32), np.empty((0, 2), np.float32)
+    total = np.empty(0, np.float64)
     for at in range(low, high):
         query = begins(at, query, groups, s.groups, s.names, space.place)
         seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]
-        size = find_ball(rows[at], seeds, s, walk.decay, walk.floor, space, nodes, mass, reach)
-        copy_ball(size, s, starts, space, nodes, ptr, ids, w, b)
+        size = find_ball(rows[at], seeds, s, walk.decay, walk.floor, space, reach)
+        edges = count_edges(size, s, space)
+        if size > total.shape[0]:
+            ptr, total = np.empty(2 * size + 1, np.uint64), np.empty(2 * size, np.float64)
+            now, then = np.empty((2 * size, 2), np.float32), np.empty((2 * size, 2), np.float32)
+        if edges > ids.shape[0]:
+            ids, w = np.empty(2 * edges, np.uint32), np.empty(2 * edges, np.float32)
+            b = np.empty(2 * edges, np.float32)
+        copy_ball(size, s, starts, space, ptr, ids, w, b)
         for v in range(size):
             now[v, 0] = now[v, 1] = then[v, 0] = then[v, 1] = total[v] = 0.0
         now[0, 0] = 1.0
@@ -190,7 +207,7 @@ def walk_rows(low, high, rows, groups, s, starts, walk, out_ptr, out_ids, out, s
         for e in range(out_ptr[at], out_ptr[at + 1]):
             local = slot[out_ids[e]]
             out[e] = total[local] if local >= 0 else 0.0
-        release(size, nodes, slot)
+        release(size, space)
     ended(query, s.groups, s.names, space.place)
 
 
@@ -199,20 +216,23 @@ def polynomial_rows(low, high, rows, groups, s, walk, out_ptr, out_ids, out, spa
     """sum_t series[t] T_t(S) for some rows, T_t the Chebyshev polynomials; as ``walk_rows``."""
     s, walk, space = Rows(*s), Walk(*walk), named_space(space)
     series, slot = walk.series, space.slot
-    n, terms = slot.shape[0], series.shape[0]
-    edges = s.ids.shape[0] + s.over_ids.shape[0]
-    nodes, mass = np.empty(n + 1, np.int32), np.empty(n + 1, np.float64)
+    terms, query = series.shape[0], np.int64(0)
     reach = np.empty(terms // 2 + 1, np.int64)
-    ptr, ids = np.empty(n + 1, np.uint64), np.empty(edges, np.uint32)
-    w, unused = np.empty(edges, np.float32), np.empty(edges, np.float32)
-    now, then = np.empty(n, np.float32), np.empty(n, np.float32)
-    total = np.empty(n, np.float64)
-    query = np.int64(0)
+    ptr, ids = np.empty(1, np.uint64), np.empty(0, np.uint32)
+    w, unused = np.empty(0, np.float32), np.empty(0, np.float32)
+    now, then, total = np.empty(0, np.float32), np.empty(0, np.float32), np.empty(0, np.float64)
     for at in range(low, high):
         query = begins(at, query, groups, s.groups, s.names, space.place)
         seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]
-        size = find_ball(rows[at], seeds, s, walk.decay, walk.floor, space, nodes, mass, reach)
-        copy_ball(size, s, (s.values, s.over_values), space, nodes, ptr, ids, w, unused)
+        size = find_ball(rows[at], seeds, s, walk.decay, walk.floor, space, reach)
+        edges = count_edges(size, s, space)
+        if size > total.shape[0]:
+            ptr, total = np.empty(2 * size + 1, np.uint64), np.empty(2 * size, np.float64)
+            now, then = np.empty(2 * size, np.float32), np.empty(2 * size, np.float32)
+        if edges > ids.shape[0]:
+            ids, w = np.empty(2 * edges, np.uint32), np.empty(2 * edges, np.float32)
+            unused = np.empty(2 * edges, np.float32)
+        copy_ball(size, s, (s.values, s.over_values), space, ptr, ids, w, unused)
         for v in range(size):
             now[v] = then[v] = total[v] = 0.0
         now[0] = 1.0
@@ -230,7 +250,7 @@ def polynomial_rows(low, high, rows, groups, s, walk, out_ptr, out_ids, out, spa
         for e in range(out_ptr[at], out_ptr[at + 1]):
             local = slot[out_ids[e]]
             out[e] = max(total[local], 0.0) if local >= 0 else 0.0
-        release(size, nodes, slot)
+        release(size, space)
     ended(query, s.groups, s.names, space.place)
 
 
@@ -238,21 +258,19 @@ def polynomial_rows(low, high, rows, groups, s, walk, out_ptr, out_ids, out, spa
 def ball_rows(low, high, rows, s, decay, floor, space):
     """The members of the balls of some rows; returns lengths, indices."""
     s, space = Rows(*s), named_space(space)
-    n = space.slot.shape[0]
-    nodes, mass = np.empty(n + 1, np.int32), np.empty(n + 1, np.float64)
-    reach = np.empty(256, np.int64)
+    nodes, reach = space.touched, np.empty(256, np.int64)
     lengths = np.zeros(high - low, np.int64)
     parts = np.empty(64, np.int32)
     at = np.int64(0)
     for index in range(low, high):
-        size = find_ball(rows[index], rows[:0], s, decay, floor, space, nodes, mass, reach)
+        size = find_ball(rows[index], rows[:0], s, decay, floor, space, reach)
         if at + size > parts.shape[0]:
             parts = enlarge(parts, at, at + size)
         for v in range(size):
             parts[at + v] = nodes[v]
         at += size
         lengths[index - low] = size
-        release(size, nodes, space.slot)
+        release(size, space)
     return lengths, parts[:at].copy()
 
 
@@ -267,17 +285,13 @@ def bilinear_rows(low, high, rows, s, reached, m, plane, walk, out_ptr, out_ids,
     s, reached, m = Rows(*s), Rows(*reached), Rows(*m)
     walk, space = Walk(*walk), named_space(space)
     n, terms, edges = space.slot.shape[0], plane.shape[0], s.ids.shape[0]
-    slot = space.slot
-    nodes, mass = np.empty(n + 1, np.int32), np.empty(n + 1, np.float64)
-    reach = np.empty(terms + 1, np.int64)
+    slot, nodes, reach = space.slot, space.touched, np.empty(terms + 1, np.int64)
     ptr, ids = np.empty(n + 1, np.uint64), np.empty(edges, np.uint32)
     w, unused = np.empty(edges, np.float32), np.empty(edges, np.float32)
     for at in range(low, high):
         seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]
-        size = find_ball(
-            rows[at], seeds, reached, walk.decay, walk.floor, space, nodes, mass, reach
-        )
-        copy_ball(size, s, (s.values, s.over_values), space, nodes, ptr, ids, w, unused)
+        size = find_ball(rows[at], seeds, reached, walk.decay, walk.floor, space, reach)
+        copy_ball(size, s, (s.values, s.over_values), space, ptr, ids, w, unused)
         forward = np.zeros((terms, size), np.float64)
         forward[0, 0] = 1.0
         for p in range(1, terms):
@@ -310,4 +324,4 @@ def bilinear_rows(low, high, rows, s, reached, m, plane, walk, out_ptr, out_ids,
         for e in range(out_ptr[at], out_ptr[at + 1]):
             local = slot[out_ids[e]]
             out[e] = max(one[local], 0.0) if local >= 0 else 0.0
-        release(size, nodes, slot)
+        release(size, space)

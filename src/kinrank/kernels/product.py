@@ -67,10 +67,10 @@ def product_rows(low, high, a_ptr, a_ids, a_values, groups, b, keep, names, plac
     """Rows [low, high) of A B, each cut to its ``keep`` largest entries (0: all), L1 norm 1.
 
     groups : which rows of A belong to each query, or none
-    Returns lengths, indices, data. Sums are float64.
+    Returns pointers, indices, data. Sums are float64.
     """
     b, space = Rows(*b), named_space(space)
-    lengths = np.zeros(high - low, np.int64)
+    ptr = np.zeros(high - low + 1, np.int64)
     ids = np.empty((high - low) * max(keep, 64), np.int32)
     values = np.empty(ids.shape[0], np.float32)
     best = np.empty(max(keep, 1), np.float64)
@@ -96,7 +96,7 @@ def product_rows(low, high, a_ptr, a_ids, a_values, groups, b, keep, names, plac
             norm += total[chosen[t]]
         for t in range(length):
             values[at + t] = total[chosen[t]] / norm if norm > 0 else 0
-        lengths[row - low] = length
         at += length
+        ptr[row - low + 1] = at
     ended(query, b.groups, b.names, space.place)
-    return lengths, ids[:at].copy(), values[:at].copy()
+    return ptr, ids[:at].copy(), values[:at].copy()

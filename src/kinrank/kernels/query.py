@@ -54,15 +54,15 @@ def put_query(query, d, ids, values, out_ids, out):
 
 
 @kernel
-def list_rows(near, near_d, counts, far, lists, list_d, farthest):
+def list_rows(near, near_d, counts, lists, list_d, farthest):
     """The lists of queries, and of those of their nearest rows that would have them in theirs.
 
     near, near_d, counts : (m, L) nearest rows, squared distances, how many
-    far : (m,) largest squared distances, of ``farthest_rows``
-    Returns the overlay of Lists: groups, names, indices, distances, largest distances.
+    Returns the overlay of Lists: groups, names, indices, distances, largest distances; and the
+    largest distances of the queries, of ``farthest_rows``.
     """
     m, n, k = counts.shape[0], lists.shape[0], lists.shape[1]
-    size = m
+    far, size = farthest_rows(near, near_d, counts, farthest, k - 1), m
     for row in range(m):
         for t in range(min(counts[row], k - 1)):
             size += near_d[row, t] <= list_d[near[row, t], k - 1]
@@ -84,7 +84,7 @@ def list_rows(near, near_d, counts, far, lists, list_d, farthest):
                 put_query(n, near_by, lists[j], list_d[j], ids[at], d[at])
                 at += 1
         groups[row + 1] = at
-    return groups, names, ids, d, largest
+    return groups, names, ids, d, largest, far
 
 
 @filling

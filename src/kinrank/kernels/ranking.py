@@ -210,10 +210,10 @@ def rank(query, asked, count, shared, compared, space, out_ids, out):
         size = heap_offer(out, out_ids, size, k, value, names[row])
     for t in range(0 if only else count):
         row = touched[t]
-        if stepped[row] == listed or stepped[row] == barred or names[row] >= n_gallery:
-            continue
         value = part * np.float32(total[row])
         if size == k and value + beyond > out[0]:
+            continue  # most of them, without a look at what else is known
+        if stepped[row] == listed or stepped[row] == barred or names[row] >= n_gallery:
             continue
         if vectors.shape[0] > 0:
             value += omega * scaled(squared_distance(x, vectors[row]), far, root)

@@ -39,10 +39,10 @@ def reciprocal_rows(low, high, rows, groups, lists, over_groups, over_names, ove
 
     lists, over : (n, K) int32, nearest first, -1 behind the end of a shorter one; K at least k
     groups : which of the rows belong to each query, or none
-    Returns lengths, indices.
+    Returns pointers, indices.
     """
     space = named_space(space)
-    lengths = np.zeros(high - low, np.int64)
+    ptr = np.zeros(high - low + 1, np.int64)
     ids = np.empty((high - low) * k, np.int32)
     at = query = np.int64(0)
     for t in range(low, high):
@@ -50,9 +50,9 @@ def reciprocal_rows(low, high, rows, groups, lists, over_groups, over_names, ove
         begin = at
         at = reciprocal_row(rows[t], k, lists, over, space.place, ids, at)
         sort_ids(ids, begin, at)
-        lengths[t - low] = at - begin
+        ptr[t - low + 1] = at
     ended(query, over_groups, over_names, space.place)
-    return lengths, ids[:at].copy()
+    return ptr, ids[:at].copy()
 
 
 @inner
@@ -75,10 +75,10 @@ def expanded_rows(low, high, ptr, members, groups, half, space):
     """R*(i): R(i) with every half set that has more than two thirds of itself in R(i); sorted.
 
     ptr, members : R(i, k1) of the rows that are wanted; half : R(i, k1 / 2) of all, see Rows
-    Returns lengths, indices.
+    Returns pointers, indices.
     """
     half, space = Rows(*half), named_space(space)
-    lengths = np.zeros(high - low, np.int64)
+    out_ptr = np.zeros(high - low + 1, np.int64)
     ids = np.empty(2 * (ptr[high] - ptr[low]) + 64, np.int32)
     place, seen, stepped = space.place, space.seen, space.stepped
     half_ptr, half_ids, over_ptr, over_ids = half.ptr, half.ids, half.over_ptr, half.over_ids
@@ -104,6 +104,6 @@ def expanded_rows(low, high, ptr, members, groups, half, space):
             else:
                 at = join_half(first, last, half_ids, inside, taken, seen, stepped, ids, at)
         sort_ids(ids, begin, at)
-        lengths[row - low] = at - begin
+        out_ptr[row - low + 1] = at
     ended(query, half.groups, half.names, place)
-    return lengths, ids[:at].copy()
+    return out_ptr, ids[:at].copy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.jit import filling, helper, kernel
+from kinrank.kernels.search import inner_product
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, select_rank, sort_heap, squared_distance
 
@@ -24,7 +25,7 @@ def bound_of(values, rank):
     return select_rank(least, rank)
 
 
-@kernel
+@helper
 def first_values(values, ids, out_ids, out):
     """The smallest values and their ids, ascending by (value, id); returns how many there are.
 
@@ -40,6 +41,18 @@ def first_values(values, ids, out_ids, out):
                 limit = min(limit, out[0])
     sort_heap(out, out_ids, size)
     return size
+
+
+@kernel
+def search_rows(low, high, queries, rows, inner, out_ids, out):
+    """The nearest rows of queries [low, high) among all; inner : by minus the inner product."""
+    values, space = np.empty(rows.shape[0], np.float32), np.empty(rows.shape[1], np.float32)
+    for at in range(low, high):
+        x = queries[at]
+        for j in range(rows.shape[0]):
+            y = row_of(rows, j, space)
+            values[j] = -inner_product(x, y) if inner else squared_distance(x, y)
+        first_values(values, np.empty(0, np.int32), out_ids[at], out[at])
 
 
 @kernel

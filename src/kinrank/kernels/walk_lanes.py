@@ -19,10 +19,9 @@ LANES = 16
 
 
 @inner
-def find_balls(rows, out_ptr, out_ids, s, walk, space, nodes, mass, reach):
+def find_balls(rows, out_ptr, out_ids, s, walk, space, reach):
     """As ``diffuse.find_ball`` for some rows and all places asked for; the rows come first."""
-    slot = space.slot
-    size = np.int64(0)
+    slot, nodes, mass, size = space.slot, space.touched, space.mass, np.int64(0)
     for row in rows:
         slot[row], nodes[size], mass[size] = size, row, 1.0
         size += 1
@@ -32,7 +31,7 @@ def find_balls(rows, out_ptr, out_ids, s, walk, space, nodes, mass, reach):
             if slot[node] < 0:
                 slot[node], nodes[size], mass[size] = size, node, 0.03
                 size += 1
-    return spread(size, s, walk.decay, walk.floor, space, nodes, mass, reach)
+    return spread(size, s, walk.decay, walk.floor, space, reach)
 
 
 @kernel
@@ -47,15 +46,14 @@ def walk_groups(low, high, rows, s, starts, walk, out_ptr, out_ids, out, space):
     s, walk, space = Rows(*s), Walk(*walk), named_space(space)
     n, steps = space.slot.shape[0], walk.powers.shape[0]
     room = s.ids.shape[0]
-    nodes, mass = np.empty(n + 1, np.int32), np.empty(n + 1, np.float64)
     reach = np.empty(steps // 2 + 1, np.int64)
     ptr, ids = np.empty(n + 1, np.int64), np.empty(room, np.int32)
     w, b = np.empty(room, np.float32), np.empty(room, np.float32)
     now, then = np.empty((0, 2 * LANES), np.float32), np.empty((0, 2 * LANES), np.float32)
     for begin in range(low - low % LANES, high, LANES):
         own = rows[begin : begin + LANES]
-        size = find_balls(own, out_ptr, out_ids, s, walk, space, nodes, mass, reach)
-        copy_ball(size, s, starts, space, nodes, ptr, ids, w, b)
+        size = find_balls(own, out_ptr, out_ids, s, walk, space, reach)
+        copy_ball(size, s, starts, space, ptr, ids, w, b)
         if size > now.shape[0]:
             now = np.empty((size, 2 * LANES), np.float32)
             then = np.empty((size, 2 * LANES), np.float32)
@@ -75,4 +73,4 @@ def walk_groups(low, high, rows, s, starts, walk, out_ptr, out_ids, out, space):
         for lane in range(max(low - begin, 0), min(high - begin, own.shape[0])):
             for e in range(out_ptr[own[lane]], out_ptr[own[lane] + 1]):
                 out[e] = now[space.slot[out_ids[e]], LANES + lane]
-        release(size, nodes, space.slot)
+        release(size, space)

@@ -14,7 +14,7 @@ import numpy as np
 
 from kinrank import progress
 from kinrank.kernels.lanes import LANES
-from kinrank.kernels.scan import first_values
+from kinrank.kernels.scan import search_rows
 from kinrank.kernels.search import dense_values, merge
 from kinrank.ordering import ascending
 from kinrank.parallel import Array, Out, Runner
@@ -25,7 +25,6 @@ from kinrank.types import Floats, Ints, Neighbors
 
 Measure = Literal["squared", "inner"]
 _CELLS = 1 << 22  # of a dense block
-_BY_POSITION = np.empty(0, np.int32)
 _FEW = 12  # queries below which to read the gallery for each is quicker than products
 
 
@@ -121,12 +120,18 @@ def exact_search(
     if own is not None:
         more = exact_search(queries, gallery, min(k + 1, len(gallery)), run, measure)
         return without_own(more, own, k)
-    n, outs = len(queries), (Out(np.int32, k), Out(np.float32, k))
-    if n < _FEW or 4 * k > len(gallery):
-        each, all_of = few(run, n, len(gallery)), (queries, gallery, measure)
-        return SearchResult(*each.fill("search", _search_all, all_of, n, *outs))
-    args = (queries, gallery, squared_norms(gallery), measure == "inner", run)
-    return SearchResult(*Runner(1, BLOCK).fill("search", _search_block, args, n, *outs))
+    n, inner = len(queries), measure == "inner"
+    out = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
+    if 4 * k > len(gallery):
+        each, all_of = few(run, n, len(gallery)), (queries, gallery, measure, *out)
+        each.map("search", lambda low, high: _search_all(low, high, *all_of), n)
+    elif n < _FEW:
+        rows = (queries[:], for_kernels(gallery), inner, *out)
+        Runner(run.threads, 1).map("search", lambda at, end: search_rows(at, end, *rows), n)
+    else:
+        args = (queries, gallery, squared_norms(gallery), inner, run, *out)
+        Runner(1, BLOCK).map("search", lambda low, high: _search_block(low, high, *args), n)
+    return SearchResult(*out)
 
 
 def without_own(found: SearchResult, own: Ints, k: int) -> SearchResult:
@@ -141,14 +146,11 @@ def _search_all(
     low: int, high: int, queries: Stored, gallery: Stored, measure: Measure, indices: Ints,
     values: Floats,
 ) -> None:  # fmt: skip
-    """The lists of queries low to high from all their values."""
+    """The lists of queries low to high, in which most rows are."""
     k = indices.shape[1]
     for row, every in enumerate(dense_search(queries[low:high], gallery, measure), start=low):
-        if 4 * k > len(gallery):
-            indices[row] = order = ascending(every, k)
-            values[row] = every[order]
-        else:
-            first_values(every, _BY_POSITION, indices[row], values[row])
+        indices[row] = order = ascending(every, k)
+        values[row] = every[order]
 
 
 def search_pieces(queries: Floats, pieces: Iterable[Floats], k: int, run: Runner) -> SearchResult:
