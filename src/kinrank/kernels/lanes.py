@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinrank.kernels.gather import add_rows
 from kinrank.kernels.jit import filling, inner_sum, summing, summing_kernel
 
 LANES = 64
@@ -24,29 +25,11 @@ def multiply_one(ptr, ids, values, x, out):
 
 
 @inner_sum
-def add_entries(begin, end, ids, values, x, total):
-    """Onto ``total`` the rows of X at some entries; four at a time, to load and store less."""
-    e = begin
-    while e + 4 <= end:
-        w0, w1, w2, w3 = values[e], values[e + 1], values[e + 2], values[e + 3]
-        x0, x1, x2, x3 = x[ids[e]], x[ids[e + 1]], x[ids[e + 2]], x[ids[e + 3]]
-        for t in range(LANES):
-            total[t] += w0 * x0[t] + w1 * x1[t] + w2 * x2[t] + w3 * x3[t]
-        e += 4
-    while e < end:
-        w0, x0 = values[e], x[ids[e]]
-        for t in range(LANES):
-            total[t] += w0 * x0[t]
-        e += 1
-
-
-@inner_sum
 def multiply(ptr, ids, values, x, out):
     """S X for X of (n, LANES)."""
     for row in range(ptr.shape[0] - 1):
-        total = out[row]
-        total[:] = 0
-        add_entries(ptr[row], ptr[row + 1], ids, values, x, total)
+        out[row] = 0
+        add_rows(LANES, ptr[row], ptr[row + 1], ids, values, x, out, row)
 
 
 @inner_sum

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinrank.kernels.gather import add_rows
 from kinrank.kernels.jit import inner_sum, kernel, summing_kernel
-from kinrank.kernels.lanes import LANES, add_entries, turn
+from kinrank.kernels.lanes import LANES, turn
 
 
 @kernel
 def half_rows(low, high, ptr, ids, values, pull, upper):
-    """Rows [low, high) of pull S on one side of the diagonal, filled up with zeros to fours.
+    """Rows [low, high) of pull S on one side of the diagonal.
 
     Returns lengths, indices, data.
     """
     lengths = np.zeros(high - low, np.int64)
-    room = ptr[high] - ptr[low] + 3 * (high - low)
+    room = ptr[high] - ptr[low]
     half_ids, half = np.empty(room, np.int32), np.empty(room, np.float32)
     at = 0
     for row in range(low, high):
@@ -34,9 +35,6 @@ def half_rows(low, high, ptr, ids, values, pull, upper):
             if (ids[e] > row) if upper else (ids[e] < row):
                 half_ids[at], half[at] = ids[e], pull * values[e]
                 at += 1
-        while (at - begin) % 4:
-            half_ids[at], half[at] = half_ids[at - 1], 0
-            at += 1
         lengths[row - low] = at - begin
     return lengths, half_ids[:at].copy(), half[:at].copy()
 
@@ -48,7 +46,7 @@ def sweep_back(ptr, ids, values, p, out):
         a, total = p[row], out[row]
         for t in range(LANES):
             total[t] = a[t]
-        add_entries(ptr[row], ptr[row + 1], ids, values, out, total)
+        add_rows(LANES, ptr[row], ptr[row + 1], ids, values, out, out, row)
 
 
 @inner_sum
@@ -59,7 +57,7 @@ def sweep_forth(ptr, ids, values, rest, p, back, out, curve):
         a, b, total = p[row], back[row], out[row]
         for t in range(LANES):
             total[t] = a[t] - rest * b[t]
-        add_entries(ptr[row], ptr[row + 1], ids, values, out, total)
+        add_rows(LANES, ptr[row], ptr[row + 1], ids, values, out, out, row)
         for t in range(LANES):
             curve[t] += np.float64(a[t] * (b[t] + total[t]))
 
@@ -88,7 +86,7 @@ def begin_sweeps(ptr, ids, values, y, residual, size):
             size[t] += np.float64(a[t] * a[t])
         for t in range(LANES):
             a[t] = 0
-        add_entries(ptr[row], ptr[row + 1], ids, values, residual, total)
+        add_rows(LANES, ptr[row], ptr[row + 1], ids, values, residual, residual, row)
 
 
 @summing_kernel
