@@ -2,36 +2,35 @@
 
 numba compiles a loop that adds rows to a row so that it loads and stores the sum at every entry,
 since the sum might be among the rows that are read. Here it stays in registers, which is two to
-eight times as fast. The code is made of LLVM's vectors, which suit every processor. A row's terms
-are added in their order.
+eight times as fast. The code is made of LLVM's vectors, which suit every processor; the Python
+functions say what it does. The terms of a row are added in their order.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import inspect
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from llvmlite import ir
 from numba.core import config, types
 from numba.extending import intrinsic
 
+from kinrank.kernels.jit import Function
+
 _FLOAT, _INT, _PLACE = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 _FUSED = ("contract",)
 
 
 class _Rows(NamedTuple):
-    """A loop over the entries of a sparse row, and the rows of a matrix that they name."""
+    """A loop over the entries [begin, end) of a sparse row, which name rows of a matrix."""
 
     builder: Any
+    width: int
     begin: Any
     end: Any
     ids: Any
     matrix: Any
-    width: int
-
-    def load(self, pointer: Any, row: Any) -> Any:
-        """A row of a matrix."""
-        return self.builder.load(self.place(pointer, row), align=4)
 
     def place(self, pointer: Any, row: Any) -> Any:
         """Where a row of a matrix is."""
@@ -40,7 +39,7 @@ class _Rows(NamedTuple):
         return self.builder.bitcast(self.builder.gep(pointer, [at]), kind)
 
     def shuffled(self, a: Any, b: Any, places: Any) -> Any:
-        """Some places of two vectors after each other."""
+        """Some places of two vectors that follow each other."""
         chosen = ir.Constant(ir.VectorType(_PLACE, len(places)), list(places))
         return self.builder.shuffle_vector(a, b, chosen)
 
@@ -60,12 +59,12 @@ class _Rows(NamedTuple):
         builder.cbranch(builder.icmp_signed("<", entry, self.end), body, after)
         builder.position_at_end(body)
         row = builder.zext(builder.load(builder.gep(self.ids, [entry])), _INT)
-        values, more = self.load(self.matrix, row), []
+        values, more = builder.load(self.place(self.matrix, row), align=4), []
         for total, weight in zip(totals, weights, strict=True):
             width = total.type.count
             factor = self.everywhere(builder.load(builder.gep(weight, [entry])), width)
-            part = self.shuffled(values, values, range(width))
-            more.append(builder.fadd(total, builder.fmul(factor, part, _FUSED), flags=_FUSED))
+            term = builder.fmul(factor, self.shuffled(values, values, range(width)), flags=_FUSED)
+            more.append(builder.fadd(total, term, flags=_FUSED))
         entry.add_incoming(self.begin, before)
         entry.add_incoming(builder.add(entry, ir.Constant(_INT, 1)), body)
         for total, start, end in zip(totals, starts, more, strict=True):
@@ -76,64 +75,80 @@ class _Rows(NamedTuple):
         return totals
 
 
-def _data(context: Any, builder: Any, kind: Any, array: Any) -> Any:
-    return context.make_array(kind)(context, builder, array).data
-
-
 def _zeros(width: int) -> Any:
     return ir.Constant(ir.VectorType(_FLOAT, width), [0.0] * width)
 
 
-@intrinsic(prefer_literal=True)
-def add_rows(_context, width, begin, end, ids, weights, x, out, at):  # type: ignore[no-untyped-def]
+def _generated(emit: Function) -> Any:
+    """Compile calls of a function by ``emit``, which gets a builder, the width and the arguments.
+
+    The width must be a constant; of an array ``emit`` gets the address.
+    """
+
+    def kind_of(argument: Any) -> Any:
+        if isinstance(argument, types.Array):
+            return argument
+        return types.int64 if isinstance(argument, types.Integer) else types.float32
+
+    def typed(_context: Any, width: Any, *arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            plain = [
+                context.make_array(kind)(context, builder, value).data
+                if isinstance(kind, types.Array)
+                else value
+                for kind, value in zip(signature.args, values, strict=True)
+            ]
+            emit(builder, width.literal_value, *plain[1:])
+            return context.get_dummy_value()
+
+        return types.void(width, *map(kind_of, arguments)), generate
+
+    def decorate(function: Function) -> Function:
+        if config.DISABLE_JIT:
+            return function
+        given = inspect.signature(function)
+        context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        whole = given.replace(parameters=[context, *given.parameters.values()])
+        typed.__signature__ = whole  # type: ignore[attr-defined] # numba asks for it
+        return cast("Function", intrinsic(prefer_literal=True)(typed))
+
+    return decorate
+
+
+def _emit_sum(
+    builder: Any, width: int, begin: Any, end: Any, ids: Any, weights: Any, x: Any, out: Any,
+    at: Any,
+) -> None:  # fmt: skip
+    rows = _Rows(builder, width, begin, end, ids, x)
+    place = rows.place(out, at)
+    (total,) = rows.sums([builder.load(place, align=4)], [weights])
+    builder.store(total, place, align=4)
+
+
+@_generated(_emit_sum)
+def add_rows(width, begin, end, ids, weights, x, out, at):
     """out[at] += sum of weights[e] x[ids[e]] over the entries [begin, end); rows of ``width``."""
-    kinds = (width, types.int64, types.int64, ids, weights, x, out, types.int64)
-
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        pairs = zip(signature.args[3:7], args[3:7], strict=True)
-        entries, factors, matrix, target = (_data(context, builder, *pair) for pair in pairs)
-        rows = _Rows(builder, args[1], args[2], entries, matrix, width.literal_value)
-        place = rows.place(target, args[7])
-        (total,) = rows.sums([builder.load(place, align=4)], [factors])
-        builder.store(total, place, align=4)
-        return context.get_dummy_value()
-
-    return types.void(*kinds), generate
+    for e in range(begin, end):
+        out[at] += weights[e] * x[ids[e], :width]
 
 
-@intrinsic(prefer_literal=True)
-def walk_row(_context, lanes, begin, end, ids, w, b, pull, now, then, at):  # type: ignore[no-untyped-def]
+def _emit_walk(
+    builder: Any, lanes: int, begin: Any, end: Any, ids: Any, w: Any, b: Any, pull: Any, now: Any,
+    then: Any, at: Any,
+) -> None:  # fmt: skip
+    rows = _Rows(builder, 2 * lanes, begin, end, ids, now)
+    both, pulled = rows.sums([_zeros(2 * lanes), _zeros(lanes)], [w, b])
+    pulled = builder.fmul(rows.everywhere(pull, lanes), pulled)
+    pulled = rows.shuffled(_zeros(lanes), pulled, range(2 * lanes))
+    builder.store(builder.fadd(both, pulled), rows.place(then, at), align=4)
+
+
+@_generated(_emit_walk)
+def walk_row(lanes, begin, end, ids, w, b, pull, now, then, at):
     """A row of u <- S u and r <- S r + pull B u; u and r are halves of rows of 2 ``lanes``."""
-    kinds = (lanes, types.int64, types.int64, ids, w, b, types.float32, now, then, types.int64)
-
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        picked = (3, 4, 5, 7, 8)
-        entries, s, starts, matrix, target = (
-            _data(context, builder, signature.args[t], args[t]) for t in picked
-        )
-        half = lanes.literal_value
-        rows = _Rows(builder, args[1], args[2], entries, matrix, 2 * half)
-        both, pulled = rows.sums([_zeros(2 * half), _zeros(half)], [s, starts])
-        pulled = builder.fmul(rows.everywhere(args[6], half), pulled)
-        pulled = rows.shuffled(_zeros(half), pulled, range(2 * half))
-        builder.store(builder.fadd(both, pulled), rows.place(target, args[9]), align=4)
-        return context.get_dummy_value()
-
-    return types.void(*kinds), generate
-
-
-if config.DISABLE_JIT:  # the same in Python
-
-    def add_rows(width, begin, end, ids, weights, x, out, at):  # type: ignore[no-untyped-def]
-        """As above."""
-        for e in range(begin, end):
-            out[at] += weights[e] * x[ids[e], :width]
-
-    def walk_row(lanes, begin, end, ids, w, b, pull, now, then, at):  # type: ignore[no-untyped-def]
-        """As above."""
-        both, pulled = np.zeros(2 * lanes, np.float32), np.zeros(lanes, np.float32)
-        for e in range(begin, end):
-            both += w[e] * now[ids[e]]
-            pulled += b[e] * now[ids[e], :lanes]
-        both[lanes:] += pull * pulled
-        then[at] = both
+    both, pulled = np.zeros(2 * lanes, np.float32), np.zeros(lanes, np.float32)
+    for e in range(begin, end):
+        both += w[e] * now[ids[e]]
+        pulled += b[e] * now[ids[e], :lanes]
+    both[lanes:] += pull * pulled
+    then[at] = both
