@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from importlib import import_module
 from importlib.util import find_spec
@@ -85,11 +86,16 @@ def method_class(name: str) -> type[Method]:
 def make_method(method: str, **params: Any) -> Method:
     """An instance of the method registered under ``method``."""
     cls = method_class(method)
-    known = [field.name for field in fields(cls)]
-    for name in params:
-        if name not in known:
-            raise UnknownNameError(f"parameter of {method}", name, known)
+    check_parameters(method, cls, params)
     try:
         return cls(**params)
     except TypeError as error:
         raise InvalidInputError(f"{method}: {error}") from error
+
+
+def check_parameters(method: str, cls: type[Any], params: Iterable[str]) -> None:
+    """Refuse names that no field of a method, or of its recipe, has."""
+    known = [field.name for field in fields(cls)]
+    for name in params:
+        if name not in known:
+            raise UnknownNameError(f"parameter of {method}", name, known)

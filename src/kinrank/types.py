@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Floats: TypeAlias = npt.NDArray[np.float32]
 Ints: TypeAlias = npt.NDArray[np.int32]
 Longs: TypeAlias = npt.NDArray[np.int64]
-
+Values: TypeAlias = npt.NDArray[np.float64]
 
 _SHOWN = 5  # queries, and results of each, in `repr`
 

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kinrank.datasets.base import Dataset, Part, Protocol
-from kinrank.datasets.reid import market1501, named_images
+from kinrank.datasets.images import market1501, named_images
 from kinrank.errors import FileFormatError
 from kinrank.optional import require
 from kinrank.reading import reading
@@ -51,26 +51,27 @@ def cuhk03(
     check_choice("boxes", boxes, ("labelled", "detected"))
     check_choice("protocol", protocol, ("new", "classic"))
     folder, word = Path(root), FILE_WORD[boxes]
-    if protocol == "classic":
-        split = check_int("split", split, 0, 19)
-        query, gallery = _classic_split(folder, word, split)
-        name = f"cuhk03-classic-{word}-{split}"
-    elif (folder / word / "query").is_dir():
+    if protocol == "new" and (folder / word / "query").is_dir():
         return replace(market1501(folder / word), name=f"cuhk03-np-{boxes}")
+    name, number = f"cuhk03-{boxes}", 0
+    shots: Protocol = "reid"
+    if protocol == "classic":
+        number, shots = check_int("split", split, 0, 19), "single_shot"
+        name = f"cuhk03-classic-{word}-{number}"
+    listed = folder / f"splits_{protocol}_{word}.json"
+    if listed.is_file():
+        query, gallery = _listed_split(listed, word, number)
+    elif protocol == "classic":
+        query = gallery = _test_images(folder, word, _testset(folder, number))
     else:
-        query, gallery = _new_split(folder, word)
-        name = f"cuhk03-{boxes}"
-    shots: Protocol = "single_shot" if protocol == "classic" else "reid"
+        query, gallery = _configured_split(folder, word, listed.name)
     return Dataset(name=name, protocol=shots, query=query, gallery=gallery, images=folder)
 
 
-def _new_split(folder: Path, word: str) -> tuple[Part, Part]:
-    listed = folder / f"splits_new_{word}.json"
-    if listed.is_file():
-        return _listed_split(listed, word, 0)
+def _configured_split(folder: Path, word: str, listed: str) -> tuple[Part, Part]:
     config = folder / f"cuhk03_new_protocol_config_{word}.mat"
     if not config.is_file():
-        raise FileFormatError(f"{folder} holds neither {config.name} nor {listed.name}.")
+        raise FileFormatError(f"{folder} holds neither {config.name} nor {listed}.")
     scipy_io = require("scipy.io", extra="scipy", purpose=f"Reading {config.name}")
     with reading(config, "a CUHK03 configuration"):
         content = scipy_io.loadmat(config)
@@ -79,14 +80,6 @@ def _new_split(folder: Path, word: str) -> tuple[Part, Part]:
         rows = [content[key].ravel().astype(np.int64) - 1 for key in ("query_idx", "gallery_idx")]
         query, gallery = (_part([names[row] for row in side], labels[side], word) for side in rows)
     return query, gallery
-
-
-def _classic_split(folder: Path, word: str, split: int) -> tuple[Part, Part]:
-    listed = folder / f"splits_classic_{word}.json"
-    if listed.is_file():
-        return _listed_split(listed, word, split)
-    images = _test_images(folder, word, _testset(folder, split))
-    return images, images
 
 
 def _listed_split(file: Path, word: str, split: int) -> tuple[Part, Part]:

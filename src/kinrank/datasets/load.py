@@ -12,8 +12,7 @@ from kinrank.datasets.base import Dataset
 from kinrank.datasets.cuhk03 import cuhk03
 from kinrank.datasets.digits import digits
 from kinrank.datasets.features import feature_folder
-from kinrank.datasets.folder import class_folder
-from kinrank.datasets.reid import dukemtmc, market1501, msmt17, veri776
+from kinrank.datasets.images import class_folder, dukemtmc, market1501, msmt17, veri776
 from kinrank.datasets.revisited import revisited
 from kinrank.datasets.toy import toy
 from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError

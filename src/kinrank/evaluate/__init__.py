@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kinrank.metrics.bootstrap import Interval, confidence_intervals, paired_difference
-from kinrank.metrics.protocols import reid, retrieval, revisited
+from kinrank.metrics.protocols import reid, retrieval, revisited, single_shot
 from kinrank.metrics.results import (
     Evaluation,
     LevelEvaluation,
@@ -18,7 +18,6 @@ from kinrank.metrics.results import (
     RetrievalEvaluation,
     RevisitedEvaluation,
 )
-from kinrank.metrics.single_shot import single_shot
 
 if TYPE_CHECKING:
     from kinrank.evaluate.ablation import ablate

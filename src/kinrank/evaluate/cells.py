@@ -22,10 +22,9 @@ from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.evaluate.search import Pooled
 from kinrank.evaluate.spec import MethodSpec
 from kinrank.io import save_npz
-from kinrank.metrics.per_query import Values
 from kinrank.progress import peak_memory
 from kinrank.reading import open_npz
-from kinrank.types import Ranking
+from kinrank.types import Ranking, Values
 
 # Larger collections, and batches of queries, have kernels that smaller ones do not need.
 WARM_ROWS, WARM_QUERIES = 1100, 16

@@ -16,9 +16,8 @@ from kinrank.evaluate.cells import timed_ranking
 from kinrank.evaluate.comparison import Comparison, OnCell, compare
 from kinrank.evaluate.spec import MethodSpec, parse_methods
 from kinrank.io import write_text_atomic
-from kinrank.metrics.per_query import Values
 from kinrank.report.pages import check_extra, comparison_page
-from kinrank.types import Ranking
+from kinrank.types import Ranking, Values
 
 BINS = 60
 MAX_QUERIES = 400

@@ -10,21 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from kinrank.io import PathLike
-from kinrank.learned.csa import CSANetwork
 from kinrank.learned.data import Labelled, TrainingLists, queries_and_gallery, split
 from kinrank.learned.gss import GalleryGraph, GSSNetwork, GSSTask
-from kinrank.learned.lattqe import LAttQENetwork
 from kinrank.learned.loop import Progress, fit
-from kinrank.learned.network import (
-    ListNetwork,
-    check_device,
-    from_arrays,
-    size,
-    tensor,
-    torch_threads,
-)
+from kinrank.learned.network import check_device, from_arrays, size, tensor, torch_threads
+from kinrank.learned.networks import CSANetwork, LAttQENetwork, ListNetwork, SSRNetwork
 from kinrank.learned.recipes import AnyRecipe, GSSRecipe, TrainingRecipe, recipe_class
-from kinrank.learned.ssr import SSRNetwork
 from kinrank.learned.weights import Arrays, Card, load_weights
 from kinrank.metrics.protocols import reid
 from kinrank.parallel import Runner

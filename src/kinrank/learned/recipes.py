@@ -2,51 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, TypeAlias
 
 from kinrank.errors import InvalidInputError, UnknownNameError
-from kinrank.options import check_fields, option
+from kinrank.options import Checked, option
 from kinrank.validation import check_int
 
 _RATED_WIDTH = 256
-# What parameters may be, whichever recipe has them: integers from 1, in [low, high], (low, high].
-_SIZES = (
-    "anchors", "batch", "blocks", "epochs", "heads", "hidden", "k1", "kq", "kqe", "m", "patience",
-    "pool", "queries", "ratio", "steps", "width",
-)  # fmt: skip
-_FLOATS = {
-    "alpha": (0, 100), "decay": (0, 100), "drop": (0, 0.9), "penalty": (0, 1), "quantile": (0, 1),
-}  # fmt: skip
-_POSITIVE = {"holdout": (0, 0.9), "rate": (0, 10), "step_size": (0, 1), "temperature": (0, 100)}
 
 
 def device_option() -> str:
     """A field for the torch device."""
-    device: str = option("cpu", "torch device, such as cpu, cuda, cuda:1, mps", cli=str)
+    text = "torch device, such as cpu, cuda, cuda:1, mps"
+    device: str = option("cpu", text, cli=str, check=_check_text)
     return device
 
 
-def check_text(name: str, value: object) -> None:
-    """Refuse what is not a word."""
+def _check_text(name: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidInputError(f"`{name}` must be a word, got {value!r}.")
-
-
-def _check(recipe: TrainingRecipe | GSSRecipe) -> None:
-    names = {field.name for field in fields(recipe)}
-    check_fields(
-        recipe,
-        sizes=tuple(name for name in _SIZES if name in names),
-        floats={name: bounds for name, bounds in _FLOATS.items() if name in names},
-        positive={name: bounds for name, bounds in _POSITIVE.items() if name in names},
-    )
-    check_int("seed", recipe.seed, 0)
-    check_text("device", recipe.device)
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingRecipe:
+class TrainingRecipe(Checked):
     """How a network is trained with labels.
 
     Adam with a constant rate, gradients cut to norm 1. Each epoch takes ``queries`` training rows
@@ -61,14 +42,13 @@ class TrainingRecipe:
     patience: int = option(3, "epochs without a better mAP after which training ends")
     queries: int = option(1024, "rows that are queries in an epoch")
     batch: int = option(32, "queries in one step")
-    rate: float = option(1e-3, "learning rate of Adam")
-    holdout: float = option(0.2, "share of the identities that is held out")
-    drop: float = option(0.1, "share of the nearest rows that is left out at random")
-    seed: int = option(0, "of the weights and of the order")
+    rate: float = option(1e-3, "learning rate of Adam", above=(0, 10))
+    holdout: float = option(0.2, "share of the identities that is held out", above=(0, 0.9))
+    drop: float = option(
+        0.1, "share of the nearest rows that is left out at random", within=(0, 0.9)
+    )
+    seed: int = option(0, "of the weights and of the order", check=partial(check_int, low=0))
     device: str = device_option()
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     @property
     def length(self) -> int:
@@ -96,8 +76,8 @@ class CSARecipe(TrainingRecipe):
     width: int = option(144, "width of the transformer")
     heads: int = option(12, "heads of its attention")
     blocks: int = option(2, "transformer blocks")
-    temperature: float = option(0.1, "temperature of the contrastive loss")
-    alpha: float = option(0.2, "weight of the reconstruction of the affinities")
+    temperature: float = option(0.1, "temperature of the contrastive loss", above=(0, 100))
+    alpha: float = option(0.2, "weight of the reconstruction of the affinities", within=(0, 100))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,7 +104,7 @@ class SSRRecipe(TrainingRecipe):
     m: int = option(64, "nearest rows that are refined with the query")
     hidden: int = option(256, "width of the networks that make gradients")
     steps: int = option(1, "steps of gradient descent")
-    step_size: float = option(1e-3, "size of a step")
+    step_size: float = option(1e-3, "size of a step", above=(0, 1))
 
     @property
     def length(self) -> int:
@@ -147,8 +127,8 @@ class LAttQERecipe(TrainingRecipe):
     blocks: int = option(2, "transformer blocks")
     ratio: int = option(1, "width of the inner layers over that of the vectors")
     pool: int = option(256, "nearest rows that the expanded query is compared with")
-    temperature: float = option(0.1, "temperature of the contrastive loss")
-    alpha: float = option(0.2, "weight of the loss of single neighbours")
+    temperature: float = option(0.1, "temperature of the contrastive loss", above=(0, 100))
+    alpha: float = option(0.2, "weight of the loss of single neighbours", within=(0, 100))
 
     @property
     def length(self) -> int:
@@ -159,23 +139,22 @@ class LAttQERecipe(TrainingRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GSSRecipe:
+class GSSRecipe(Checked):
     """Guided similarity separation: learns on the gallery itself, without labels."""
 
     method: ClassVar[str] = "gss"
 
-    k1: int = option(5, "nearest rows that a gallery row is linked to")
-    decay: float = option(0.3, "weight of the second layer")
+    k1: int = option(5, "nearest rows that a gallery row is linked to", spare=1)
+    decay: float = option(0.3, "weight of the second layer", within=(0, 100))
     epochs: int = option(200, "steps of Adam")
-    rate: float = option(1e-4, "learning rate of Adam")
-    quantile: float = option(0.98, "share of the pairs that is pushed apart at the beginning")
-    penalty: float = option(1e-5, "of the squared weights")
+    rate: float = option(1e-4, "learning rate of Adam", above=(0, 10))
+    quantile: float = option(
+        0.98, "share of the pairs that is pushed apart at the beginning", within=(0, 1)
+    )
+    penalty: float = option(1e-5, "of the squared weights", within=(0, 1))
     batch: int = option(1024, "most rows whose pairs are looked at in one step")
-    seed: int = option(0, "of the weights and of the batches")
+    seed: int = option(0, "of the weights and of the batches", check=partial(check_int, low=0))
     device: str = device_option()
-
-    def __post_init__(self) -> None:
-        _check(self)
 
 
 AnyRecipe: TypeAlias = TrainingRecipe | GSSRecipe

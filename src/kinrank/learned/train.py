@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kinrank.errors import InvalidInputError, KinrankWarning, UnknownNameError
+from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.io import PathLike
 from kinrank.learned.recipes import AnyRecipe, GSSRecipe, recipe_class
 from kinrank.learned.weights import Card, save_weights
 from kinrank.optional import require
 from kinrank.parallel import Runner
+from kinrank.registry import check_parameters
 
 if TYPE_CHECKING:
     from kinrank.learned.data import Labelled
@@ -66,7 +67,9 @@ def train(
     >>> card.method
     'lattqe'
     """
-    recipe = _recipe(method, params)
+    cls = recipe_class(method)
+    check_parameters(method, cls, params)
+    recipe = cls(**params)
     require("torch", extra="torch", purpose=f"Training {method}")
     from kinrank.learned.fitting import train_graph, train_lists
     from kinrank.learned.gss import GalleryGraph
@@ -95,15 +98,6 @@ def train(
             stacklevel=2,
         )
     return card
-
-
-def _recipe(method: str, params: dict[str, Any]) -> AnyRecipe:
-    cls = recipe_class(method)
-    known = [field.name for field in fields(cls)]
-    for name in params:
-        if name not in known:
-            raise UnknownNameError(f"parameter of {method}", name, known)
-    return cls(**params)
 
 
 def _training_data(recipe: AnyRecipe, features: Any, labels: Any, cams: Any) -> Labelled:

@@ -10,7 +10,7 @@ from kinrank.compiling import prepare
 from kinrank.conditions import NotItself
 from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.filters import Filter, empty_ranking, filter_of
-from kinrank.options import check_options, option
+from kinrank.options import Checked, option
 from kinrank.parallel import Runner
 from kinrank.registry import method_class, methods
 from kinrank.runs.options import RunOptions, runner_for
@@ -20,7 +20,7 @@ from kinrank.validation import as_matrix, reduce_k
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method:
+class Method(Checked):
     """Base of all methods. Fields are the parameters, which ``check_options`` checks.
 
     Parameters
@@ -42,11 +42,6 @@ class Method:
         None, "power of the whitening, 0 to 0.5 (0.25 is half), or a file of a fitted one",
         cli=str, check=check_whiten,
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        given = {item.name: getattr(self, item.name) for item in fields(self)}
-        for name, value in check_options(type(self), given).items():
-            object.__setattr__(self, name, value)
 
     def parameters(self) -> dict[str, Any]:
         """All parameters by name; a fitted whitening is told by its text."""

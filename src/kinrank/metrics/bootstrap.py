@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.metrics.per_query import Values
+from kinrank.types import Values
 from kinrank.validation import as_array, check_float, check_int
 
 DRAWS = 10_000
@@ -101,8 +100,7 @@ def _drawn_means(columns: Values, draws: int, random: np.random.Generator) -> Va
     means = np.empty((draws, columns.shape[1]))
     for low in range(0, draws, CHUNK):
         count = min(CHUNK, draws - low)
-        drawn: npt.NDArray[np.int64] = random.integers(0, n, (count, n))
-        drawn += np.arange(count)[:, None] * n
+        drawn = random.integers(0, n, (count, n)) + np.arange(count)[:, None] * n
         times = np.bincount(drawn.ravel(), minlength=count * n).reshape(count, n)
         means[low : low + count] = times @ columns / n
     return means

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinrank.metrics.per_query import Values
-from kinrank.types import Longs
+from kinrank.types import Longs, Values
 
 NAMED_QUERIES = 10
 
@@ -76,10 +75,18 @@ class LabelEvaluation(Evaluation):
         """Average precision of each query."""
         return self.per_query["mAP"]
 
-    def _by_number(self, stem: str) -> dict[int, float]:
-        """The number behind ``stem`` in the name of a metric -> its mean."""
-        names = (n for n in self.per_query if n.startswith(stem) and n[len(stem) :].isdigit())
-        return {int(name[len(stem) :]): self[name] for name in names}
+
+class _ByNumber:
+    """The number behind ``stem`` in the name of a metric -> its mean."""
+
+    def __init__(self, stem: str, text: str) -> None:
+        self._stem, self.__doc__ = stem, text
+
+    def __get__(self, result: Evaluation | None, _: type | None = None) -> dict[int, float]:
+        if result is None:  # asked of the class
+            return self  # type: ignore[return-value]
+        numbers = {name.removeprefix(self._stem): name for name in result.per_query}
+        return {int(number): result[name] for number, name in numbers.items() if number.isdigit()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,20 +98,14 @@ class ReidEvaluation(LabelEvaluation):
         """Mean inverse negative penalty."""
         return self["mINP"]
 
-    @property
-    def cmc(self) -> dict[int, float]:
-        """Rank -> share of the queries with a right answer up to that rank."""
-        return self._by_number("R")
+    cmc = _ByNumber("R", "Rank -> share of the queries with a right answer up to that rank.")
 
 
 @dataclass(frozen=True, eq=False)
 class LevelEvaluation(LabelEvaluation):
     """One level of the Revisited protocol: ``mAP``, ``mP`` (k -> precision), ``ap`` per query."""
 
-    @property
-    def mP(self) -> dict[int, float]:  # noqa: N802 - the field's name
-        """By k: mean precision of the first k."""
-        return self._by_number("mP@")
+    mP = _ByNumber("mP@", "By k: mean precision of the first k.")  # noqa: N815 - the field's name
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,30 +134,11 @@ class RevisitedEvaluation(Evaluation):
 class RetrievalEvaluation(LabelEvaluation):
     """Plain labels: ``mAP`` and, by k, ``mAP_at``, ``recall``, ``precision``, ``nDCG``, ``hit``."""
 
-    @property
-    def mAP_at(self) -> dict[int, float]:  # noqa: N802 - the field's name
-        """By k: mean average precision of the first k."""
-        return self._by_number("mAP@")
-
-    @property
-    def recall(self) -> dict[int, float]:
-        """By k: share of the right answers among the first k."""
-        return self._by_number("recall@")
-
-    @property
-    def precision(self) -> dict[int, float]:
-        """By k: share of the first k that are right."""
-        return self._by_number("precision@")
-
-    @property
-    def nDCG(self) -> dict[int, float]:  # noqa: N802 - the field's name
-        """By k: normalised discounted cumulative gain."""
-        return self._by_number("nDCG@")
-
-    @property
-    def hit(self) -> dict[int, float]:
-        """By k: share of the queries with a right answer among the first k."""
-        return self._by_number("hit@")
+    mAP_at = _ByNumber("mAP@", "By k: mean average precision of the first k.")  # noqa: N815
+    recall = _ByNumber("recall@", "By k: share of the right answers among the first k.")
+    precision = _ByNumber("precision@", "By k: share of the first k that are right.")
+    nDCG = _ByNumber("nDCG@", "By k: normalised discounted cumulative gain.")  # noqa: N815
+    hit = _ByNumber("hit@", "By k: share of the queries with a right answer among the first k.")
 
 
 def _mean(values: Values) -> float:

@@ -11,7 +11,7 @@ from kinrank.report.comparison import LEVELS
 from kinrank.report.table import Column, Row, Table, Value
 
 if TYPE_CHECKING:
-    from kinrank.evaluate.studies import Study
+    from kinrank.evaluate.ablation import Study
 
 
 def study_table(study: Study) -> Table:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kinrank.metrics.bootstrap import Interval
-from kinrank.metrics.per_query import Values
 from kinrank.report.chart import FONT, INK, LINE, SOFT, WIDTH, Chart
+from kinrank.types import Values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

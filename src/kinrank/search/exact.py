@@ -7,8 +7,7 @@ searched in tiles of products, few of them by all their values; the bits are the
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -29,8 +28,7 @@ _BY_POSITION = np.empty(0, np.int32)
 _FEW = 12  # queries below which to read the gallery for each is quicker than products
 
 
-@dataclass(frozen=True, eq=False)
-class SearchResult:
+class SearchResult(NamedTuple):
     """Rows of the gallery for each query, ascending by value, ties by lower index.
 
     indices : (n_queries, k) int32

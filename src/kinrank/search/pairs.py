@@ -13,9 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from threading import Lock
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +50,7 @@ def search_pairs(
     # Each thread computes small products of its own, and looks at them while they are in its cache.
     with borrowed(threads) as pool, one_blas_thread():
         for begin, end in _ranges(0, len(indices), size):
-            band = _Band.of(vectors, norms, low + begin, low + end, k, pool, threads)
+            band = _Band(vectors, norms, (low + begin, low + end), k, pool, threads)
             band.scan()
             band.settle(indices[begin:end], values[begin:end], farthest[begin:end])
 
@@ -66,32 +64,21 @@ def _room(k: int, n: int) -> int:
     return min(n + 1, _ROOM * (k + SPARE))
 
 
-@dataclass(frozen=True, eq=False)
 class _Band:
     """Rows low to high, and what is known of them so far (``race``: see ``kernels.pairs``)."""
 
-    vectors: Stored
-    norms: Floats
-    low: int
-    high: int
-    k: int
-    race: tuple[Any, ...]
-    pool: Executor
-    threads: int
-
-    @classmethod
-    def of(
-        cls, vectors: Stored, norms: Floats, low: int, high: int, k: int,
-        pool: Executor, threads: int,
-    ) -> _Band:  # fmt: skip
+    def __init__(
+        self, vectors: Stored, norms: Floats, ends: Range, k: int, pool: Executor, threads: int
+    ) -> None:
+        self.vectors, self.norms, self.k, self.pool, self.threads = vectors, norms, k, pool, threads
+        self.low, self.high = low, high = ends
         count, room = high - low, _room(k, len(vectors))
         slack = np.float32(2 * SLACK * math.sqrt(vectors.shape[1]))
         near = (np.zeros(count, np.int64), np.empty((count, room), np.int64))
         far = (np.zeros(count, np.int64), np.empty((count, _CONTENDERS), np.int64))
         bounds, reaches = np.empty((2, count), np.float32)
         margins = slack * (norms[low:high] + norms.max())
-        race = (bounds, *near, reaches, margins, *far, np.array([low]))
-        return cls(vectors, norms, low, high, k, race, pool, threads)
+        self.race = (bounds, *near, reaches, margins, *far, np.array([low]))
 
     def scan(self) -> None:
         """Find the columns that may be neighbours, or the farthest."""
@@ -151,8 +138,7 @@ class _Band:
         """Exact lists from what was found."""
 
         def block(ends: Range) -> None:
-            part = slice(*ends)
-            self._settle(*ends, indices[part], values[part], farthest[part])
+            self._settle(*ends, *(out[slice(*ends)] for out in (indices, values, farthest)))
 
         count = self.high - self.low
         size = max(1, min(_BLOCK, -(-count // (2 * self.threads))))

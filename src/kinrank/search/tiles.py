@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,61 +40,34 @@ def search_tiles(
     indices, values : (n_rows, k); squared distances, or with ``inner`` minus the inner products
     """
     tile = np.empty(min(len(rows), TILE_ROWS) * min(len(gallery), TILE_COLUMNS), np.float32)
+    offsets = np.zeros_like(norms) if inner else norms
     with borrowed(threads) as pool:
-        searched = _TiledGallery(gallery, norms, inner, tile, watch, pool, threads)
         for low in range(0, len(rows), TILE_ROWS):
-            tile_rows = slice(low, min(low + TILE_ROWS, len(rows)))
-            lists = (indices[tile_rows], values[tile_rows])
-            searched.search(rows[tile_rows], tile_rows, *lists)
+            part = slice(low, min(low + TILE_ROWS, len(rows)))
+            some, count = rows[part], part.stop - low
+            heaps = empty_heaps(count, min(len(gallery), indices.shape[1] + SPARE))
+            for first in range(0, len(gallery), TILE_COLUMNS):
+                columns = gallery[first : first + TILE_COLUMNS]
+                products = tile[: count * len(columns)].reshape(count, len(columns))
+                np.dot(some, columns.T, out=products)
+                scan = (products, offsets[first : first + len(columns)], first)
+                _spread(pool, threads, scan_products, count, *scan, *heaps)
+                if watch is not None:
+                    watch(part, *scan)
+            bounds = None
+            if heaps[0].shape[1] < len(gallery):  # no row outside the heaps is below their last
+                own = squared_norms(some)
+                slack = np.float32(SLACK * math.sqrt(some.shape[1])) * (own + norms.max())
+                bounds = (heaps[0][:, 0] / 2 if inner else heaps[0][:, 0] + own) - slack
+            args = settling(some, for_kernels(gallery), heaps[1], bounds=bounds, inner=inner)
+            _spread(pool, threads, settle, count, *args, indices[part], values[part])
 
 
-@dataclass(frozen=True, eq=False)
-class _TiledGallery:
-    """What is searched, and room for one tile of products."""
-
-    rows: Stored
-    norms: Floats
-    inner: bool
-    tile: Floats
-    watch: Watch | None
-    pool: Executor
-    threads: int
-
-    def search(self, rows: Floats, part: slice, indices: Ints, values: Floats) -> None:
-        """The lists of a few rows."""
-        count, gallery = len(rows), for_kernels(self.rows)
-        heaps = empty_heaps(count, min(len(gallery), indices.shape[1] + SPARE))
-        self._scan(rows, part, heaps)
-        bounds = self._bounds(rows, heaps[0])
-        args = settling(rows, gallery, heaps[1], bounds=bounds, inner=self.inner)
-        self._spread(settle, count, *args, indices, values)
-
-    def _scan(self, rows: Floats, part: slice, heaps: tuple[Any, ...]) -> None:
-        """Put the columns of the best products into the heaps."""
-        count, offsets = len(rows), np.zeros_like(self.norms) if self.inner else self.norms
-        for first in range(0, len(self.rows), TILE_COLUMNS):
-            columns = self.rows[first : first + TILE_COLUMNS]
-            products = self.tile[: count * len(columns)].reshape(count, len(columns))
-            np.dot(rows, columns.T, out=products)
-            scan = (products, offsets[first : first + len(columns)], first)
-            self._spread(scan_products, count, *scan, *heaps)
-            if self.watch is not None:
-                self.watch(part, *scan)
-
-    def _bounds(self, rows: Floats, heaps: Floats) -> Floats | None:
-        """What no row outside the heaps is below: their last, less what products may be off."""
-        if heaps.shape[1] == len(self.rows):
-            return None
-        norms = squared_norms(rows)
-        slack = np.float32(SLACK * math.sqrt(rows.shape[1])) * (norms + self.norms.max())
-        bounds: Floats = heaps[:, 0] / 2 - slack if self.inner else heaps[:, 0] + norms - slack
-        return bounds
-
-    def _spread(self, kernel: Callable[..., Any], count: int, *args: Any) -> None:
-        """Run a kernel over ranges of rows; raises what it raises."""
-        step = -(-count // (4 * self.threads))
-        ranges = [(low, min(count, low + step)) for low in range(0, count, step)]
-        list(self.pool.map(lambda ends: kernel(*ends, *args), ranges))
+def _spread(pool: Executor, threads: int, kernel: Callable[..., Any], n: int, *args: Any) -> None:
+    """Run a kernel over ranges of rows; raises what it raises."""
+    step = -(-n // (4 * threads))
+    ranges = [(low, min(n, low + step)) for low in range(0, n, step)]
+    list(pool.map(lambda ends: kernel(*ends, *args), ranges))
 
 
 def empty_heaps(count: int, capacity: int) -> tuple[Any, ...]:

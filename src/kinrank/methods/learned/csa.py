@@ -7,11 +7,10 @@ Self-attention for Visual Re-ranking, NeurIPS 2021.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kinrank.methods.learned.trained import ListMethod
 from kinrank.options import option
-from kinrank.validation import check_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,15 +41,6 @@ class CSA(ListMethod):
 
     name: ClassVar[str] = "csa"
 
-    m: int | None = option(None, "nearest rows that are re-ranked; as in training if left out")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.m is not None:
-            check_size("m", self.m)
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"m": n}
-
-    def _first(self, network: Any) -> int:
-        return self.m or super()._first(network)
+    m: int | None = option(
+        None, "nearest rows that are re-ranked; as in training if left out", spare=0
+    )

@@ -19,7 +19,6 @@ from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_search
 from kinrank.search.stored import Stored
-from kinrank.search.whitening import check_whiten
 from kinrank.types import Ints, Ranking
 
 
@@ -61,23 +60,19 @@ class GSS(GSSRecipe, InductiveMethod):
     'gss.safetensors'
     """
 
-    kq: int = option(5, "nearest rows that a query is linked to")
+    kq: int = option(5, "nearest rows that a query is linked to", spare=0)
     weights: str | os.PathLike[str] | None = option(
         None, "file of weights that `kinrank train gss` wrote", cli=str
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "whiten", check_whiten("whiten", self.whiten))
         if self.weights is not None:
             refuse_whitening(self)
 
     def fingerprint(self) -> str | None:
         """What tells results with these weights from those with others."""
         return None if self.weights is None else digest(self.weights)
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n - 1, "kq": n}
 
     def _prepare(self, gallery: Stored, run: Runner) -> Any:
         """The network, the graph, elu(z1) and h of the gallery."""
@@ -107,5 +102,4 @@ class GSS(GSSRecipe, InductiveMethod):
         links, itself = graph.queries(queries, gallery, self.kq, run, own)
         smoothed = multiply(links, gallery[:], run) + itself * queries[:]
         moved = embed(network, smoothed, lambda h: multiply(links, hidden, run) + itself * h)[1]
-        nearest = exact_search(moved, embedded, k, run, "inner")
-        return Ranking(nearest.indices, nearest.values)
+        return Ranking(*exact_search(moved, embedded, k, run, "inner"))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kinrank.errors import InvalidInputError
-from kinrank.learned.recipes import check_text, device_option
+from kinrank.learned.recipes import device_option
 from kinrank.learned.weights import digest, how_to_train
 from kinrank.methods.answer import reorder_first
 from kinrank.methods.common import InductiveMethod
@@ -48,8 +48,8 @@ class TrainedMethod(InductiveMethod):
             raise InvalidInputError(
                 f"`weights` must be a file for {self.name}, got None. {how_to_train(self.name)}"
             )
-        check_text("device", self.device)
         refuse_whitening(self)
+        super().__post_init__()
 
     def fingerprint(self) -> str:
         """What tells results with these weights from those with others."""
@@ -80,14 +80,6 @@ class TrainedMethod(InductiveMethod):
 class ListMethod(TrainedMethod):
     """A method that gives new scores to the first rows of each query."""
 
-    def _limits(self, n: int) -> dict[str, int]:
-        del n  # sizes are those of the training
-        return {}
-
-    def _first(self, network: Any) -> int:
-        """How many rows get new scores."""
-        return int(network.recipe.m)
-
     def state_of(self, network: Any, gallery: Stored, run: Runner) -> Any:
         del gallery, run  # a list is made when the query is known
         return network
@@ -96,7 +88,7 @@ class ListMethod(TrainedMethod):
         self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
         own: Ints | None = None,
     ) -> Ranking:  # fmt: skip
-        m = min(self._first(state), len(gallery))
+        m = min(getattr(self, "m", None) or state.recipe.m, len(gallery))
         length = min(max(m, state.recipe.length), len(gallery))
         first = exact_search(queries, gallery, max(k, length), run, own=own)
         members = first.indices[:, :length].copy()

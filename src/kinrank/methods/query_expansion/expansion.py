@@ -24,8 +24,6 @@ from kinrank.search.find import find_neighbors, find_rows
 from kinrank.search.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Ranking
 
-ORDERS = ("original", "augmented")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Expansion(InductiveMethod):
@@ -69,8 +67,7 @@ class Expansion(InductiveMethod):
         source = gallery if self.order == "original" else state
         near = find_rows(queries, source, self.kqe, run, own=own)
         expanded = self._expand(queries, source, near.indices, near.values, run)
-        found = exact_search(expanded, state, k, run, "inner")
-        return Ranking(found.indices, found.values)
+        return Ranking(*exact_search(expanded, state, k, run, "inner"))
 
     def _expand(
         self, rows: Stored, gallery: Stored, ids: Ints, squared: Floats, run: Runner
@@ -181,12 +178,9 @@ class AlphaQE(Expansion):
 
 def add_up(rows: Stored, gallery: Stored, ids: Ints, weights: Floats, run: Runner) -> Floats:
     """The unit vectors along the weighted sums of each row and the gallery rows ``ids``."""
-    args = (
-        for_kernels(rows),
-        for_kernels(gallery),
-        np.ascontiguousarray(ids),
-        weights.astype(np.float32),
+    both = (for_kernels(rows), for_kernels(gallery))
+    args = (*both, np.ascontiguousarray(ids), weights.astype(np.float32))
+    expanded: Floats = run.fill(
+        "expansion", weighted_sums, args, len(rows), Out(np.float32, rows.shape[1])
     )
-    out = Out(np.float32, rows.shape[1])
-    expanded: Floats = run.fill("expansion", weighted_sums, args, len(rows), out)
     return expanded

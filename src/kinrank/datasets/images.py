@@ -1,4 +1,4 @@
-"""Re-identification sets that write identity and camera into their file names.
+"""Folders of images: one per class, or with identity and camera in the file names.
 
 ========== ======================================= ============================== ================
 set        folders or lists                        file name                      junk, distractor
@@ -49,6 +49,24 @@ def msmt17(root: str | Path) -> Dataset:
     images = "mask_test_v2" if (folder / "mask_test_v2").is_dir() else "test"
     query, gallery = (_from_list(folder, f"list_{s}.txt", images) for s in ("query", "gallery"))
     return Dataset(name="msmt17", protocol="reid", query=query, gallery=gallery, images=folder)
+
+
+def class_folder(root: str | Path) -> Dataset:
+    """Images in one folder per class below ``root``.
+
+    With ``query`` and ``gallery`` below the root, each with a folder per class, these are the two
+    sides. Without, every image is a query against all others.
+    """
+    folder, rows = Path(root), None
+    if (folder / "query").is_dir() and (folder / "gallery").is_dir():
+        query, gallery = (_by_class(folder / side, folder) for side in ("query", "gallery"))
+    else:
+        query = gallery = _by_class(folder, folder)
+        rows = np.arange(len(query))
+    return Dataset(
+        name=folder.resolve().name, protocol="retrieval", query=query, gallery=gallery,
+        images=folder, query_rows=rows,
+    )  # fmt: skip
 
 
 def named_images(folder: Path, names: list[str] | None = None) -> list[str]:
@@ -107,3 +125,18 @@ def _from_list(root: Path, name: str, images: str) -> Part:
         raise FileFormatError(f"{root / name} is empty; it must list images.")
     paths, identities, cameras = zip(*rows, strict=True)
     return Part(labels=np.array(identities), cams=np.array(cameras), paths=list(paths))
+
+
+def _by_class(folder: Path, root: Path) -> Part:
+    files = [
+        file
+        for directory in sorted(path for path in folder.iterdir() if path.is_dir())
+        for file in sorted(directory.rglob("*"))
+        if file.suffix.lower() in ENDINGS
+    ]
+    if not files:
+        raise FileFormatError(
+            f"{folder} holds no images; it must hold a folder of images for each class."
+        )
+    labels = np.array([file.relative_to(folder).parts[0] for file in files])
+    return Part(labels=labels, paths=[file.relative_to(root).as_posix() for file in files])
