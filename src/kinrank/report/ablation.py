@@ -25,9 +25,7 @@ def study_table(study: Study) -> Table:
 def study_charts(study: Study) -> list[Chart]:
     """The figures of a study, one for each data set; none for tables."""
     charts = []
-    if study.form not in ("curve", "bars"):
-        return []
-    for data in study.sets:
+    for data in study.sets if study.form in ("curve", "bars") else ():
         title = study.title if len(study.sets) == 1 else f"{study.title}: {data}"
         names = {metric: LEVELS.get(metric, metric) for metric in study.metrics[data]}
         if study.form == "bars":
@@ -46,18 +44,12 @@ def study_charts(study: Study) -> list[Chart]:
 
 def _lines(study: Study, data: str, metric: str) -> dict[str, list[float | None]]:
     """Curve -> value at each label, None where there is none."""
-    variants = study.variants
-    labels = dict.fromkeys(variant.label for variant in variants)
-    number_of = {(v.section, v.label): number for number, v in enumerate(variants)}
-    return {
-        curve: [
-            study.value(number_of[curve, label], data, metric)
-            if (curve, label) in number_of
-            else None
-            for label in labels
-        ]
-        for curve in dict.fromkeys(variant.section for variant in variants)
-    }
+    labels = dict.fromkeys(variant.label for variant in study.variants)
+    curves: dict[str, dict[str, float | None]] = {}
+    for number, variant in enumerate(study.variants):
+        values = curves.setdefault(variant.section, dict.fromkeys(labels))
+        values[variant.label] = study.value(number, data, metric)
+    return {curve: list(values.values()) for curve, values in curves.items()}
 
 
 def _rows(study: Study) -> Table:

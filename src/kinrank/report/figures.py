@@ -98,14 +98,9 @@ def before_after(title: str, before: Values, after: Values, names: Sequence[str]
     kinds = ((gain == 0, SOFT, "o"), (gain > 0, GAIN, "o"), (gain < 0, LOSS, "s"))
     for chosen, color, marker in kinds:
         rows = counted[chosen[counted]]
-        dots: dict[str, Any] = {
-            "color": color,
-            "ms": 5,
-            "mew": 0,
-            "alpha": 0.65,
-            "rasterized": len(rows) > 2000,
-        }
-        ax.plot(100 * before[rows], 100 * after[rows], marker, **dots)
+        dots: dict[str, Any] = {"color": color, "ms": 5, "mew": 0, "alpha": 0.65}
+        many = len(rows) > 2000
+        ax.plot(100 * before[rows], 100 * after[rows], marker, rasterized=many, **dots)
     for row in counted[np.argsort(-np.abs(gain[counted]), kind="stable")[:NAMED]]:
         x, y = 100 * before[row], 100 * after[row]
         gid = chart.tip(f"{names[row]}: {x:.1f} before, {y:.1f} after")
@@ -144,10 +139,8 @@ def distributions(
     """Two histograms over the same bins, each as shares of its own."""
     chart = Chart(title, caption=caption)
     (ax,) = chart.axes()
-    for name, heights, color in (
-        ("matches", matches, COLORS[0]),
-        ("non-matches", others, COLORS[1]),
-    ):
+    kinds = (("matches", matches), ("non-matches", others))
+    for (name, heights), color in zip(kinds, COLORS, strict=False):
         ax.stairs(heights, edges, fill=True, color=color, alpha=0.5, label=name)
     ax.axhline(0, color=SOFT, lw=1)
     ax.set_yticks([])

@@ -185,7 +185,7 @@ def _search_cells(
     """The lists of the rows of some cells."""
     k = len(ids) // max(len(rows), 1)
     vectors, begins = cells.vectors, cells.starts
-    for cell in np.flatnonzero(np.diff(starts[low : high + 1])) + low:
+    for cell in (np.flatnonzero(np.diff(starts[low : high + 1])) + low).tolist():
         part = slice(starts[cell], starts[cell + 1])
         members, count = rows[part], part.stop - part.start
         probed = [slice(begins[c], begins[c + 1]) for c in cells.probed(cell, 2 * k)]

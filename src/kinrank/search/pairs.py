@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -78,7 +79,7 @@ class _Band:
         far = (np.zeros(count, np.int64), np.empty((count, _CONTENDERS), np.int64))
         bounds, reaches = np.empty((2, count), np.float32)
         margins = slack * (norms[low:high] + norms.max())
-        self.race = (bounds, *near, reaches, margins, *far, np.array([low]))
+        self.race: tuple[Any, ...] = (bounds, *near, reaches, margins, *far, np.array([low]))
 
     def scan(self) -> None:
         """Find the columns that may be neighbours, or the farthest."""
@@ -138,7 +139,8 @@ class _Band:
         """Exact lists from what was found."""
 
         def block(ends: Range) -> None:
-            self._settle(*ends, *(out[slice(*ends)] for out in (indices, values, farthest)))
+            part = slice(*ends)
+            self._settle(*ends, indices[part], values[part], farthest[part])
 
         count = self.high - self.low
         size = max(1, min(_BLOCK, -(-count // (2 * self.threads))))

@@ -23,14 +23,7 @@ from kinrank.errors import InvalidInputError, shown
 from kinrank.io import PathLike, load_array, save_npz, save_safetensors
 from kinrank.reading import reading
 from kinrank.types import Floats
-from kinrank.validation import (
-    Matrices,
-    as_array,
-    check_float,
-    check_int,
-    same_width,
-    unit_blocks,
-)
+from kinrank.validation import Matrices, as_array, check_float, check_int, same_width, unit_blocks
 
 Wide: TypeAlias = npt.NDArray[np.float64]
 

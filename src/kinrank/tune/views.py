@@ -21,7 +21,7 @@ from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors_and_more, exact_search
 from kinrank.stages.distance import VectorDistances
 from kinrank.tune.look import unit_rows
-from kinrank.types import Floats, Ints
+from kinrank.types import Floats, Ints, Values
 
 MOST_ROWS = 999  # of a collection that is ranked as a whole
 REGIONS, REGION_SIZE = 6, 100  # of a larger one
@@ -32,7 +32,6 @@ NEAR = 0.7  # divergence within which rows belong together
 LISTED = 100  # results of a ranking that are looked at
 
 Marks = npt.NDArray[np.bool_]
-Values = npt.NDArray[np.float64]
 Places = npt.NDArray[np.integer[Any]]
 
 

@@ -22,10 +22,7 @@ def cross_scores(
     every = regular(np.ascontiguousarray(lists), None, len(k))
     u = product_sum("context", [(every, k)], len(lists), run)
     return product_sum(
-        "context",
-        [(u, _late(v, u, rows, run)), (v, _late(u, v, rows, run))],
-        rows.n_queries,
-        run,
+        "context", [(u, _late(v, u, rows, run)), (v, _late(u, v, rows, run))], rows.n_queries, run
     )
 
 

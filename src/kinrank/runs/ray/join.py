@@ -26,7 +26,9 @@ def join(ray: Any, address: str, cpus: int) -> None:
         # Ray replaces 127.0.0.1 by an address that other machines can reach, a second one of
         # loopback it leaves alone.
         loopback = {"_node_ip_address": "127.0.0.2"} if sys.platform == "linux" else {}
-        with _environment(_own_token()):
+        # Ray turns tokens on by itself for a cluster that it starts; without one of ours, unless
+        # the user's settings say how, it would keep one in the user's home.
+        with _environment({} if _user_has_token() else {"RAY_AUTH_TOKEN": _token()}):
             ray.init(num_cpus=cpus, include_dashboard=False, **loopback, **quiet)
         return
     if address != "auto":
@@ -77,15 +79,6 @@ def _token() -> str:
 
 def _user_has_token() -> bool:
     return any(name.startswith("RAY_AUTH") for name in os.environ)
-
-
-def _own_token() -> dict[str, str]:
-    """What workers on this machine are asked for; nothing if the user's settings say how.
-
-    Ray turns tokens on by itself for a cluster that it starts; without this it would keep one in
-    the user's home.
-    """
-    return {} if _user_has_token() else {"RAY_AUTH_TOKEN": _token()}
 
 
 @contextmanager

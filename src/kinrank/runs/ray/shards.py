@@ -20,14 +20,7 @@ from kinrank.parallel import Range, Runner
 from kinrank.runs.ray.handles import Handle, RowRange
 from kinrank.runs.ray.tasks import Answer
 from kinrank.search.exact import search_range, stacked
-from kinrank.search.tiles import (
-    BLOCK,
-    SLACK,
-    TILE_COLUMNS,
-    TILE_ROWS,
-    search_tiles,
-    squared_norms,
-)
+from kinrank.search.tiles import BLOCK, SLACK, TILE_COLUMNS, TILE_ROWS, search_tiles, squared_norms
 from kinrank.types import Floats, Ints, Longs, Neighbors
 
 if TYPE_CHECKING:

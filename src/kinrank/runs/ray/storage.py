@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,27 +34,39 @@ from kinrank.runs.ray.handles import (
 
 
 class Storage:
-    """Arrays by identity, each stored once; subclasses say where.
+    """Arrays by identity, each stored once: in the memory of the nodes, or where a subclass says.
 
+    put : Ray's, which stores an object; each node that reads an array gets all of it, once
     sent : bytes stored so far
+    lasting : whether what is stored outlives a node
     """
 
-    def __init__(self) -> None:
+    lasting: ClassVar[bool] = False
+
+    def __init__(self, put: Callable[[Any], Any] | None = None) -> None:
         self.session = secrets.token_hex(8)
         self.sent = self._count = 0
+        self._put = put
         # By identity and the rows of a shard, None for the whole.
         self._known: dict[tuple[int, int | None], tuple[weakref.ref[Array], list[Handle]]] = {}
 
     def keep(self, array: Array) -> Handle:
         """A handle of ``array``, which must not be changed from now on."""
-        return self._handles(array, None)[0]
+        return self.keep_shards(array, None)[0]
 
-    def keep_shards(self, array: Array, size: int) -> list[Handle]:
-        """Handles of ``array`` in shards of ``size`` rows, stored once like the whole."""
-        return self._handles(array, size)
+    def keep_shards(self, array: Array, size: int | None) -> list[Handle]:
+        """Handles of ``array`` in shards of ``size`` rows (None: all), stored once."""
+        ref, handles = self._known.get((id(array), size), (None, []))
+        if ref is not None and ref() is array:
+            return handles
+        handles = [self._sent(array)] if size is None else self._shards(array, size)
+        self._remember(array, handles, size)
+        return handles
 
     def renew(self) -> None:
         """Store every array again when it is next asked for: a node was lost with its memory."""
+        if not self.lasting:
+            self._known.clear()
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
         """An array to write into."""
@@ -78,14 +90,6 @@ class Storage:
         """Remove what was stored."""
         self._known.clear()
 
-    def _handles(self, array: Array, size: int | None) -> list[Handle]:
-        ref, handles = self._known.get((id(array), size), (None, []))
-        if ref is not None and ref() is array:
-            return handles
-        handles = [self._sent(array)] if size is None else self._shards(array, size)
-        self._remember(array, handles, size)
-        return handles
-
     def _shards(self, array: Array, size: int) -> list[Handle]:
         return [self._sent(array[low : low + size]) for low in range(0, len(array), size)]
 
@@ -94,7 +98,8 @@ class Storage:
         return self._store(np.ascontiguousarray(array))
 
     def _store(self, array: Array) -> Handle:
-        raise NotImplementedError
+        assert self._put is not None
+        return SharedArray(self._put(array))
 
     def drop(self, handle: Handle) -> None:
         """Remove what nobody holds any more."""
@@ -115,22 +120,10 @@ def _forget(ref: weakref.ref[Storage], key: tuple[int, int | None], handles: lis
         storage.drop(handle)
 
 
-class ObjectStore(Storage):
-    """In the memory of the nodes: each that reads an array gets all of it, once."""
-
-    def __init__(self, put: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self._put = put
-
-    def renew(self) -> None:
-        self._known.clear()
-
-    def _store(self, array: Array) -> Handle:
-        return SharedArray(self._put(array))
-
-
 class FolderStorage(Storage):
     """In files that all nodes see; results are written there too."""
+
+    lasting: ClassVar[bool] = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__()
@@ -200,6 +193,8 @@ class FolderStorage(Storage):
 class UrlStorage(Storage):
     """Behind a URL that fsspec knows; results come back by the object store."""
 
+    lasting: ClassVar[bool] = True
+
     def __init__(self, url: str) -> None:
         super().__init__()
         fsspec = require("fsspec", extra="ray", purpose=PURPOSE)
@@ -236,7 +231,7 @@ class UrlStorage(Storage):
 def make_storage(place: str | os.PathLike[str] | None, put: Callable[[Any], Any]) -> Storage:
     """None is the object store; a folder; or a URL."""
     if place is None:
-        return ObjectStore(put)
+        return Storage(put)
     if isinstance(place, str) and "://" in place:
         return UrlStorage(place)
     return FolderStorage(place)
