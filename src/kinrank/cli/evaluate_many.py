@@ -127,7 +127,7 @@ def ablate_command(
     paper's tables. Prints Markdown.
     """
     from kinrank.evaluate.ablation import ablate
-    from kinrank.report.ablation import study_charts
+    from kinrank.report.comparison import study_charts
     from kinrank.report.formats import render
     from kinrank.report.pages import check_extra
 

@@ -14,7 +14,7 @@ from kinrank.evaluate.comparison import OnCell, run_cells
 from kinrank.evaluate.spec import NONE, MethodSpec, parse_method
 from kinrank.registry import method_class, untrained_methods
 from kinrank.registry import methods as registered
-from kinrank.report.ablation import study_table
+from kinrank.report.comparison import study_table
 from kinrank.report.table import Table
 
 Grids: TypeAlias = Mapping[str, Sequence[float]]

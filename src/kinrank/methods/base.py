@@ -97,7 +97,12 @@ class Method(Checked):
         prepare(type(self).__name__.lower(), whole=whole)
         filtered = answers_filter(queries, gallery, allowed, exclude)
         if filtered is not None:
-            refuse_files(filtered, where)
+            for name in ("memory_budget", "work"):  # files hold the ranks of a whole gallery
+                if where.get(name) is not None:
+                    what = "a gallery to rank" if filtered.own else "no `allowed` or `exclude`"
+                    raise InvalidInputError(
+                        f"`{name}` must be left out, or {what} given, got both."
+                    )
             if filtered.own and filtered.n == 1:  # nobody to ask
                 return empty_ranking(1, 0)
         with runner_for(self, queries, gallery, k, threads, block_size, where) as run:
@@ -135,14 +140,6 @@ def answers_filter(queries: Any, gallery: Any, allowed: Any, exclude: Any) -> Fi
     if gallery is None:
         return filter_of(n_queries, n_queries, allowed, exclude, more=[NotItself(n_queries)])
     return filter_of(n_queries, len(as_matrix("gallery", gallery)), allowed, exclude)
-
-
-def refuse_files(filtered: Filter, where: RunOptions) -> None:
-    """Say that a run in files ranks a whole gallery for other queries."""
-    for name in ("memory_budget", "work"):
-        if where.get(name) is not None:
-            what = "a gallery to rank" if filtered.own else "no `allowed` or `exclude`"
-            raise InvalidInputError(f"`{name}` must be left out, or {what} given, got both.")
 
 
 def _with_fit() -> str:

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.metrics import hits as per_query
 from kinrank.metrics.bootstrap import MOST_DRAWS
 from kinrank.metrics.ground_truth import as_gnd, encode, gallery_size, levels, rows_of_queries
 from kinrank.metrics.hits import as_indices, check_ranking, label_hits, listed_hits
@@ -77,10 +76,10 @@ def reid(
     check_ranking(indices, len(queries), len(gallery), "the identities")
     hits = label_hits(indices, queries, gallery, *cameras)
     _require_match(hits.totals, "`query_ids` and `gallery_ids`", bool(len(cameras)))
-    values = {"mAP": per_query.average_precision(hits)}
+    values = {"mAP": hits.average_precision()}
     for rank in as_depths("ranks", ranks):
-        values[f"R{rank}"] = per_query.found_within(hits, rank)
-    values["mINP"] = per_query.inverse_negative_penalty(hits)
+        values[f"R{rank}"] = hits.found_within(rank)
+    values["mINP"] = hits.inverse_negative_penalty()
     return ReidEvaluation(values, hits.no_match, hits.missing)
 
 
@@ -123,9 +122,9 @@ def revisited(
     results = {}
     for letter, right, junk in levels(entries):
         hits = listed_hits(indices, right, junk, size)
-        values = {"mAP": per_query.trapezoidal_ap(hits)}
+        values = {"mAP": hits.trapezoidal_ap()}
         for depth in as_depths("depths", depths):
-            values[f"mP@{depth}"] = per_query.precision_until_last(hits, depth)
+            values[f"mP@{depth}"] = hits.precision_until_last(depth)
         results[letter] = LevelEvaluation(values, hits.no_match, hits.missing)
     # Metrics outside, levels inside: the columns of the paper's tables.
     names = next(iter(results.values())).per_query
@@ -173,17 +172,17 @@ def retrieval(
     rows = rows_of_queries(query_rows, len(queries), len(gallery))
     hits = label_hits(indices, queries, gallery, query_rows=rows)
     _require_match(hits.totals, "`query_labels` and `gallery_labels`", False)
-    values = {"mAP": per_query.average_precision(hits)}
+    values = {"mAP": hits.average_precision()}
     by_depth = {
-        "mAP": per_query.average_precision_at,
-        "recall": per_query.recall_at,
-        "precision": per_query.precision_at,
-        "nDCG": per_query.ndcg_at,
-        "hit": per_query.found_within,
+        "mAP": hits.average_precision_at,
+        "recall": hits.recall_at,
+        "precision": hits.precision_at,
+        "nDCG": hits.ndcg_at,
+        "hit": hits.found_within,
     }
     for name, metric in by_depth.items():
         for depth in depths:
-            values[f"{name}@{depth}"] = metric(hits, depth)
+            values[f"{name}@{depth}"] = metric(depth)
     return RetrievalEvaluation(values, hits.no_match, hits.missing)
 
 

@@ -17,7 +17,7 @@ from kinrank.methods.context.cross import cross_scores
 from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.search.exact import dense_search
-from kinrank.types import Floats, Ints, Ranking, SparseRows
+from kinrank.types import Floats, Ints, Ranking
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,23 +54,17 @@ class ECN(JointMethod):
         n = len(rows)
         distances = rows.distances(max(self.k1, self.t + 1, self.q + 1), k, run)
         lists = distances.neighbors.indices
-        positions = rank_weights(lists, self.k1, run)
-        width = self.t * (1 + self.q)
-        args = (lists, self.t, self.q)
-        expanded = run.fill("context", _wider, args, n, Out(np.int32, width))
+        # Row i has k1 - position at each of its first k1.
+        weights = run.fill("context", _positions, (), n, Out(np.float32, self.k1))
+        positions = weighted_lists(lists, 0, weights, run)
+        args, out = (lists, self.t, self.q), Out(np.int32, self.t * (1 + self.q))
+        expanded = run.fill("context", _wider, args, n, out)
         scores = cross_scores(expanded, positions, positions, rows, run)
-        mean = np.float32(-1 / (2 * expanded.shape[1]))
-        near = scores.with_data(mean * scores.values)
+        near = scores.with_data(np.float32(-1 / (2 * expanded.shape[1])) * scores.values)
         return rank_candidates(
             near, distances.query_lists, lambda q: dense_search(rows.queries[q], rows.gallery),
             k, 0.0, run, rows.allowed,
         )  # fmt: skip
-
-
-def rank_weights(lists: Ints, k: int, run: Runner) -> SparseRows:
-    """Row i has k - position at each of its first ``k``."""
-    weights = run.fill("context", _positions, (), len(lists), Out(np.float32, k))
-    return weighted_lists(lists, 0, weights, run)
 
 
 def _positions(low: int, high: int, out: Floats) -> None:
