@@ -233,7 +233,6 @@ class Neighbors:
 
     @property
     def k(self) -> int:
-        """The length of the lists, the row itself counted."""
         return int(self.indices.shape[1])
 
 

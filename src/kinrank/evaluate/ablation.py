@@ -59,7 +59,6 @@ class Study:
 
     @property
     def sets(self) -> list[str]:
-        """The names of the data sets."""
         return list(self.metrics)
 
     def value(self, variant: int, data: str, metric: str) -> float | None:
@@ -79,11 +78,9 @@ class Study:
 
     @property
     def failures(self) -> list[Failed]:
-        """The cells that could not be computed."""
         return [c for row in self.cells for c in row.values() if isinstance(c, Failed)]
 
     def table(self) -> Table:
-        """The study as a table in the paper's layout."""
         return study_table(self)
 
 

@@ -70,7 +70,6 @@ class Measured:
 
     @classmethod
     def load(cls, path: Path) -> Measured:
-        """Read what ``save`` wrote."""
         with open_npz(path, "a cell of a comparison") as file:
             meta = json.loads(str(file["meta"]))
             names = meta["per_query"]

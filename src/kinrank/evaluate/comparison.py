@@ -47,7 +47,6 @@ class Comparison:
 
     @property
     def failures(self) -> list[Failed]:
-        """The cells that could not be computed."""
         return [cell for cell in self.cells.values() if isinstance(cell, Failed)]
 
     @property

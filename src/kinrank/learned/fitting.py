@@ -89,7 +89,6 @@ class ListTask:
         self._vectors = tensor(learned.vectors, self._device)
 
     def losses(self, epoch: int) -> Iterator[Tensor]:
-        """The loss of each batch."""
         for batch in self._lists.batches(epoch):
             ids, right, wrong = (tensor(values, self._device) for values in batch)
             yield self.network.loss(self._vectors[ids.long()], right, wrong)
@@ -103,7 +102,6 @@ class ListTask:
         return self._map(method.rank_with(self.network, gallery, queries, len(gallery), self._run))
 
     def plain_score(self) -> float:
-        """mAP without re-ranking."""
         queries, gallery = self._queries.vectors, self._gallery.vectors
         return self._map(exact_search(queries, gallery, len(gallery), self._run).indices)
 

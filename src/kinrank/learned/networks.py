@@ -51,7 +51,6 @@ class TransformerBlock(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(b, tokens, width) to the same shape."""
         b, tokens, width = x.shape
         qkv = self.qkv(self.norm_attention(x)).reshape(b, tokens, 3, self.heads, -1)
         query, key, value = qkv.permute(2, 0, 3, 1, 4)
@@ -197,7 +196,6 @@ class RowNorm(nn.Module):
         self.factor, self.offset = nn.Parameter(torch.ones(())), nn.Parameter(torch.zeros(()))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Any shape to the same."""
         return functional.layer_norm(x, x.shape[-1:]) * self.factor + self.offset
 
 

@@ -55,7 +55,6 @@ class JointRows:
 
     @property
     def queries(self) -> Stored:
-        """The first rows."""
         return rows_between(self.vectors, 0, self.n_queries)
 
     @property
@@ -90,7 +89,6 @@ class JointRows:
         return VectorDistances.of(lists, more, self.vectors)
 
     def neighbors(self, length: int, run: Runner) -> Neighbors:
-        """The nearest rows of every row, itself first."""
         return find_neighbors(self.vectors, length, run)
 
 
@@ -126,7 +124,6 @@ class JointMethod(Method):
         return self.resolved(len(rows))._rank(rows, k, run)
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
-        """The method itself."""
         raise NotImplementedError
 
 

@@ -47,12 +47,10 @@ class Hits:
 
     @property
     def no_match(self) -> Longs:
-        """The queries without a right answer in the gallery."""
         return np.flatnonzero(self.totals == 0)
 
     @property
     def missing(self) -> int:
-        """How many right answers the ranking does not list, over all queries."""
         return int(self.totals.sum()) - len(self.positions)
 
     @property

@@ -71,7 +71,6 @@ class Chart:
         return f"tip{len(self._tips) - 1}"
 
     def legend(self, ax: Axes) -> None:
-        """Names of series, above the axes."""
         handles, names = ax.get_legend_handles_labels()
         self.canvas.legend(
             handles, names, loc="outside upper left", ncols=4, frameon=False, fontsize=FONT - 1,

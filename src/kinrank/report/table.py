@@ -41,7 +41,6 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """The name with its unit."""
         return f"{self.name} ({_UNITS[self.kind]})" if self.kind in _UNITS else self.name
 
     def scaled(self, value: Value) -> float | None:

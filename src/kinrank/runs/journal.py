@@ -46,7 +46,6 @@ class BlockEntry(NamedTuple):
 
     @property
     def line(self) -> str:
-        """In the list."""
         return " ".join(map(str, self)) + "\n"
 
 

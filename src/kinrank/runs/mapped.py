@@ -83,7 +83,6 @@ class Memory:
         return array
 
     def drop(self) -> None:
-        """Give back the pages of all arrays."""
         with self._lock:
             alive = [(ref, ref()) for ref in self._maps]
             self._maps = [ref for ref, mapped in alive if mapped is not None]

@@ -66,12 +66,10 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Of all stages."""
         return sum(stage.seconds for stage in self.stages)
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
         return sum(stage.bytes for stage in self.stages)
 
     def check(self, folder: Path | None = None) -> None:
@@ -88,7 +86,6 @@ class Plan:
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain values."""
         return {
             "stages": [vars(stage) for stage in self.stages],
             "bytes": self.bytes,

@@ -168,7 +168,6 @@ class CellSearch:
         return Neighbors(nearest.indices, nearest.values, far)
 
     def search(self, queries: Stored, k: int, run: Runner) -> SearchResult:
-        """About the ``k`` nearest rows of each query."""
         return self._merged(queries, k, run, are_rows=False)
 
     def _merged(self, queries: Stored, k: int, run: Runner, *, are_rows: bool) -> SearchResult:

@@ -35,7 +35,6 @@ class HalfRows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, d)."""
         return self.bits.shape
 
     def __len__(self) -> int:

@@ -129,7 +129,6 @@ class Target:
 
     @property
     def handle(self) -> MappedFile:
-        """Of its file."""
         return MappedFile(str(self.file), self.shape, self.dtype)
 
 

@@ -69,11 +69,9 @@ class Storage:
             self._known.clear()
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-        """An array to write into."""
         return np.empty(shape, dtype)
 
     def target(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Target:
-        """An array for blocks to fill."""
         return Target(shape, np.dtype(dtype).str)
 
     def filled(self, target: Target, array: Array | None) -> Array:
@@ -87,7 +85,6 @@ class Storage:
         return None
 
     def close(self) -> None:
-        """Remove what was stored."""
         self._known.clear()
 
     def _shards(self, array: Array, size: int) -> list[Handle]:
