@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from kinrank.datasets.base import Dataset
-from kinrank.datasets.cuhk03 import cuhk03
 from kinrank.datasets.digits import digits
-from kinrank.datasets.features import feature_folder
-from kinrank.datasets.images import class_folder, dukemtmc, market1501, msmt17, veri776
-from kinrank.datasets.revisited import revisited
+from kinrank.datasets.features import feature_folder, revisited
+from kinrank.datasets.images import class_folder, cuhk03, dukemtmc, market1501, msmt17, veri776
 from kinrank.datasets.toy import toy
 from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError
 from kinrank.io import load_array

@@ -11,14 +11,12 @@ import numpy as np
 from kinrank.errors import InvalidInputError
 from kinrank.learned.recipes import device_option
 from kinrank.learned.weights import digest, how_to_train
-from kinrank.methods.answer import reorder_first
 from kinrank.methods.common import InductiveMethod
 from kinrank.optional import require
 from kinrank.options import option
 from kinrank.parallel import Runner
-from kinrank.search.exact import exact_search
 from kinrank.search.stored import Stored
-from kinrank.types import Ints, Ranking
+from kinrank.types import Ranking
 
 _BATCH = 64  # queries at a time on a device that is not the processor
 
@@ -74,31 +72,6 @@ class TrainedMethod(InductiveMethod):
         width = gallery.shape[1]
         network, _ = load_network(self.weights, self.name, width, self.device)
         return self.state_of(network, gallery, run)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListMethod(TrainedMethod):
-    """A method that gives new scores to the first rows of each query."""
-
-    def state_of(self, network: Any, gallery: Stored, run: Runner) -> Any:
-        del gallery, run  # a list is made when the query is known
-        return network
-
-    def _search(
-        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
-        own: Ints | None = None,
-    ) -> Ranking:  # fmt: skip
-        m = min(getattr(self, "m", None) or state.recipe.m, len(gallery))
-        length = min(max(m, state.recipe.length), len(gallery))
-        first = exact_search(queries, gallery, max(k, length), run, own=own)
-        members = first.indices[:, :length].copy()
-
-        def rescore(lists: Any, batch: slice) -> None:
-            for row, scores in enumerate(state.scores(lists, m).cpu().numpy(), batch.start):
-                reorder_first(first, row, scores)
-
-        each_list(state, queries, gallery, members, rescore, run)
-        return Ranking(first.indices[:, :k], first.values[:, :k])
 
 
 def each_list(
