@@ -56,8 +56,7 @@ if TYPE_CHECKING:
     from kinrank.methods.learned.gss import GSS
     from kinrank.methods.learned.lattqe import LAttQE
     from kinrank.methods.learned.lists import CSA, SSR
-    from kinrank.methods.query_expansion.dqe import DQE
-    from kinrank.methods.query_expansion.expansion import AQE, AlphaQE, AQEwD
+    from kinrank.methods.query_expansion.expansion import AQE, DQE, AlphaQE, AQEwD
     from kinrank.methods.query_expansion.sg import SG
     from kinrank.pool import rerank_pool
     from kinrank.search.whitening import Whitening

@@ -21,7 +21,7 @@ _METHODS = {
     "cdm": "kinrank.methods.context.cdm:CDM",
     "csa": "kinrank.methods.learned.lists:CSA",
     "dfs": "kinrank.methods.diffusion.dfs:DFS",
-    "dqe": "kinrank.methods.query_expansion.dqe:DQE",
+    "dqe": "kinrank.methods.query_expansion.expansion:DQE",
     "ecn": "kinrank.methods.context.ecn:ECN",
     "egt": "kinrank.methods.diffusion.egt:EGT",
     "eir": "kinrank.methods.diffusion.eir:EIR",

@@ -19,7 +19,7 @@ from kinrank.evaluate.spec import parse_method
 from kinrank.metrics.bootstrap import Interval
 from kinrank.png import encode_grey
 from kinrank.report import figures, pages, thumbnails
-from kinrank.report.chart import FORMATS
+from kinrank.report.figures import FORMATS
 from kinrank.types import Ranking
 
 METHODS = "none,cas(k1=8,k2=3),cas(k1=12,k2=4)"

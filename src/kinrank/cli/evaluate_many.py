@@ -19,7 +19,7 @@ from kinrank.progress import format_seconds
 if TYPE_CHECKING:
     from kinrank.datasets import Dataset
     from kinrank.evaluate.spec import MethodSpec
-    from kinrank.report.chart import Chart
+    from kinrank.report.figures import Chart
 
 MANY = 8  # methods that take long enough to say so beforehand
 FORMS = ("csv", "md", "tex", "html")

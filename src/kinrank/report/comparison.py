@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kinrank.report import figures
-from kinrank.report.chart import Chart
+from kinrank.report.figures import Chart
 from kinrank.report.table import Column, Row, Table, Value
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from kinrank.datasets.base import Dataset
 from kinrank.metrics.bootstrap import paired_difference
 from kinrank.optional import require
 from kinrank.report import figures
-from kinrank.report.chart import Chart
 from kinrank.report.comparison import LEVELS, comparison_tables, study_charts
+from kinrank.report.figures import Chart
 from kinrank.report.thumbnails import has_pictures, picture
 
 if TYPE_CHECKING:

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinrank.graph.build import weighted_lists
+from kinrank.graph.clusters import regular
+from kinrank.graph.matrix import columns
 from kinrank.methods.answer import rank_candidates
 from kinrank.methods.common import JointMethod, JointRows
-from kinrank.methods.context.cross import cross_scores
 from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.search.exact import dense_search
-from kinrank.types import Floats, Ints, Ranking
+from kinrank.stages.product import product_sum
+from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,3 +78,24 @@ def _wider(low: int, high: int, lists: Ints, t: int, q: int, out: Ints) -> None:
     near = lists[low:high, 1 : t + 1]
     out[low:high, :t] = near
     out[low:high, t:] = lists[near, 1 : q + 1].reshape(high - low, -1)
+
+
+def cross_scores(
+    lists: Ints, k: SparseRows, v: SparseRows, rows: JointRows, run: Runner
+) -> SparseRows:
+    """Scores from both sides, U V^T + V U^T of queries and gallery rows, where not zero.
+
+    U_i = the sum of the rows K_e, e in lists[i]; one that is listed twice counts twice
+    """
+    every = regular(np.ascontiguousarray(lists), None, len(k))
+    u = product_sum("context", [(every, k)], len(lists), run)
+    return product_sum(
+        "context", [(u, _late(v, u, rows, run)), (v, _late(u, v, rows, run))], rows.n_queries, run
+    )
+
+
+def _late(a: SparseRows, asked: SparseRows, rows: JointRows, run: Runner) -> SparseRows:
+    """The columns of A that the queries' rows of another matrix use, of gallery rows."""
+    wanted = np.zeros(a.n_columns, np.bool_)
+    wanted[asked.indices[: asked.indptr[rows.n_queries]]] = True
+    return columns(a, rows.first, wanted, run)

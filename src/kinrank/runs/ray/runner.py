@@ -14,8 +14,8 @@ from kinrank import progress
 from kinrank.errors import ClusterError
 from kinrank.parallel import Args, Array, Kernel, Out, Range, Runner, join_blocks
 from kinrank.runs.ray import tasks
-from kinrank.runs.ray.failures import explained, is_lost
 from kinrank.runs.ray.handles import Handle, Target
+from kinrank.runs.ray.join import explained, is_lost
 from kinrank.types import Neighbors, SparseRows
 
 if TYPE_CHECKING:
