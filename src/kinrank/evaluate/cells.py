@@ -128,9 +128,7 @@ def timed_ranking(
         ranking, chosen = _ranked(spec, queries, searched, k, threads)
         seconds = time.perf_counter() - begun
     texts = tuple(dict.fromkeys(str(warning.message) for warning in caught))
-    return ranking, {
-        "seconds": seconds, "start_bytes": start, "warnings": texts, "chosen": chosen,
-    }  # fmt: skip
+    return ranking, {"seconds": seconds, "start_bytes": start, "warnings": texts, "chosen": chosen}
 
 
 def _ranked(

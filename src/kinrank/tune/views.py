@@ -35,13 +35,6 @@ Marks = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.integer[Any]]
 
 
-class Sample(NamedTuple):
-    """Rows of a collection (numbers in [queries; gallery]), the ``n_asked`` first are asked for."""
-
-    rows: Ints
-    n_asked: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """What one half of the features says of rankings by the other, by divergence alone.
@@ -62,21 +55,23 @@ class Evidence:
     sizes: Ints
 
 
-def draw(vectors: Floats, n_queries: int, random: np.random.Generator, run: Runner) -> Sample:
-    """Rows to rank; those asked for are queries if there are enough."""
+def draw(
+    vectors: Floats, n_queries: int, random: np.random.Generator, run: Runner
+) -> tuple[Ints, int]:
+    """Rows of [queries; gallery] to rank, and how many of the first are asked for.
+
+    These are queries if there are enough.
+    """
     n, first = len(vectors), n_queries if n_queries >= ASKED // 2 else len(vectors)
     if n <= MOST_ROWS:
-        asked = random.choice(first, min(ASKED, first, n // 4), replace=False)
-        return _sample(asked, np.arange(n))
-    centres = random.choice(first, REGIONS, replace=False)
-    regions = exact_search(np.ascontiguousarray(vectors[centres]), vectors, REGION_SIZE, run)
-    asked = np.unique(regions.indices[:, : ASKED // REGIONS])
-    return _sample(asked, regions.indices)
-
-
-def _sample(asked: Places, every: Places) -> Sample:
+        every: Places = np.arange(n)
+        asked: Places = random.choice(first, min(ASKED, first, n // 4), replace=False)
+    else:
+        centres = vectors[random.choice(first, REGIONS, replace=False)]
+        every = exact_search(np.ascontiguousarray(centres), vectors, REGION_SIZE, run).indices
+        asked = np.unique(every[:, : ASKED // REGIONS])
     rest = np.setdiff1d(every, asked)
-    return Sample(np.concatenate([np.sort(asked), rest]).astype(np.int32), len(asked))
+    return np.concatenate([np.sort(asked), rest]).astype(np.int32), len(asked)
 
 
 def cross_examine(

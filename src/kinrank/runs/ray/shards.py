@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kinrank import progress
 from kinrank.kernels import shards as kernels
 from kinrank.kernels.search import merge
-from kinrank.parallel import Range, Runner
+from kinrank.parallel import Runner
 from kinrank.runs.ray.handles import Handle, RowRange
 from kinrank.runs.ray.tasks import Answer
-from kinrank.search.exact import search_range, stacked
+from kinrank.search.exact import search_range
 from kinrank.search.tiles import BLOCK, SLACK, TILE_COLUMNS, TILE_ROWS, search_tiles, squared_norms
 from kinrank.types import Floats, Ints, Neighbors
 
@@ -43,22 +42,11 @@ class ShardLists(NamedTuple):
     margins: Floats
 
 
-def find_neighbors(
-    vectors: Floats, k: int, n_first: int, first_k: int, run: RayRunner
-) -> tuple[Neighbors, Neighbors]:
-    """The ``k`` nearest rows of every row, itself first, and ``first_k`` >= k of the first rows."""
-    n, norms = len(vectors), squared_norms(vectors)
-    with progress.stage("neighbours", n):
-        longer = _search_range(vectors, norms, (0, n_first), first_k, run)
-        rest = _search_range(vectors, norms, (n_first, n), k, run)
-        return stacked(longer, rest, run), longer
-
-
-def _search_range(
-    vectors: Floats, norms: Floats, wanted: Range, k: int, run: RayRunner
+def search_shards(
+    vectors: Floats, norms: Floats, low: int, high: int, k: int, run: RayRunner
 ) -> Neighbors:
-    """The lists of some rows; where products do not tell the farthest, this process does."""
-    (low, high), lists = wanted, (wanted[1] - wanted[0], k)
+    """As ``search_range``; where products do not tell the farthest, this process does."""
+    lists = (high - low, k)
     out = Neighbors(
         np.empty(lists, np.int32), np.empty(lists, np.float32), np.empty(high - low, np.float32)
     )
