@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,16 +93,12 @@ def load_spec(text: str) -> Dataset:
         key, equals, value = word.partition("=")
         if not key or (not equals and key != "unit"):
             raise InvalidInputError(f"A data set must be PATH,key=value,..., got {word!r}.")
-        arguments[key] = _value(key, value)
+        arguments[key] = int(value) if value.lstrip("-").isdigit() else value
+        if key == "unit":
+            if value.lower() not in ("", "true", "false"):
+                raise InvalidInputError(f"`unit` must be true or false, got {value!r}.")
+            arguments[key] = value.lower() != "false"
     return load(path, **arguments)
-
-
-def _value(key: str, text: str) -> Any:
-    if key == "unit":
-        if text.lower() not in ("", "true", "false"):
-            raise InvalidInputError(f"`unit` must be true or false, got {text!r}.")
-        return text.lower() != "false"
-    return int(text) if text.lstrip("-").isdigit() else text
 
 
 def formats() -> list[str]:
@@ -131,16 +126,12 @@ def detect(path: Path) -> str:
 
 
 def _read(path: str, format_: str, options: Mapping[str, Any]) -> Dataset:
-    reader: Callable[[], Dataset]
-    if path in BUILT_IN and format_ == "auto":
-        name, reader = path, partial(BUILT_IN[path], **options)
-    else:
-        if format_ != "auto" and format_ not in READERS:
-            raise UnknownNameError("format", format_, ["auto", *READERS])
-        name = detect(Path(path)) if format_ == "auto" else format_
-        reader = partial(READERS[name], path, **options)
+    if format_ not in ("auto", *READERS):
+        raise UnknownNameError("format", format_, ["auto", *READERS])
+    named = format_ == "auto" and path in BUILT_IN
+    name = path if named else detect(Path(path)) if format_ == "auto" else format_
     try:
-        return reader()
+        return BUILT_IN[name](**options) if named else READERS[name](path, **options)
     except TypeError as error:
         raise InvalidInputError(f"Options of the format {name} do not fit: {error}.") from error
 

@@ -71,12 +71,18 @@ def train(
     check_parameters(method, cls, params)
     recipe = cls(**params)
     require("torch", extra="torch", purpose=f"Training {method}")
+    from kinrank.learned.data import labelled
     from kinrank.learned.fitting import train_graph, train_lists
     from kinrank.learned.gss import GalleryGraph
     from kinrank.learned.loop import Checkpoint
 
     run = Runner.of(threads)
-    data = _training_data(recipe, features, labels, cams)
+    if isinstance(recipe, GSSRecipe):
+        if labels is not None or cams is not None:
+            raise InvalidInputError("`labels` and `cams` must not be given for gss, got some.")
+    elif labels is None:
+        raise InvalidInputError(f"`labels` must be given to train {method}, got None.")
+    data = labelled(features, labels, cams)
     place = Path(f"{Path(out)}.checkpoint") if checkpoint is None else Path(checkpoint)
     kept = Checkpoint(place, _identity(recipe, data))
     if fresh:
@@ -98,18 +104,6 @@ def train(
             stacklevel=2,
         )
     return card
-
-
-def _training_data(recipe: AnyRecipe, features: Any, labels: Any, cams: Any) -> Labelled:
-    """What a user gave, checked."""
-    from kinrank.learned.data import labelled
-
-    if not isinstance(recipe, GSSRecipe):
-        if labels is None:
-            raise InvalidInputError(f"`labels` must be given to train {recipe.method}, got None.")
-    elif labels is not None or cams is not None:
-        raise InvalidInputError("`labels` and `cams` must not be given for gss, got some.")
-    return labelled(features, labels, cams)
 
 
 def _identity(recipe: AnyRecipe, data: Labelled) -> str:

@@ -117,11 +117,7 @@ class JointMethod(Method):
         self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
     ) -> Ranking:
         rows = stacked(queries, gallery, self, run, allowed)
-        return self.ranked_rows(rows, results(k, rows.n_answers), run)
-
-    def ranked_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
-        """As ``ranked``, of rows that were checked before."""
-        return self.resolved(len(rows))._rank(rows, k, run)
+        return self.resolved(len(rows))._rank(rows, results(k, rows.n_answers), run)
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         raise NotImplementedError

@@ -117,7 +117,17 @@ def _gnd_entry(number: int, entry: Any) -> dict[str, Ints]:
         raise InvalidInputError(
             f"`gnd[{number}]` must have the keys 'easy', 'hard' and 'junk', got {got}."
         )
-    checked = {name: _gnd_list(number, name, entry[name]) for name in GND_LISTS}
+    checked = {name: np.zeros(0, np.int32) for name in GND_LISTS}
+    for name in GND_LISTS:
+        array = np.asarray(entry[name])
+        if array.size == 0:
+            continue
+        if array.ndim != 1 or array.dtype.kind not in "iu" or array.min() < 0:
+            raise InvalidInputError(
+                f"`gnd[{number}][{name!r}]` must be a list of gallery rows from 0, "
+                f"got dtype {array.dtype}, shape {array.shape}, {array.ravel()[:3]}."
+            )
+        checked[name] = array.astype(np.int32)
     joined = np.concatenate(list(checked.values()))
     if len(np.unique(joined)) != len(joined):
         values, counts = np.unique(joined, return_counts=True)
@@ -125,18 +135,6 @@ def _gnd_entry(number: int, entry: Any) -> dict[str, Ints]:
             f"`gnd[{number}]` must name a gallery row once, got {values[counts > 1][0]} twice."
         )
     return checked
-
-
-def _gnd_list(number: int, name: str, values: Any) -> Ints:
-    array = np.asarray(values)
-    if array.size == 0:
-        return np.zeros(0, np.int32)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or array.min() < 0:
-        raise InvalidInputError(
-            f"`gnd[{number}][{name!r}]` must be a list of gallery rows from 0, "
-            f"got dtype {array.dtype}, shape {array.shape}, {array.ravel()[:3]}."
-        )
-    return array.astype(np.int32)
 
 
 def _vector(name: str, values: Any) -> npt.NDArray[Any]:

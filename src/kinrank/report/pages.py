@@ -171,12 +171,9 @@ def _distances(report: SetReport) -> list[Chart]:
     """Distances of matches and non-matches, before and after."""
     charts = []
     for name, counts in zip((report.before, report.after), report.histograms, strict=True):
-        caption = (
-            f"{100 * counts.order:.1f}% of all pairs of a match and a non-match are in the "
-            "right order."
-        )
+        share = f"{100 * counts.order:.1f}% of all pairs of a match and a non-match"
         title, bins = f"{report.data.name}: {name}", (counts.edges, counts.matches, counts.others)
-        charts.append(figures.distributions(title, *bins, caption))
+        charts.append(figures.distributions(title, *bins, f"{share} are in the right order."))
     return charts
 
 
