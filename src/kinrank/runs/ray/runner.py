@@ -16,6 +16,7 @@ from kinrank.parallel import Args, Array, Kernel, Out, Range, Runner, join_block
 from kinrank.runs.ray import tasks
 from kinrank.runs.ray.handles import Handle, Target
 from kinrank.runs.ray.join import explained, is_lost
+from kinrank.runs.ray.shards import search_shards
 from kinrank.search.exact import exact_neighbors_and_more
 from kinrank.types import Neighbors, SparseRows
 
@@ -89,8 +90,6 @@ class RayRunner(Runner):
         """The exact search in shards; None leaves it to the search's own stages, see ``find``."""
         if self.search != "exact":
             return None
-        from kinrank.runs.ray.shards import search_shards
-
         return partial(exact_neighbors_and_more, run=self, search=search_shards)
 
     def map(self, name: str, kernel: Callable[[int, int], T], n: int) -> list[T]:
