@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from kinrank.methods.diffusion.rdp import RDP
     from kinrank.methods.learned.gss import GSS
     from kinrank.methods.learned.lattqe import LAttQE
-    from kinrank.methods.learned.lists import CSA, SSR
+    from kinrank.methods.learned.trained import CSA, SSR
     from kinrank.methods.query_expansion.expansion import AQE, DQE, AlphaQE, AQEwD
     from kinrank.methods.query_expansion.sg import SG
     from kinrank.pool import rerank_pool

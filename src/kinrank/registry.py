@@ -19,7 +19,7 @@ _METHODS = {
     "aqewd": "kinrank.methods.query_expansion.expansion:AQEwD",
     "cas": "kinrank.methods.cas:CAS",
     "cdm": "kinrank.methods.context.cdm:CDM",
-    "csa": "kinrank.methods.learned.lists:CSA",
+    "csa": "kinrank.methods.learned.trained:CSA",
     "dfs": "kinrank.methods.diffusion.dfs:DFS",
     "dqe": "kinrank.methods.query_expansion.expansion:DQE",
     "ecn": "kinrank.methods.context.ecn:ECN",
@@ -35,7 +35,7 @@ _METHODS = {
     "rdp": "kinrank.methods.diffusion.rdp:RDP",
     "sca": "kinrank.methods.context.sca:SCA",
     "sg": "kinrank.methods.query_expansion.sg:SG",
-    "ssr": "kinrank.methods.learned.lists:SSR",
+    "ssr": "kinrank.methods.learned.trained:SSR",
     "stml": "kinrank.methods.context.stml:STML",
 }
 

@@ -15,7 +15,7 @@ from kinrank.evaluate.spec import NONE, MethodSpec, parse_method
 from kinrank.registry import method_class, untrained_methods
 from kinrank.registry import methods as registered
 from kinrank.report.comparison import study_table
-from kinrank.report.table import Table
+from kinrank.report.formats import Table
 
 Grids: TypeAlias = Mapping[str, Sequence[float]]
 # What the paper's ablations show of each protocol.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kinrank.report import figures
 from kinrank.report.figures import Chart
-from kinrank.report.table import Column, Row, Table, Value
+from kinrank.report.formats import Column, Row, Table, Value
 
 if TYPE_CHECKING:
     from kinrank.evaluate.ablation import Study

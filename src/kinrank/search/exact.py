@@ -17,9 +17,8 @@ from kinrank.kernels.scan import first_values
 from kinrank.kernels.search import dense_values, merge
 from kinrank.ordering import ascending
 from kinrank.parallel import Array, Out, Runner
-from kinrank.search.pairs import band_rows, search_pairs
 from kinrank.search.stored import Stored, for_kernels, rows_between
-from kinrank.search.tiles import BLOCK, search_tiles, squared_norms
+from kinrank.search.tiles import BLOCK, band_rows, search_pairs, search_tiles, squared_norms
 from kinrank.types import Floats, Ints, Neighbors
 
 Measure = Literal["squared", "inner"]

@@ -6,10 +6,10 @@ Gorti: Guided Similarity Separation for Image Retrieval, NeurIPS 2019.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
+from kinrank.io import PathLike
 from kinrank.learned.recipes import GSSRecipe
 from kinrank.learned.weights import digest
 from kinrank.methods.common import InductiveMethod
@@ -61,7 +61,7 @@ class GSS(GSSRecipe, InductiveMethod):
     """
 
     kq: int = option(5, "nearest rows that a query is linked to", spare=0)
-    weights: str | os.PathLike[str] | None = option(
+    weights: PathLike | None = option(
         None, "file of weights that `kinrank train gss` wrote", cli=str
     )
 
