@@ -215,9 +215,9 @@ def test_histogram_counts_matches_apart() -> None:
 
 def test_the_largest_loss_is_shown_too(toy_set) -> None:
     found = rank_before_and_after(
-        toy_set, parse_method("none"), parse_method("cas(k1=8,k2=3)"), n_examples=3
+        toy_set, (parse_method("none"), parse_method("cas(k1=8,k2=3)")), n_examples=3
     )
-    gains = found.ap_after - found.ap_before
+    gains = found.sides[1].ap - found.sides[0].ap
     if gains.min() < 0:
         assert found.examples[-1].query == int(np.argmin(gains))
     assert len(found.examples) <= 3
