@@ -49,13 +49,12 @@ def comparison_table(comparison: Comparison, title: str = "Comparison of methods
     rows = []
     for method in comparison.methods:
         values = [place.value(comparison, method) for place in places]
-        marks = [NOT_TOLD_APART if method in methods else "" for methods in ties]
-        section = "first" if method == comparison.reference else "methods"
-        rows.append(Row(method, values, section, marks))
+        rows.append(Row(method, values, "first" if method == comparison.reference else "methods"))
     table = Table(title, [place.column for place in places], rows)
     for row, bold in zip(rows, table.best(), strict=True):
         # A value that looks the same as the best needs no mark.
-        row.marks[:] = ["" if best else m for m, best in zip(row.marks, bold, strict=True)]
+        marked = (row.label in tied and not best for tied, best in zip(ties, bold, strict=True))
+        row.marks[:] = [NOT_TOLD_APART if mark else "" for mark in marked]
     notes = [NOTE]
     if any(NOT_TOLD_APART in row.marks for row in rows):
         notes.append(

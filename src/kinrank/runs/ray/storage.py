@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,10 +38,7 @@ class Storage:
 
     put : Ray's, which stores an object; each node that reads an array gets all of it, once
     sent : bytes stored so far
-    lasting : whether what is stored outlives a node
     """
-
-    lasting: ClassVar[bool] = False
 
     def __init__(self, put: Callable[[Any], Any] | None = None) -> None:
         self.session = secrets.token_hex(8)
@@ -65,7 +62,7 @@ class Storage:
 
     def renew(self) -> None:
         """Store every array again when it is next asked for: a node was lost with its memory."""
-        if not self.lasting:
+        if self._put is not None:  # files outlive a node
             self._known.clear()
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
@@ -76,9 +73,11 @@ class Storage:
 
     def filled(self, target: Target, array: Array | None) -> Array:
         """The array of a target, all blocks being there; ``array`` if it has no file."""
-        assert target.file is None
-        assert array is not None
-        return array
+        if array is not None:
+            return array
+        mapped = target.handle.open()
+        self._remember(mapped, [target.handle])  # it need not be stored again
+        return mapped
 
     def entries_prefix(self) -> str | None:
         """What files begin with that tasks leave entries of rows in; None if they send them."""
@@ -120,8 +119,6 @@ def _forget(ref: weakref.ref[Storage], key: tuple[int, int | None], handles: lis
 class FolderStorage(Storage):
     """In files that all nodes see; results are written there too."""
 
-    lasting: ClassVar[bool] = True
-
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__()
         try:
@@ -156,14 +153,6 @@ class FolderStorage(Storage):
         mapped = np.lib.format.open_memmap(path, "w+", dtype, shape)
         return Target(shape, mapped.dtype.str, path, mapped.offset)
 
-    def filled(self, target: Target, array: Array | None) -> Array:
-        if array is not None:
-            return array
-        handle = target.handle
-        mapped = handle.open()
-        self._remember(mapped, [handle])  # it need not be stored again
-        return mapped
-
     def entries_prefix(self) -> str:
         return str(self._new_file())
 
@@ -189,8 +178,6 @@ class FolderStorage(Storage):
 
 class UrlStorage(Storage):
     """Behind a URL that fsspec knows; results come back by the object store."""
-
-    lasting: ClassVar[bool] = True
 
     def __init__(self, url: str) -> None:
         super().__init__()
