@@ -6,13 +6,13 @@ Albert Gordo, Filip Radenović, Tamara Berg: Attention-Based Query Expansion Lea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from kinrank.errors import InvalidInputError
 from kinrank.methods.learned.trained import TrainedMethod, each_list
-from kinrank.methods.query_expansion.expansion import Order, add_up
+from kinrank.methods.query_expansion.expansion import add_up
 from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors, exact_search
@@ -60,7 +60,9 @@ class LAttQE(TrainedMethod):
     temperature: float = option(
         1.0, "temperature of the weights on the database side", within=(1e-6, 100)
     )
-    order: Order = option("original", "which gallery rows join the query")
+    order: Literal["original", "augmented"] = option(
+        "original", "which gallery rows join the query"
+    )
 
     def _limits(self, n: int) -> dict[str, int]:
         return {"kqe": n, "kdba": n} if self.dba else {"kqe": n}

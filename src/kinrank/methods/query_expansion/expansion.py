@@ -13,7 +13,7 @@ Retrieval, CVPR 2012.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,8 +26,6 @@ from kinrank.search.exact import exact_search
 from kinrank.search.find import find_neighbors, find_rows
 from kinrank.search.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Ranking
-
-Order: TypeAlias = Literal["original", "augmented"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +48,9 @@ class Expansion(InductiveMethod):
     kqe: int = option(4, "nearest rows that join the query", spare=0)
     dba: bool = option(False, "expand the gallery rows too")
     kdba: int = option(4, "rows a gallery row is made from, itself counted", spare=0)
-    order: Order = option("original", "which gallery rows join the query")
+    order: Literal["original", "augmented"] = option(
+        "original", "which gallery rows join the query"
+    )
 
     def _limits(self, n: int) -> dict[str, int]:
         limits = super()._limits(n)
