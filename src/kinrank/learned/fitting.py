@@ -63,13 +63,10 @@ def train_graph(
     """Learn from a gallery alone; None leaves the threads to torch; how : as in ``train_lists``."""
     dimension = graph.smoothed.shape[1]
     with torch_threads(_threads(threads, graph.smoothed.size)):
-        network = build(recipe, dimension)
-        assert isinstance(network, GSSNetwork)
-        task = GSSTask(network, graph, recipe)
-        epochs = recipe.epochs
+        task, epochs = GSSTask(build(recipe, dimension), graph, recipe), recipe.epochs
         state = fit(task, epochs=epochs, patience=epochs + 1, rate=recipe.rate, **how)
     rows, scores = {"rows": len(graph.smoothed)}, {"beta": task.beta}
-    return state.best, _card(recipe, dimension, network, state, rows, scores)
+    return state.best, _card(recipe, dimension, task.network, state, rows, scores)
 
 
 class ListTask:
@@ -78,14 +75,12 @@ class ListTask:
     def __init__(
         self, recipe: TrainingRecipe, learned: Labelled, held: Labelled, run: Runner
     ) -> None:
-        network = build(recipe, learned.vectors.shape[1])
-        assert isinstance(network, ListNetwork)
-        self.network, self._run = network, run
-        self._method = recipe.method
+        self.network: ListNetwork = build(recipe, learned.vectors.shape[1])
+        self._run, self._method = run, recipe.method
         self._queries, self._gallery = queries_and_gallery(held, recipe.seed)
         self._lists = TrainingLists(learned, recipe, run)
         self.steps = self._lists.steps
-        self._device = next(network.parameters()).device
+        self._device = next(self.network.parameters()).device
         self._vectors = tensor(learned.vectors, self._device)
 
     def losses(self, epoch: int) -> Iterator[Tensor]:
@@ -116,7 +111,7 @@ def _threads(threads: int | None, numbers: int) -> int | None:
     return 1 if numbers < _FEW_NUMBERS else threads
 
 
-def build(recipe: AnyRecipe, dimension: int) -> nn.Module:
+def build(recipe: AnyRecipe, dimension: int) -> Any:
     """The network of a recipe, at its beginning; the random numbers of torch are left alone."""
     device = check_device(recipe.device)
     with torch.random.fork_rng(devices=[]):

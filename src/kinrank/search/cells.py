@@ -162,15 +162,15 @@ class CellSearch:
     def first(self, count: int, k: int, run: Runner) -> Neighbors:
         """As ``rows``, of the first rows and without a look through other lists."""
         rows = rows_between(self._vectors, 0, count)
-        nearest = self._merged(rows, k, run, are_rows=True)
+        nearest = self.search(rows, k, run, are_rows=True)
         args = (for_kernels(rows), self._landmarks, nearest.values)
         far = run.fill("neighbours", _far_rows, args, count, Out(np.float32))
         return Neighbors(nearest.indices, nearest.values, far)
 
-    def search(self, queries: Stored, k: int, run: Runner) -> SearchResult:
-        return self._merged(queries, k, run, are_rows=False)
-
-    def _merged(self, queries: Stored, k: int, run: Runner, *, are_rows: bool) -> SearchResult:
+    def search(
+        self, queries: Stored, k: int, run: Runner, *, are_rows: bool = False
+    ) -> SearchResult:
+        """About the ``k`` nearest rows of each query; are_rows : these are the first rows."""
         outs = (Out(np.int32, k), Out(np.float32, k))
         both = (cells.search(queries, k, run, are_rows) for cells in (self._first, self._second))
         args = (int(are_rows), *chain.from_iterable(both))
