@@ -16,7 +16,7 @@ import kinrank
 from kinrank import InvalidInputError, OptionalDependencyError, datasets
 from kinrank.evaluate.reporting import histogram, rank_before_and_after, report
 from kinrank.evaluate.spec import parse_method
-from kinrank.metrics.bootstrap import Interval
+from kinrank.metrics.results import Interval
 from kinrank.png import encode_grey
 from kinrank.report import figures, pages, thumbnails
 from kinrank.report.figures import FORMATS

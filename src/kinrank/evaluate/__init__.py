@@ -9,14 +9,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kinrank.metrics.bootstrap import Interval, confidence_intervals, paired_difference
 from kinrank.metrics.protocols import reid, retrieval, revisited, single_shot
 from kinrank.metrics.results import (
     Evaluation,
+    Interval,
     LevelEvaluation,
     ReidEvaluation,
     RetrievalEvaluation,
     RevisitedEvaluation,
+    confidence_intervals,
+    paired_difference,
 )
 
 if TYPE_CHECKING:

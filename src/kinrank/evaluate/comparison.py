@@ -20,7 +20,7 @@ from kinrank.evaluate.cells import Failed, Measured, cell_key, fingerprint, meas
 from kinrank.evaluate.spec import MethodSpec, parse_methods
 from kinrank.evaluate.worker import WorkerError, run_worker
 from kinrank.io import make_folder, temporary_folder
-from kinrank.metrics.bootstrap import DRAWS, Interval, confidence_intervals
+from kinrank.metrics.results import DRAWS, Interval, confidence_intervals
 
 OnCell = Callable[[Measured | Failed, int, int], None]
 

@@ -15,8 +15,15 @@ from kinrank.learned.gss import GalleryGraph, GSSNetwork, GSSTask
 from kinrank.learned.loop import Progress, fit
 from kinrank.learned.network import check_device, from_arrays, size, tensor, torch_threads
 from kinrank.learned.networks import CSANetwork, LAttQENetwork, ListNetwork, SSRNetwork
-from kinrank.learned.recipes import AnyRecipe, GSSRecipe, TrainingRecipe, recipe_class
-from kinrank.learned.weights import Arrays, Card, load_weights
+from kinrank.learned.recipes import (
+    AnyRecipe,
+    Arrays,
+    Card,
+    GSSRecipe,
+    TrainingRecipe,
+    load_weights,
+    recipe_class,
+)
 from kinrank.metrics.protocols import reid
 from kinrank.parallel import Runner
 from kinrank.reading import reading

@@ -21,7 +21,7 @@ from kinrank import progress
 from kinrank.errors import InvalidInputError
 from kinrank.io import load_safetensors, save_safetensors
 from kinrank.learned.network import from_arrays, to_arrays
-from kinrank.learned.weights import Arrays
+from kinrank.learned.recipes import Arrays
 from kinrank.reading import reading
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from kinrank.errors import FileFormatError, InvalidInputError
 from kinrank.io import PathLike
-from kinrank.learned.weights import Arrays
+from kinrank.learned.recipes import Arrays
 
 _LOCK = threading.Lock()
 _local = threading.local()

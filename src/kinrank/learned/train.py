@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.io import PathLike
-from kinrank.learned.recipes import AnyRecipe, GSSRecipe, recipe_class
-from kinrank.learned.weights import Card, save_weights
+from kinrank.learned.recipes import AnyRecipe, Card, GSSRecipe, recipe_class, save_weights
 from kinrank.optional import require
 from kinrank.parallel import Runner
 from kinrank.registry import check_parameters

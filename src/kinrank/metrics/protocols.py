@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.metrics.bootstrap import MOST_DRAWS
 from kinrank.metrics.ground_truth import as_gnd, encode, gallery_size, levels, rows_of_queries
 from kinrank.metrics.hits import as_indices, check_ranking, label_hits, listed_hits
 from kinrank.metrics.results import (
+    MOST_DRAWS,
     LevelEvaluation,
     ReidEvaluation,
     RetrievalEvaluation,

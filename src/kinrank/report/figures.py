@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kinrank.io import replacing
-from kinrank.metrics.bootstrap import Interval
+from kinrank.metrics.results import Interval
 from kinrank.optional import require
 from kinrank.types import Values
 

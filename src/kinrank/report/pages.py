@@ -10,7 +10,7 @@ import numpy as np
 
 from kinrank._version import __version__
 from kinrank.datasets.base import Dataset
-from kinrank.metrics.bootstrap import paired_difference
+from kinrank.metrics.results import paired_difference
 from kinrank.optional import require
 from kinrank.report import figures
 from kinrank.report.comparison import LEVELS, comparison_tables, study_charts

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinrank.io import PathLike
-from kinrank.learned.recipes import GSSRecipe
-from kinrank.learned.weights import digest
+from kinrank.learned.recipes import GSSRecipe, digest
 from kinrank.methods.common import InductiveMethod
 from kinrank.methods.learned.trained import refuse_whitening
 from kinrank.optional import require

@@ -15,8 +15,7 @@ import numpy as np
 
 from kinrank.errors import InvalidInputError
 from kinrank.io import PathLike
-from kinrank.learned.recipes import device_option
-from kinrank.learned.weights import digest, how_to_train
+from kinrank.learned.recipes import device_option, digest, how_to_train
 from kinrank.methods.answer import reorder_first
 from kinrank.methods.common import InductiveMethod
 from kinrank.optional import require
