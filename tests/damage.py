@@ -18,7 +18,7 @@ import numpy as np
 
 import kinrank
 from index_data import QUERIES, ROWS
-from kinrank.datasets.revisited import revisited
+from kinrank.datasets import revisited
 from kinrank.features import Whitening
 from kinrank.features._onnx_file import OnnxGraph, layer_names
 from kinrank.features._torch_file import read_state

@@ -35,7 +35,7 @@ def weights(name, width):
 
     from kinrank.learned.fitting import build
     from kinrank.learned.network import size, to_arrays
-    from kinrank.learned.weights import save_weights
+    from kinrank.learned.recipes import save_weights
 
     recipe = recipe_class(name)(**SMALL[name])
     network = build(recipe, width)

@@ -155,7 +155,7 @@ def test_system_errors_are_one_line(files, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device", "ranking.npz")
 
-    monkeypatch.setattr("kinrank.io.save_npz", full)
+    monkeypatch.setattr("kinrank.types.save_npz", full)
     result = run(*files)
     assert result.exit_code == 1
     assert result.stderr == "Error: ranking.npz: No space left on device\n"

@@ -53,12 +53,10 @@ if TYPE_CHECKING:
     from kinrank.methods.diffusion.fsr import FSR
     from kinrank.methods.diffusion.manifold import Manifold
     from kinrank.methods.diffusion.rdp import RDP
-    from kinrank.methods.learned.csa import CSA
     from kinrank.methods.learned.gss import GSS
     from kinrank.methods.learned.lattqe import LAttQE
-    from kinrank.methods.learned.ssr import SSR
-    from kinrank.methods.query_expansion.dqe import DQE
-    from kinrank.methods.query_expansion.expansion import AQE, AlphaQE, AQEwD
+    from kinrank.methods.learned.trained import CSA, SSR
+    from kinrank.methods.query_expansion.expansion import AQE, DQE, AlphaQE, AQEwD
     from kinrank.methods.query_expansion.sg import SG
     from kinrank.pool import rerank_pool
     from kinrank.search.whitening import Whitening

@@ -95,37 +95,30 @@ def rerank(
     def near(ranking: Ranking) -> Ranking:
         return ranking if threshold is None else ranking.within(threshold)
 
+    same: dict[str, Any] = {"params": params, "threads": threads, "block_size": block_size}
+    same |= {"search": search, "vectors": vectors, **options}
+    files: dict[str, Any] = {"memory_budget": memory_budget, "work": work, "cluster": cluster}
     if of is not None:
         _refuse_beside("with `of`", groups=groups)
-        same = {"allowed": allowed, "exclude": exclude, "params": params, "threads": threads}
-        same |= {"block_size": block_size, "search": search, "memory_budget": memory_budget}
-        same |= {"work": work, "vectors": vectors, "cluster": cluster, "storage": storage}
-        return near(_of_things(queries, gallery, of, method, k, {**same, **options}))
+        same |= {"allowed": allowed, "exclude": exclude, **files, "storage": storage}
+        return near(_of_things(queries, gallery, of, method, k, same))
     if groups is not None:
-        limits: Any = {"memory_budget": memory_budget, "work": work, "cluster": cluster}
-        _refuse_beside("with `groups`", **limits)
-        same = {"threads": threads, "block_size": block_size, "search": search}
-        same |= {"params": params, "vectors": vectors, **options}
-        ranking = rank_groups(
-            lambda queries, gallery, k, allowed: rerank(
-                queries, gallery, method, k, allowed=allowed, **same
-            ),
-            queries, gallery, groups, k, allowed, exclude,
-        )  # fmt: skip
-        return near(ranking)
+        _refuse_beside("with `groups`", **files)
+
+        def group(queries: Any, gallery: Any, k: int | None, allowed: Any) -> Ranking:
+            return rerank(queries, gallery, method, k, allowed=allowed, **same)
+
+        return near(rank_groups(group, queries, gallery, groups, k, allowed, exclude))
     if params is None:
         chosen = make_method(method, **options)
     else:
         check_choice("params", params, ("auto",))
         found = tune(queries, gallery, method, threads=threads, block_size=block_size, **options)
         chosen = found.make()
-    where: RunOptions = {}
-    if search != "exact":
-        where["search"] = search
-    if memory_budget is not None or work is not None:
-        where |= {"memory_budget": memory_budget, "work": work}
-    if vectors != "float32":
-        where["vectors"] = vectors
+    usual = {"search": "exact", "memory_budget": None, "work": None, "vectors": "float32"}
+    where: Any = {"search": search, "memory_budget": memory_budget, "work": work}
+    where |= {"vectors": vectors}
+    where = {name: value for name, value in where.items() if value != usual[name]}
     ranking = rank_on(
         cluster, storage, chosen, queries, gallery, k, threads, block_size, allowed=allowed,
         exclude=exclude, **where,

@@ -11,7 +11,7 @@ from kinrank.graph.matrix import transposed
 from kinrank.kernels import divergence as kernels
 from kinrank.kernels.graph_jaccard import first_members, sorted_rows
 from kinrank.methods.common import JointRows
-from kinrank.methods.context.encoding import DIALECTS, SquaredDistances, encode, list_length
+from kinrank.methods.context.kreciprocal import DIALECTS, SquaredDistances, encode, list_length
 from kinrank.parallel import Runner
 from kinrank.search.stored import whitening_for
 from kinrank.search.whitening import Whiten, Whitening, check_whiten

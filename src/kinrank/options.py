@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import Field, field, fields
+from dataclasses import Field, dataclass, field, fields
 from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -29,6 +29,16 @@ def check_options(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     An int is a size, 1 or more. None is not checked where it is the default: the value follows.
     """
     return {name: check(values[name]) for name, check in _checks(cls).items()}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A dataclass whose fields are checked by ``check_options``."""
+
+    def __post_init__(self) -> None:
+        given = {item.name: getattr(self, item.name) for item in fields(self)}
+        for name, value in check_options(type(self), given).items():
+            object.__setattr__(self, name, value)
 
 
 @cache
@@ -61,25 +71,3 @@ def _check(item: Field[Any], hint: Any) -> Callable[[Any], Any]:
         return check_size(name, value) if int in kinds else value
 
     return check
-
-
-def check_fields(
-    method: object,
-    *,
-    sizes: tuple[str, ...] = (),
-    floats: Mapping[str, tuple[float, float]] | None = None,
-    positive: Mapping[str, tuple[float, float]] | None = None,
-    choices: Mapping[str, tuple[Any, ...]] | None = None,
-    flags: tuple[str, ...] = (),
-) -> None:
-    """Check the fields of a method: integers from 1, floats in [low, high] or (low, high]."""
-    for name in sizes:
-        check_size(name, getattr(method, name))
-    for name, (low, high) in (floats or {}).items():
-        check_float(name, getattr(method, name), low, high)
-    for name, (low, high) in (positive or {}).items():
-        check_float(name, getattr(method, name), low, high, low_open=True)
-    for name, known in (choices or {}).items():
-        check_choice(name, getattr(method, name), known)
-    for name in flags:
-        check_bool(name, getattr(method, name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,9 +19,9 @@ _METHODS = {
     "aqewd": "kinrank.methods.query_expansion.expansion:AQEwD",
     "cas": "kinrank.methods.cas:CAS",
     "cdm": "kinrank.methods.context.cdm:CDM",
-    "csa": "kinrank.methods.learned.csa:CSA",
+    "csa": "kinrank.methods.learned.trained:CSA",
     "dfs": "kinrank.methods.diffusion.dfs:DFS",
-    "dqe": "kinrank.methods.query_expansion.dqe:DQE",
+    "dqe": "kinrank.methods.query_expansion.expansion:DQE",
     "ecn": "kinrank.methods.context.ecn:ECN",
     "egt": "kinrank.methods.diffusion.egt:EGT",
     "eir": "kinrank.methods.diffusion.eir:EIR",
@@ -34,7 +35,7 @@ _METHODS = {
     "rdp": "kinrank.methods.diffusion.rdp:RDP",
     "sca": "kinrank.methods.context.sca:SCA",
     "sg": "kinrank.methods.query_expansion.sg:SG",
-    "ssr": "kinrank.methods.learned.ssr:SSR",
+    "ssr": "kinrank.methods.learned.trained:SSR",
     "stml": "kinrank.methods.context.stml:STML",
 }
 
@@ -85,11 +86,16 @@ def method_class(name: str) -> type[Method]:
 def make_method(method: str, **params: Any) -> Method:
     """An instance of the method registered under ``method``."""
     cls = method_class(method)
-    known = [field.name for field in fields(cls)]
-    for name in params:
-        if name not in known:
-            raise UnknownNameError(f"parameter of {method}", name, known)
+    check_parameters(method, cls, params)
     try:
         return cls(**params)
     except TypeError as error:
         raise InvalidInputError(f"{method}: {error}") from error
+
+
+def check_parameters(method: str, cls: type[Any], params: Iterable[str]) -> None:
+    """Refuse names that no field of a method, or of its recipe, has."""
+    known = [field.name for field in fields(cls)]
+    for name in params:
+        if name not in known:
+            raise UnknownNameError(f"parameter of {method}", name, known)

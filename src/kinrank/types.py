@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
@@ -12,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
+from kinrank.io import PathLike, replacing, save_npz
 from kinrank.optional import require
+from kinrank.reading import open_npz
 from kinrank.validation import as_array, check_float, check_int
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 Floats: TypeAlias = npt.NDArray[np.float32]
 Ints: TypeAlias = npt.NDArray[np.int32]
 Longs: TypeAlias = npt.NDArray[np.int64]
-
+Values: TypeAlias = npt.NDArray[np.float64]
 
 _SHOWN = 5  # queries, and results of each, in `repr`
 
@@ -154,12 +155,8 @@ class Ranking:
         columns = ["query", *Result._fields]
         return pandas.DataFrame(self.to_records(queries), columns=columns)
 
-    def to_trec(
-        self, path: str | os.PathLike[str], queries: Any = None, run: str = "kinrank"
-    ) -> None:
+    def to_trec(self, path: PathLike, queries: Any = None, run: str = "kinrank") -> None:
         """Write a run file of TREC: query, Q0, id, rank, score (minus the distance), run."""
-        from kinrank.io import replacing
-
         lines = []
         for record in self.to_records(queries):
             words = [str(record["query"]), "Q0", str(record["id"]), str(record["rank"])]
@@ -179,19 +176,15 @@ class Ranking:
             scores.setdefault(str(record["query"]), {})[str(record["id"])] = -record["distance"]
         return ranx.Run(scores, name=run)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathLike) -> None:
         """Write to ``path`` (npz), whole or not at all."""
-        from kinrank.io import save_npz
-
         more = {"ids": self.ids, "known": self.known}
         given = {name: array for name, array in more.items() if array is not None}
         save_npz(path, indices=self.indices, distances=self.distances, **given)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Ranking:
+    def load(cls, path: PathLike) -> Ranking:
         """Read what ``save`` wrote; nothing in the file is executed."""
-        from kinrank.reading import open_npz
-
         what = "a ranking saved by kinrank (npz with `indices`, `distances` and perhaps `ids`)"
         needed, more = {"indices", "distances"}, {"ids", "known"}
         with open_npz(path, what) as file:
@@ -233,7 +226,6 @@ class Neighbors:
 
     @property
     def k(self) -> int:
-        """The length of the lists, the row itself counted."""
         return int(self.indices.shape[1])
 
 

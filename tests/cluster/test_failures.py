@@ -27,8 +27,7 @@ from kinrank import (
 )
 from kinrank.cluster import connect
 from kinrank.parallel import Out
-from kinrank.runs.ray.failures import explained, is_lost
-from kinrank.runs.ray.join import join, reach
+from kinrank.runs.ray.join import explained, is_lost, join, reach
 from kinrank.runs.ray.runner import put_block
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from kinrank import FileFormatError, InvalidInputError, datasets
+from kinrank.datasets.base import StackedRows
 from kinrank.datasets.features import save_features
-from kinrank.datasets.rows import StackedRows
 
 VECTORS = np.eye(4, dtype=np.float32)
 

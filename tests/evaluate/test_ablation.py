@@ -3,9 +3,8 @@ import pytest
 
 from kinrank import InvalidInputError, UnknownNameError
 from kinrank.cli import evaluate_many
-from kinrank.evaluate.ablation import ablate
+from kinrank.evaluate.ablation import STUDIES, VALUES, ablate, make_studies
 from kinrank.evaluate.spec import MethodSpec, parse_method
-from kinrank.evaluate.studies import STUDIES, VALUES, make_studies
 from kinrank.report.formats import render
 
 BASE = "cas(k1=8,k2=3)"

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kinrank import InvalidInputError
-from kinrank.metrics.bootstrap import confidence_intervals, paired_difference
+from kinrank.metrics.results import confidence_intervals, paired_difference
 
 
 def test_two_queries_by_hand() -> None:

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from fakes import Fake
 from kinrank import InvalidInputError
-from kinrank.datasets.rows import StackedRows
+from kinrank.datasets.base import StackedRows
 from kinrank.evaluate import search
 from kinrank.evaluate.search import Plain, Pooled
 from kinrank.methods.base import Method

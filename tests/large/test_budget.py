@@ -96,7 +96,7 @@ def test_pages_that_are_dropped_come_back_from_the_file(tmp_path):
     size = 64 << 20
     (tmp_path / "a").touch()
     with Memory(None) as memory:
-        array = memory.writable(tmp_path / "a", (size,), np.uint8)
+        array = memory.mapped(tmp_path / "a", (size,), np.uint8, write=True)
         array[::4096] = 7
         full = resident_bytes()
         memory.drop()
@@ -108,7 +108,7 @@ def test_pages_are_dropped_when_there_are_too_many(tmp_path):
     size = 64 << 20
     (tmp_path / "a").touch()
     with Memory(resident_bytes() + size // 4) as memory:
-        array = memory.writable(tmp_path / "a", (size,), np.uint8)
+        array = memory.mapped(tmp_path / "a", (size,), np.uint8, write=True)
         array[::4096] = 7
         limit = time.monotonic() + 30
         while resident_bytes() > memory.budget and time.monotonic() < limit:

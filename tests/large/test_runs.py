@@ -259,7 +259,7 @@ def test_a_broken_journal_is_refused(tmp_path, monkeypatch, name, content):
 def test_room_on_the_disk_is_taken_before_it_is_needed(tmp_path):
     with Memory(None) as memory:
         (tmp_path / "a").touch()
-        memory.writable(tmp_path / "a", (1000, 1000), np.float32)
+        memory.mapped(tmp_path / "a", (1000, 1000), np.float32, write=True)
     assert (tmp_path / "a").stat().st_blocks * 512 >= 4_000_000
 
 

@@ -33,7 +33,7 @@ def saved(tmp_path):
     """Write a network with its model card, as training does."""
     from kinrank.learned import Card
     from kinrank.learned.network import size, to_arrays
-    from kinrank.learned.weights import save_weights
+    from kinrank.learned.recipes import save_weights
 
     def save(name, network, width=WIDTH):
         path = tmp_path / f"{name}.safetensors"

@@ -6,13 +6,17 @@ import torch
 from torch.nn import functional
 
 import kinrank
-from kinrank.learned.csa import CSANetwork
 from kinrank.learned.fitting import build
 from kinrank.learned.gss import GalleryGraph, GSSNetwork, GSSTask, embed, multiply, sparse
-from kinrank.learned.lattqe import LAttQENetwork
-from kinrank.learned.network import contrastive
+from kinrank.learned.networks import (
+    CSANetwork,
+    LAttQENetwork,
+    SSRNetwork,
+    _around,
+    _order,
+    contrastive,
+)
 from kinrank.learned.recipes import CSARecipe, GSSRecipe, LAttQERecipe, SSRRecipe
-from kinrank.learned.ssr import SSRNetwork, _around, _order
 from kinrank.parallel import Runner
 
 RUN = Runner.of(1)

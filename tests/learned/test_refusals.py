@@ -12,7 +12,7 @@ from kinrank import learned
 from kinrank.evaluate.spec import parse_method
 from kinrank.io import save_safetensors
 from kinrank.learned.fitting import build
-from kinrank.learned.weights import load_weights, save_weights
+from kinrank.learned.recipes import load_weights, save_weights
 from learned_models import SUPERVISED, TINY, WIDTH, untrained, weights
 
 ROWS = np.random.default_rng(0).normal(size=(30, WIDTH))

@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 import kinrank
 from kinrank.io import load_safetensors, save_safetensors
 from kinrank.learned import Card, read_card
-from kinrank.learned.weights import save_weights
+from kinrank.learned.recipes import save_weights
 
 ARRAYS = {
     "matrix": np.arange(6, dtype=np.float32).reshape(2, 3),

@@ -16,10 +16,10 @@ import kinrank
 from kinrank import InvalidInputError, OptionalDependencyError, datasets
 from kinrank.evaluate.reporting import histogram, rank_before_and_after, report
 from kinrank.evaluate.spec import parse_method
-from kinrank.metrics.bootstrap import Interval
+from kinrank.metrics.results import Interval
 from kinrank.png import encode_grey
 from kinrank.report import figures, pages, thumbnails
-from kinrank.report.chart import FORMATS
+from kinrank.report.figures import FORMATS
 from kinrank.types import Ranking
 
 METHODS = "none,cas(k1=8,k2=3),cas(k1=12,k2=4)"
@@ -215,9 +215,9 @@ def test_histogram_counts_matches_apart() -> None:
 
 def test_the_largest_loss_is_shown_too(toy_set) -> None:
     found = rank_before_and_after(
-        toy_set, parse_method("none"), parse_method("cas(k1=8,k2=3)"), n_examples=3
+        toy_set, (parse_method("none"), parse_method("cas(k1=8,k2=3)")), n_examples=3
     )
-    gains = found.ap_after - found.ap_before
+    gains = found.sides[1].ap - found.sides[0].ap
     if gains.min() < 0:
         assert found.examples[-1].query == int(np.argmin(gains))
     assert len(found.examples) <= 3

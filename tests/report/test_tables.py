@@ -4,8 +4,7 @@ import io
 import pytest
 
 from kinrank import UnknownNameError
-from kinrank.report.formats import render
-from kinrank.report.table import Column, Row, Table
+from kinrank.report.formats import Column, Row, Table, render
 
 TABLE = Table(
     "A & B_1",

@@ -12,7 +12,7 @@ from threadpoolctl import ThreadpoolController
 import naive
 from engine_data import clustered
 from kinrank.parallel import Runner
-from kinrank.search import pairs
+from kinrank.search import tiles
 from kinrank.search.blas import one_blas_thread
 from kinrank.search.exact import exact_neighbors, exact_neighbors_and_more
 from kinrank.validation import as_vectors
@@ -49,15 +49,15 @@ def test_many_rows(k):
 
 
 def test_more_rows_than_a_tile(monkeypatch):
-    monkeypatch.setattr(pairs, "TILE", 64)
+    monkeypatch.setattr(tiles, "TILE", 64)
     check(grid(500, d=5), 20)
 
 
 def test_threads_and_tiles_change_no_bit(monkeypatch):
     rows = clustered(900, d=24)
     expected = exact_neighbors(rows, 12, Runner(1))
-    monkeypatch.setattr(pairs, "TILE", 50)
-    monkeypatch.setattr(pairs, "_BAND_BYTES", 1)
+    monkeypatch.setattr(tiles, "TILE", 50)
+    monkeypatch.setattr(tiles, "_BAND_BYTES", 1)
     for threads in (1, 3):
         lists = exact_neighbors(rows, 12, Runner(threads))
         for name in ("indices", "distances", "farthest"):
@@ -67,7 +67,7 @@ def test_threads_and_tiles_change_no_bit(monkeypatch):
 def test_a_sample_that_misleads(monkeypatch):
     """Bounds that are too tight cost time, never a neighbour."""
     rows = grid(600, d=8)
-    monkeypatch.setattr(pairs, "_sample", lambda vectors: np.repeat(vectors[:1], 256, axis=0))
+    monkeypatch.setattr(tiles, "_sample", lambda vectors: np.repeat(vectors[:1], 256, axis=0))
     check(rows, 20)
 
 
@@ -78,7 +78,7 @@ def test_more_farthest_rows_than_fit():
 
 
 def test_lists_too_long_to_arrange(monkeypatch):
-    monkeypatch.setattr(pairs, "_LONG", 30)
+    monkeypatch.setattr(tiles, "_LONG", 30)
     check(grid(400, d=6), 50)
 
 

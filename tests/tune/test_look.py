@@ -37,7 +37,7 @@ def test_shares_against_sets(seed, n):
     random = np.random.default_rng(seed)
     lists = naive_lists(random.integers(0, 3, size=(n, 3)), min(n, FAR + 1))  # with ties
     asked = np.sort(random.choice(n, n // 2, replace=False))
-    together, mutual = compare_lists(asked, lists)
+    together, mutual = compare_lists(asked, lists[asked], lambda rows, k: lists[rows, :k])
     assert list(together) == list(mutual) == [k for k in RANKS if k < lists.shape[1]]
     for k in together:
         assert (together[k], mutual[k]) == pytest.approx(naive_shares(asked, lists, k))

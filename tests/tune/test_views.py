@@ -87,12 +87,12 @@ def test_a_view_ranks_as_the_method_does():
 
 
 def test_a_small_collection_is_ranked_as_a_whole():
-    sample = draw(ROWS, 60, np.random.default_rng(0), Runner(1))
-    assert sorted(sample.rows.tolist()) == list(range(len(ROWS)))
-    assert sample.n_asked == 60
-    assert (sample.rows[:60] < 60).all()
-    without = draw(ROWS, 0, np.random.default_rng(0), Runner(1))
-    assert without.n_asked == len(ROWS) // 4
+    sample, n_asked = draw(ROWS, 60, np.random.default_rng(0), Runner(1))
+    assert sorted(sample.tolist()) == list(range(len(ROWS)))
+    assert n_asked == 60
+    assert (sample[:60] < 60).all()
+    _, without = draw(ROWS, 0, np.random.default_rng(0), Runner(1))
+    assert without == len(ROWS) // 4
 
 
 def test_regions_hold_the_nearest_of_the_rows_that_are_asked_for(monkeypatch):
@@ -100,11 +100,11 @@ def test_regions_hold_the_nearest_of_the_rows_that_are_asked_for(monkeypatch):
     monkeypatch.setattr(views, "REGION_SIZE", 25)
     monkeypatch.setattr(views, "REGIONS", 5)
     d2 = ((ROWS[:, None] - ROWS[None]) ** 2).sum(axis=2)
-    sample = draw(ROWS, 0, np.random.default_rng(0), Runner(1))
-    kept = set(sample.rows.tolist())
-    assert len(kept) == len(sample.rows) <= 5 * 25
-    assert 0 < sample.n_asked <= ASKED
-    asked = sample.rows[: sample.n_asked]
+    sample, n_asked = draw(ROWS, 0, np.random.default_rng(0), Runner(1))
+    kept = set(sample.tolist())
+    assert len(kept) == len(sample) <= 5 * 25
+    assert 0 < n_asked <= ASKED
+    asked = sample[:n_asked]
     assert np.mean([len(kept & set(np.argsort(d2[row])[:5].tolist())) for row in asked]) > 4
 
 

@@ -19,7 +19,7 @@ from kinrank.progress import format_seconds
 if TYPE_CHECKING:
     from kinrank.datasets import Dataset
     from kinrank.evaluate.spec import MethodSpec
-    from kinrank.report.chart import Chart
+    from kinrank.report.figures import Chart
 
 MANY = 8  # methods that take long enough to say so beforehand
 FORMS = ("csv", "md", "tex", "html")
@@ -127,7 +127,7 @@ def ablate_command(
     paper's tables. Prints Markdown.
     """
     from kinrank.evaluate.ablation import ablate
-    from kinrank.report.ablation import study_charts
+    from kinrank.report.comparison import study_charts
     from kinrank.report.formats import render
     from kinrank.report.pages import check_extra
 

@@ -8,14 +8,11 @@ print(data.evaluate(ranking))
 from __future__ import annotations
 
 from kinrank.datasets.base import Dataset, Part
-from kinrank.datasets.cuhk03 import cuhk03
 from kinrank.datasets.digits import digits
-from kinrank.datasets.features import feature_folder, from_files
-from kinrank.datasets.folder import class_folder
+from kinrank.datasets.features import feature_folder, from_files, read_gnd, revisited
+from kinrank.datasets.images import class_folder, cuhk03, dukemtmc, market1501, msmt17, veri776
 from kinrank.datasets.load import formats, load, load_spec
 from kinrank.datasets.pickles import load_plain_pickle
-from kinrank.datasets.reid import dukemtmc, market1501, msmt17, veri776
-from kinrank.datasets.revisited import read_gnd, revisited
 from kinrank.datasets.toy import toy
 
 __all__ = [

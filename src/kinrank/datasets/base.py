@@ -10,13 +10,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.datasets.rows import StackedRows
 from kinrank.errors import InvalidInputError
+from kinrank.metrics.protocols import reid, retrieval, revisited, single_shot
 from kinrank.metrics.results import Evaluation
 from kinrank.validation import as_matrix, as_vectors
 
 Protocol: TypeAlias = Literal["reid", "revisited", "retrieval", "single_shot"]
-Rows: TypeAlias = npt.NDArray[Any] | StackedRows
 
 # What the field prints first for each protocol.
 HEADLINES: dict[str, tuple[str, ...]] = {
@@ -26,6 +25,48 @@ HEADLINES: dict[str, tuple[str, ...]] = {
     "single_shot": ("R1", "R5", "R10"),
 }
 RIGHT, WRONG, NOT_COUNTED = 1, 0, -1
+
+
+class StackedRows:
+    """Two-dimensional arrays of one width, one below the other: a gallery and many distractors.
+
+    Rows are taken with a slice or an array of row numbers, as from an array; only those are read,
+    so that parts may be mapped from disk. ``np.asarray`` copies the whole.
+    """
+
+    def __init__(self, *parts: npt.NDArray[Any]) -> None:
+        widths = [part.shape[1] for part in parts]
+        if len(set(widths)) != 1:
+            raise InvalidInputError(f"`parts` must have one number of columns, got {widths}.")
+        self.parts = parts
+        self.shape = (sum(len(part) for part in parts), widths[0])
+        self.dtype = np.result_type(*[part.dtype for part in parts])
+        self.ndim = 2
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> npt.NDArray[Any]:
+        if isinstance(rows, slice):
+            numbers = np.arange(len(self))[rows]
+        else:
+            numbers = np.asarray(rows, np.int64)
+        taken = np.empty((len(numbers), self.shape[1]), self.dtype)
+        begin = 0
+        for part in self.parts:
+            here = (numbers >= begin) & (numbers < begin + len(part))
+            taken[here] = part[numbers[here] - begin]
+            begin += len(part)
+        return taken
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("stacked rows cannot be had as an array without a copy")
+        whole = np.concatenate(self.parts, axis=0)
+        return whole if dtype is None else whole.astype(dtype, copy=False)
+
+
+Rows: TypeAlias = npt.NDArray[Any] | StackedRows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -152,10 +193,6 @@ class Dataset:
 
     def evaluate(self, ranking: Any) -> Evaluation:
         """Measure a ranking by the protocol of this data set."""
-        # Late: they bring numba.
-        from kinrank.metrics.protocols import reid, retrieval, revisited
-        from kinrank.metrics.single_shot import single_shot
-
         if self.protocol == "revisited":
             assert self.gnd is not None
             return revisited(ranking, self.gnd, n_gallery=len(self.gallery) or None)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kinrank.datasets.base import Dataset
-from kinrank.datasets.cuhk03 import cuhk03
 from kinrank.datasets.digits import digits
-from kinrank.datasets.features import feature_folder
-from kinrank.datasets.folder import class_folder
-from kinrank.datasets.reid import dukemtmc, market1501, msmt17, veri776
-from kinrank.datasets.revisited import revisited
+from kinrank.datasets.features import feature_folder, revisited
+from kinrank.datasets.images import class_folder, cuhk03, dukemtmc, market1501, msmt17, veri776
 from kinrank.datasets.toy import toy
 from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError
 from kinrank.io import load_array
@@ -97,16 +93,12 @@ def load_spec(text: str) -> Dataset:
         key, equals, value = word.partition("=")
         if not key or (not equals and key != "unit"):
             raise InvalidInputError(f"A data set must be PATH,key=value,..., got {word!r}.")
-        arguments[key] = _value(key, value)
+        arguments[key] = int(value) if value.lstrip("-").isdigit() else value
+        if key == "unit":
+            if value.lower() not in ("", "true", "false"):
+                raise InvalidInputError(f"`unit` must be true or false, got {value!r}.")
+            arguments[key] = value.lower() != "false"
     return load(path, **arguments)
-
-
-def _value(key: str, text: str) -> Any:
-    if key == "unit":
-        if text.lower() not in ("", "true", "false"):
-            raise InvalidInputError(f"`unit` must be true or false, got {text!r}.")
-        return text.lower() != "false"
-    return int(text) if text.lstrip("-").isdigit() else text
 
 
 def formats() -> list[str]:
@@ -134,16 +126,12 @@ def detect(path: Path) -> str:
 
 
 def _read(path: str, format_: str, options: Mapping[str, Any]) -> Dataset:
-    reader: Callable[[], Dataset]
-    if path in BUILT_IN and format_ == "auto":
-        name, reader = path, partial(BUILT_IN[path], **options)
-    else:
-        if format_ != "auto" and format_ not in READERS:
-            raise UnknownNameError("format", format_, ["auto", *READERS])
-        name = detect(Path(path)) if format_ == "auto" else format_
-        reader = partial(READERS[name], path, **options)
+    if format_ not in ("auto", *READERS):
+        raise UnknownNameError("format", format_, ["auto", *READERS])
+    named = format_ == "auto" and path in BUILT_IN
+    name = path if named else detect(Path(path)) if format_ == "auto" else format_
     try:
-        return reader()
+        return BUILT_IN[name](**options) if named else READERS[name](path, **options)
     except TypeError as error:
         raise InvalidInputError(f"Options of the format {name} do not fit: {error}.") from error
 

@@ -151,9 +151,7 @@ _MAKERS: dict[tuple[str, str], Any] = {
 }
 for _package in ("numpy.core", "numpy._core"):
     _MAKERS[f"{_package}.multiarray", "_reconstruct"] = lambda *_: _Array()
-    _MAKERS[f"{_package}.multiarray", "scalar"] = lambda dtype, data: _make_array(
-        data, dtype, (), "C"
-    )[()]
+    _MAKERS[f"{_package}.multiarray", "scalar"] = _scalar
     _MAKERS[f"{_package}.numeric", "_frombuffer"] = _make_array
 
 

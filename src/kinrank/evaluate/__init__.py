@@ -9,16 +9,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kinrank.metrics.bootstrap import Interval, confidence_intervals, paired_difference
-from kinrank.metrics.protocols import reid, retrieval, revisited
+from kinrank.metrics.protocols import reid, retrieval, revisited, single_shot
 from kinrank.metrics.results import (
     Evaluation,
+    Interval,
     LevelEvaluation,
     ReidEvaluation,
     RetrievalEvaluation,
     RevisitedEvaluation,
+    confidence_intervals,
+    paired_difference,
 )
-from kinrank.metrics.single_shot import single_shot
 
 if TYPE_CHECKING:
     from kinrank.evaluate.ablation import ablate

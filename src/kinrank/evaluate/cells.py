@@ -22,10 +22,9 @@ from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.evaluate.search import Pooled
 from kinrank.evaluate.spec import MethodSpec
 from kinrank.io import save_npz
-from kinrank.metrics.per_query import Values
 from kinrank.progress import peak_memory
 from kinrank.reading import open_npz
-from kinrank.types import Ranking
+from kinrank.types import Ranking, Values
 
 # Larger collections, and batches of queries, have kernels that smaller ones do not need.
 WARM_ROWS, WARM_QUERIES = 1100, 16
@@ -71,7 +70,6 @@ class Measured:
 
     @classmethod
     def load(cls, path: Path) -> Measured:
-        """Read what ``save`` wrote."""
         with open_npz(path, "a cell of a comparison") as file:
             meta = json.loads(str(file["meta"]))
             names = meta["per_query"]
@@ -130,9 +128,7 @@ def timed_ranking(
         ranking, chosen = _ranked(spec, queries, searched, k, threads)
         seconds = time.perf_counter() - begun
     texts = tuple(dict.fromkeys(str(warning.message) for warning in caught))
-    return ranking, {
-        "seconds": seconds, "start_bytes": start, "warnings": texts, "chosen": chosen,
-    }  # fmt: skip
+    return ranking, {"seconds": seconds, "start_bytes": start, "warnings": texts, "chosen": chosen}
 
 
 def _ranked(

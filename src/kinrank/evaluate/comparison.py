@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from kinrank.evaluate.cells import Failed, Measured, cell_key, fingerprint, meas
 from kinrank.evaluate.spec import MethodSpec, parse_methods
 from kinrank.evaluate.worker import WorkerError, run_worker
 from kinrank.io import make_folder, temporary_folder
-from kinrank.metrics.bootstrap import DRAWS, Interval, confidence_intervals
+from kinrank.metrics.results import DRAWS, Interval, confidence_intervals
 
 OnCell = Callable[[Measured | Failed, int, int], None]
 
@@ -46,7 +47,6 @@ class Comparison:
 
     @property
     def failures(self) -> list[Failed]:
-        """The cells that could not be computed."""
         return [cell for cell in self.cells.values() if isinstance(cell, Failed)]
 
     @property
@@ -124,69 +124,65 @@ def compare(
     0.48
     """
     specs = parse_methods(methods) if isinstance(methods, str) else list(methods)
-    _check_names(specs, sets)
-    with tempfile.TemporaryDirectory(prefix="kinrank-", dir=temporary_folder()) as temporary:
-        runner = CellRunner(Path(work or temporary), Path(temporary), isolate, threads)
-        cells: dict[tuple[str, str], Measured | Failed] = {}
-        total = len(specs) * len(sets)
-        for data in sets:
-            for spec in specs:
-                cell = runner.run(spec, data)
-                cells[spec.label, data.name] = cell
-                if on_cell is not None:
-                    on_cell(cell, len(cells), total)
-    return Comparison([s.label for s in specs], [d.name for d in sets], cells)
-
-
-class CellRunner:
-    """Computes cells that are not in ``work`` yet, and keeps those that it computed."""
-
-    def __init__(self, work: Path, temporary: Path, isolate: bool, threads: int | None) -> None:
-        self.folder = work / "cells"
-        make_folder(self.folder)
-        self.temporary, self.isolate, self.threads = temporary, isolate, threads
-        self._prints: dict[int, str] = {}
-        self._sources: dict[int, dict[str, Any]] = {}
-
-    def run(self, spec: MethodSpec, data: Dataset) -> Measured | Failed:
-        """A cell, from its file if it is there."""
-        try:
-            return self._run(spec, data)
-        except (KinrankError, WorkerError, MemoryError) as error:
-            return Failed(spec.label, data.name, str(error) or type(error).__name__)
-
-    def _run(self, spec: MethodSpec, data: Dataset) -> Measured:
-        if id(data) not in self._prints:
-            self._prints[id(data)] = fingerprint(data)
-        key = cell_key(spec, self._prints[id(data)], isolated=self.isolate)
-        file = self.folder / f"{key}.npz"
-        # A broken file is no reason to stop.
-        with suppress(OSError, FileFormatError):
-            return replace(Measured.load(file), method=spec.label, data=data.name)
-        if self.isolate:
-            cell = run_worker(spec, self._source(data), file, threads=self.threads)
-            return replace(cell, method=spec.label, data=data.name)
-        cell = measure(spec, data, threads=self.threads)
-        cell.save(file)
-        return cell
-
-    def _source(self, data: Dataset) -> dict[str, Any]:
-        """What a worker loads: where the set came from, or a copy of what is in memory."""
-        if data.source is not None:
-            return dict(data.source)
-        if id(data) not in self._sources:
-            folder = self.temporary / f"set-{len(self._sources)}"
-            with progress.stage("save vectors", 1) as advance:
-                save_features(data, folder)
-                advance(1)
-            self._sources[id(data)] = {"path": str(folder), "name": data.name}
-        return self._sources[id(data)]
-
-
-def _check_names(specs: Sequence[MethodSpec], sets: Sequence[Dataset]) -> None:
-    for kind, names in (("methods", [s.label for s in specs]), ("sets", [d.name for d in sets])):
-        if not names:
+    labels, names = [spec.label for spec in specs], [data.name for data in sets]
+    for kind, known in (("methods", labels), ("sets", names)):
+        if not known:
             raise InvalidInputError(f"`{kind}` must have at least one entry, got none.")
-        doubled = sorted({name for name in names if names.count(name) > 1})
+        doubled = sorted({name for name in known if known.count(name) > 1})
         if doubled:
             raise InvalidInputError(f"`{kind}` must have different names, got {doubled[0]} twice.")
+    jobs = [(spec, data, isolate) for data in sets for spec in specs]
+    cells = run_cells(jobs, work, threads, on_cell)
+    places = ((spec.label, data.name) for spec, data, _ in jobs)
+    return Comparison(labels, names, dict(zip(places, cells, strict=True)))
+
+
+def run_cells(
+    jobs: Sequence[tuple[MethodSpec, Dataset, bool]], work: str | Path | None,
+    threads: int | None, on_cell: OnCell | None,
+) -> list[Measured | Failed]:  # fmt: skip
+    """Compute the cells that are not in ``work`` yet, and keep them there.
+
+    jobs : a method, a set, and whether in a process of its own
+    """
+    cells: list[Measured | Failed] = []
+    with tempfile.TemporaryDirectory(prefix="kinrank-", dir=temporary_folder()) as temporary:
+        folder = Path(work or temporary) / "cells"
+        make_folder(folder)
+        print_of, source_of = cache(fingerprint), cache(partial(_source, Path(temporary)))
+        for spec, data, isolate in jobs:
+            try:
+                file = folder / f"{cell_key(spec, print_of(data), isolated=isolate)}.npz"
+                cells.append(_cell(spec, data, file, source_of if isolate else None, threads))
+            except (KinrankError, WorkerError, MemoryError) as error:
+                reason = str(error) or type(error).__name__
+                cells.append(Failed(spec.label, data.name, reason))
+            if on_cell is not None:
+                on_cell(cells[-1], len(cells), len(jobs))
+    return cells
+
+
+def _cell(
+    spec: MethodSpec, data: Dataset, file: Path,
+    source_of: Callable[[Dataset], dict[str, Any]] | None, threads: int | None,
+) -> Measured:  # fmt: skip
+    """A cell, from its file if it is there; source_of : what a worker is told of a set."""
+    named: dict[str, Any] = {"method": spec.label, "data": data.name}
+    with suppress(OSError, FileFormatError):  # a broken file is no reason to stop
+        return replace(Measured.load(file), **named)
+    if source_of is not None:
+        return replace(run_worker(spec, source_of(data), file, threads=threads), **named)
+    cell = measure(spec, data, threads=threads)
+    cell.save(file)
+    return cell
+
+
+def _source(temporary: Path, data: Dataset) -> dict[str, Any]:
+    """What a worker loads: where the set came from, or a copy of what is in memory."""
+    if data.source is not None:
+        return dict(data.source)
+    folder = temporary / f"set-{id(data)}"
+    with progress.stage("save vectors", 1) as advance:
+        save_features(data, folder)
+        advance(1)
+    return {"path": str(folder), "name": data.name}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,8 @@ from kinrank.evaluate.cells import timed_ranking
 from kinrank.evaluate.comparison import Comparison, OnCell, compare
 from kinrank.evaluate.spec import MethodSpec, parse_methods
 from kinrank.io import write_text_atomic
-from kinrank.metrics.per_query import Values
 from kinrank.report.pages import check_extra, comparison_page
-from kinrank.types import Ranking
+from kinrank.types import Ranking, Values
 
 BINS = 60
 MAX_QUERIES = 400
@@ -69,7 +69,7 @@ def report(
     chosen = _focus(comparison, specs, focus)
     before = next(spec for spec in specs if spec.label == comparison.reference)
     ranked = [
-        rank_before_and_after(data, before, chosen, n_examples=n_examples, threads=threads)
+        rank_before_and_after(data, (before, chosen), n_examples, threads)
         for data in sets
         if comparison.get(chosen.label, data.name) and comparison.get(before.label, data.name)
     ]
@@ -89,8 +89,7 @@ def report(
 def _focus(comparison: Comparison, specs: Sequence[MethodSpec], focus: str | None) -> MethodSpec:
     """The method that was asked for, or the best on the first set."""
     by_label = {spec.label: spec for spec in specs}
-    if focus is None:
-        return by_label[comparison.best]
+    focus = comparison.best if focus is None else focus
     if focus not in by_label:
         raise InvalidInputError(
             f"`focus` must be one of the methods ({', '.join(by_label)}), got {focus!r}."
@@ -98,8 +97,7 @@ def _focus(comparison: Comparison, specs: Sequence[MethodSpec], focus: str | Non
     return by_label[focus]
 
 
-@dataclass(frozen=True, eq=False)
-class DistanceHistogram:
+class DistanceHistogram(NamedTuple):
     """Distances of matches and of non-matches, as shares, and how well they are apart.
 
     ``order`` is the share of pairs of a match and a non-match that are in the right order.
@@ -111,20 +109,19 @@ class DistanceHistogram:
     order: float
 
 
-@dataclass(frozen=True, eq=False)
-class Example:
+class RankedSide(NamedTuple):
+    """A data set as one method ranks it; ap : average precision of each query."""
+
+    label: str
+    ap: Values
+    histogram: DistanceHistogram
+
+
+class Example(NamedTuple):
     """One query: the first that count before and after, and whether each is right."""
 
     query: int
-    before: list[tuple[int, bool]]
-    after: list[tuple[int, bool]]
-    ap_before: float
-    ap_after: float
-
-    @property
-    def seen_gain(self) -> int:
-        """How many more of the first ten are right."""
-        return sum(right for _, right in self.after) - sum(right for _, right in self.before)
+    lists: list[list[tuple[int, bool]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,11 +129,7 @@ class SetReport:
     """One data set, ranked plainly and by the method in focus."""
 
     data: Dataset
-    before: str
-    after: str
-    ap_before: Values
-    ap_after: Values
-    histograms: tuple[DistanceHistogram, DistanceHistogram]
+    sides: Sequence[RankedSide]
     examples: Sequence[Example]
 
     def query_name(self, query: int) -> str:
@@ -146,38 +139,36 @@ class SetReport:
 
 
 def rank_before_and_after(
-    data: Dataset,
-    before: MethodSpec,
-    after: MethodSpec,
-    *,
-    n_examples: int = 6,
-    threads: int | None = None,
+    data: Dataset, specs: Sequence[MethodSpec], n_examples: int, threads: int | None = None
 ) -> SetReport:
     """Rank a set twice and keep what the report needs of it."""
-    rankings = [timed_ranking(spec, data, threads=threads)[0] for spec in (before, after)]
-    metric = AP[data.protocol]
-    aps = [data.evaluate(ranking).per_query[metric] for ranking in rankings]
-    examples = choose_examples(data, rankings, aps, n_examples) if n_examples else []
-    histograms = (histogram(data, rankings[0]), histogram(data, rankings[1]))
-    return SetReport(data, before.label, after.label, aps[0], aps[1], histograms, examples)
+    rankings = [timed_ranking(spec, data, threads=threads)[0] for spec in specs]
+    aps = [data.evaluate(ranking).per_query[AP[data.protocol]] for ranking in rankings]
+    histograms = [histogram(data, ranking) for ranking in rankings]
+    sides = list(map(RankedSide, [spec.label for spec in specs], aps, histograms))
+    examples = choose_examples(data, rankings, aps[1] - aps[0], n_examples) if n_examples else []
+    return SetReport(data, sides, examples)
 
 
 def choose_examples(
-    data: Dataset, rankings: Sequence[Ranking], aps: Sequence[Values], count: int
+    data: Dataset, rankings: Sequence[Ranking], gains: Values, count: int
 ) -> list[Example]:
     """The largest gains in what can be seen, and the largest loss: nobody is shown the good only.
 
     Of the queries that gained most over the whole ranking, those whose first ten gained most.
     """
-    gains = np.nan_to_num(aps[1] - aps[0])
+    gains = np.nan_to_num(gains)
     order = np.argsort(-gains, kind="stable").tolist()
 
     def example(query: int) -> Example:
-        before, after = (_first_counted(data, ranking, query) for ranking in rankings)
-        return Example(query, before, after, float(aps[0][query]), float(aps[1][query]))
+        return Example(query, [_first_counted(data, ranking, query) for ranking in rankings])
+
+    def seen_loss(example: Example) -> int:
+        before, after = (sum(right for _, right in rows) for rows in example.lists)
+        return before - after
 
     examples = [example(query) for query in order[: 10 * count] if gains[query] >= 0]
-    examples.sort(key=lambda example: -example.seen_gain)  # stable: then by gain in AP
+    examples.sort(key=seen_loss)  # stable: then by gain in AP
     losers = [example(order[-1])] if gains[order[-1]] < 0 else []
     return examples[: count - len(losers)] + losers
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kinrank import progress
-from kinrank.datasets.rows import StackedRows
+from kinrank.datasets.base import StackedRows
 from kinrank.errors import InvalidInputError
 from kinrank.filters import Filter
 from kinrank.methods.base import Method

@@ -14,9 +14,10 @@ import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from kinrank import progress
+from kinrank.datasets import load
 from kinrank.evaluate.cells import Measured, measure
 from kinrank.evaluate.spec import MethodSpec
 
@@ -41,14 +42,18 @@ def run_worker(
         try:
             process.stdin.write(json.dumps(job))
             process.stdin.close()
-            reason = _forward(process.stdout)
+            reason = None
+            for line in process.stdout:  # its stages are reported as if they were ours
+                message = json.loads(line)
+                if "error" in message:
+                    reason = str(message["error"])
+                else:
+                    progress.forward(**message)
         except BaseException:
             process.kill()
             raise
-    if reason is not None:
-        raise WorkerError(reason)
-    if process.returncode != 0:
-        raise WorkerError(_ended(process.returncode))
+    if reason is not None or process.returncode != 0:
+        raise WorkerError(reason or _ended(process.returncode))
     return Measured.load(result)
 
 
@@ -56,10 +61,8 @@ def main() -> int:
     """Read a job, do it, write its result."""
     job = json.load(sys.stdin)
     try:
-        from kinrank.datasets import load
-
         spec = MethodSpec(**job["method"])
-        with progress.listen(_tell_progress()):
+        with progress.listen(_ProgressTeller()):
             cell = measure(spec, load(**job["source"]), threads=job["threads"])
         replace(cell, peak_bytes=progress.peak_memory()).save(Path(job["result"]))
     except Exception as error:  # noqa: BLE001 - whatever it was, the table goes on without it
@@ -74,30 +77,16 @@ def _tell(**message: Any) -> None:
     sys.stdout.flush()
 
 
-def _tell_progress() -> progress.Listener:
+class _ProgressTeller:
     """A listener that writes what it hears, not too often."""
+
     last = 0.0
 
-    def listener(stage: str, done: int, total: int) -> None:
-        nonlocal last
+    def __call__(self, stage: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if done in (0, total) or now - last > EVERY_SECONDS:
-            last = now
+        if done in (0, total) or now - self.last > EVERY_SECONDS:
+            self.last = now
             _tell(stage=stage, done=done, total=total)
-
-    return listener
-
-
-def _forward(lines: IO[str]) -> str | None:
-    """Report the stages of a worker as if they were ours; return what went wrong."""
-    reason = None
-    for line in lines:
-        message = json.loads(line)
-        if "error" in message:
-            reason = str(message["error"])
-        else:
-            progress.forward(**message)
-    return reason
 
 
 def _ended(code: int) -> str:

@@ -8,16 +8,14 @@ networks trained on ImageNet.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError
-from kinrank.options import check_fields
 from kinrank.reading import read_json, reading
-from kinrank.validation import check_float, check_int
+from kinrank.validation import check_choice, check_float, check_int
 
 Size = tuple[int, int]
 Box = tuple[float, float, float, float]
@@ -62,7 +60,9 @@ class Preprocessing:
     layer: str | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self, choices=_CHOICES, positive={"pixel_max": (0, math.inf)})
+        for name, known in _CHOICES.items():
+            check_choice(name, getattr(self, name), known)
+        check_float("pixel_max", self.pixel_max, 0, low_open=True)
         for name, check in _CHECKS.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
         if min(self.std) <= 0:

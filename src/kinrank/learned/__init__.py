@@ -7,15 +7,16 @@ kinrank.learned.read_card("model.safetensors")
 from __future__ import annotations
 
 from kinrank.learned.recipes import (
+    Card,
     CSARecipe,
     GSSRecipe,
     LAttQERecipe,
     SSRRecipe,
     TrainingRecipe,
+    read_card,
     recipe_class,
 )
 from kinrank.learned.train import train
-from kinrank.learned.weights import Card, read_card
 
 __all__ = [
     "CSARecipe",

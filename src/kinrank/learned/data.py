@@ -42,11 +42,9 @@ class Labelled:
 
     @property
     def identities(self) -> int:
-        """How many identities there are."""
         return len(np.unique(self.labels))
 
     def take(self, rows: npt.NDArray[Any]) -> Labelled:
-        """Some of the rows."""
         cams = None if self.cams is None else self.cams[rows]
         return Labelled(self.vectors[rows], self.labels[rows], cams)
 
@@ -127,7 +125,6 @@ class TrainingLists:
         return np.concatenate([ids[:, :1], np.take_along_axis(ids, kept, axis=1)], axis=1)
 
     def _mark(self, rows: npt.NDArray[Any], ids: Ints) -> tuple[Flags, Flags]:
-        """Which of the rows in lists are right and wrong."""
         labels, cams = self._data.labels, self._data.cams
         same = labels[ids] == labels[rows, None]
         right = same & (ids != rows[:, None])

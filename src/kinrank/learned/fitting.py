@@ -10,22 +10,20 @@ import torch
 from torch import Tensor, nn
 
 from kinrank.io import PathLike
-from kinrank.learned.csa import CSANetwork
 from kinrank.learned.data import Labelled, TrainingLists, queries_and_gallery, split
 from kinrank.learned.gss import GalleryGraph, GSSNetwork, GSSTask
-from kinrank.learned.lattqe import LAttQENetwork
 from kinrank.learned.loop import Progress, fit
-from kinrank.learned.network import (
-    ListNetwork,
-    check_device,
-    from_arrays,
-    size,
-    tensor,
-    torch_threads,
+from kinrank.learned.network import check_device, from_arrays, size, tensor, torch_threads
+from kinrank.learned.networks import CSANetwork, LAttQENetwork, ListNetwork, SSRNetwork
+from kinrank.learned.recipes import (
+    AnyRecipe,
+    Arrays,
+    Card,
+    GSSRecipe,
+    TrainingRecipe,
+    load_weights,
+    recipe_class,
 )
-from kinrank.learned.recipes import AnyRecipe, GSSRecipe, TrainingRecipe, recipe_class
-from kinrank.learned.ssr import SSRNetwork
-from kinrank.learned.weights import Arrays, Card, load_weights
 from kinrank.metrics.protocols import reid
 from kinrank.parallel import Runner
 from kinrank.reading import reading
@@ -72,13 +70,10 @@ def train_graph(
     """Learn from a gallery alone; None leaves the threads to torch; how : as in ``train_lists``."""
     dimension = graph.smoothed.shape[1]
     with torch_threads(_threads(threads, graph.smoothed.size)):
-        network = build(recipe, dimension)
-        assert isinstance(network, GSSNetwork)
-        task = GSSTask(network, graph, recipe)
-        epochs = recipe.epochs
+        task, epochs = GSSTask(build(recipe, dimension), graph, recipe), recipe.epochs
         state = fit(task, epochs=epochs, patience=epochs + 1, rate=recipe.rate, **how)
     rows, scores = {"rows": len(graph.smoothed)}, {"beta": task.beta}
-    return state.best, _card(recipe, dimension, network, state, rows, scores)
+    return state.best, _card(recipe, dimension, task.network, state, rows, scores)
 
 
 class ListTask:
@@ -87,18 +82,15 @@ class ListTask:
     def __init__(
         self, recipe: TrainingRecipe, learned: Labelled, held: Labelled, run: Runner
     ) -> None:
-        network = build(recipe, learned.vectors.shape[1])
-        assert isinstance(network, ListNetwork)
-        self.network, self._run = network, run
-        self._method = recipe.method
+        self.network: ListNetwork = build(recipe, learned.vectors.shape[1])
+        self._run, self._method = run, recipe.method
         self._queries, self._gallery = queries_and_gallery(held, recipe.seed)
         self._lists = TrainingLists(learned, recipe, run)
         self.steps = self._lists.steps
-        self._device = next(network.parameters()).device
+        self._device = next(self.network.parameters()).device
         self._vectors = tensor(learned.vectors, self._device)
 
     def losses(self, epoch: int) -> Iterator[Tensor]:
-        """The loss of each batch."""
         for batch in self._lists.batches(epoch):
             ids, right, wrong = (tensor(values, self._device) for values in batch)
             yield self.network.loss(self._vectors[ids.long()], right, wrong)
@@ -112,7 +104,6 @@ class ListTask:
         return self._map(method.rank_with(self.network, gallery, queries, len(gallery), self._run))
 
     def plain_score(self) -> float:
-        """mAP without re-ranking."""
         queries, gallery = self._queries.vectors, self._gallery.vectors
         return self._map(exact_search(queries, gallery, len(gallery), self._run).indices)
 
@@ -127,7 +118,7 @@ def _threads(threads: int | None, numbers: int) -> int | None:
     return 1 if numbers < _FEW_NUMBERS else threads
 
 
-def build(recipe: AnyRecipe, dimension: int) -> nn.Module:
+def build(recipe: AnyRecipe, dimension: int) -> Any:
     """The network of a recipe, at its beginning; the random numbers of torch are left alone."""
     device = check_device(recipe.device)
     with torch.random.fork_rng(devices=[]):

@@ -127,7 +127,6 @@ class GSSTask:
         self.beta = float(np.quantile(similarity, recipe.quantile))
 
     def losses(self, epoch: int) -> Iterator[Tensor]:
-        """One step."""
         rows = self._rows(self._recipe.batch, [self._recipe.seed, 1, epoch])
         embedded = self._embedded(rows)
         apart = functional.relu(embedded @ embedded.T) - self.beta

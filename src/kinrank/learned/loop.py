@@ -9,20 +9,26 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError
 from kinrank.io import load_safetensors, save_safetensors
 from kinrank.learned.network import from_arrays, to_arrays
-from kinrank.learned.weights import Arrays
+from kinrank.learned.recipes import Arrays
 from kinrank.reading import reading
+
+if TYPE_CHECKING:
+    from kinrank.learned.fitting import ListTask
+    from kinrank.learned.gss import GSSTask
+
+    Task: TypeAlias = ListTask | GSSTask
 
 _MAX_NORM = 1.0
 _SECONDS = 15.0  # between two checkpoints, which may take as long as a short epoch
@@ -80,12 +86,12 @@ class Checkpoint:
         with reading(self.path, "a checkpoint of `kinrank train`"):
             words = json.loads(metadata[_STATE])
             if words["identity"] == self.identity:
-                from_arrays(network, _below("network", arrays), self.path)
-                _restore(optimizer, _below("adam", arrays))
+                from_arrays(network, _below("network/", arrays), self.path)
+                _restore(optimizer, _below("adam/", arrays))
                 return Progress(
                     epoch=int(words["epoch"]),
                     history=[(loss, score) for loss, score in words["history"]],
-                    best=_below("best", arrays),
+                    best=_below("best/", arrays),
                     best_epoch=int(words["best_epoch"]),
                     best_score=words["best_score"],
                 )
@@ -99,25 +105,8 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
 
-class TrainingTask(Protocol):
-    """What is learned, and how well that went.
-
-    network : what learns
-    steps : how many losses an epoch has
-    """
-
-    network: Any
-    steps: int
-
-    def losses(self, epoch: int) -> Iterator[Tensor]:
-        """The loss of each step of an epoch, one after another."""
-
-    def score(self) -> float | None:
-        """The figure that should rise, measured on what is held out; None if there is nothing."""
-
-
 def fit(
-    task: TrainingTask, *, epochs: int, patience: int, rate: float,
+    task: Task, *, epochs: int, patience: int, rate: float,
     checkpoint: Checkpoint | None = None, on_epoch: OnEpoch | None = None,
 ) -> Progress:  # fmt: skip
     """Train until ``epochs`` are over or ``patience`` of them brought nothing better.
@@ -127,7 +116,7 @@ def fit(
     optimizer = torch.optim.Adam(task.network.parameters(), lr=rate)
     state = None if checkpoint is None else checkpoint.load(task.network, optimizer)
     if state is None:  # what was not learned is not lost either
-        state = Progress(best=_copy(task.network), best_score=task.score())
+        state = Progress(best=to_arrays(task.network), best_score=task.score())
     due = -math.inf
     with progress.stage("training", epochs * task.steps) as advance:
         advance(state.epoch * task.steps)
@@ -143,7 +132,7 @@ def fit(
 
 
 def _run_epoch(
-    task: TrainingTask, optimizer: torch.optim.Adam, epoch: int, advance: progress.Advance
+    task: Task, optimizer: torch.optim.Adam, epoch: int, advance: progress.Advance
 ) -> float:
     task.network.train()
     total = 0.0
@@ -157,7 +146,7 @@ def _run_epoch(
     return total / task.steps
 
 
-def _record(task: TrainingTask, state: Progress, loss: float) -> None:
+def _record(task: Task, state: Progress, loss: float) -> None:
     """Count an epoch, and keep its weights if they are the best so far."""
     task.network.eval()
     score = task.score()
@@ -168,16 +157,11 @@ def _record(task: TrainingTask, state: Progress, loss: float) -> None:
     state.epoch += 1
     state.history.append((loss, score))
     if score is None or state.best_score is None or score > state.best_score:
-        state.best, state.best_epoch, state.best_score = _copy(task.network), state.epoch, score
+        state.best, state.best_epoch, state.best_score = to_arrays(task.network), state.epoch, score
 
 
-def _copy(network: nn.Module) -> Arrays:
-    return {name: array.copy() for name, array in to_arrays(network).items()}
-
-
-def _below(prefix: str, arrays: Arrays) -> Arrays:
-    start = f"{prefix}/"
-    return {name[len(start) :]: a for name, a in arrays.items() if name.startswith(start)}
+def _below(start: str, arrays: Arrays) -> Arrays:
+    return {name.removeprefix(start): a for name, a in arrays.items() if name.startswith(start)}
 
 
 def _restore(optimizer: torch.optim.Adam, arrays: Arrays) -> None:

@@ -1,4 +1,4 @@
-"""What the networks share: blocks, the contrastive loss, weights in and out, devices, threads."""
+"""What torch is asked for: weights in and out, devices, threads."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from kinrank.errors import FileFormatError, InvalidInputError
 from kinrank.io import PathLike
-from kinrank.learned.weights import Arrays
+from kinrank.learned.recipes import Arrays
 
 _LOCK = threading.Lock()
 _local = threading.local()
@@ -22,75 +21,9 @@ _inside: list[int] = []
 _before: list[int] = []
 
 
-class ListNetwork(nn.Module):
-    """A network that learns from lists: a query and its nearest rows."""
-
-    def loss(self, rows: Tensor, right: Tensor, wrong: Tensor) -> Tensor:
-        """The loss of a batch.
-
-        Parameters
-        ----------
-        rows : (b, 1 + m, d) unit vectors, the query first, then its nearest
-        right, wrong : (b, 1 + m) bool, rows that belong to the query and rows that do not; those
-            that are neither do not count, and the query itself is neither
-        """
-        raise NotImplementedError
-
-
-class TransformerBlock(nn.Module):
-    """A transformer block with the norms in front: attention, then a perceptron, both added.
-
-    x <- x + P softmax(Q K^T / sqrt(w / heads)) V; x <- x + U gelu(D x), on normalised x
-
-    The outer layers begin at zero, so that a block changes nothing before it has learned.
-    """
-
-    def __init__(self, width: int, heads: int, ratio: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.norm_attention, self.norm_inner = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
-        self.join = nn.Linear(width, width)
-        self.widen = nn.Linear(width, ratio * width)
-        self.narrow = nn.Linear(ratio * width, width)
-        for layer in (self.join, self.narrow):
-            nn.init.zeros_(layer.weight)
-            nn.init.zeros_(layer.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(b, tokens, width) to the same shape."""
-        b, tokens, width = x.shape
-        qkv = self.qkv(self.norm_attention(x)).reshape(b, tokens, 3, self.heads, -1)
-        query, key, value = qkv.permute(2, 0, 3, 1, 4)
-        mixed = functional.scaled_dot_product_attention(query, key, value)
-        x = x + self.join(mixed.transpose(1, 2).reshape(b, tokens, width))
-        inner: Tensor = self.narrow(functional.gelu(self.widen(self.norm_inner(x))))
-        return x + inner
-
-
-def to_first(tokens: Tensor) -> Tensor:
-    """The cosine of every token with the first: (b, m, w) to (b, m)."""
-    unit = functional.normalize(tokens, dim=-1)
-    return (unit[:, :1] * unit).sum(dim=-1)
-
-
-def contrastive(similarity: Tensor, right: Tensor, wrong: Tensor, scale: Tensor | float) -> Tensor:
-    """The mean over the right rows of -log(e^s / (e^s + sum over the wrong rows of e^s')).
-
-    similarity, right, wrong : (b, m); s is the similarity times ``scale``
-    """
-    logits = similarity * scale
-    others = logits.masked_fill(~wrong, -torch.inf).logsumexp(dim=1, keepdim=True)
-    # A list without a wrong row has nothing to be told from.
-    others = others.clamp(min=torch.finfo(logits.dtype).min / 2)
-    each = functional.softplus(others - logits) * right
-    count = right.sum(dim=1).clamp(min=1)
-    return (each.sum(dim=1) / count).mean()
-
-
 def to_arrays(network: nn.Module) -> Arrays:
-    """The weights by name."""
-    return {name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()}
+    """Copies of the weights by name."""
+    return {name: value.cpu().numpy().copy() for name, value in network.state_dict().items()}
 
 
 def from_arrays(network: nn.Module, arrays: Arrays, path: PathLike) -> None:

@@ -1,52 +1,49 @@
-"""What a training is asked for: the sizes of a network, and how long and on what it learns."""
+"""What a training is asked for, and what it leaves.
+
+A recipe: the sizes of a network, and how long and on what it learns. Weights: a safetensors file
+with a model card. Nothing in it can be executed.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import ClassVar, TypeAlias
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
 
-from kinrank.errors import InvalidInputError, UnknownNameError
-from kinrank.options import check_fields, option
+import numpy.typing as npt
+
+from kinrank._version import __version__
+from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError
+from kinrank.io import PathLike, load_safetensors, save_safetensors
+from kinrank.options import Checked, option
+from kinrank.reading import reading
 from kinrank.validation import check_int
 
+Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+
+CARD = "kinrank.card"
 _RATED_WIDTH = 256
-# What parameters may be, whichever recipe has them: integers from 1, in [low, high], (low, high].
-_SIZES = (
-    "anchors", "batch", "blocks", "epochs", "heads", "hidden", "k1", "kq", "kqe", "m", "patience",
-    "pool", "queries", "ratio", "steps", "width",
-)  # fmt: skip
-_FLOATS = {
-    "alpha": (0, 100), "decay": (0, 100), "drop": (0, 0.9), "penalty": (0, 1), "quantile": (0, 1),
-}  # fmt: skip
-_POSITIVE = {"holdout": (0, 0.9), "rate": (0, 10), "step_size": (0, 1), "temperature": (0, 100)}
 
 
 def device_option() -> str:
     """A field for the torch device."""
-    device: str = option("cpu", "torch device, such as cpu, cuda, cuda:1, mps", cli=str)
+    text = "torch device, such as cpu, cuda, cuda:1, mps"
+    device: str = option("cpu", text, cli=str, check=_check_text)
     return device
 
 
-def check_text(name: str, value: object) -> None:
-    """Refuse what is not a word."""
+def _check_text(name: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidInputError(f"`{name}` must be a word, got {value!r}.")
-
-
-def _check(recipe: TrainingRecipe | GSSRecipe) -> None:
-    names = {field.name for field in fields(recipe)}
-    check_fields(
-        recipe,
-        sizes=tuple(name for name in _SIZES if name in names),
-        floats={name: bounds for name, bounds in _FLOATS.items() if name in names},
-        positive={name: bounds for name, bounds in _POSITIVE.items() if name in names},
-    )
-    check_int("seed", recipe.seed, 0)
-    check_text("device", recipe.device)
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingRecipe:
+class TrainingRecipe(Checked):
     """How a network is trained with labels.
 
     Adam with a constant rate, gradients cut to norm 1. Each epoch takes ``queries`` training rows
@@ -61,14 +58,13 @@ class TrainingRecipe:
     patience: int = option(3, "epochs without a better mAP after which training ends")
     queries: int = option(1024, "rows that are queries in an epoch")
     batch: int = option(32, "queries in one step")
-    rate: float = option(1e-3, "learning rate of Adam")
-    holdout: float = option(0.2, "share of the identities that is held out")
-    drop: float = option(0.1, "share of the nearest rows that is left out at random")
-    seed: int = option(0, "of the weights and of the order")
+    rate: float = option(1e-3, "learning rate of Adam", above=(0, 10))
+    holdout: float = option(0.2, "share of the identities that is held out", above=(0, 0.9))
+    drop: float = option(
+        0.1, "share of the nearest rows that is left out at random", within=(0, 0.9)
+    )
+    seed: int = option(0, "of the weights and of the order", check=partial(check_int, low=0))
     device: str = device_option()
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     @property
     def length(self) -> int:
@@ -96,8 +92,8 @@ class CSARecipe(TrainingRecipe):
     width: int = option(144, "width of the transformer")
     heads: int = option(12, "heads of its attention")
     blocks: int = option(2, "transformer blocks")
-    temperature: float = option(0.1, "temperature of the contrastive loss")
-    alpha: float = option(0.2, "weight of the reconstruction of the affinities")
+    temperature: float = option(0.1, "temperature of the contrastive loss", above=(0, 100))
+    alpha: float = option(0.2, "weight of the reconstruction of the affinities", within=(0, 100))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,7 +120,7 @@ class SSRRecipe(TrainingRecipe):
     m: int = option(64, "nearest rows that are refined with the query")
     hidden: int = option(256, "width of the networks that make gradients")
     steps: int = option(1, "steps of gradient descent")
-    step_size: float = option(1e-3, "size of a step")
+    step_size: float = option(1e-3, "size of a step", above=(0, 1))
 
     @property
     def length(self) -> int:
@@ -147,8 +143,8 @@ class LAttQERecipe(TrainingRecipe):
     blocks: int = option(2, "transformer blocks")
     ratio: int = option(1, "width of the inner layers over that of the vectors")
     pool: int = option(256, "nearest rows that the expanded query is compared with")
-    temperature: float = option(0.1, "temperature of the contrastive loss")
-    alpha: float = option(0.2, "weight of the loss of single neighbours")
+    temperature: float = option(0.1, "temperature of the contrastive loss", above=(0, 100))
+    alpha: float = option(0.2, "weight of the loss of single neighbours", within=(0, 100))
 
     @property
     def length(self) -> int:
@@ -159,23 +155,22 @@ class LAttQERecipe(TrainingRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GSSRecipe:
+class GSSRecipe(Checked):
     """Guided similarity separation: learns on the gallery itself, without labels."""
 
     method: ClassVar[str] = "gss"
 
-    k1: int = option(5, "nearest rows that a gallery row is linked to")
-    decay: float = option(0.3, "weight of the second layer")
+    k1: int = option(5, "nearest rows that a gallery row is linked to", spare=1)
+    decay: float = option(0.3, "weight of the second layer", within=(0, 100))
     epochs: int = option(200, "steps of Adam")
-    rate: float = option(1e-4, "learning rate of Adam")
-    quantile: float = option(0.98, "share of the pairs that is pushed apart at the beginning")
-    penalty: float = option(1e-5, "of the squared weights")
+    rate: float = option(1e-4, "learning rate of Adam", above=(0, 10))
+    quantile: float = option(
+        0.98, "share of the pairs that is pushed apart at the beginning", within=(0, 1)
+    )
+    penalty: float = option(1e-5, "of the squared weights", within=(0, 1))
     batch: int = option(1024, "most rows whose pairs are looked at in one step")
-    seed: int = option(0, "of the weights and of the batches")
+    seed: int = option(0, "of the weights and of the batches", check=partial(check_int, low=0))
     device: str = device_option()
-
-    def __post_init__(self) -> None:
-        _check(self)
 
 
 AnyRecipe: TypeAlias = TrainingRecipe | GSSRecipe
@@ -191,3 +186,78 @@ def recipe_class(method: str) -> type[AnyRecipe]:
         return RECIPES[method]
     except (KeyError, TypeError):
         raise UnknownNameError("method to train", method, RECIPES) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What a file of weights says about itself.
+
+    Attributes
+    ----------
+    method : the name of the method
+    dimension : the width of the vectors that it was trained on
+    parameters : the recipe, name -> value
+    size : how many numbers were trained
+    data : how many rows and identities, trained on and held out
+    metrics : loss, and mAP on the held-out part before (``none``) and after, fractions
+    version : of kinrank
+    """
+
+    method: str
+    dimension: int
+    parameters: Mapping[str, Any]
+    size: int
+    data: Mapping[str, int] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    version: str = __version__
+
+
+def save_weights(path: PathLike, arrays: Arrays, card: Card) -> None:
+    """Write weights and card, whole or not at all."""
+    save_safetensors(path, arrays, {CARD: json.dumps(asdict(card), sort_keys=True)})
+
+
+def load_weights(path: PathLike, method: str, dimension: int) -> tuple[Arrays, Card]:
+    """The weights of ``method`` for vectors of ``dimension`` columns, and their card."""
+    arrays, words = load_safetensors(path)
+    card = _parse(path, words)
+    if card.method != method:
+        raise InvalidInputError(
+            f"`weights` must be trained for {method}, got {path}, which is for {card.method}. "
+            f"{how_to_train(method)}"
+        )
+    if card.dimension != dimension:
+        raise InvalidInputError(
+            f"`weights` must be trained on vectors with {dimension} columns, as these have, "
+            f"got {card.method} for {card.dimension}. {how_to_train(card.method)}"
+        )
+    return arrays, card
+
+
+def read_card(path: PathLike) -> Card:
+    """The model card of a file that ``kinrank train`` wrote."""
+    return _parse(path, load_safetensors(path)[1])
+
+
+def how_to_train(method: str) -> str:
+    """The command that makes weights."""
+    labels = "" if method == "gss" else "--labels train_labels.npy "
+    return (
+        f"Train them with: kinrank train {method} --features train.npy {labels}"
+        "--out model.safetensors"
+    )
+
+
+def digest(path: PathLike) -> str:
+    """What tells two files of weights apart."""
+    return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+
+
+def _parse(path: PathLike, words: Mapping[str, str]) -> Card:
+    if CARD not in words:
+        raise FileFormatError(
+            f"{path} must be weights that `kinrank train` wrote, got a file without a model card."
+        )
+    with reading(path, "weights that `kinrank train` wrote, with a whole model card"):
+        values = json.loads(words[CARD])
+        return Card(**{**values, "dimension": int(values["dimension"])})

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kinrank.errors import InvalidInputError, KinrankWarning, UnknownNameError
+from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.io import PathLike
-from kinrank.learned.recipes import AnyRecipe, GSSRecipe, recipe_class
-from kinrank.learned.weights import Card, save_weights
+from kinrank.learned.recipes import AnyRecipe, Card, GSSRecipe, recipe_class, save_weights
 from kinrank.optional import require
 from kinrank.parallel import Runner
+from kinrank.registry import check_parameters
 
 if TYPE_CHECKING:
     from kinrank.learned.data import Labelled
@@ -66,14 +66,22 @@ def train(
     >>> card.method
     'lattqe'
     """
-    recipe = _recipe(method, params)
+    cls = recipe_class(method)
+    check_parameters(method, cls, params)
+    recipe = cls(**params)
     require("torch", extra="torch", purpose=f"Training {method}")
+    from kinrank.learned.data import labelled
     from kinrank.learned.fitting import train_graph, train_lists
     from kinrank.learned.gss import GalleryGraph
     from kinrank.learned.loop import Checkpoint
 
     run = Runner.of(threads)
-    data = _training_data(recipe, features, labels, cams)
+    if isinstance(recipe, GSSRecipe):
+        if labels is not None or cams is not None:
+            raise InvalidInputError("`labels` and `cams` must not be given for gss, got some.")
+    elif labels is None:
+        raise InvalidInputError(f"`labels` must be given to train {method}, got None.")
+    data = labelled(features, labels, cams)
     place = Path(f"{Path(out)}.checkpoint") if checkpoint is None else Path(checkpoint)
     kept = Checkpoint(place, _identity(recipe, data))
     if fresh:
@@ -95,27 +103,6 @@ def train(
             stacklevel=2,
         )
     return card
-
-
-def _recipe(method: str, params: dict[str, Any]) -> AnyRecipe:
-    cls = recipe_class(method)
-    known = [field.name for field in fields(cls)]
-    for name in params:
-        if name not in known:
-            raise UnknownNameError(f"parameter of {method}", name, known)
-    return cls(**params)
-
-
-def _training_data(recipe: AnyRecipe, features: Any, labels: Any, cams: Any) -> Labelled:
-    """What a user gave, checked."""
-    from kinrank.learned.data import labelled
-
-    if not isinstance(recipe, GSSRecipe):
-        if labels is None:
-            raise InvalidInputError(f"`labels` must be given to train {recipe.method}, got None.")
-    elif labels is not None or cams is not None:
-        raise InvalidInputError("`labels` and `cams` must not be given for gss, got some.")
-    return labelled(features, labels, cams)
 
 
 def _identity(recipe: AnyRecipe, data: Labelled) -> str:

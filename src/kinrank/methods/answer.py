@@ -38,7 +38,6 @@ class Scored:
 
     @classmethod
     def empty(cls, n_queries: int, k: int, allowed: Filter | None = None) -> Scored:
-        """Nothing known yet."""
         none = empty_ranking(n_queries, k)
         return cls(none.indices, none.distances, np.zeros(n_queries, np.int64), allowed)
 

@@ -10,7 +10,7 @@ from kinrank.compiling import prepare
 from kinrank.conditions import NotItself
 from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.filters import Filter, empty_ranking, filter_of
-from kinrank.options import check_options, option
+from kinrank.options import Checked, option
 from kinrank.parallel import Runner
 from kinrank.registry import method_class, methods
 from kinrank.runs.options import RunOptions, runner_for
@@ -20,7 +20,7 @@ from kinrank.validation import as_matrix, reduce_k
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method:
+class Method(Checked):
     """Base of all methods. Fields are the parameters, which ``check_options`` checks.
 
     Parameters
@@ -42,11 +42,6 @@ class Method:
         None, "power of the whitening, 0 to 0.5 (0.25 is half), or a file of a fitted one",
         cli=str, check=check_whiten,
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        given = {item.name: getattr(self, item.name) for item in fields(self)}
-        for name, value in check_options(type(self), given).items():
-            object.__setattr__(self, name, value)
 
     def parameters(self) -> dict[str, Any]:
         """All parameters by name; a fitted whitening is told by its text."""
@@ -102,7 +97,12 @@ class Method:
         prepare(type(self).__name__.lower(), whole=whole)
         filtered = answers_filter(queries, gallery, allowed, exclude)
         if filtered is not None:
-            refuse_files(filtered, where)
+            for name in ("memory_budget", "work"):  # files hold the ranks of a whole gallery
+                if where.get(name) is not None:
+                    what = "a gallery to rank" if filtered.own else "no `allowed` or `exclude`"
+                    raise InvalidInputError(
+                        f"`{name}` must be left out, or {what} given, got both."
+                    )
             if filtered.own and filtered.n == 1:  # nobody to ask
                 return empty_ranking(1, 0)
         with runner_for(self, queries, gallery, k, threads, block_size, where) as run:
@@ -140,14 +140,6 @@ def answers_filter(queries: Any, gallery: Any, allowed: Any, exclude: Any) -> Fi
     if gallery is None:
         return filter_of(n_queries, n_queries, allowed, exclude, more=[NotItself(n_queries)])
     return filter_of(n_queries, len(as_matrix("gallery", gallery)), allowed, exclude)
-
-
-def refuse_files(filtered: Filter, where: RunOptions) -> None:
-    """Say that a run in files ranks a whole gallery for other queries."""
-    for name in ("memory_budget", "work"):
-        if where.get(name) is not None:
-            what = "a gallery to rank" if filtered.own else "no `allowed` or `exclude`"
-            raise InvalidInputError(f"`{name}` must be left out, or {what} given, got both.")
 
 
 def _with_fit() -> str:

@@ -12,38 +12,25 @@ from kinrank.options import check_options
 from kinrank.types import SparseRows
 from kinrank.validation import LARGEST, MOST_ROWS, check_choice
 
-# What the paper's text says and what the authors' code computes, where they differ.
-VARIANTS: dict[str, dict[str, Any]] = {
-    "authors": {
-        "beta": 0.0,
-        "clusters": "expanded",
-        "self_counts": False,
-        "solver": "iterate",
-        "steps": 10,
-        "start": "graph",
-        "guide": "walk",
-        "propagation": "square",
-        "fusion": "squared",
-    },
-    "paper": {
-        "beta": 1e-3,
-        "clusters": "expanded",
-        "self_counts": True,
-        "solver": "local",
-        "steps": 10,
-        "start": "regularizer",
-        "guide": "similarity",
-        "propagation": "transpose",
-        "fusion": "euclidean",
-    },
+# What the authors' code computes and what the paper's text says.
+_DIFFER: dict[str, tuple[Any, Any]] = {
+    "beta": (0.0, 1e-3),
+    "clusters": ("expanded", "expanded"),
+    "self_counts": (False, True),
+    "solver": ("iterate", "local"),
+    "steps": (10, 10),
+    "start": ("graph", "regularizer"),
+    "guide": ("walk", "similarity"),
+    "propagation": ("square", "transpose"),
+    "fusion": ("squared", "euclidean"),
 }
+VARIANTS = ("authors", "paper")
 
 
 def filled_options(cls: type, given: dict[str, Any]) -> dict[str, Any]:
     """All options with the variant's values filled in, or an error about the first bad one."""
-    variant = check_choice("variant", given["variant"], tuple(VARIANTS))
-    follow = VARIANTS[variant].items()
-    values = given | {name: value for name, value in follow if given[name] is None}
+    column = VARIANTS.index(check_choice("variant", given["variant"], VARIANTS))
+    values = given | {name: v[column] for name, v in _DIFFER.items() if given[name] is None}
     values = check_options(cls, values)
     extra = 0 if values["self_counts"] else 1
     if values["k2"] > values["k1"] + extra:

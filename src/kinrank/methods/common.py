@@ -55,7 +55,6 @@ class JointRows:
 
     @property
     def queries(self) -> Stored:
-        """The first rows."""
         return rows_between(self.vectors, 0, self.n_queries)
 
     @property
@@ -90,7 +89,6 @@ class JointRows:
         return VectorDistances.of(lists, more, self.vectors)
 
     def neighbors(self, length: int, run: Runner) -> Neighbors:
-        """The nearest rows of every row, itself first."""
         return find_neighbors(self.vectors, length, run)
 
 
@@ -119,14 +117,9 @@ class JointMethod(Method):
         self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
     ) -> Ranking:
         rows = stacked(queries, gallery, self, run, allowed)
-        return self.ranked_rows(rows, results(k, rows.n_answers), run)
-
-    def ranked_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
-        """As ``ranked``, of rows that were checked before."""
-        return self.resolved(len(rows))._rank(rows, k, run)
+        return self.resolved(len(rows))._rank(rows, results(k, rows.n_answers), run)
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
-        """The method itself."""
         raise NotImplementedError
 
 

@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.types import Ints
+from kinrank.validation import check_size
 
 GND_LISTS = ("easy", "hard", "junk")
+_MOST_ROWS = 1 << 26  # of a gallery: each thread has a mark for each
 
 
 def encode(
@@ -24,7 +26,7 @@ def encode(
 ) -> tuple[Ints, Ints]:
     """Labels of any kind as numbers from 0, -1 for ``junk``."""
     names = (f"query_{kind}", f"gallery_{kind}")
-    first, second = (_vector(n, v) for n, v in zip(names, (queries, gallery), strict=True))
+    first, second = map(_vector, names, (queries, gallery))
     if (first.dtype.kind == "U") != (second.dtype.kind == "U"):
         raise InvalidInputError(
             f"`{names[0]}` and `{names[1]}` must be both numbers or both names, "
@@ -81,12 +83,32 @@ def levels(
         "M": (("easy", "hard"), ("junk",)),
         "H": (("hard",), ("junk", "easy")),
     }
-    for letter, (right, junk) in recipes.items():
-        yield letter, [_join(e, right) for e in entries], [_join(e, junk) for e in entries]
+    for letter, kinds in recipes.items():
+        right, junk = ([np.concatenate([e[n] for n in names]) for e in entries] for names in kinds)
+        yield letter, right, junk
 
 
-def _join(entry: dict[str, Ints], names: tuple[str, ...]) -> npt.NDArray[Any]:
-    return np.concatenate([entry[name] for name in names])
+def gallery_size(indices: Ints, entries: list[dict[str, Ints]], given: int | None) -> int:
+    """How many rows a gallery has: as told, or as a ranking and its ground truth tell."""
+    named = max((int(rows.max(initial=-1)) for e in entries for rows in e.values()), default=-1)
+    listed = int(indices.max(initial=-1)) + 1
+    if given is not None:
+        size = check_size("n_gallery", given)
+    elif indices.size and listed == indices.shape[1] and indices.min() >= 0:
+        size = listed  # A whole ranking: it tells how large its gallery is.
+    else:
+        size = max(named + 1, listed, 1)
+    if size > _MOST_ROWS:
+        raise InvalidInputError(
+            f"`ranking`, `gnd` and `n_gallery` must be of at most {_MOST_ROWS:,} gallery rows, "
+            f"got {size:,}."
+        )
+    if named >= size:
+        raise InvalidInputError(
+            f"`gnd` must name gallery rows from 0 to {size - 1}, got {named}: "
+            "the ranking is over another gallery."
+        )
+    return size
 
 
 def _gnd_entry(number: int, entry: Any) -> dict[str, Ints]:
@@ -95,7 +117,17 @@ def _gnd_entry(number: int, entry: Any) -> dict[str, Ints]:
         raise InvalidInputError(
             f"`gnd[{number}]` must have the keys 'easy', 'hard' and 'junk', got {got}."
         )
-    checked = {name: _gnd_list(number, name, entry[name]) for name in GND_LISTS}
+    checked = {name: np.zeros(0, np.int32) for name in GND_LISTS}
+    for name in GND_LISTS:
+        array = np.asarray(entry[name])
+        if array.size == 0:
+            continue
+        if array.ndim != 1 or array.dtype.kind not in "iu" or array.min() < 0:
+            raise InvalidInputError(
+                f"`gnd[{number}][{name!r}]` must be a list of gallery rows from 0, "
+                f"got dtype {array.dtype}, shape {array.shape}, {array.ravel()[:3]}."
+            )
+        checked[name] = array.astype(np.int32)
     joined = np.concatenate(list(checked.values()))
     if len(np.unique(joined)) != len(joined):
         values, counts = np.unique(joined, return_counts=True)
@@ -103,18 +135,6 @@ def _gnd_entry(number: int, entry: Any) -> dict[str, Ints]:
             f"`gnd[{number}]` must name a gallery row once, got {values[counts > 1][0]} twice."
         )
     return checked
-
-
-def _gnd_list(number: int, name: str, values: Any) -> Ints:
-    array = np.asarray(values)
-    if array.size == 0:
-        return np.zeros(0, np.int32)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or array.min() < 0:
-        raise InvalidInputError(
-            f"`gnd[{number}][{name!r}]` must be a list of gallery rows from 0, "
-            f"got dtype {array.dtype}, shape {array.shape}, {array.ravel()[:3]}."
-        )
-    return array.astype(np.int32)
 
 
 def _vector(name: str, values: Any) -> npt.NDArray[Any]:

@@ -1,4 +1,9 @@
-"""From a ranking and what is right to the positions of the right answers."""
+"""From a ranking and what is right to the positions of the right answers, and to metrics of these.
+
+Metrics are float64 fractions in [0, 1], one per query, NaN for a query that has no right answer in
+the gallery. A right answer that the ranking does not list counts as never found, so a cut ranking
+gives a lower bound of what the whole one would give.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ import numpy.typing as npt
 from kinrank.errors import InvalidInputError
 from kinrank.kernels import metrics as kernels
 from kinrank.parallel import Runner
-from kinrank.types import Ints, Longs, Ranking
+from kinrank.types import Ints, Longs, Ranking, Values
 
 NOTHING = np.zeros(0, np.int32)
 
@@ -42,12 +47,10 @@ class Hits:
 
     @property
     def no_match(self) -> Longs:
-        """The queries without a right answer in the gallery."""
         return np.flatnonzero(self.totals == 0)
 
     @property
     def missing(self) -> int:
-        """How many right answers the ranking does not list, over all queries."""
         return int(self.totals.sum()) - len(self.positions)
 
     @property
@@ -59,6 +62,69 @@ class Hits:
     def order(self) -> Longs:
         """The number of right answers before each position."""
         return np.arange(len(self.positions), dtype=np.int64) - self.indptr[self.rows]
+
+    def average_precision(self) -> Values:
+        """Mean over the right answers of the precision at their position (0 where not listed)."""
+        return _share(self._sum((self.order + 1.0) / (self.positions + 1.0)), self.totals)
+
+    def trapezoidal_ap(self) -> Values:
+        """Area under the precision-recall curve by trapezoids, as the Oxford protocols define it.
+
+        Each right answer adds the mean of the precision just before it and at it.
+        """
+        positions = self.positions.astype(np.float64)
+        before = np.ones(len(positions))
+        np.divide(self.order, positions, out=before, where=positions > 0)
+        at = (self.order + 1.0) / (positions + 1.0)
+        return _share(self._sum((before + at) / 2), self.totals)
+
+    def average_precision_at(self, k: int) -> Values:
+        """Average precision of the first ``k``, over the right answers that could be among them."""
+        precision = (self.order + 1.0) / (self.positions + 1.0)
+        return _share(self._sum(precision * (self.positions < k)), np.minimum(self.totals, k))
+
+    def inverse_negative_penalty(self) -> Values:
+        """Number of right answers over the rank of the last one; 0 if one is not listed."""
+        return _share(self.totals / self._last_rank(), self.totals > 0)
+
+    def found_within(self, k: int) -> Values:
+        """1 if a right answer is among the first ``k``, else 0: a point of the CMC curve."""
+        return _share(self._count_within(k) > 0, self.totals > 0)
+
+    def recall_at(self, k: int) -> Values:
+        """Share of the right answers that are among the first ``k``."""
+        return _share(self._count_within(k), self.totals)
+
+    def precision_at(self, k: int) -> Values:
+        """Share of the first ``k`` that are right; what a shorter list lacks counts as wrong."""
+        return _share(self._count_within(k), np.where(self.totals > 0, k, 0))
+
+    def precision_until_last(self, k: int) -> Values:
+        """Precision of the first ``k``, or up to the last right answer if it comes sooner.
+
+        The Revisited protocol does not punish a query for having fewer right answers than ``k``.
+        """
+        depth = np.minimum(k, self._last_rank())
+        return _share(self._count_within(k), np.where(self.totals > 0, depth, 0))
+
+    def ndcg_at(self, k: int) -> Values:
+        """Normalised discounted cumulative gain of the first ``k``, right answers of gain 1."""
+        gains = np.where(self.positions < k, 1.0 / np.log2(self.positions + 2.0), 0.0)
+        ideal = np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(k) + 2.0))])
+        return _share(self._sum(gains), ideal[np.minimum(self.totals, k)])
+
+    def _last_rank(self) -> Values:
+        """The rank of the last right answer, infinite where one is not listed or there is none."""
+        last = np.full(len(self), np.inf)
+        complete = (self.found == self.totals) & (self.totals > 0)
+        last[complete] = 1.0 + self.positions[self.indptr[1:][complete] - 1]
+        return last
+
+    def _count_within(self, k: int) -> Values:
+        return self._sum((self.positions < k).astype(np.float64))
+
+    def _sum(self, values: Values) -> Values:
+        return np.bincount(self.rows, weights=values, minlength=len(self)).astype(np.float64)
 
 
 def as_indices(ranking: Any) -> Ints:
@@ -138,14 +204,14 @@ def listed_hits(
 def _count_matches(
     query_labels: Ints, gallery_labels: Ints, query_cameras: Ints, gallery_cameras: Ints
 ) -> Longs:
-    totals = _count_equal(query_labels.astype(np.int64), gallery_labels.astype(np.int64))
+    labels = [side.astype(np.int64) for side in (query_labels, gallery_labels)]
+    totals = _count_equal(*labels)
     if len(gallery_cameras):
         # One number for each pair of label and camera.
-        width = int(max(query_cameras.max(initial=0), gallery_cameras.max(initial=0))) + 1
-        totals -= _count_equal(
-            query_labels.astype(np.int64) * width + query_cameras,
-            gallery_labels.astype(np.int64) * width + gallery_cameras,
-        )
+        cameras = (query_cameras, gallery_cameras)
+        width = max(int(side.max(initial=0)) for side in cameras) + 1
+        pairs = zip(labels, cameras, strict=True)
+        totals -= _count_equal(*(label * width + camera for label, camera in pairs))
     totals[query_labels < 0] = 0
     return totals
 
@@ -155,19 +221,23 @@ def _count_equal(queries: Longs, gallery: Longs) -> Longs:
     return np.searchsorted(ordered, queries, "right") - np.searchsorted(ordered, queries, "left")
 
 
-def _offsets(counts: Longs) -> Longs:
+def _offsets(counts: npt.NDArray[Any]) -> Longs:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
 def _concatenate(lists: list[npt.NDArray[Any]]) -> tuple[Longs, Ints]:
     lengths = np.array([len(rows) for rows in lists], np.int64)
-    joined = np.concatenate([NOTHING, *lists]).astype(np.int32)
-    return _offsets(lengths), joined
+    return _offsets(lengths), np.concatenate([NOTHING, *lists]).astype(np.int32)
 
 
 def _compress(parts: list[Ints], slots: Longs, totals: Longs) -> Hits:
     """Drop the slots of right answers that the ranking does not list."""
     positions = np.concatenate([NOTHING, *parts])
     kept = positions >= 0
-    before = _offsets(kept.astype(np.int64))
-    return Hits(before[slots], positions[kept], totals)
+    return Hits(_offsets(kept)[slots], positions[kept], totals)
+
+
+def _share(part: npt.NDArray[np.generic], whole: npt.NDArray[np.generic]) -> Values:
+    result = np.full(len(part), np.nan)
+    np.divide(part, whole, out=result, where=np.asarray(whole) > 0)
+    return result

@@ -12,26 +12,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.metrics import per_query
-from kinrank.metrics.ground_truth import as_gnd, encode, levels, rows_of_queries
-from kinrank.metrics.hits import Hits, as_indices, check_ranking, label_hits, listed_hits
+from kinrank.metrics.ground_truth import as_gnd, encode, gallery_size, levels, rows_of_queries
+from kinrank.metrics.hits import as_indices, check_ranking, label_hits, listed_hits
 from kinrank.metrics.results import (
+    MOST_DRAWS,
     LevelEvaluation,
     ReidEvaluation,
     RetrievalEvaluation,
     RevisitedEvaluation,
 )
-from kinrank.types import Ints, Ranking
-from kinrank.validation import check_size
+from kinrank.types import Ints, Ranking, Values
+from kinrank.validation import check_int, check_size
 
 RankingLike = Ranking | npt.NDArray[Any]
 
 REID_RANKS = (1, 5, 10, 20)
 REVISITED_DEPTHS = (1, 5, 10)
-_MOST_ROWS = 1 << 26  # of a gallery: each thread has a mark for each
 
 
 def reid(
@@ -75,11 +75,11 @@ def reid(
     cameras = _cameras(query_cams, gallery_cams, len(queries), len(gallery))
     check_ranking(indices, len(queries), len(gallery), "the identities")
     hits = label_hits(indices, queries, gallery, *cameras)
-    _require_match(hits, "`query_ids` and `gallery_ids`", bool(len(cameras)))
-    values = {"mAP": per_query.average_precision(hits)}
+    _require_match(hits.totals, "`query_ids` and `gallery_ids`", bool(len(cameras)))
+    values = {"mAP": hits.average_precision()}
     for rank in as_depths("ranks", ranks):
-        values[f"R{rank}"] = per_query.found_within(hits, rank)
-    values["mINP"] = per_query.inverse_negative_penalty(hits)
+        values[f"R{rank}"] = hits.found_within(rank)
+    values["mINP"] = hits.inverse_negative_penalty()
     return ReidEvaluation(values, hits.no_match, hits.missing)
 
 
@@ -117,14 +117,14 @@ def revisited(
     """
     indices = as_indices(ranking)
     entries = as_gnd(gnd)
-    size = _gallery_size(indices, entries, n_gallery)
+    size = gallery_size(indices, entries, n_gallery)
     check_ranking(indices, len(entries), size, "the ground truth")
     results = {}
     for letter, right, junk in levels(entries):
         hits = listed_hits(indices, right, junk, size)
-        values = {"mAP": per_query.trapezoidal_ap(hits)}
+        values = {"mAP": hits.trapezoidal_ap()}
         for depth in as_depths("depths", depths):
-            values[f"mP@{depth}"] = per_query.precision_until_last(hits, depth)
+            values[f"mP@{depth}"] = hits.precision_until_last(depth)
         results[letter] = LevelEvaluation(values, hits.no_match, hits.missing)
     # Metrics outside, levels inside: the columns of the paper's tables.
     names = next(iter(results.values())).per_query
@@ -171,19 +171,79 @@ def retrieval(
     check_ranking(indices, len(queries), len(gallery), "the labels")
     rows = rows_of_queries(query_rows, len(queries), len(gallery))
     hits = label_hits(indices, queries, gallery, query_rows=rows)
-    _require_match(hits, "`query_labels` and `gallery_labels`", False)
-    values = {"mAP": per_query.average_precision(hits)}
+    _require_match(hits.totals, "`query_labels` and `gallery_labels`", False)
+    values = {"mAP": hits.average_precision()}
     by_depth = {
-        "mAP": per_query.average_precision_at,
-        "recall": per_query.recall_at,
-        "precision": per_query.precision_at,
-        "nDCG": per_query.ndcg_at,
-        "hit": per_query.found_within,
+        "mAP": hits.average_precision_at,
+        "recall": hits.recall_at,
+        "precision": hits.precision_at,
+        "nDCG": hits.ndcg_at,
+        "hit": hits.found_within,
     }
     for name, metric in by_depth.items():
         for depth in depths:
-            values[f"{name}@{depth}"] = metric(hits, depth)
+            values[f"{name}@{depth}"] = metric(depth)
     return RetrievalEvaluation(values, hits.no_match, hits.missing)
+
+
+def single_shot(
+    ranking: RankingLike,
+    query_ids: Any,
+    gallery_ids: Any,
+    query_cams: Any,
+    gallery_cams: Any,
+    *,
+    ranks: Sequence[int] = REID_RANKS,
+    repeats: int = 100,
+    seed: int = 0,
+) -> ReidEvaluation:
+    """CMC with one gallery image per identity, the mean over ``repeats`` random draws.
+
+    Parameters
+    ----------
+    ranking : (n_queries, k), whole for exact figures
+    query_ids, gallery_ids : identities
+    query_cams, gallery_cams : cameras; the gallery of a query is what other cameras took
+    ranks : the ranks of the CMC curve
+    repeats : how many times a gallery is drawn
+    seed : of the draws; the same seed gives the same figures
+
+    Returns
+    -------
+    ReidEvaluation
+        ``cmc``, and ``mAP``, which for one right answer is the mean of one over its rank.
+    """
+    indices = as_indices(ranking)
+    queries, gallery = encode("ids", query_ids, gallery_ids)
+    if query_cams is None or gallery_cams is None:
+        raise InvalidInputError("Single shot needs cameras: give `query_cams` and `gallery_cams`.")
+    sizes = (len(queries), len(gallery))
+    cameras = encode("cams", query_cams, gallery_cams, sizes=sizes)
+    check_ranking(indices, *sizes, "the identities")
+    check_int("repeats", repeats, 1, MOST_DRAWS)
+    ranks = as_depths("ranks", ranks)
+    values = {name: np.zeros(len(queries)) for name in ("mAP", *(f"R{rank}" for rank in ranks))}
+    random = np.random.default_rng(check_int("seed", seed, 0))
+    has_match = np.zeros(len(queries), bool)
+    for camera in np.unique(cameras[0]):
+        rows = np.flatnonzero(cameras[0] == camera)
+        columns = np.flatnonzero(cameras[1] != camera)
+        matched = np.isin(queries[rows], gallery[columns])
+        has_match[rows] = matched
+        rows = rows[matched]
+        places = _places(indices[rows], len(gallery))
+        for _ in range(repeats):
+            # One column of each identity: the first of each in a random order.
+            mixed = random.permutation(columns)
+            drawn = mixed[np.unique(gallery[mixed], return_index=True)[1]]
+            right = _ranks(places, queries[rows], gallery, drawn)
+            values["mAP"][rows] += 1 / right
+            for rank in ranks:
+                values[f"R{rank}"][rows] += right <= rank
+    _require_match(has_match, "`query_ids` and `gallery_ids`", True)
+    values = {name: np.where(has_match, sums / repeats, np.nan) for name, sums in values.items()}
+    listed = int((indices >= 0).sum(axis=1).min(initial=len(gallery)))
+    return ReidEvaluation(values, np.flatnonzero(~has_match), max(0, len(gallery) - listed))
 
 
 def as_depths(name: str, depths: Any) -> list[int]:
@@ -207,29 +267,23 @@ def _cameras(queries: Any, gallery: Any, n_queries: int, n_gallery: int) -> tupl
     return encode("cams", queries, gallery, sizes=(n_queries, n_gallery))
 
 
-def _gallery_size(indices: Ints, entries: list[dict[str, Ints]], given: int | None) -> int:
-    named = max((int(rows.max(initial=-1)) for e in entries for rows in e.values()), default=-1)
-    listed = int(indices.max(initial=-1)) + 1
-    if given is not None:
-        size = check_size("n_gallery", given)
-    elif indices.size and listed == indices.shape[1] and indices.min() >= 0:
-        size = listed  # A whole ranking: it tells how large its gallery is.
-    else:
-        size = max(named + 1, listed, 1)
-    if size > _MOST_ROWS:
-        raise InvalidInputError(
-            f"`ranking`, `gnd` and `n_gallery` must be of at most {_MOST_ROWS:,} gallery rows, "
-            f"got {size:,}."
-        )
-    if named >= size:
-        raise InvalidInputError(
-            f"`gnd` must name gallery rows from 0 to {size - 1}, got {named}: "
-            "the ranking is over another gallery."
-        )
-    return size
-
-
-def _require_match(hits: Hits, names: str, with_cameras: bool) -> None:
-    if not (hits.totals > 0).any():
+def _require_match(matched: npt.NDArray[Any], names: str, with_cameras: bool) -> None:
+    if not matched.any():
         where = " across cameras" if with_cameras else ""
         raise InvalidInputError(f"No query has a match: {names} share no value{where}.")
+
+
+def _places(indices: Ints, n_gallery: int) -> npt.NDArray[np.int64]:
+    """Where each gallery row stands in each list; the end for those not listed."""
+    places = np.full((len(indices), n_gallery + 1), n_gallery, np.int64)
+    np.put_along_axis(places, indices.astype(np.int64), np.arange(indices.shape[1])[None], axis=1)
+    return places[:, :n_gallery]  # -1 for none was put into the column too many
+
+
+def _ranks(places: Any, queries: Ints, gallery: Ints, drawn: Any) -> Values:
+    """The rank of the right one among those drawn, infinite if it is not listed."""
+    right = drawn[np.searchsorted(gallery[drawn], queries)]
+    place = places[np.arange(len(places)), right][:, None]
+    ranks: Values = 1.0 + (places[:, drawn] < place).sum(axis=1)
+    ranks[place[:, 0] == places.shape[1]] = np.inf
+    return ranks

@@ -1,25 +1,121 @@
-"""The figures: curves, bars, dots, histograms, intervals."""
+"""The figures: curves, bars, dots, histograms, intervals.
+
+They are made through matplotlib's objects: no window, no global setting, and the same bytes for the
+same data.
+"""
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kinrank.metrics.bootstrap import Interval
-from kinrank.metrics.per_query import Values
-from kinrank.report.chart import FONT, INK, LINE, SOFT, WIDTH, Chart
+from kinrank.io import replacing
+from kinrank.metrics.results import Interval
+from kinrank.optional import require
+from kinrank.types import Values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
-
+INK, SOFT, LINE = "#1d1f23", "#5d636d", "#dfdcd6"
+WIDTH, HEIGHT = 5.0, 3.2  # inches
+FONT = 11
+FORMATS = ("pdf", "svg", "png")
+# No dates and no random names inside; letters as outlines in SVG, as TrueType in PDF.
+_SETTINGS: Any = {"svg.hashsalt": "kinrank", "svg.fonttype": "path", "pdf.fonttype": 42}
+_NO_METADATA = {
+    "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
+    "pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
+    "png": {"Software": None},
+}
 GAIN, LOSS = "#14793a", "#c4262e"
 COLORS = ("#2f5fd0", "#c8590a", "#0f8a7e", "#8c3fb5")
 MARKERS = "os^D"  # besides colours, so that curves can be told apart without them
 PANEL, ROW = 1.7, 0.31  # heights in inches
 NAMED = 100  # dots with a text that shows when the pointer rests on them
+
+
+@dataclass(eq=False)
+class Chart:
+    """A figure with its heading, for a page or for a file of its own.
+
+    Attributes
+    ----------
+    title, caption : shown around the figure by a page
+    height : in inches
+    canvas : matplotlib's figure
+    """
+
+    title: str
+    height: float = HEIGHT
+    caption: str = ""
+    canvas: Canvas = field(init=False)
+    _tips: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        figure: Any = require("matplotlib.figure", extra="report", purpose="Figures")
+        self.canvas = figure.Figure(figsize=(WIDTH, self.height), layout="constrained")
+
+    def axes(self, rows: int = 1) -> list[Axes]:
+        """Plain axes above each other, with horizontal lines."""
+        panels: list[Axes] = list(self.canvas.subplots(rows, 1, squeeze=False, sharex=True)[:, 0])
+        for ax in panels:
+            ax.spines[:].set_visible(False)
+            ax.tick_params(length=0, labelsize=FONT, labelcolor=SOFT)
+            ax.grid(axis="y", color=LINE)
+            ax.set_axisbelow(True)
+            ax.locator_params(axis="y", nbins=5)
+        return panels
+
+    def tip(self, text: str) -> str:
+        """The id of an artist that shows ``text`` when the pointer rests on it."""
+        self._tips.append(text)
+        return f"tip{len(self._tips) - 1}"
+
+    def legend(self, ax: Axes) -> None:
+        handles, names = ax.get_legend_handles_labels()
+        self.canvas.legend(
+            handles, names, loc="outside upper left", ncols=4, frameon=False, fontsize=FONT - 1,
+            labelcolor=SOFT, columnspacing=1.2, handlelength=1.6,
+        )  # fmt: skip
+
+    def content(self, form: str, *, transparent: bool = False) -> bytes:
+        """As a file of ``form``, one of FORMATS."""
+        import matplotlib as mpl
+
+        stream = io.BytesIO()
+        with mpl.rc_context(_SETTINGS):
+            self.canvas.savefig(
+                stream, format=form, dpi=200, transparent=transparent, metadata=_NO_METADATA[form]
+            )
+        return stream.getvalue()
+
+    def save(self, path: Path) -> None:
+        """Write to ``path``, whole or not at all; the ending says the form."""
+        content = self.content(path.suffix[1:])
+        with replacing(path) as file:
+            file.write(content)
+
+    def svg(self) -> str:
+        """An element for a page, with the texts that show under the pointer."""
+        drawn = self.content("svg", transparent=True).decode()
+        inside = drawn[drawn.index(">", drawn.index("<svg")) + 1 :].replace("xlink:href", "href")
+        inside = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", inside)  # a page has many figures
+        inside = re.sub(
+            r'<g id="tip(\d+)">',
+            lambda tip: f"<g><title>{escape(self._tips[int(tip[1])])}</title>",
+            inside,
+        )
+        box = f"0 0 {72 * WIDTH:g} {72 * self.height:g}"
+        return f'<svg viewBox="{box}" role="img" aria-label="{escape(self.title)}">{inside}'
 
 
 def curves(
@@ -98,14 +194,9 @@ def before_after(title: str, before: Values, after: Values, names: Sequence[str]
     kinds = ((gain == 0, SOFT, "o"), (gain > 0, GAIN, "o"), (gain < 0, LOSS, "s"))
     for chosen, color, marker in kinds:
         rows = counted[chosen[counted]]
-        dots: dict[str, Any] = {
-            "color": color,
-            "ms": 5,
-            "mew": 0,
-            "alpha": 0.65,
-            "rasterized": len(rows) > 2000,
-        }
-        ax.plot(100 * before[rows], 100 * after[rows], marker, **dots)
+        dots: dict[str, Any] = {"color": color, "ms": 5, "mew": 0, "alpha": 0.65}
+        many = len(rows) > 2000
+        ax.plot(100 * before[rows], 100 * after[rows], marker, rasterized=many, **dots)
     for row in counted[np.argsort(-np.abs(gain[counted]), kind="stable")[:NAMED]]:
         x, y = 100 * before[row], 100 * after[row]
         gid = chart.tip(f"{names[row]}: {x:.1f} before, {y:.1f} after")
@@ -144,10 +235,8 @@ def distributions(
     """Two histograms over the same bins, each as shares of its own."""
     chart = Chart(title, caption=caption)
     (ax,) = chart.axes()
-    for name, heights, color in (
-        ("matches", matches, COLORS[0]),
-        ("non-matches", others, COLORS[1]),
-    ):
+    kinds = (("matches", matches), ("non-matches", others))
+    for (name, heights), color in zip(kinds, COLORS, strict=False):
         ax.stairs(heights, edges, fill=True, color=color, alpha=0.5, label=name)
     ax.axhline(0, color=SOFT, lw=1)
     ax.set_yticks([])

@@ -10,12 +10,11 @@ import numpy as np
 
 from kinrank._version import __version__
 from kinrank.datasets.base import Dataset
-from kinrank.metrics.bootstrap import paired_difference
+from kinrank.metrics.results import paired_difference
 from kinrank.optional import require
 from kinrank.report import figures
-from kinrank.report.ablation import study_charts
-from kinrank.report.chart import Chart
-from kinrank.report.comparison import LEVELS, comparison_tables
+from kinrank.report.comparison import LEVELS, comparison_tables, study_charts
+from kinrank.report.figures import Chart
 from kinrank.report.thumbnails import has_pictures, picture
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ def cost_charts(comparison: Comparison) -> list[Chart]:
 
 def _queries(report: SetReport) -> dict[str, Any]:
     """Who gained and who lost."""
-    data, before, after = report.data.name, report.ap_before, report.ap_after
+    data, (before, after) = report.data.name, (side.ap for side in report.sides)
     names = [report.query_name(query) for query in range(len(before))]
     gains = after - before
     counted = np.flatnonzero(~np.isnan(gains))
@@ -171,26 +170,20 @@ def _queries(report: SetReport) -> dict[str, Any]:
 def _distances(report: SetReport) -> list[Chart]:
     """Distances of matches and non-matches, before and after."""
     charts = []
-    for name, counts in zip((report.before, report.after), report.histograms, strict=True):
-        caption = (
-            f"{100 * counts.order:.1f}% of all pairs of a match and a non-match are in the "
-            "right order."
-        )
-        title, bins = f"{report.data.name}: {name}", (counts.edges, counts.matches, counts.others)
-        charts.append(figures.distributions(title, *bins, caption))
+    for label, _, (edges, matches, others, order) in report.sides:
+        share = f"{100 * order:.1f}% of all pairs of a match and a non-match"
+        title, said = f"{report.data.name}: {label}", f"{share} are in the right order."
+        charts.append(figures.distributions(title, edges, matches, others, said))
     return charts
 
 
 def _example(report: SetReport, example: Example) -> dict[str, Any]:
-    lists = (
-        (report.before, example.before, example.ap_before),
-        (report.after, example.after, example.ap_after),
-    )
+    data, query = report.data, example.query
     return {
-        "name": report.query_name(example.query),
-        "image": picture(report.data, "query", example.query),
+        "name": report.query_name(query),
+        "image": picture(data, "query", query),
         "lists": [
-            (label, ap, [(row, right, picture(report.data, "gallery", row)) for row, right in rows])
-            for label, rows, ap in lists
+            (label, ap[query], [(row, right, picture(data, "gallery", row)) for row, right in rows])
+            for (label, ap, _), rows in zip(report.sides, example.lists, strict=True)
         ],
     }

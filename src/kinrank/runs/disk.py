@@ -52,7 +52,7 @@ class DiskRunner(Runner):
         shapes = [(out.shape(n), np.dtype(out.dtype)) for out in outs]
         call = self._call(name, kernel, args, n, shapes)
         files = [(call.file(at), *shape) for at, shape in enumerate(shapes)]
-        arrays = [self.memory.writable(*file) for file in files]
+        arrays = [self.memory.mapped(*file, write=True) for file in files]
 
         def check(low: int, high: int) -> int:
             owned = zip(arrays, outs, strict=True)
@@ -64,15 +64,15 @@ class DiskRunner(Runner):
 
         call.checked(lambda listed, _: check(listed.low, listed.high))
         self._work(call, name, n, block, lambda rows, total: BlockEntry(*rows, 0, total))
-        read = tuple(self.memory.readable(*file) for file in files)
+        read = tuple(self.memory.mapped(*file) for file in files)
         return read if len(read) > 1 else read[0]
 
     def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
         call = self._call(name, kernel, args, n, [])
-        lengths = self.memory.writable(call.file(0), (n,), np.int64)
+        lengths = self.memory.mapped(call.file(0), (n,), np.int64, write=True)
+        kinds: Any = ((call.file(1), np.int32), (call.file(2), np.float32))
         indices, data = (
-            self.memory.readable(file, (file.stat().st_size // 4,), dtype)
-            for file, dtype in ((call.file(1), np.int32), (call.file(2), np.float32))
+            self.memory.mapped(file, (file.stat().st_size // 4,), dtype) for file, dtype in kinds
         )
 
         def check(block: BlockEntry, begin: int) -> int:
@@ -91,11 +91,20 @@ class DiskRunner(Runner):
                 return BlockEntry(*rows, call.end + len(block[1]), check_sum(block))
 
             self._work(call, name, n, lambda low, high: kernel(low, high, *args), listed)
-        return self._sparse(call, lengths, n_columns)
+        indptr = self.empty(n + 1, np.int64)
+        indptr[0] = 0
+        np.cumsum(lengths, out=indptr[1:])
+        made = [
+            self.memory.mapped(file, (int(indptr[-1]),), dtype)
+            for file, dtype in kinds
+            if file.stat().st_size or dtype is np.int32
+        ]
+        return SparseRows(indptr, made[0], made[1] if len(made) > 1 else None, n_columns)
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
         file = self.journal.scratch()
-        array = self.memory.writable(file, shape if isinstance(shape, tuple) else (shape,), dtype)
+        shape = shape if isinstance(shape, tuple) else (shape,)
+        array = self.memory.mapped(file, shape, dtype, write=True)
         file.unlink()  # it lives as long as the array
         return array
 
@@ -134,16 +143,6 @@ class DiskRunner(Runner):
                 call.finished(listed(rows, result))
                 advance(rows[1] - rows[0])
 
-    def _sparse(self, call: Call, lengths: Array, n_columns: int) -> SparseRows:
-        indptr = self.empty(len(lengths) + 1, np.int64)
-        indptr[0] = 0
-        np.cumsum(lengths, out=indptr[1:])
-        size = (int(indptr[-1]),)
-        indices = self.memory.readable(call.file(1), size, np.int32)
-        weighted = call.file(2).stat().st_size > 0
-        data = self.memory.readable(call.file(2), size, np.float32) if weighted else None
-        return SparseRows(indptr, indices, data, n_columns)
-
 
 def _cut_off(path: Path, size: int) -> IO[bytes]:
     """A file to write behind its first ``size`` bytes."""
@@ -164,9 +163,11 @@ def disk_run(
     if limit is not None:
         plan = make_plan(method, *matrices, k, run, limit)
         progress.tell("plan", plan)
-        plan.check(_existing(Path(temporary_folder() if work is None else work)))
+        wanted = Path(temporary_folder() if work is None else work).absolute()
+        plan.check(next(path for path in (wanted, *wanted.parents) if path.exists()))
     key = run_key(method, matrices, k, run)
-    folder = _work_folder(work)
+    temporary = {"prefix": "kinrank-", "dir": temporary_folder()}
+    folder = Path(tempfile.mkdtemp(**temporary) if work is None else work)
     try:
         journal = Journal(folder, key)
         with Memory(limit) as memory:
@@ -188,18 +189,6 @@ def disk_run(
     finally:
         if work is None:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _work_folder(work: PathLike | None) -> Path:
-    if work is not None:
-        return Path(work)
-    return Path(tempfile.mkdtemp(prefix="kinrank-", dir=temporary_folder()))
-
-
-def _existing(folder: Path) -> Path:
-    """The folder, or the one above it that is there already."""
-    whole = folder.absolute()
-    return next(path for path in (whole, *whole.parents) if path.exists())
 
 
 def run_key(method: Method, matrices: tuple[Any, ...], k: int | None, run: Runner) -> str:

@@ -14,15 +14,16 @@ of the machine bytes may be missing, and a folder can be touched by others.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 import shutil
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,8 +36,7 @@ FORMAT = 1
 _OWN = ("run.json", "[0-9][0-9][0-9]-*", "kept-*", "scratch-*")
 
 
-@dataclass(frozen=True)
-class BlockEntry:
+class BlockEntry(NamedTuple):
     """A finished block: rows low to high, where its entries end, and the sum over its bytes."""
 
     low: int
@@ -46,30 +46,43 @@ class BlockEntry:
 
     @property
     def line(self) -> str:
-        """In the list."""
-        return f"{self.low} {self.high} {self.end} {self.check}\n"
+        return " ".join(map(str, self)) + "\n"
 
 
 class Journal:
     """The folder of one run."""
 
     def __init__(self, folder: Path, key: str) -> None:
+        """Begin a run, or find the one to go on with; refuses a folder of another run."""
         self.folder = folder
-        self._counts = dict.fromkeys(("call", "kept", "scratch"), 0)
-        self._open(key)
+        self._numbers = {kind: itertools.count(1) for kind in ("call", "kept", "scratch")}
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / "run.json"
+        if not file.exists() and any(folder.iterdir()):
+            raise InvalidInputError(
+                f"`work` must be an empty or new folder, or one of a run that was stopped, "
+                f"got {folder} with other files in it."
+            )
+        if not _is_of(file, {"format": FORMAT, "key": key}):
+            raise InvalidInputError(
+                f"`work` must be a new folder for other vectors, parameters or versions, got "
+                f"{folder} with another run in it. Remove it, or repeat that run."
+            )
+        for left in folder.glob("scratch-*"):
+            left.unlink()
 
     def call(self, name: str, facts: dict[str, Any]) -> Call:
         """The next call of the run; a folder that was begun before is gone on with."""
         title = name.replace("/", "-").replace(" ", "-")
-        return Call(self.folder / f"{self._next('call'):03d}-{title}", facts)
+        return Call(self.folder / f"{next(self._numbers['call']):03d}-{title}", facts)
 
     def kept(self, name: str) -> Path:
         """The file of something that is made once; it may not be there yet."""
-        return self.folder / f"kept-{self._next('kept')}-{name}"
+        return self.folder / f"kept-{next(self._numbers['kept'])}-{name}"
 
     def scratch(self) -> Path:
         """A new file that nobody will look for later."""
-        file = self.folder / f"scratch-{os.getpid()}-{self._next('scratch')}"
+        file = self.folder / f"scratch-{os.getpid()}-{next(self._numbers['scratch'])}"
         file.touch()
         return file
 
@@ -83,29 +96,6 @@ class Journal:
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
 
-    def _next(self, kind: str) -> int:
-        self._counts[kind] += 1
-        return self._counts[kind]
-
-    def _open(self, key: str) -> None:
-        """Begin a run, or find the one to go on with; refuses a folder of another run."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        file, wanted = self.folder / "run.json", {"format": FORMAT, "key": key}
-        if not file.exists():
-            if any(self.folder.iterdir()):
-                raise InvalidInputError(
-                    f"`work` must be an empty or new folder, or one of a run that was stopped, "
-                    f"got {self.folder} with other files in it."
-                )
-            write_text_atomic(file, json.dumps(wanted))
-        elif _read(file) != wanted:
-            raise InvalidInputError(
-                f"`work` must be a new folder for other vectors, parameters or versions, got "
-                f"{self.folder} with another run in it. Remove it, or repeat that run."
-            )
-        for left in self.folder.glob("scratch-*"):
-            left.unlink()
-
 
 class Call:
     """One call: its files, and which of its blocks are finished."""
@@ -113,10 +103,7 @@ class Call:
     def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
         self.folder = folder
         self.folder.mkdir(exist_ok=True)
-        file = self.folder / "call.json"
-        if not file.exists():
-            write_text_atomic(file, json.dumps(facts))
-        elif _read(file) != facts:
+        if not _is_of(folder / "call.json", facts):
             raise InvalidInputError(
                 f"`work` must be a folder of this version's runs, got {folder.parent}, where "
                 f"{folder.name} was made by something else. Remove it and begin again."
@@ -197,9 +184,13 @@ def described(value: Any) -> Any:
     return type(value).__name__
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _is_of(file: Path, facts: dict[str, Any]) -> bool:
+    """Whether a file says these facts; they are written if it is not there."""
+    if not file.exists():
+        write_text_atomic(file, json.dumps(facts))
+        return True
     what = "a file of a stopped run"
-    facts = read_json(file, what)
-    if not isinstance(facts, dict):
-        raise FileFormatError(f"{file} must be {what}, got {type(facts).__name__}.")
-    return facts
+    known = read_json(file, what)
+    if not isinstance(known, dict):
+        raise FileFormatError(f"{file} must be {what}, got {type(known).__name__}.")
+    return known == facts

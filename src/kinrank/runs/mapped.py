@@ -58,43 +58,37 @@ class Memory:
         if self._thread is not None:
             self._thread.join()
 
-    def writable(self, file: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-        """A file of so many values, as an array whose changes go to the file."""
-        return self._mapped(file, shape, dtype, mmap.ACCESS_WRITE)
+    def mapped(
+        self, file: Path, shape: tuple[int, ...], dtype: npt.DTypeLike, *, write: bool = False
+    ) -> Array:
+        """A file of so many values, as an array; write : one whose changes go to the file.
 
-    def readable(self, file: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-        """The same for reading. It must not be written to: pages that are dropped forget it.
-
-        To numba it looks writable, as arrays in memory do: kernels are compiled for these once.
+        One for reading must not be written to: pages that are dropped forget it. To numba it looks
+        writable, as arrays in memory do: kernels are compiled for these once.
         """
-        return self._mapped(file, shape, dtype, mmap.ACCESS_COPY)
+        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        if size == 0:
+            return np.empty(shape, dtype)
+        with file.open("r+b") as stream:
+            if write:
+                stream.truncate(size)
+                _reserve(stream, size)
+            elif os.fstat(stream.fileno()).st_size < size:
+                raise FileFormatError(f"{file} must have {size:,} bytes: it was cut off.")
+            access = mmap.ACCESS_WRITE if write else mmap.ACCESS_COPY
+            mapped = mmap.mmap(stream.fileno(), size, access=access)
+        with self._lock:
+            self._maps.append(weakref.ref(mapped))
+        array: Array = np.frombuffer(mapped, dtype).reshape(shape)
+        return array
 
     def drop(self) -> None:
-        """Give back the pages of all arrays."""
         with self._lock:
             alive = [(ref, ref()) for ref in self._maps]
             self._maps = [ref for ref, mapped in alive if mapped is not None]
         for _, mapped in alive:
             if mapped is not None:
                 mapped.madvise(mmap.MADV_DONTNEED)
-
-    def _mapped(
-        self, file: Path, shape: tuple[int, ...], dtype: npt.DTypeLike, access: int
-    ) -> Array:
-        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        if size == 0:
-            return np.empty(shape, dtype)
-        with file.open("r+b") as stream:
-            if access == mmap.ACCESS_WRITE:
-                stream.truncate(size)
-                _reserve(stream, size)
-            elif os.fstat(stream.fileno()).st_size < size:
-                raise FileFormatError(f"{file} must have {size:,} bytes: it was cut off.")
-            mapped = mmap.mmap(stream.fileno(), size, access=access)
-        with self._lock:
-            self._maps.append(weakref.ref(mapped))
-        array: Array = np.frombuffer(mapped, dtype).reshape(shape)
-        return array
 
     def _watch(self) -> None:
         assert self.budget is not None

@@ -66,12 +66,10 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Of all stages."""
         return sum(stage.seconds for stage in self.stages)
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
         return sum(stage.bytes for stage in self.stages)
 
     def check(self, folder: Path | None = None) -> None:
@@ -88,7 +86,6 @@ class Plan:
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain values."""
         return {
             "stages": [vars(stage) for stage in self.stages],
             "bytes": self.bytes,
@@ -132,13 +129,13 @@ def make_plan(
     """Run over a sample, and multiply."""
     whitening = method.whiten
     # The sample is ranked as it is: its own directions would be fitted in no time, or not at all.
-    sample = _Sample.of(replace(method, whiten=None), queries, gallery, k, run)
+    sample = _Sample.run(replace(method, whiten=None), queries, gallery, k, run)
     n, width = len(queries) + len(gallery), gallery.shape[1]
     stored, rate = n * width * np.dtype(run.vectors).itemsize, _search_rate(gallery, run)
     stages = [Stage("vectors", stored, 0.0)]
     if run.search == "approximate" and n > find.FEW:
         stages.append(Stage("cells", 2 * stored, 0.0))  # copies in the order of cells
-    by_rows, by_queries = n / sample.rows, len(queries) / sample.queries
+    by_rows, by_queries = n / sample.n_rows, len(queries) / sample.n_queries
     for name, seconds in sample.seconds.items():
         times, whole = by_rows, seconds * by_rows
         if name == "neighbours":
@@ -176,7 +173,7 @@ def _least(
     method: Method, sample: _Sample, n: int, width: int, run: Runner, budget: int | None
 ) -> int:
     """Memory that is not in files, and room for the pages of files."""
-    row = max((size / sample.rows for size in sample.bytes.values()), default=0.0)
+    row = max((size / sample.n_rows for size in sample.bytes.values()), default=0.0)
     waiting = row * min(MAX_BLOCK, n) * _AHEAD * run.threads
     ranking = method.ranking_bytes * n * run.threads
     arrays = n * (_ROW_BYTES + _THREAD_BYTES * run.threads)
@@ -186,58 +183,54 @@ def _least(
     return int(total + _FILES * (budget or total))
 
 
-@dataclass
-class _Sample:
-    """What a run over some rows took and made, by stage."""
+@dataclass(frozen=True)
+class _Sample(Runner):
+    """A runner in memory that notes what its stages take and make.
 
-    rows: int
-    queries: int
+    n_rows, n_queries : of the sample; by_query : stages whose work goes by queries
+    """
+
+    n_rows: int = field(kw_only=True)
+    n_queries: int = field(kw_only=True)
     seconds: dict[str, float] = field(default_factory=dict)
     bytes: Counter[str] = field(default_factory=Counter)
     by_query: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(
+    def run(
         cls, method: Method, queries: Array, gallery: Array, k: int | None, run: Runner
     ) -> _Sample:
+        """What a run over some rows took and made, by stage."""
         rows = _strided(queries, _QUERIES), _regions(gallery, run)
-        sample = cls(len(rows[0]) + len(rows[1]), len(rows[0]))
-        recorder = _Recorder(run.threads, run.block_size, vectors=run.vectors, sample=sample)
+        counts: Any = {"n_rows": len(rows[0]) + len(rows[1]), "n_queries": len(rows[0])}
+        sample = cls(run.threads, run.block_size, vectors=run.vectors, **counts)
         kept = None if k is None else min(check_int("k", k, 1), len(rows[1]))
         with warnings.catch_warnings(), progress.gather():
             warnings.simplefilter("ignore", KinrankWarning)
             watch = progress.Stopwatch(then=sample.note)
             with progress.listen(progress.Stopwatch()):  # the first time, kernels are loaded
-                method.ranked(*rows, kept, replace(recorder, sample=cls(1, 1)))
+                method.ranked(*rows, kept, replace(sample, bytes=Counter()))
             with progress.listen(watch):
-                method.ranked(*rows, kept, recorder)
-        sample.seconds = watch.seconds
-        return sample
+                method.ranked(*rows, kept, sample)
+        return replace(sample, seconds=watch.seconds)
 
     def note(self, stage: str, done: int, total: int) -> None:
-        if done == 0 and total == self.queries:
+        if done == 0 and total == self.n_queries:
             self.by_query.add(stage)
-
-
-@dataclass(frozen=True)
-class _Recorder(Runner):
-    """A runner in memory that notes how much its stages make."""
-
-    sample: _Sample = field(kw_only=True)
 
     def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
         rows = super().rows(name, kernel, args, n, n_columns)
-        self._note(name, rows.indptr, rows.indices, rows.data)
+        self._count(name, rows.indptr, rows.indices, rows.data)
         return rows
 
     def fill(self, name: str, kernel: Kernel, args: Args, n: int, *outs: Out) -> Any:
         filled = super().fill(name, kernel, args, n, *outs)
-        self._note(name, *(filled if len(outs) > 1 else (filled,)))
+        self._count(name, *(filled if len(outs) > 1 else (filled,)))
         return filled
 
-    def _note(self, name: str, *arrays: Array | None) -> None:
+    def _count(self, name: str, *arrays: Array | None) -> None:
         size = sum(array.nbytes for array in arrays if array is not None)
-        self.sample.bytes[progress.current() or name] += size
+        self.bytes[progress.current() or name] += size
 
 
 def _strided(rows: Array, count: int) -> Array:

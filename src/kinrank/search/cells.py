@@ -162,16 +162,15 @@ class CellSearch:
     def first(self, count: int, k: int, run: Runner) -> Neighbors:
         """As ``rows``, of the first rows and without a look through other lists."""
         rows = rows_between(self._vectors, 0, count)
-        nearest = self._merged(rows, k, run, are_rows=True)
+        nearest = self.search(rows, k, run, are_rows=True)
         args = (for_kernels(rows), self._landmarks, nearest.values)
         far = run.fill("neighbours", _far_rows, args, count, Out(np.float32))
         return Neighbors(nearest.indices, nearest.values, far)
 
-    def search(self, queries: Stored, k: int, run: Runner) -> SearchResult:
-        """About the ``k`` nearest rows of each query."""
-        return self._merged(queries, k, run, are_rows=False)
-
-    def _merged(self, queries: Stored, k: int, run: Runner, *, are_rows: bool) -> SearchResult:
+    def search(
+        self, queries: Stored, k: int, run: Runner, *, are_rows: bool = False
+    ) -> SearchResult:
+        """About the ``k`` nearest rows of each query; are_rows : these are the first rows."""
         outs = (Out(np.int32, k), Out(np.float32, k))
         both = (cells.search(queries, k, run, are_rows) for cells in (self._first, self._second))
         args = (int(are_rows), *chain.from_iterable(both))
@@ -182,28 +181,20 @@ def _search_cells(
     low: int, high: int, cells: Cells, rows: Stored, names: Ints, starts: Longs, are_rows: bool,
     ids: Ints, values: Floats,
 ) -> None:  # fmt: skip
+    """The lists of the rows of some cells."""
     k = len(ids) // max(len(rows), 1)
-    for cell in range(low, high):
-        members = slice(starts[cell], starts[cell + 1])
-        if members.start < members.stop:
-            out = (ids.reshape(-1, k)[members], values.reshape(-1, k)[members])
-            _search_cell(cells, cell, rows[members], names[members], are_rows, out)
-
-
-def _search_cell(
-    cells: Cells, cell: int, rows: Floats, names: Ints, are_rows: bool, out: tuple[Ints, Floats]
-) -> None:
-    """The lists of the rows of one cell."""
-    k, count = out[0].shape[1], len(rows)
-    probed = cells.probed(cell, 2 * k)
-    places = np.concatenate(
-        [np.arange(cells.starts[c], cells.starts[c + 1], dtype=np.int32) for c in probed]
-    )
-    others = np.concatenate([cells.vectors[cells.starts[c] : cells.starts[c + 1]] for c in probed])
-    heaps = empty_heaps(count, min(len(others), k + SPARE))
-    scan_products(0, count, rows @ others.T, squared_norms(others), 0, *heaps)
-    members = (for_kernels(cells.vectors), places[heaps[1]])
-    settle(0, count, *settling(rows, *members, names if are_rows else None, cells.numbers), *out)
+    vectors, begins = cells.vectors, cells.starts
+    for cell in (np.flatnonzero(np.diff(starts[low : high + 1])) + low).tolist():
+        part = slice(starts[cell], starts[cell + 1])
+        members, count = rows[part], part.stop - part.start
+        probed = [slice(begins[c], begins[c + 1]) for c in cells.probed(cell, 2 * k)]
+        others = np.concatenate([vectors[around] for around in probed])
+        heaps = empty_heaps(count, min(len(others), k + SPARE))
+        scan_products(0, count, members @ others.T, squared_norms(others), 0, *heaps)
+        places = np.concatenate([np.arange(s.start, s.stop, dtype=np.int32) for s in probed])
+        candidates = (for_kernels(vectors), places[heaps[1]], names[part] if are_rows else None)
+        out = (ids.reshape(-1, k)[part], values.reshape(-1, k)[part])
+        settle(0, count, *settling(members, *candidates, cells.numbers), *out)
 
 
 def _by_cell(rows: Stored, centres: Floats, run: Runner) -> tuple[Ints, Longs]:

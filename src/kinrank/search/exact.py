@@ -6,9 +6,8 @@ searched in tiles of products, few of them by all their values; the bits are the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -18,9 +17,8 @@ from kinrank.kernels.scan import search_rows
 from kinrank.kernels.search import dense_values, merge
 from kinrank.ordering import ascending
 from kinrank.parallel import Array, Out, Runner
-from kinrank.search.pairs import band_rows, search_pairs
 from kinrank.search.stored import Stored, for_kernels, rows_between
-from kinrank.search.tiles import BLOCK, search_tiles, squared_norms
+from kinrank.search.tiles import BLOCK, band_rows, search_pairs, search_tiles, squared_norms
 from kinrank.types import Floats, Ints, Neighbors
 
 Measure = Literal["squared", "inner"]
@@ -28,8 +26,7 @@ _CELLS = 1 << 22  # of a dense block
 _FEW = 12  # queries below which to read the gallery for each is quicker than products
 
 
-@dataclass(frozen=True, eq=False)
-class SearchResult:
+class SearchResult(NamedTuple):
     """Rows of the gallery for each query, ascending by value, ties by lower index.
 
     indices : (n_queries, k) int32
@@ -45,18 +42,6 @@ def exact_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
     return exact_neighbors_and_more(vectors, k, 0, k, run)[0]
 
 
-def exact_neighbors_and_more(
-    vectors: Stored, k: int, n_first: int, first_k: int, run: Runner
-) -> tuple[Neighbors, Neighbors]:
-    """As ``exact_neighbors``, and lists of ``first_k`` >= k for the first ``n_first`` rows."""
-    n = len(vectors)
-    norms = squared_norms(vectors)
-    with progress.stage("neighbours", n):
-        longer = search_range(vectors, norms, 0, n_first, first_k, run)
-        rest = search_range(vectors, norms, n_first, n, k, run)
-        return stacked(longer, rest, run), longer
-
-
 def search_range(
     vectors: Stored, norms: Floats, low: int, high: int, k: int, run: Runner
 ) -> Neighbors:
@@ -67,6 +52,18 @@ def search_range(
     outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
     args = (vectors, low, norms, Runner(run.threads))
     return Neighbors(*alone.fill("neighbours", _search_rows, args, high - low, *outs))
+
+
+def exact_neighbors_and_more(
+    vectors: Stored, k: int, n_first: int, first_k: int, run: Any,
+    search: Callable[..., Neighbors] = search_range,
+) -> tuple[Neighbors, Neighbors]:  # fmt: skip
+    """As ``exact_neighbors``, and lists of ``first_k`` >= k for the first ``n_first`` rows."""
+    n, norms = len(vectors), squared_norms(vectors)
+    with progress.stage("neighbours", n):
+        longer = search(vectors, norms, 0, n_first, first_k, run)
+        rest = search(vectors, norms, n_first, n, k, run)
+        return stacked(longer, rest, run), longer
 
 
 def _search_rows(

@@ -8,7 +8,6 @@ from kinrank import progress
 from kinrank.parallel import Runner
 from kinrank.search.cells import CellSearch, cell_count, measured_recall
 from kinrank.search.exact import (
-    Measure,
     SearchResult,
     exact_neighbors_and_more,
     exact_search,
@@ -63,18 +62,17 @@ def find_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
 
 
 def find_rows(
-    queries: Stored, gallery: Stored, k: int, run: Runner, measure: Measure = "squared",
-    own: Ints | None = None,
-) -> SearchResult:  # fmt: skip
+    queries: Stored, gallery: Stored, k: int, run: Runner, own: Ints | None = None
+) -> SearchResult:
     """The ``k`` nearest gallery rows of each query; own : the row that it is, which is left out.
 
     Exactly, unless there are so many queries that it pays to prepare an approximate search.
     """
     if own is not None:
-        more = find_rows(queries, gallery, min(k + 1, len(gallery)), run, measure)
+        more = find_rows(queries, gallery, min(k + 1, len(gallery)), run)
         return without_own(more, own, k)
-    if run.search == "exact" or measure == "inner" or not _many(len(queries), len(gallery), k):
-        return exact_search(queries, gallery, k, run, measure)
+    if run.search == "exact" or not _many(len(queries), len(gallery), k):
+        return exact_search(queries, gallery, k, run)
     return CellSearch(gallery, run).search(queries, k, run)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
+from kinrank.kernels.stored import decode
 from kinrank.parallel import ALONE, Runner
 from kinrank.search.blas import one_blas_thread
 from kinrank.search.whitening import Whiten, Whitening, fit_power
@@ -35,15 +36,12 @@ class HalfRows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, d)."""
         return self.bits.shape
 
     def __len__(self) -> int:
         return len(self.bits)
 
     def __getitem__(self, key: Any) -> Floats:
-        from kinrank.kernels.stored import decode
-
         bits = np.ascontiguousarray(self.bits[key])
         out = np.empty(bits.shape, np.float32)
         decode(bits.reshape(-1), out.reshape(-1))  # numpy takes ten times as long

@@ -22,15 +22,9 @@ from kinrank import progress
 from kinrank.errors import InvalidInputError, shown
 from kinrank.io import PathLike, load_array, save_npz, save_safetensors
 from kinrank.reading import reading
+from kinrank.search.blas import one_blas_thread
 from kinrank.types import Floats
-from kinrank.validation import (
-    Matrices,
-    as_array,
-    check_float,
-    check_int,
-    same_width,
-    unit_blocks,
-)
+from kinrank.validation import Matrices, as_array, check_float, check_int, same_width, unit_blocks
 
 Wide: TypeAlias = npt.NDArray[np.float64]
 
@@ -234,8 +228,6 @@ def check_whiten(name: str, value: Any) -> Whiten:
 
 def fit_power(matrices: Matrices, power: float) -> Whitening:
     """On one thread of BLAS and in one order of rows, so that the same rows give the same bits."""
-    from kinrank.search.blas import one_blas_thread
-
     name, width = matrices[0][0], matrices[0][1].shape[1]
     if width > _WIDEST:
         raise InvalidInputError(

@@ -79,13 +79,10 @@ def expected_gain(seen: Look, evidence: Evidence) -> float:
 
     Where lists have much in common anyway, there is less to gain.
     """
-    together = TOGETHER * seen.together.get(NEAR, 0.0)
-    logarithm = AGREED * _grown(evidence.agreed) + together + LEAST
+    together, agreed = TOGETHER * seen.together.get(NEAR, 0.0), evidence.agreed
+    grown = float(np.sign(agreed) * np.log1p(100 * abs(agreed)))
+    logarithm = AGREED * grown + together + LEAST
     return min(float(np.exp(logarithm)) / 100, 1.0)
-
-
-def _grown(change: float) -> float:
-    return float(np.sign(change) * np.log1p(100 * abs(change)))
 
 
 def _sureness(evidence: Evidence) -> float:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors, exact_search
-from kinrank.types import Floats, Ints
+from kinrank.types import Floats, Ints, Values
 
 FEW, NEAR, FAR = 3, 10, 40  # neighbours whose lists are compared with a row's own
 RANKS = (FEW, NEAR, FAR)
@@ -17,8 +17,6 @@ WHOLE = 2000  # rows up to which every list is found; hubs are counted among as 
 FIRM = 0.45  # of ``together`` at NEAR; without groups it is below 0.4 in any dimension above 3
 COMPARED = 1000  # rows that are compared with a random one
 SMALL = 0.25  # loss of ``mutual`` from FEW to NEAR that only small groups have
-
-Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +56,13 @@ def look(vectors: Floats, n_asked: int, random: np.random.Generator, run: Runner
     asked = np.sort(random.choice(n, min(n_asked, n), replace=False))
     sample = vectors if n <= WHOLE else vectors[np.sort(random.choice(n, WHOLE, replace=False))]
     inner = exact_neighbors(sample, min(n, (FAR if n <= WHOLE else NEAR) + 1), run).indices
-    if n <= WHOLE:
-        together, mutual = compare_lists(asked, inner)
-    else:
-        together, mutual = _compare_some(vectors, asked, run)
+
+    def lists_of(rows: Ints, length: int) -> Ints:
+        if n <= WHOLE:
+            return inner[rows, :length]
+        return exact_search(vectors[rows], vectors, length, run).indices
+
+    together, mutual = compare_lists(asked, lists_of(asked, FAR + 1), lists_of)
     common, contrast = _contrast(sample, inner[:, : NEAR + 1], random)
     return Look(
         rows=n, columns=width, common=common, contrast=contrast,
@@ -105,31 +106,18 @@ def hubness(lists: Ints, n: int) -> float:
     return float(np.mean((counts - counts.mean()) ** 3) / spread**3) if spread > 0 else 0.0
 
 
-def compare_lists(asked: Ints, lists: Ints) -> tuple[dict[int, float], dict[int, float]]:
-    """``together`` and ``mutual`` of the rows ``asked`` when the lists of all rows are known."""
-    together, mutual = {}, {}
-    for k in (rank for rank in RANKS if rank < lists.shape[1]):
-        own, theirs = lists[asked, : k + 1], lists[lists[asked, k], : k + 1]
-        together[k], mutual[k] = _shares(asked, own, theirs)
-    return together, mutual
-
-
-def _compare_some(
-    vectors: Floats, asked: Ints, run: Runner
+def compare_lists(
+    asked: Ints, own: Ints, lists_of: Callable[[Ints, int], Ints]
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """As ``compare_lists``, of lists that are found here."""
-    own = exact_search(vectors[asked], vectors, FAR + 1, run).indices
+    """``together`` and ``mutual`` of the rows ``asked``, whose lists are ``own``.
+
+    lists_of : the first so many in the lists of some rows
+    """
     together, mutual = {}, {}
-    for k in RANKS:
-        theirs = exact_search(vectors[own[:, k]], vectors, k + 1, run).indices
-        together[k], mutual[k] = _shares(asked, own[:, : k + 1], theirs)
+    for k in (rank for rank in RANKS if rank < own.shape[1]):
+        mine, theirs = own[:, : k + 1], lists_of(own[:, k], k + 1)
+        width = int(max(mine.max(), theirs.max(), asked.max())) + 1
+        offset = np.arange(len(own), dtype=np.int64)[:, None] * width  # rows cannot be confused
+        together[k] = float(np.isin(mine + offset, theirs + offset).mean())
+        mutual[k] = float(np.isin(asked[:, None] + offset, theirs + offset).mean())
     return together, mutual
-
-
-def _shares(asked: Ints, own: Ints, theirs: Ints) -> tuple[float, float]:
-    """How much of the lists ``own`` is in ``theirs``, and how many of the rows themselves are."""
-    width = int(max(own.max(), theirs.max(), asked.max())) + 1
-    offset = np.arange(len(own), dtype=np.int64)[:, None] * width  # rows cannot be confused
-    kept = np.isin(own + offset, theirs + offset)
-    found = np.isin(asked[:, None] + offset, theirs + offset)
-    return float(kept.mean()), float(found.mean())

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kinrank.index.chosen import Chosen
+from kinrank.methods.base import Method
+from kinrank.registry import make_method
 from kinrank.tune.diagnosis import Diagnosis
-
-if TYPE_CHECKING:
-    from kinrank.methods.base import Method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +43,6 @@ class Tuning:
 
     def make(self) -> Method:
         """The method with the parameters that were chosen."""
-        from kinrank.registry import make_method
-
         return make_method(self.method, **self.params)
 
     def to_dict(self) -> dict[str, Any]:

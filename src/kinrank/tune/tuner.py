@@ -72,11 +72,11 @@ def _tuned(
     with progress.stage("looking at neighbours", 1), _quiet():
         seen = look(vectors, empty.n_sampled, random, run)
     with progress.stage("verdict", 1), _quiet():
-        sample = draw(vectors, n_queries, random, run)
-        rows = vectors[sample.rows]
+        sample, n_asked = draw(vectors, n_queries, random, run)
+        rows = vectors[sample]
         norms = np.linalg.norm(rows, axis=1)
         unit = bool(np.ptp(norms) <= SAME_NORM * norms.max())
-        evidence = cross_examine(rows, sample.n_asked, random, unit=unit)
+        evidence = cross_examine(rows, n_asked, random, unit=unit)
         choice = choose(empty.method, empty.params, seen, evidence, vectors, random, run)
         diagnosis = judge(seen, evidence)
     gain = expected_gain(seen, evidence) if diagnosis.helps else 0.0

@@ -21,7 +21,7 @@ from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors_and_more, exact_search
 from kinrank.stages.distance import VectorDistances
 from kinrank.tune.look import unit_rows
-from kinrank.types import Floats, Ints
+from kinrank.types import Floats, Ints, Values
 
 MOST_ROWS = 999  # of a collection that is ranked as a whole
 REGIONS, REGION_SIZE = 6, 100  # of a larger one
@@ -32,15 +32,7 @@ NEAR = 0.7  # divergence within which rows belong together
 LISTED = 100  # results of a ranking that are looked at
 
 Marks = npt.NDArray[np.bool_]
-Values = npt.NDArray[np.float64]
 Places = npt.NDArray[np.integer[Any]]
-
-
-class Sample(NamedTuple):
-    """Rows of a collection (numbers in [queries; gallery]), the ``n_asked`` first are asked for."""
-
-    rows: Ints
-    n_asked: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,21 +55,23 @@ class Evidence:
     sizes: Ints
 
 
-def draw(vectors: Floats, n_queries: int, random: np.random.Generator, run: Runner) -> Sample:
-    """Rows to rank; those asked for are queries if there are enough."""
+def draw(
+    vectors: Floats, n_queries: int, random: np.random.Generator, run: Runner
+) -> tuple[Ints, int]:
+    """Rows of [queries; gallery] to rank, and how many of the first are asked for.
+
+    These are queries if there are enough.
+    """
     n, first = len(vectors), n_queries if n_queries >= ASKED // 2 else len(vectors)
     if n <= MOST_ROWS:
-        asked = random.choice(first, min(ASKED, first, n // 4), replace=False)
-        return _sample(asked, np.arange(n))
-    centres = random.choice(first, REGIONS, replace=False)
-    regions = exact_search(np.ascontiguousarray(vectors[centres]), vectors, REGION_SIZE, run)
-    asked = np.unique(regions.indices[:, : ASKED // REGIONS])
-    return _sample(asked, regions.indices)
-
-
-def _sample(asked: Places, every: Places) -> Sample:
+        every: Places = np.arange(n)
+        asked: Places = random.choice(first, min(ASKED, first, n // 4), replace=False)
+    else:
+        centres = vectors[random.choice(first, REGIONS, replace=False)]
+        every = exact_search(np.ascontiguousarray(centres), vectors, REGION_SIZE, run).indices
+        asked = np.unique(every[:, : ASKED // REGIONS])
     rest = np.setdiff1d(every, asked)
-    return Sample(np.concatenate([np.sort(asked), rest]).astype(np.int32), len(asked))
+    return np.concatenate([np.sort(asked), rest]).astype(np.int32), len(asked)
 
 
 def cross_examine(

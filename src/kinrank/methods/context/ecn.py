@@ -11,12 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinrank.graph.build import weighted_lists
+from kinrank.graph.clusters import regular
+from kinrank.graph.matrix import columns
 from kinrank.methods.answer import rank_candidates
 from kinrank.methods.common import JointMethod, JointRows
-from kinrank.methods.context.cross import cross_scores
 from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.search.exact import dense_search
+from kinrank.stages.product import product_sum
 from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 
@@ -54,23 +56,17 @@ class ECN(JointMethod):
         n = len(rows)
         distances = rows.distances(max(self.k1, self.t + 1, self.q + 1), k, run)
         lists = distances.neighbors.indices
-        positions = rank_weights(lists, self.k1, run)
-        width = self.t * (1 + self.q)
-        args = (lists, self.t, self.q)
-        expanded = run.fill("context", _wider, args, n, Out(np.int32, width))
+        # Row i has k1 - position at each of its first k1.
+        weights = run.fill("context", _positions, (), n, Out(np.float32, self.k1))
+        positions = weighted_lists(lists, 0, weights, run)
+        args, out = (lists, self.t, self.q), Out(np.int32, self.t * (1 + self.q))
+        expanded = run.fill("context", _wider, args, n, out)
         scores = cross_scores(expanded, positions, positions, rows, run)
-        mean = np.float32(-1 / (2 * expanded.shape[1]))
-        near = scores.with_data(mean * scores.values)
+        near = scores.with_data(np.float32(-1 / (2 * expanded.shape[1])) * scores.values)
         return rank_candidates(
             near, distances.query_lists, lambda q: dense_search(rows.queries[q], rows.gallery),
             k, 0.0, run, rows.allowed,
         )  # fmt: skip
-
-
-def rank_weights(lists: Ints, k: int, run: Runner) -> SparseRows:
-    """Row i has k - position at each of its first ``k``."""
-    weights = run.fill("context", _positions, (), len(lists), Out(np.float32, k))
-    return weighted_lists(lists, 0, weights, run)
 
 
 def _positions(low: int, high: int, out: Floats) -> None:
@@ -82,3 +78,24 @@ def _wider(low: int, high: int, lists: Ints, t: int, q: int, out: Ints) -> None:
     near = lists[low:high, 1 : t + 1]
     out[low:high, :t] = near
     out[low:high, t:] = lists[near, 1 : q + 1].reshape(high - low, -1)
+
+
+def cross_scores(
+    lists: Ints, k: SparseRows, v: SparseRows, rows: JointRows, run: Runner
+) -> SparseRows:
+    """Scores from both sides, U V^T + V U^T of queries and gallery rows, where not zero.
+
+    U_i = the sum of the rows K_e, e in lists[i]; one that is listed twice counts twice
+    """
+    every = regular(np.ascontiguousarray(lists), None, len(k))
+    u = product_sum("context", [(every, k)], len(lists), run)
+    return product_sum(
+        "context", [(u, _late(v, u, rows, run)), (v, _late(u, v, rows, run))], rows.n_queries, run
+    )
+
+
+def _late(a: SparseRows, asked: SparseRows, rows: JointRows, run: Runner) -> SparseRows:
+    """The columns of A that the queries' rows of another matrix use, of gallery rows."""
+    wanted = np.zeros(a.n_columns, np.bool_)
+    wanted[asked.indices[: asked.indptr[rows.n_queries]]] = True
+    return columns(a, rows.first, wanted, run)

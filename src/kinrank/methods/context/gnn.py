@@ -66,10 +66,14 @@ class GNN(JointMethod):
         lists = rows.neighbors(max(self.k1, self.k2), run)
         m = nearest(lists.indices, self.k1, run)
         if self.k2 == 1:  # the original does not propagate then
-            passed, back = _identity(n), transposed(m, run)
+            back, every = transposed(m, run), np.arange(n + 1)
+            passed = SparseRows(every, every[:n].astype(np.int32), None, n)
         else:
             passed = self._passing(lists)
-            m = back = half_sum(_unit(product("context", passed, half_sum(m, run), run), run), run)
+            a = sorted_rows(product("context", passed, half_sum(m, run), run), run)
+            out = Out(np.float32, indptr=a.indptr)  # Euclidean norm 1
+            values = run.fill("context", euclidean_rows, (a.indptr, a.values), n, out)
+            m = back = half_sum(a.with_data(values), run)
         args = (passed.csr, m.csr)
         norms = run.fill("context", kernels.propagated_norms, args, n, Out(np.float32))
 
@@ -79,27 +83,15 @@ class GNN(JointMethod):
             if self.mix == 0:
                 return out
             cosine = dense_search(rows.queries[low:high], rows.gallery, "inner")
-            return (np.float32(1 - self.mix) * out - np.float32(self.mix) * cosine).astype(
-                np.float32
-            )
+            mixed = np.float32(1 - self.mix) * out - np.float32(self.mix) * cosine
+            return mixed.astype(np.float32)
 
         return rank_scores(block, rows.queries, rows.gallery, k, run, allowed=rows.allowed)
 
     def _passing(self, lists: Neighbors) -> SparseRows:
         """P: the k2 nearest with their similarity, and the row itself once more."""
-        n, k = len(lists), self.k2
-        similarity = np.maximum(1 - lists.distances[:, :k] / 2, 0) ** np.float32(self.alpha)
+        near, d = lists.indices[:, : self.k2], lists.distances[:, : self.k2]
+        similarity = np.maximum(1 - d / 2, 0) ** np.float32(self.alpha)
         if self.dialect == "cas":
             similarity[:, 0] += 1
-        return regular(np.ascontiguousarray(lists.indices[:, :k]), similarity, n)
-
-
-def _unit(a: SparseRows, run: Runner) -> SparseRows:
-    """Rows of Euclidean norm 1, columns ascending."""
-    a = sorted_rows(a, run)
-    args, out = (a.indptr, a.values), Out(np.float32, indptr=a.indptr)
-    return a.with_data(run.fill("context", euclidean_rows, args, len(a), out))
-
-
-def _identity(n: int) -> SparseRows:
-    return SparseRows(np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int32), None, n)
+        return regular(np.ascontiguousarray(near), similarity, len(lists))

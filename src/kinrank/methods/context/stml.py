@@ -14,7 +14,7 @@ import numpy as np
 from kinrank.graph import clusters
 from kinrank.methods.answer import rank_dense
 from kinrank.methods.common import JointRows, MetricMethod
-from kinrank.methods.context.cross import cross_scores
+from kinrank.methods.context.ecn import cross_scores
 from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ranking

@@ -6,12 +6,11 @@ Gorti: Guided Similarity Separation for Image Retrieval, NeurIPS 2019.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
-from kinrank.learned.recipes import GSSRecipe
-from kinrank.learned.weights import digest
+from kinrank.io import PathLike
+from kinrank.learned.recipes import GSSRecipe, digest
 from kinrank.methods.common import InductiveMethod
 from kinrank.methods.learned.trained import refuse_whitening
 from kinrank.optional import require
@@ -19,7 +18,6 @@ from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_search
 from kinrank.search.stored import Stored
-from kinrank.search.whitening import check_whiten
 from kinrank.types import Ints, Ranking
 
 
@@ -61,23 +59,19 @@ class GSS(GSSRecipe, InductiveMethod):
     'gss.safetensors'
     """
 
-    kq: int = option(5, "nearest rows that a query is linked to")
-    weights: str | os.PathLike[str] | None = option(
+    kq: int = option(5, "nearest rows that a query is linked to", spare=0)
+    weights: PathLike | None = option(
         None, "file of weights that `kinrank train gss` wrote", cli=str
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "whiten", check_whiten("whiten", self.whiten))
         if self.weights is not None:
             refuse_whitening(self)
 
     def fingerprint(self) -> str | None:
         """What tells results with these weights from those with others."""
         return None if self.weights is None else digest(self.weights)
-
-    def _limits(self, n: int) -> dict[str, int]:
-        return {"k1": n - 1, "kq": n}
 
     def _prepare(self, gallery: Stored, run: Runner) -> Any:
         """The network, the graph, elu(z1) and h of the gallery."""
@@ -107,5 +101,4 @@ class GSS(GSSRecipe, InductiveMethod):
         links, itself = graph.queries(queries, gallery, self.kq, run, own)
         smoothed = multiply(links, gallery[:], run) + itself * queries[:]
         moved = embed(network, smoothed, lambda h: multiply(links, hidden, run) + itself * h)[1]
-        nearest = exact_search(moved, embedded, k, run, "inner")
-        return Ranking(nearest.indices, nearest.values)
+        return Ranking(*exact_search(moved, embedded, k, run, "inner"))

@@ -12,13 +12,12 @@ import numpy as np
 
 from kinrank.errors import InvalidInputError
 from kinrank.methods.learned.trained import TrainedMethod, each_list
-from kinrank.methods.query_expansion.expansion import ORDERS, add_up
-from kinrank.options import check_fields, option
+from kinrank.methods.query_expansion.expansion import add_up
+from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors, exact_search
 from kinrank.search.stored import Stored
 from kinrank.types import Floats, Ints, Ranking
-from kinrank.validation import check_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,22 +57,12 @@ class LAttQE(TrainedMethod):
     kqe: int | None = option(None, "nearest rows that join the query; as in training if left out")
     dba: bool = option(False, "expand the gallery rows too")
     kdba: int | None = option(None, "rows a gallery row is made from, itself counted")
-    temperature: float = option(1.0, "temperature of the weights on the database side")
+    temperature: float = option(
+        1.0, "temperature of the weights on the database side", within=(1e-6, 100)
+    )
     order: Literal["original", "augmented"] = option(
         "original", "which gallery rows join the query"
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for size in ("kqe", "kdba"):
-            if getattr(self, size) is not None:
-                check_size(size, getattr(self, size))
-        check_fields(
-            self,
-            floats={"temperature": (1e-6, 100)},
-            choices={"order": ORDERS},
-            flags=("dba",),
-        )
 
     def _limits(self, n: int) -> dict[str, int]:
         return {"kqe": n, "kdba": n} if self.dba else {"kqe": n}
@@ -104,8 +93,7 @@ class LAttQE(TrainedMethod):
         near = exact_search(queries, source, kqe, run, own=own)
         weights = self._weights(network, queries, source, near.indices, run)
         expanded = add_up(queries, source, near.indices, weights, run)
-        nearest = exact_search(expanded, searched, k, run, "inner")
-        return Ranking(nearest.indices, nearest.values)
+        return Ranking(*exact_search(expanded, searched, k, run, "inner"))
 
     @staticmethod
     def _weights(network: Any, rows: Stored, gallery: Stored, ids: Ints, run: Runner) -> Floats:

@@ -1,16 +1,21 @@
-"""What methods with trained weights share: where the weights are, and on which device they work."""
+"""Methods with trained weights: what they share, and those that give new scores to lists.
+
+CSA: Jianbo Ouyang, Hui Wu, Min Wang, Wengang Zhou, Houqiang Li: Contextual Similarity Aggregation
+with Self-attention for Visual Re-ranking, NeurIPS 2021.
+SSR: Xi Shen, Yang Xiao, Shell Xu Hu, Othman Sbai, Mathieu Aubry: Re-ranking for Image Retrieval and
+Transductive Few-Shot Classification, NeurIPS 2021.
+"""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from kinrank.errors import InvalidInputError
-from kinrank.learned.recipes import check_text, device_option
-from kinrank.learned.weights import digest, how_to_train
+from kinrank.io import PathLike
+from kinrank.learned.recipes import device_option, digest, how_to_train
 from kinrank.methods.answer import reorder_first
 from kinrank.methods.common import InductiveMethod
 from kinrank.optional import require
@@ -38,9 +43,7 @@ class TrainedMethod(InductiveMethod):
 
     name: ClassVar[str]
 
-    weights: str | os.PathLike[str] | None = option(
-        None, "file of weights that `kinrank train` wrote", cli=str
-    )
+    weights: PathLike | None = option(None, "file of weights that `kinrank train` wrote", cli=str)
     device: str = device_option()
 
     def __post_init__(self) -> None:
@@ -48,8 +51,8 @@ class TrainedMethod(InductiveMethod):
             raise InvalidInputError(
                 f"`weights` must be a file for {self.name}, got None. {how_to_train(self.name)}"
             )
-        check_text("device", self.device)
         refuse_whitening(self)
+        super().__post_init__()
 
     def fingerprint(self) -> str:
         """What tells results with these weights from those with others."""
@@ -80,14 +83,6 @@ class TrainedMethod(InductiveMethod):
 class ListMethod(TrainedMethod):
     """A method that gives new scores to the first rows of each query."""
 
-    def _limits(self, n: int) -> dict[str, int]:
-        del n  # sizes are those of the training
-        return {}
-
-    def _first(self, network: Any) -> int:
-        """How many rows get new scores."""
-        return int(network.recipe.m)
-
     def state_of(self, network: Any, gallery: Stored, run: Runner) -> Any:
         del gallery, run  # a list is made when the query is known
         return network
@@ -96,7 +91,7 @@ class ListMethod(TrainedMethod):
         self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
         own: Ints | None = None,
     ) -> Ranking:  # fmt: skip
-        m = min(self._first(state), len(gallery))
+        m = min(getattr(self, "m", None) or state.recipe.m, len(gallery))
         length = min(max(m, state.recipe.length), len(gallery))
         first = exact_search(queries, gallery, max(k, length), run, own=own)
         members = first.indices[:, :length].copy()
@@ -107,6 +102,69 @@ class ListMethod(TrainedMethod):
 
         each_list(state, queries, gallery, members, rescore, run)
         return Ranking(first.indices[:, :k], first.values[:, :k])
+
+
+@dataclass(frozen=True, kw_only=True)
+class CSA(ListMethod):
+    """Contextual similarity aggregation: affinities compared by a trained transformer.
+
+    a_i = similarities of row i to the anchors, the query and its nearest; tokens = transformer of
+    the linear map of all a_i, without positions; score = cosine of the tokens of query and row
+
+    Distances are minus the score, in [-1, 1]; rows behind the first m keep their order and follow.
+    Vectors are normalised first. Time O(n_queries n d) for the search and, per query,
+    O(m anchors (d + width) + m^2 width + m width^2); memory O(n d + m^2). A new query
+    needs only the gallery. Anchors beyond a small gallery have affinity 0.
+
+    Parameters
+    ----------
+    weights : file of weights, from ``kinrank train csa``
+    m : nearest rows that are re-ranked; None is as many as in training
+    device : torch device
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> method = kinrank.CSA(weights="csa.safetensors")  # of kinrank.learned.train
+    >>> method.weights
+    'csa.safetensors'
+    """
+
+    name: ClassVar[str] = "csa"
+
+    m: int | None = option(
+        None, "nearest rows that are re-ranked; as in training if left out", spare=0
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SSR(ListMethod):
+    """Synthetic gradients, made by a trained network, move the query and its nearest.
+
+    For each row i of the list a network turns the similarities around it, (s_iq, s_ij, s_qj), into
+    what counts as their gradient; carried back to the vectors, it moves the query, and then the
+    nearest rows; score = cosine of the moved vectors.
+
+    Distances are minus the score, in [-1, 1]; rows behind the first m keep their order and follow.
+    Vectors are normalised first. Time O(n_queries n d) for the search and, per query,
+    O(m^2 (d + hidden) + m hidden^2) per step; memory O(n d + m^2). A new query needs only
+    the gallery. m, the length of the list, is that of the training; a smaller gallery is filled up
+    with rows of similarity 0.
+
+    Parameters
+    ----------
+    weights : file of weights, from ``kinrank train ssr``
+    device : torch device
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> method = kinrank.SSR(weights="ssr.safetensors")  # of kinrank.learned.train
+    >>> method.weights
+    'ssr.safetensors'
+    """
+
+    name: ClassVar[str] = "ssr"
 
 
 def each_list(

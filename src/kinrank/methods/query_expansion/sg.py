@@ -17,9 +17,8 @@ from kinrank.methods.common import InductiveMethod
 from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.exact import SearchResult, exact_neighbors, exact_search
-from kinrank.search.pairs import search_pairs
 from kinrank.search.stored import Stored, for_kernels
-from kinrank.search.tiles import SPARE, squared_norms
+from kinrank.search.tiles import SPARE, search_pairs, squared_norms
 from kinrank.types import Floats, Ints, Ranking
 
 

@@ -85,25 +85,20 @@ class FetchedFile(Handle):
     dtype: str
 
     def open(self) -> Array:
+        import fcntl
+
         folder = local_folder(self.session)
         folder.mkdir(mode=0o700, exist_ok=True)
         copy = folder / self.url.rpartition("/")[2]
-        if not copy.exists():
-            self._fetch(copy)
-        return MappedFile(str(copy), self.shape, self.dtype).open()
-
-    def _fetch(self, copy: Path) -> None:
-        import fcntl
-
         with copy.with_suffix(".lock").open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # the other tasks of the node wait for the one copy
-            if copy.exists():
-                return
-            fsspec = require("fsspec", extra="ray", purpose=PURPOSE)
-            begun = copy.with_suffix(".part")
-            with fsspec.open(self.url, "rb") as source, begun.open("wb") as target:
-                shutil.copyfileobj(source, target, 1 << 20)
-            begun.replace(copy)
+            if not copy.exists():
+                fsspec = require("fsspec", extra="ray", purpose=PURPOSE)
+                begun = copy.with_suffix(".part")
+                with fsspec.open(self.url, "rb") as source, begun.open("wb") as target:
+                    shutil.copyfileobj(source, target, 1 << 20)
+                begun.replace(copy)
+        return MappedFile(str(copy), self.shape, self.dtype).open()
 
 
 @dataclass(frozen=True)
@@ -129,7 +124,6 @@ class Target:
 
     @property
     def handle(self) -> MappedFile:
-        """Of its file."""
         return MappedFile(str(self.file), self.shape, self.dtype)
 
 

@@ -1,4 +1,4 @@
-"""How a process joins a cluster: addresses, the token, and what Ray reads from the environment."""
+"""How a process joins a cluster, and what went wrong on another machine, in our own words."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kinrank.errors import ClusterError, InvalidInputError
-from kinrank.runs.ray.failures import first_line
+from kinrank.parallel import Range
 
 REACH_SECONDS = 10  # until a machine that does not answer is given up
 ATTEMPTS = 3  # to join a cluster that is too busy
+_LOST = (
+    "WorkerCrashedError",
+    "NodeDiedError",
+    "ObjectLostError",
+    "ObjectFetchTimedOutError",
+    "LocalRayletDiedError",
+)
 
 
 def join(ray: Any, address: str, cpus: int) -> None:
@@ -26,7 +33,9 @@ def join(ray: Any, address: str, cpus: int) -> None:
         # Ray replaces 127.0.0.1 by an address that other machines can reach, a second one of
         # loopback it leaves alone.
         loopback = {"_node_ip_address": "127.0.0.2"} if sys.platform == "linux" else {}
-        with _environment(_own_token()):
+        # Ray turns tokens on by itself for a cluster that it starts; without one of ours, unless
+        # the user's settings say how, it would keep one in the user's home.
+        with _environment({} if _user_has_token() else {"RAY_AUTH_TOKEN": _token()}):
             ray.init(num_cpus=cpus, include_dashboard=False, **loopback, **quiet)
         return
     if address != "auto":
@@ -79,15 +88,6 @@ def _user_has_token() -> bool:
     return any(name.startswith("RAY_AUTH") for name in os.environ)
 
 
-def _own_token() -> dict[str, str]:
-    """What workers on this machine are asked for; nothing if the user's settings say how.
-
-    Ray turns tokens on by itself for a cluster that it starts; without this it would keep one in
-    the user's home.
-    """
-    return {} if _user_has_token() else {"RAY_AUTH_TOKEN": _token()}
-
-
 @contextmanager
 def _environment(more: dict[str, str]) -> Iterator[None]:
     """Settings that Ray takes from the environment when it begins, and then as before."""
@@ -107,3 +107,44 @@ def _environment(more: dict[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+
+
+def is_lost(error: BaseException, ray: Any) -> bool:
+    """Whether a worker, a node or what it held in memory is gone, so that the block can go on."""
+    return isinstance(_cause(error, ray), tuple(getattr(ray.exceptions, name) for name in _LOST))
+
+
+def explained(
+    error: BaseException, ray: Any, name: str, block: Range, attempts: int
+) -> BaseException:
+    """The error to raise for a block that cannot be finished."""
+    cause, (low, high) = _cause(error, ray), block
+    place = f"the stage {name!r}, rows {low} to {high}"
+    smaller = max(1, (high - low) // 2)
+    if isinstance(cause, (MemoryError, ray.exceptions.OutOfMemoryError)):
+        return ClusterError(
+            f"A worker ran out of memory in {place}: blocks must be smaller than {high - low} "
+            f"rows, use block_size={smaller} (or give workers more memory)."
+        )
+    if is_lost(cause, ray):
+        return ClusterError(
+            f"Workers were lost {attempts} times in {place}; the last time: {first_line(cause)} "
+            f"If their machines ran out of memory, use block_size={smaller}."
+        )
+    if isinstance(cause, OSError):
+        return ClusterError(f"A worker could not read or write in {place}: {cause}")
+    if isinstance(cause, ray.exceptions.RayError):
+        return ClusterError(f"The cluster failed in {place}: {first_line(cause)}")
+    return cause
+
+
+def _cause(error: BaseException, ray: Any) -> BaseException:
+    """What a task raised, without Ray's wrapping."""
+    while isinstance(error, ray.exceptions.RayTaskError) and isinstance(error.cause, BaseException):
+        error = error.cause
+    return error
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without what follows."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].strip()

@@ -72,11 +72,9 @@ class Report:
     stages: dict[str, Traffic] = field(default_factory=dict)
 
     def stage(self, name: str) -> Traffic:
-        """The count of a stage."""
         return self.stages.setdefault(name, Traffic())
 
     def summary(self) -> dict[str, Any]:
-        """Plain data."""
         stages = {name: traffic.summary() for name, traffic in self.stages.items()}
         return {"nodes": self.nodes, "stages": stages}
 

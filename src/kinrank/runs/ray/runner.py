@@ -14,12 +14,13 @@ from kinrank import progress
 from kinrank.errors import ClusterError
 from kinrank.parallel import Args, Array, Kernel, Out, Range, Runner, join_blocks
 from kinrank.runs.ray import tasks
-from kinrank.runs.ray.failures import explained, is_lost
 from kinrank.runs.ray.handles import Handle, Target
+from kinrank.runs.ray.join import explained, is_lost
+from kinrank.runs.ray.shards import search_shards
+from kinrank.search.exact import exact_neighbors_and_more
 from kinrank.types import Neighbors, SparseRows
 
 if TYPE_CHECKING:
-    from kinrank.runs.ray.report import Traffic
     from kinrank.runs.ray.session import Cluster
 
 T = TypeVar("T")
@@ -89,9 +90,7 @@ class RayRunner(Runner):
         """The exact search in shards; None leaves it to the search's own stages, see ``find``."""
         if self.search != "exact":
             return None
-        from kinrank.runs.ray.shards import find_neighbors
-
-        return partial(find_neighbors, run=self)
+        return partial(exact_neighbors_and_more, run=self, search=search_shards)
 
     def map(self, name: str, kernel: Callable[[int, int], T], n: int) -> list[T]:
         return Runner(self.here, self.block_size).map(name, kernel, n)
@@ -116,51 +115,42 @@ class RayRunner(Runner):
         """Begin blocks, ``window`` at a time, and yield what each gives, as they come.
 
         prepare : stores what blocks read, and returns what begins one
-        """
-        storage, traffic = self.cluster.storage, self.cluster.report.stage(name)
-        n, before = sum(high - low for low, high in blocks), storage.sent
-        with progress.stage(name, n) as advance:
-            for block, answer in self._finished(name, prepare, blocks, window, traffic):
-                rows = block[1] - block[0]
-                traffic.count(answer, rows, rows / n)
-                advance(rows)
-                yield block, answer
-        traffic.sent += storage.sent - before
-
-    def _finished(
-        self, name: str, prepare: Callable[[], Begin], blocks: list[Range], window: int,
-        traffic: Traffic,
-    ) -> Iterator[tuple[Range, tasks.Answer]]:  # fmt: skip
-        """Blocks and their answers.
 
         A block whose worker or node is lost more often than Ray itself tries again is begun anew,
         with everything that it reads stored again.
         """
-        ray, begin = self.cluster.ray, prepare()
-        waiting, lost = blocks[::-1], dict.fromkeys(blocks, 0)
+        ray, storage = self.cluster.ray, self.cluster.storage
+        traffic = self.cluster.report.stage(name)
+        n, before = sum(high - low for low, high in blocks), storage.sent
+        begin, waiting, lost = prepare(), blocks[::-1], dict.fromkeys(blocks, 0)
         running: dict[Any, Range] = {}
-        try:
-            while waiting or running:
-                while waiting and len(running) < window:
-                    block = waiting.pop()
-                    running[begin(block)] = block
-                ready = self._wait(list(running), name)
-                block = running.pop(ready)
-                try:
-                    result = ray.get(ready)
-                except (ray.exceptions.RayError, MemoryError) as error:
-                    lost[block] += 1
-                    if not is_lost(error, ray) or lost[block] > self.cluster.retries:
-                        raise explained(error, ray, name, block, lost[block]) from error
-                    traffic.retried += 1
-                    self.cluster.storage.renew()
-                    begin = prepare()
-                    waiting.append(block)
-                else:
-                    yield block, result
-        finally:
-            for ref in running:
-                ray.cancel(ref, force=False)
+        with progress.stage(name, n) as advance:
+            try:
+                while waiting or running:
+                    while waiting and len(running) < window:
+                        block = waiting.pop()
+                        running[begin(block)] = block
+                    ready = self._wait(list(running), name)
+                    block = running.pop(ready)
+                    try:
+                        answer = ray.get(ready)
+                    except (ray.exceptions.RayError, MemoryError) as error:
+                        lost[block] += 1
+                        if not is_lost(error, ray) or lost[block] > self.cluster.retries:
+                            raise explained(error, ray, name, block, lost[block]) from error
+                        traffic.retried += 1
+                        storage.renew()
+                        begin = prepare()
+                        waiting.append(block)
+                        continue
+                    rows = block[1] - block[0]
+                    traffic.count(answer, rows, rows / n)
+                    advance(rows)
+                    yield block, answer
+            finally:
+                for ref in running:
+                    ray.cancel(ref, force=False)
+        traffic.sent += storage.sent - before
 
     def _wait(self, running: list[Any], name: str) -> Any:
         """The first of some tasks that ends."""

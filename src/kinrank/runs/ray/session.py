@@ -82,12 +82,12 @@ def using(
     if not isinstance(cluster, Cluster):
         with connect(cluster, storage=storage, threads=threads) as connection:
             yield connection
-        return
-    if storage is not None:
+    elif storage is not None:
         raise InvalidInputError(
             "This connection has its storage already: give `storage` to `connect` only."
         )
-    yield cluster
+    else:
+        yield cluster
 
 
 class Cluster:
@@ -99,13 +99,9 @@ class Cluster:
     def __init__(
         self, ray: Any, storage: Storage, retries: int, shard_rows: int | None, *, owned: bool
     ) -> None:
-        self.ray = ray
-        self.storage = storage
-        self.retries = retries
-        self.shard_rows = shard_rows
-        self.report = Report()
-        self._owned = owned
-        self._open = True
+        self.ray, self.storage, self.report = ray, storage, Report()
+        self.retries, self.shard_rows = retries, shard_rows
+        self._owned, self._open = owned, True
         self._remote: dict[Any, Any] = {}
         self._greeted: set[str] = set()
         try:
@@ -223,14 +219,7 @@ class Cluster:
             if node["Alive"] and not (new and node["NodeID"] in self._greeted)
         }
         self._greeted |= set(nodes)
-        remote = self.ray.remote(task)
-        answers = self.ray.get(
-            [
-                remote.options(num_cpus=0, scheduling_strategy=Pinned(node, soft=False)).remote(
-                    *args
-                )
-                for node in nodes
-            ],
-            timeout=GREET_SECONDS,
-        )
+        remote, places = self.ray.remote(task), [Pinned(node, soft=False) for node in nodes]
+        workers = [remote.options(num_cpus=0, scheduling_strategy=place) for place in places]
+        answers = self.ray.get([w.remote(*args) for w in workers], timeout=GREET_SECONDS)
         return dict(zip(nodes.values(), answers, strict=True))

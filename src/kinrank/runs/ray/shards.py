@@ -13,22 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kinrank import progress
 from kinrank.kernels import shards as kernels
 from kinrank.kernels.search import merge
-from kinrank.parallel import Range, Runner
+from kinrank.parallel import Runner
 from kinrank.runs.ray.handles import Handle, RowRange
 from kinrank.runs.ray.tasks import Answer
-from kinrank.search.exact import search_range, stacked
-from kinrank.search.tiles import (
-    BLOCK,
-    SLACK,
-    TILE_COLUMNS,
-    TILE_ROWS,
-    search_tiles,
-    squared_norms,
-)
-from kinrank.types import Floats, Ints, Longs, Neighbors
+from kinrank.search.exact import search_range
+from kinrank.search.tiles import BLOCK, SLACK, TILE_COLUMNS, TILE_ROWS, search_tiles, squared_norms
+from kinrank.types import Floats, Ints, Neighbors
 
 if TYPE_CHECKING:
     from kinrank.runs.ray.runner import Begin, RayRunner
@@ -50,53 +42,36 @@ class ShardLists(NamedTuple):
     margins: Floats
 
 
-def find_neighbors(
-    vectors: Floats, k: int, n_first: int, first_k: int, run: RayRunner
-) -> tuple[Neighbors, Neighbors]:
-    """The ``k`` nearest rows of every row, itself first, and ``first_k`` >= k of the first rows."""
-    n, norms = len(vectors), squared_norms(vectors)
-    with progress.stage("neighbours", n):
-        longer = _search_range(vectors, norms, (0, n_first), first_k, run)
-        rest = _search_range(vectors, norms, (n_first, n), k, run)
-        return stacked(longer, rest, run), longer
-
-
-def _search_range(
-    vectors: Floats, norms: Floats, wanted: Range, k: int, run: RayRunner
+def search_shards(
+    vectors: Floats, norms: Floats, low: int, high: int, k: int, run: RayRunner
 ) -> Neighbors:
-    """The lists of some rows; where products do not tell the farthest, this process does."""
-    (low, high), lists = wanted, (wanted[1] - wanted[0], k)
+    """As ``search_range``; where products do not tell the farthest, this process does."""
+    lists = (high - low, k)
     out = Neighbors(
         np.empty(lists, np.int32), np.empty(lists, np.float32), np.empty(high - low, np.float32)
     )
-    unsure = _search_shards(vectors, float(norms.max()), low, out, run)
-    for tile in np.unique(unsure // TILE_ROWS).tolist():
-        # Tiles as this process cuts them when it is alone: the same products, the same choice.
-        begin, end = low + tile * TILE_ROWS, min(low + (tile + 1) * TILE_ROWS, high)
-        alone = search_range(vectors, norms, begin, end, k, Runner(run.here))
-        out.farthest[begin - low : end - low] = alone.farthest
-    return out
-
-
-def _search_shards(vectors: Floats, peak: float, low: int, out: Neighbors, run: RayRunner) -> Longs:
-    """Fill in the lists of rows from ``low`` on; returns the rows without a sure farthest."""
-    n, cpus = len(vectors), run.cluster.cpus
+    n, cpus, peak = len(vectors), run.cluster.cpus, float(norms.max())
     # One shard for every processor, in whole tiles.
     size = min(n, run.cluster.shard_rows or -(-n // (cpus * TILE_COLUMNS)) * TILE_COLUMNS)
     # A block of rows is as many tasks as there are shards, and one that merges.
     window = max(2, 2 * cpus * size // n)
     blocks = run.cut(run.block_size or BLOCK).blocks(len(out))
-    unsure = [np.empty(0, np.int64)]
+    unsure: set[int] = set()
 
     def prepare() -> Begin:
         shards = run.cluster.storage.keep_shards(vectors, size)
-        return lambda block: _begin(shards, size, low + block[0], low + block[1], out.k, peak, run)
+        return lambda block: _begin(shards, size, low + block[0], low + block[1], k, peak, run)
 
     for (begin, end), answer in run.gather("neighbours", prepare, blocks, window):
         rows = slice(begin, end)
         out.indices[rows], out.distances[rows], out.farthest[rows], sure = answer.arrays
-        unsure.append(begin + np.flatnonzero(~sure))
-    return np.concatenate(unsure)
+        unsure |= {*((begin + np.flatnonzero(~sure)) // TILE_ROWS).tolist()}
+    for tile in sorted(unsure):
+        # Tiles as this process cuts them when it is alone: the same products, the same choice.
+        begin, end = low + tile * TILE_ROWS, min(low + (tile + 1) * TILE_ROWS, high)
+        alone = search_range(vectors, norms, begin, end, k, Runner(run.here))
+        out.farthest[begin - low : end - low] = alone.farthest
+    return out
 
 
 def _begin(
@@ -129,13 +104,9 @@ def search_shard(
     vectors, m = shard.open(), len(rows)
     lists, race = (m, min(k, len(vectors))), (m, kernels.CONTENDERS)
     nearest = ShardLists(
-        np.empty(lists, np.int32),
-        np.empty(lists, np.float32),
-        tops=np.full(m, -np.inf, np.float32),
-        least=np.empty(m, np.float32),
-        most=np.empty(m, np.float32),
-        margins=np.empty(m, np.float32),
+        np.empty(lists, np.int32), np.empty(lists, np.float32), *np.empty((4, m), np.float32)
     )
+    nearest.tops[:] = -np.inf
     nearest.margins[:] = 2 * SLACK * math.sqrt(rows.shape[1]) * (squared_norms(rows) + peak)
     contenders = (np.empty(race, np.float32), np.empty(race, np.int64), np.zeros(m, np.int64))
 

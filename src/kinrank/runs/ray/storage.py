@@ -34,57 +34,57 @@ from kinrank.runs.ray.handles import (
 
 
 class Storage:
-    """Arrays by identity, each stored once; subclasses say where.
+    """Arrays by identity, each stored once: in the memory of the nodes, or where a subclass says.
 
+    put : Ray's, which stores an object; each node that reads an array gets all of it, once
     sent : bytes stored so far
     """
 
-    def __init__(self) -> None:
+    def __init__(self, put: Callable[[Any], Any] | None = None) -> None:
         self.session = secrets.token_hex(8)
         self.sent = self._count = 0
+        self._put = put
         # By identity and the rows of a shard, None for the whole.
         self._known: dict[tuple[int, int | None], tuple[weakref.ref[Array], list[Handle]]] = {}
 
     def keep(self, array: Array) -> Handle:
         """A handle of ``array``, which must not be changed from now on."""
-        return self._handles(array, None)[0]
+        return self.keep_shards(array, None)[0]
 
-    def keep_shards(self, array: Array, size: int) -> list[Handle]:
-        """Handles of ``array`` in shards of ``size`` rows, stored once like the whole."""
-        return self._handles(array, size)
-
-    def renew(self) -> None:
-        """Store every array again when it is next asked for: a node was lost with its memory."""
-
-    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-        """An array to write into."""
-        return np.empty(shape, dtype)
-
-    def target(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Target:
-        """An array for blocks to fill."""
-        return Target(shape, np.dtype(dtype).str)
-
-    def filled(self, target: Target, array: Array | None) -> Array:
-        """The array of a target, all blocks being there; ``array`` if it has no file."""
-        assert target.file is None
-        assert array is not None
-        return array
-
-    def entries_prefix(self) -> str | None:
-        """What files begin with that tasks leave entries of rows in; None if they send them."""
-        return None
-
-    def close(self) -> None:
-        """Remove what was stored."""
-        self._known.clear()
-
-    def _handles(self, array: Array, size: int | None) -> list[Handle]:
+    def keep_shards(self, array: Array, size: int | None) -> list[Handle]:
+        """Handles of ``array`` in shards of ``size`` rows (None: all), stored once."""
         ref, handles = self._known.get((id(array), size), (None, []))
         if ref is not None and ref() is array:
             return handles
         handles = [self._sent(array)] if size is None else self._shards(array, size)
         self._remember(array, handles, size)
         return handles
+
+    def renew(self) -> None:
+        """Store every array again when it is next asked for: a node was lost with its memory."""
+        if self._put is not None:  # files outlive a node
+            self._known.clear()
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+        return np.empty(shape, dtype)
+
+    def target(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Target:
+        return Target(shape, np.dtype(dtype).str)
+
+    def filled(self, target: Target, array: Array | None) -> Array:
+        """The array of a target, all blocks being there; ``array`` if it has no file."""
+        if array is not None:
+            return array
+        mapped = target.handle.open()
+        self._remember(mapped, [target.handle])  # it need not be stored again
+        return mapped
+
+    def entries_prefix(self) -> str | None:
+        """What files begin with that tasks leave entries of rows in; None if they send them."""
+        return None
+
+    def close(self) -> None:
+        self._known.clear()
 
     def _shards(self, array: Array, size: int) -> list[Handle]:
         return [self._sent(array[low : low + size]) for low in range(0, len(array), size)]
@@ -94,7 +94,8 @@ class Storage:
         return self._store(np.ascontiguousarray(array))
 
     def _store(self, array: Array) -> Handle:
-        raise NotImplementedError
+        assert self._put is not None
+        return SharedArray(self._put(array))
 
     def drop(self, handle: Handle) -> None:
         """Remove what nobody holds any more."""
@@ -113,20 +114,6 @@ def _forget(ref: weakref.ref[Storage], key: tuple[int, int | None], handles: lis
         del storage._known[key]
     for handle in handles:
         storage.drop(handle)
-
-
-class ObjectStore(Storage):
-    """In the memory of the nodes: each that reads an array gets all of it, once."""
-
-    def __init__(self, put: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self._put = put
-
-    def renew(self) -> None:
-        self._known.clear()
-
-    def _store(self, array: Array) -> Handle:
-        return SharedArray(self._put(array))
 
 
 class FolderStorage(Storage):
@@ -165,14 +152,6 @@ class FolderStorage(Storage):
         path = str(self._new_file())
         mapped = np.lib.format.open_memmap(path, "w+", dtype, shape)
         return Target(shape, mapped.dtype.str, path, mapped.offset)
-
-    def filled(self, target: Target, array: Array | None) -> Array:
-        if array is not None:
-            return array
-        handle = target.handle
-        mapped = handle.open()
-        self._remember(mapped, [handle])  # it need not be stored again
-        return mapped
 
     def entries_prefix(self) -> str:
         return str(self._new_file())
@@ -236,7 +215,7 @@ class UrlStorage(Storage):
 def make_storage(place: str | os.PathLike[str] | None, put: Callable[[Any], Any]) -> Storage:
     """None is the object store; a folder; or a URL."""
     if place is None:
-        return ObjectStore(put)
+        return Storage(put)
     if isinstance(place, str) and "://" in place:
         return UrlStorage(place)
     return FolderStorage(place)
