@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kinrank.cli.files import (
-    array_file,
-    ask,
-    ask_all,
-    ask_array,
-    ask_json,
-    ask_out,
-    ask_threads,
-)
+from kinrank.cli.files import array_file, ask, ask_all, ask_array, ask_json, ask_out, ask_threads
 from kinrank.cli.report import running, shown_warnings
 from kinrank.errors import InvalidInputError
 from kinrank.io import load_array

@@ -14,15 +14,7 @@ import click
 import kinrank
 from kinrank import progress
 from kinrank.cli.conditions import ask_rerank_conditions, rerank_conditions
-from kinrank.cli.files import (
-    ask,
-    ask_array,
-    ask_auto,
-    ask_gallery,
-    ask_json,
-    ask_out,
-    ask_threads,
-)
+from kinrank.cli.files import ask, ask_array, ask_auto, ask_gallery, ask_json, ask_out, ask_threads
 from kinrank.cli.options import MethodCommand
 from kinrank.cli.report import running
 from kinrank.io import load_array

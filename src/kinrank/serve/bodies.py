@@ -56,23 +56,19 @@ def media_type(request: Request, *accepted: str) -> str:
 async def read_body(request: Request) -> bytes:
     """The whole body; a problem if it is too large or takes too long to come."""
     settings: Settings = request.app.state.service.settings
+    body = bytearray()
     try:
-        return await asyncio.wait_for(_read(request, settings.max_body), settings.timeout)
+        async with asyncio.timeout(settings.timeout):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > settings.max_body:
+                    raise too_large(settings.max_body)
     except ClientDisconnect:  # nobody is there to be told, and no line in the log is worth it
         raise Problem(400, "gone", "The body must arrive whole.") from None
     except TimeoutError:
         words = f"The body must arrive within {settings.timeout:g} s."
         raise Problem(408, "slow-body", words, {"Connection": "close"}) from None
-
-
-async def _read(request: Request, limit: int) -> bytes:
-    chunks, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise too_large(limit)
-        chunks.append(chunk)
-    return b"".join(chunks)
+    return bytes(body)
 
 
 def parse_json(model: type[Body], body: bytes, settings: Settings) -> Body:

@@ -25,14 +25,7 @@ KINDS = {
 }
 SIDES = (16, 1024)  # of what is shown, in pixels
 _KEPT = 4096  # small pictures that are kept
-
-
-@dataclass(frozen=True)
-class Picture:
-    """The bytes of a picture and what they are."""
-
-    content: bytes
-    media_type: str
+Picture = tuple[bytes, str]  # and what they are, a media type
 
 
 class Pictures(Protocol):
@@ -56,11 +49,8 @@ class FolderPictures:
         file = self._find(name)
         if file is None:
             return None
-        if self._shrinks:
-            small = _small(file, file.stat().st_mtime_ns, side)
-            if small is not None:
-                return small
-        return Picture(file.read_bytes(), KINDS[file.suffix.lower()])
+        small = _small(file, file.stat().st_mtime_ns, side) if self._shrinks else None
+        return small or (file.read_bytes(), KINDS[file.suffix.lower()])
 
     def _find(self, name: str) -> Path | None:
         """The file of a row: named so, or so with the ending of a picture."""
@@ -77,16 +67,13 @@ class FolderPictures:
 
 @dataclass(frozen=True, eq=False)
 class GreyPictures:
-    """Pictures in memory, by name.
-
-    pixels : (height, width) each, 0 is black
-    """
+    """Pictures in memory, by name, (height, width) each, 0 is black."""
 
     pixels: dict[str, npt.NDArray[np.uint8]]
 
     def read(self, name: str, side: int) -> Picture | None:  # noqa: ARG002  they are small
         grey = self.pixels.get(name)
-        return None if grey is None else Picture(encode_grey(grey), "image/png")
+        return None if grey is None else (encode_grey(grey), "image/png")
 
 
 @lru_cache(_KEPT)
@@ -101,4 +88,4 @@ def _small(file: Path, changed: int, side: int) -> Picture | None:  # noqa: ARG0
     image.thumbnail((side, side))
     out = io.BytesIO()
     image.save(out, "JPEG", quality=88)
-    return Picture(out.getvalue(), "image/jpeg")
+    return out.getvalue(), "image/jpeg"

@@ -32,8 +32,6 @@ _STATUS: tuple[tuple[type[KinrankError], int, str], ...] = (
     (StoreError, 503, "store-failed"),
     (KinrankError, 422, "invalid-input"),
 )
-
-
 _MEANINGS = {
     400: "A request that cannot be understood",
     401: "No token, or another one",
@@ -130,12 +128,11 @@ def _of_fields(_: Request, error: RequestValidationError | ValidationError) -> R
 
 def _of_http(_: Request, error: HTTPException) -> Response:
     kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http")
-    headers = dict(error.headers) if error.headers else None
+    headers = dict(error.headers or {})
     return Problem(error.status_code, kind, f"{error.detail}.", headers).response()
 
 
 def _unexpected(request: Request, error: Exception) -> Response:
     _LOGGER.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return Problem(
-        500, "internal", "Something failed here; the log of the service tells."
-    ).response()
+    words = "Something failed here; the log of the service tells."
+    return Problem(500, "internal", words).response()
