@@ -32,14 +32,9 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 class CommandFailed(click.ClickException):
     """An error that is shown as one line."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(" ".join(message.split()))
-
-
-class Refused(CommandFailed):
-    """One that the user can cure; the exit code is that of wrong usage."""
-
-    exit_code = 2
+        self.exit_code = exit_code
 
 
 class App(click.Group):
@@ -49,7 +44,7 @@ class App(click.Group):
         try:
             return super().invoke(ctx)
         except KinrankError as error:
-            raise Refused(str(error)) from error
+            raise CommandFailed(str(error), 2) from error  # as of wrong usage
         except OSError as error:
             if error.errno == errno.EPIPE or error.strerror is None:
                 raise  # click ends quietly when the reader of a pipe has gone

@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from kinrank.datasets import Dataset
     from kinrank.evaluate import Evaluation
     from kinrank.evaluate.cells import Failed, Measured
-    from kinrank.evaluate.comparison import OnCell
 
 Sets = Callable[[], "list[Dataset]"]
 FILES = {
@@ -85,13 +83,6 @@ def load_sets(texts: Sequence[str], files: dict[str, str | None]) -> list[Datase
             "--query and --gallery can be combined with one --data, and several were given."
         )
     return [sets[0].with_features(load_array(vectors["query"]), load_array(vectors["gallery"]))]
-
-
-@contextmanager
-def measuring() -> Iterator[OnCell]:
-    """Bars on a terminal, warnings as lines, and one line for each cell that is done."""
-    with running():
-        yield tell_cell
 
 
 def tell_cell(cell: Measured | Failed, done: int, total: int) -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kinrank.cli.evaluate import Sets, ask_data, measuring
+from kinrank.cli.evaluate import Sets, ask_data, tell_cell
 from kinrank.cli.files import ask, ask_all, ask_out, ask_threads, output_file
+from kinrank.cli.report import running
 from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.io import make_folder, write_text_atomic
 from kinrank.progress import format_seconds
@@ -66,9 +67,9 @@ def compare_command(
     if figures is not None or any(file.suffix == ".html" for file in out):
         check_extra()
     sets, specs = load(), _methods(methods, pool)
-    with measuring() as on_cell:
+    with running():
         _tell_time(specs, sets, run["threads"])
-        comparison = compare(specs, sets, on_cell=on_cell, **run)
+        comparison = compare(specs, sets, on_cell=tell_cell, **run)
     tables = comparison_tables(comparison)
     for file in out:
         form = file.suffix[1:]
@@ -109,8 +110,8 @@ def ablate_command(
     if out is not None:
         check_extra()
     sets, chosen, grids = load(), _words(studies), _grids(values)
-    with measuring() as on_cell:
-        ablation = ablate(sets, studies=chosen, values=grids, on_cell=on_cell, **run)
+    with running():
+        ablation = ablate(sets, studies=chosen, values=grids, on_cell=tell_cell, **run)
     for table in ablation.tables().values():
         click.echo(render(table, "md"))
     if out is None:
@@ -147,10 +148,10 @@ def report_command(
 
     sets, specs = load(), _methods(methods)
     chosen = () if studies == "none" else _words(studies)
-    with measuring() as on_cell:
+    with running():
         _tell_time(specs, sets, run["threads"])
         run |= {"methods": methods, "studies": chosen, "values": _grids(values)}
-        report(sets, out, on_cell=on_cell, **run)
+        report(sets, out, on_cell=tell_cell, **run)
     click.echo(f"Written to {out}", err=True)
 
 

@@ -76,7 +76,6 @@ class Bars:
         self._bar.update(done - self._bar.n)
 
     def close(self, *, finished: bool = True) -> None:
-        """Replace the bar by the line of its stage."""
         if self._stage is None:
             return
         self._bar.close()

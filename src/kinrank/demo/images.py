@@ -53,18 +53,24 @@ def run_images(folder: str | None, threads: int | None = None) -> Iterator[Demo]
     without them the page shows what changed.
     """
     if folder is not None:
-        yield _run(folder, {}, {}, _subject(folder), threads)
+        subject = Subject(
+            title="pictures",
+            many="pictures",
+            vectors=f"the features of {MODEL}",
+            caption="picture, {}",
+            word="class",
+            origin=f"pictures of {Path(folder.partition(',')[0]).resolve().name}",
+            command="kinrank demo --images FOLDER",
+            kind="photos",
+            side=THUMBNAIL,
+        )
+        yield _run(folder, subject, threads)
         return
     with TemporaryDirectory(prefix="kinrank-demo-", dir=temporary_folder()) as made:
         write_digits(Path(made))
-        subject = replace(
-            DIGITS,
-            vectors=f"the features of {MODEL}",
-            command="kinrank demo --images",
-            kind="photos",
-            side=DIGIT_SIDE,
-        )
-        yield _run(made, {"size": DIGIT_INPUT}, PARAMS, subject, threads)
+        command, vectors = "kinrank demo --images", f"the features of {MODEL}"
+        subject = replace(DIGITS, vectors=vectors, command=command, kind="photos", side=DIGIT_SIDE)
+        yield _run(made, subject, threads, PARAMS, size=DIGIT_INPUT)
 
 
 def write_digits(folder: Path) -> None:
@@ -82,12 +88,9 @@ def write_digits(folder: Path) -> None:
 
 
 def _run(
-    folder: str,
-    fields: Mapping[str, Any],
-    params: Mapping[str, Any],
-    subject: Subject,
-    threads: int | None,
+    folder: str, subject: Subject, threads: int | None, params: Any = None, **fields: Any
 ) -> Demo:
+    """params : of CAS, or those that are chosen; fields : what the network sees."""
     network = load_model(MODEL, **fields)
     begun = time.perf_counter()
     sides = {
@@ -105,10 +108,8 @@ def _run(
             )
     parts = {name: _rows(*side) for name, side in sides.items()}
     query, gallery, own = _with_queries(parts) if "query" in parts else _among_themselves(parts[""])
-    name = Path(folder).name
-    data = datasets.Dataset(
-        name=name, protocol="reid", query=query, gallery=gallery, query_rows=own
-    )
+    sides_of: dict[str, Any] = {"query": query, "gallery": gallery, "query_rows": own}
+    data = datasets.Dataset(name=Path(folder).name, protocol="reid", **sides_of)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KinrankWarning)  # the table and the page say the verdict
         tuning = tune(query.features, gallery.features, threads=threads)
@@ -166,17 +167,3 @@ def _every(wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     rows = np.flatnonzero(wanted)
     chosen[rows[:: max(1, -(-len(rows) // QUERIES))]] = True
     return chosen
-
-
-def _subject(folder: str) -> Subject:
-    return Subject(
-        title="pictures",
-        many="pictures",
-        vectors=f"the features of {MODEL}",
-        caption="picture, {}",
-        word="class",
-        origin=f"pictures of {Path(folder.partition(',')[0]).resolve().name}",
-        command="kinrank demo --images FOLDER",
-        kind="photos",
-        side=THUMBNAIL,
-    )

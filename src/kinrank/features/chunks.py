@@ -59,7 +59,6 @@ class ChunkStore:
 
     @property
     def folder(self) -> Path:
-        """Where they are."""
         return self.out.with_name(f"{self.out.name}.parts")
 
     def find(self, chunk: Chunk) -> ImageFeatures | None:
@@ -83,7 +82,6 @@ class ChunkStore:
             yield features
 
     def save(self, chunk: Chunk, features: ImageFeatures) -> None:
-        """Keep a chunk."""
         try:
             make_folder(self.folder)
             save_npz(
@@ -142,7 +140,6 @@ class ListFeatures:
         self.shape = (int(self._counts.sum()), width)
 
     def blocks(self) -> Iterator[npt.NDArray[np.float32]]:
-        """The rows, chunk by chunk."""
         start = 0
         for chunk in self._chunks():
             n_rows = int(self._counts[start : start + chunk.n_images].sum())

@@ -38,7 +38,6 @@ class ImageFeatures:
 
     @classmethod
     def joined(cls, batches: Sequence[ImageFeatures]) -> ImageFeatures:
-        """Those of consecutive batches."""
         starts = np.cumsum([0, *(batch.n_images for batch in batches)]).tolist()
         pairs = list(zip(batches, starts, strict=False))
         return cls(

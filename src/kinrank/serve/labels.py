@@ -102,7 +102,6 @@ class Labels:
         return replace(known, added=self.added | set(ids))
 
     def after_removing(self, item: Any) -> Labels:
-        """Without a row."""
         words = {row: word for row, word in self.words.items() if row != item}
         return Labels(words, self.added - {item}, self.moved or item not in self.added)
 

@@ -78,7 +78,6 @@ class Problem(Exception):  # noqa: N818  it is what the standard calls it
         self.status, self.kind, self.detail, self.headers = status, kind, detail, headers
 
     def response(self, errors: list[dict[str, str]] | None = None) -> Response:
-        """The problem as an answer."""
         body = {
             "type": f"urn:kinrank:problem:{self.kind}",
             "title": HTTPStatus(self.status).phrase,

@@ -114,7 +114,6 @@ class Connection(H11Protocol):
                 longest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline."""
         super().connection_lost(exc)
         self._stop()
 

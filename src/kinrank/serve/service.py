@@ -40,7 +40,6 @@ class RowView:
 
     @cached_property
     def codes(self) -> Longs:
-        """See the class."""
         if not any(self.labels):
             return np.full(len(self.labels), -1, np.int64)
         words = np.array(self.labels)
@@ -85,7 +84,6 @@ class Service:
 
     @property
     def view(self) -> RowView:
-        """The rows as they are now."""
         explorer = self.index.explorer()
         with self._viewing:
             if self._view is None or self._view.explorer is not explorer:
