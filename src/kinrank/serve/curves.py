@@ -22,7 +22,6 @@ class Curves:
     precisions : name of a row -> average precision before and after; empty without labels
     """
 
-    view: RowView
     precisions: dict[int, tuple[float, float]]
     answer: dict[str, Any]
 
@@ -63,4 +62,4 @@ def draw(service: Service, view: RowView) -> Curves:
         "histograms": dict(zip(("before", "after"), histograms, strict=True)),
         "calibration": listed,
     }
-    return Curves(view, precisions, answer)
+    return Curves(precisions, answer)

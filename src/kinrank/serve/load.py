@@ -17,7 +17,7 @@ from kinrank.index import Index
 from kinrank.methods.cas import CAS
 from kinrank.serve.describe import Describer, DigitDescriber, NetworkDescriber
 from kinrank.serve.labels import Labels
-from kinrank.serve.pictures import FolderPictures, GreyPictures
+from kinrank.serve.pictures import FolderPictures, grey_pictures
 from kinrank.serve.service import Service
 from kinrank.serve.settings import Settings
 
@@ -87,6 +87,6 @@ def demo_service(settings: Settings) -> Service:
         settings,
         title="handwritten digits",
         labels=Labels(dict(zip(keys, labels, strict=True))),
-        pictures=GreyPictures(dict(zip(keys, pixels, strict=True))),
+        pictures=grey_pictures(dict(zip(keys, pixels, strict=True))),
         describer=DigitDescriber(),
     )

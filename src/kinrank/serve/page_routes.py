@@ -112,7 +112,7 @@ async def image(
 def _image(service: Service, key: str, size: int) -> Response:
     view = service.view
     name = view.names[view.explorer.position(service.typed(key))]
-    picture = None if service.pictures is None else service.pictures.read(name, size)
+    picture = None if service.pictures is None else service.pictures(name, size)
     if picture is None:
         raise Problem(404, "no-picture", f"There is no picture of {key!r} in the folder.")
     headers = {"Cache-Control": "private, max-age=300"}
@@ -230,7 +230,5 @@ def curves_of(service: Service) -> Curves:
     """Computed when first asked for, and again when the rows have changed."""
     view = service.view
     with _drawing:
-        known = service.drawn
-        if known is None or known.view is not view:
-            known = service.drawn = draw(service, view)
-        return known
+        view.curves = view.curves or draw(service, view)
+        return view.curves

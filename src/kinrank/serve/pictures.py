@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +25,9 @@ KINDS = {
 }
 SIDES = (16, 1024)  # of what is shown, in pixels
 _KEPT = 4096  # small pictures that are kept
-Picture = tuple[bytes, str]  # and what they are, a media type
-
-
-class Pictures(Protocol):
-    """Where the pictures of rows come from."""
-
-    def read(self, name: str, side: int) -> Picture | None:
-        """The picture of that name, no larger than ``side`` where that can be done."""
+Picture: TypeAlias = tuple[bytes, str]  # and what they are, a media type
+# The picture of that name, no larger than so many pixels where that can be done.
+Pictures: TypeAlias = Callable[[str, int], Picture | None]
 
 
 class FolderPictures:
@@ -45,7 +40,7 @@ class FolderPictures:
         self._root = root.resolve()
         self._shrinks = find_spec("PIL") is not None
 
-    def read(self, name: str, side: int) -> Picture | None:
+    def __call__(self, name: str, side: int) -> Picture | None:
         file = self._find(name)
         if file is None:
             return None
@@ -65,15 +60,9 @@ class FolderPictures:
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class GreyPictures:
-    """Pictures in memory, by name, (height, width) each, 0 is black."""
-
-    pixels: dict[str, npt.NDArray[np.uint8]]
-
-    def read(self, name: str, side: int) -> Picture | None:  # noqa: ARG002  they are small
-        grey = self.pixels.get(name)
-        return None if grey is None else (encode_grey(grey), "image/png")
+def grey_pictures(pixels: dict[str, npt.NDArray[np.uint8]]) -> Pictures:
+    """Small pictures in memory, by name, (height, width) each, 0 is black."""
+    return lambda name, _: (encode_grey(pixels[name]), "image/png") if name in pixels else None
 
 
 @lru_cache(_KEPT)

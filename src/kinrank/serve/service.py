@@ -25,18 +25,19 @@ if TYPE_CHECKING:
     from kinrank.serve.curves import Curves
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class RowView:
     """The rows of an index as people know them, in the order of its ids.
 
     keys : ids as text; names : what they are called; labels : "" where none is known
-    codes : (n,) a number for each label, -1 for none
+    codes : (n,) a number for each label, -1 for none; curves : when they were asked for
     """
 
     explorer: Explorer
     keys: list[str]
     names: list[str]
     labels: list[str]
+    curves: Curves | None = None
 
     @cached_property
     def codes(self) -> Longs:
@@ -79,7 +80,6 @@ class Service:
                 "This index was built over a store and keeps no vectors, so it cannot be served."
             ) from None
         self._view: RowView | None = None
-        self.drawn: Curves | None = None  # of ``curves``, when they were asked for
         self._viewing = threading.Lock()
 
     @property
