@@ -32,9 +32,14 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 class CommandFailed(click.ClickException):
     """An error that is shown as one line."""
 
-    def __init__(self, message: str, exit_code: int = 1) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))
-        self.exit_code = exit_code
+
+
+class Refused(CommandFailed):
+    """One that the user can cure; the exit code is that of wrong usage."""
+
+    exit_code = 2
 
 
 class App(click.Group):
@@ -44,7 +49,7 @@ class App(click.Group):
         try:
             return super().invoke(ctx)
         except KinrankError as error:
-            raise CommandFailed(str(error), 2) from error  # as of wrong usage
+            raise Refused(str(error)) from error
         except OSError as error:
             if error.errno == errno.EPIPE or error.strerror is None:
                 raise  # click ends quietly when the reader of a pipe has gone

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 import webbrowser
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,9 +14,6 @@ from kinrank.cli.files import ask, ask_array, existing_file
 from kinrank.cli.report import running, show_log
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.optional import require
-
-if TYPE_CHECKING:
-    from kinrank.serve.service import Service
 
 _GIVEN = ("images", "names", "labels", "model", "pool")  # about an index; the demo has its own
 
@@ -81,17 +78,17 @@ def serve(index: str | None, demo: bool, open_page: bool, **options: Any) -> Non
             given |= {name: read_words(given[name]) for name in ("names", "labels")}
             service = open_service(index, settings, **given)
         service.warm()
+
+    def ready(address: str) -> None:
+        click.echo(f"Serving {len(service.index):,} rows of {service.title} at {address}")
+        sys.stdout.flush()
+        if open_page:
+            webbrowser.open(address)
+
     # Answers that are not quite as asked say so themselves.
     warnings.simplefilter("ignore", KinrankWarning)
     try:
-        count = run(service, lambda address: _ready(service, address, open_page))
+        count = run(service, ready)
     finally:
         service.index.close()
     click.echo(f"Stopped after {count:,} requests.", err=True)
-
-
-def _ready(service: Service, address: str, open_page: bool) -> None:
-    click.echo(f"Serving {len(service.index):,} rows of {service.title} at {address}")
-    sys.stdout.flush()
-    if open_page:
-        webbrowser.open(address)

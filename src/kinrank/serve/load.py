@@ -28,8 +28,6 @@ def open_service(
 ) -> Service:  # fmt: skip
     """An index from its file.
 
-    Parameters
-    ----------
     path : of the index; with ``settings.writable`` nobody else may write it meanwhile
     images : the folder of pictures
     labels, names : one for each row, in the order of the ids; rows that were added here since may

@@ -14,22 +14,17 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from kinrank.errors import (
-    KinrankError,
-    LockedError,
-    OptionalDependencyError,
-    StoreError,
-    UnknownIdError,
-)
+from kinrank import errors
+from kinrank.errors import KinrankError
 
 MEDIA_TYPE = "application/problem+json"
 _LOGGER = logging.getLogger(__name__)
 _SHOWN, _LENGTH = 10, 200  # wrong fields that are listed, and letters of each
 _STATUS: tuple[tuple[type[KinrankError], int, str], ...] = (
-    (UnknownIdError, 404, "unknown-id"),
-    (LockedError, 409, "locked"),
-    (OptionalDependencyError, 501, "not-installed"),
-    (StoreError, 503, "store-failed"),
+    (errors.UnknownIdError, 404, "unknown-id"),
+    (errors.LockedError, 409, "locked"),
+    (errors.OptionalDependencyError, 501, "not-installed"),
+    (errors.StoreError, 503, "store-failed"),
     (KinrankError, 422, "invalid-input"),
 )
 _MEANINGS = {

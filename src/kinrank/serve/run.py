@@ -35,12 +35,9 @@ _IDLE = 15  # seconds that a connection may be silent between requests
 def serve(service: Service, ready: Callable[[str], None]) -> int:
     """Serve until a signal says stop (SIGINT or SIGTERM), then finish what was accepted.
 
-    ready : called with the address as soon as requests are taken
+    Returns how many requests were answered.
 
-    Returns
-    -------
-    int
-        How many requests were answered.
+    ready : called with the address as soon as requests are taken
     """
     # Odd pictures are answered or refused; each would have its own line.
     warnings.filterwarnings("ignore", module=r"PIL\.")
