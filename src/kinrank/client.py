@@ -11,6 +11,7 @@ import io
 import json
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -78,8 +79,7 @@ class Client:
         rows = np.atleast_2d(as_array("vectors", vectors))
         if not conditions:
             return _ranking(self._ask("POST", "/v1/search", _npy(rows), _NPY, k=k, base=base))
-        sent = {name: _plain(value) for name, value in conditions.items() if value is not None}
-        body = {"vectors": rows.tolist(), "k": k, "base": base, **sent}
+        body = _plain_fields({"vectors": rows, "k": k, "base": base, **conditions})
         return _ranking(self._ask("POST", "/v1/search", body))
 
     def search_image(self, picture: bytes | PathLike, k: int = 10) -> Ranking:
@@ -94,17 +94,10 @@ class Client:
 
         allowed, exclude : candidates that may be answers, that may not, by their ids (or positions)
         """
-        sent: dict[str, Any] = {
-            "query": as_array("query", query).ravel().tolist(),
-            "candidates": as_array("candidates", candidates).tolist(),
-            "k": k,
-            "method": method,
-            "params": params,
-        }
-        for name, given in (("ids", ids), ("allowed", allowed), ("exclude", exclude)):
-            if given is not None:
-                sent[name] = _plain(given)
-        return _ranking(self._ask("POST", "/v1/rerank", sent))
+        sent = {"query": as_array("query", query).ravel(), "k": k, "method": method}
+        sent |= {"candidates": as_array("candidates", candidates), "params": params}
+        sent |= {"ids": ids, "allowed": allowed, "exclude": exclude}
+        return _ranking(self._ask("POST", "/v1/rerank", _plain_fields(sent)))
 
     def neighbors(self, one: int | str, k: int = 10) -> Ranking:
         """The rows nearest to a row of the index, itself left out."""
@@ -125,15 +118,11 @@ class Client:
         labels : text, one for each row; saved with the index
         attributes : values of each row, by the names that the index has
         """
-        rows = np.atleast_2d(as_array("vectors", vectors)).tolist()
-        sent: dict[str, Any] = {"vectors": rows, "update": update}
-        if ids is not None:
-            sent["ids"] = np.asarray(ids).tolist()
-        if labels is not None:
-            sent["labels"] = [str(label) for label in labels]
-        if attributes is not None:
-            sent["attributes"] = _plain(attributes)
-        return int(self._ask("POST", "/v1/items", sent)["rows"])
+        words = None if labels is None else [str(label) for label in labels]
+        sent = {"vectors": np.atleast_2d(as_array("vectors", vectors)), "update": update}
+        sent |= {"ids": None if ids is None else np.asarray(ids)}
+        sent |= {"labels": words, "attributes": attributes}
+        return int(self._ask("POST", "/v1/items", _plain_fields(sent))["rows"])
 
     def add_image(
         self, picture: bytes | PathLike, one: int | str | None = None, *, label: str | None = None,
@@ -184,8 +173,18 @@ class Client:
         if body is not None:
             headers["Content-Type"] = kind
             body = body if isinstance(body, bytes) else json.dumps(body, allow_nan=False).encode()
+        used = hasattr(self._threads, "connection")
         try:
-            status, content = self._send(method, path, body, headers)
+            try:
+                status, content = self._exchange(method, path, body, headers)
+            except (http.client.RemoteDisconnected, ConnectionError):
+                # A connection that was idle for too long has been closed; nothing was done yet,
+                # unless it was a change: those are never sent twice.
+                self.close()
+                repeatable = method == "GET" or path.startswith(("/v1/search", "/v1/rerank"))
+                if not (used and repeatable):
+                    raise
+                status, content = self._exchange(method, path, body, headers)
         except (OSError, http.client.HTTPException) as error:
             self.close()
             reason = f"{self._url.scheme}://{self._url.netloc} gave no answer: {error}."
@@ -195,33 +194,15 @@ class Client:
         answer: dict[str, Any] = json.loads(content)
         return answer
 
-    def _send(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> tuple[int, bytes]:
-        used = getattr(self._threads, "connection", None)
-        try:
-            return self._exchange(method, path, body, headers)
-        except (http.client.RemoteDisconnected, ConnectionError):
-            # A connection that was idle for too long has been closed; nothing was done yet, unless
-            # it was a change: those are never sent twice.
-            self.close()
-            repeatable = method == "GET" or path.startswith(("/v1/search", "/v1/rerank"))
-            if used is None or not repeatable:
-                raise
-            return self._exchange(method, path, body, headers)
-
-    def _exchange(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> tuple[int, bytes]:
-        connection = getattr(self._threads, "connection", None)
-        if connection is None:
+    def _exchange(self, *sent: Any) -> tuple[int, bytes]:
+        if not hasattr(self._threads, "connection"):
             secure = self._url.scheme == "https"
             made = http.client.HTTPSConnection if secure else http.client.HTTPConnection
             assert self._url.hostname is not None
             connection = made(self._url.hostname, self._url.port, timeout=self._timeout)
             self._threads.connection = connection
-        connection.request(method, path, body, dict(headers))
-        answer = connection.getresponse()
+        self._threads.connection.request(*sent)
+        answer = self._threads.connection.getresponse()
         return answer.status, answer.read()
 
 
@@ -231,10 +212,7 @@ def _item(item: int | str) -> str:
 
 def _picture(picture: bytes | PathLike) -> tuple[bytes, str]:
     """The bytes of a picture, and what they are."""
-    content = picture
-    if not isinstance(content, bytes):
-        with open(content, "rb") as file:  # noqa: PTH123  any path-like
-            content = file.read()
+    content = picture if isinstance(picture, bytes) else Path(picture).read_bytes()
     kinds = [kind for start, kind in _KINDS.items() if content.startswith(start)]
     return content, kinds[0] if kinds else "image/*"
 
@@ -243,6 +221,11 @@ def _npy(array: Any) -> bytes:
     stream = io.BytesIO()
     np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)
     return stream.getvalue()
+
+
+def _plain_fields(sent: Mapping[str, Any]) -> dict[str, Any]:
+    """A body as JSON has it, without what is None."""
+    return {name: _plain(value) for name, value in sent.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:

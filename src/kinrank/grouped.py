@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.filters import Filter, empty_ranking, filter_of
-from kinrank.types import Longs, Ranking
-from kinrank.validation import as_array, as_matrix, check_int, reduce_k
+from kinrank.types import Ranking
+from kinrank.validation import as_labels, as_matrix, check_int, reduce_k
 
 # Ranks some queries over some rows, or over themselves if there are none; the first k; a filter.
 Rank = Callable[[Any, Any, int, Filter | None], Ranking]
@@ -41,42 +41,27 @@ def rank_groups(
             continue
         part = None if filtered is None else filtered.part(some, members, own=own)
         ranked = rank(asked[some], None if own else rows[members], count, part)
-        _put(found, some, members, ranked)
+        # By the numbers that rows have in the whole.
+        found.indices[some, : ranked.k] = np.where(ranked.indices >= 0, members[ranked.indices], -1)
+        found.distances[some, : ranked.k] = ranked.distances
     return found
-
-
-def _put(found: Ranking, some: Longs, members: Longs, ranked: Ranking) -> None:
-    """What a group found, by the numbers that its rows have in the whole."""
-    indices = np.where(ranked.indices >= 0, members[ranked.indices], -1)
-    found.indices[some, : ranked.k] = indices
-    found.distances[some, : ranked.k] = ranked.distances
 
 
 def _values(groups: Any, n_queries: int, n_rows: int | None) -> tuple[npt.NDArray[Any], ...]:
     """The group of each query and of each gallery row."""
     if n_rows is None:
-        of = _column("groups", groups, n_queries, "rows")
+        of = as_labels("groups", groups, n_queries, "rows", "biuUS")
         return of, of
     if not isinstance(groups, (tuple, list)) or len(groups) != 2:
         raise InvalidInputError(
             "`groups` must be two lists, one value for each query and one for each gallery row, "
             f"got {type(groups).__name__}."
         )
-    of_queries = _column("groups[0]", groups[0], n_queries, "queries")
-    of_rows = _column("groups[1]", groups[1], n_rows, "gallery rows")
+    of_queries = as_labels("groups[0]", groups[0], n_queries, "queries", "biuUS")
+    of_rows = as_labels("groups[1]", groups[1], n_rows, "gallery rows", "biuUS")
     if (of_queries.dtype.kind in "US") != (of_rows.dtype.kind in "US"):
         raise InvalidInputError(
             f"`groups` must have values of one kind, got {of_queries.dtype} for queries and "
             f"{of_rows.dtype} for the gallery."
         )
     return of_queries, of_rows
-
-
-def _column(name: str, values: Any, n: int, what: str) -> npt.NDArray[Any]:
-    array = as_array(name, values)
-    if array.shape != (n,) or array.dtype.kind not in "biuUS":
-        raise InvalidInputError(
-            f"`{name}` must be a whole number or text for each of the {n} {what}, got shape "
-            f"{array.shape} and dtype {array.dtype}."
-        )
-    return array

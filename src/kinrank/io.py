@@ -21,6 +21,7 @@ from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError,
 from kinrank.reading import open_npz, reading
 
 PathLike: TypeAlias = str | os.PathLike[str]
+Member: TypeAlias = Callable[[str], IO[bytes]]  # opens a part of an npz file by its name
 
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)  # how a system refuses to write
 
@@ -115,17 +116,22 @@ def save_npz(path: PathLike, /, **arrays: npt.ArrayLike) -> None:
         if array.dtype.hasobject:
             raise InvalidInputError(f"`{name}` must hold no Python objects, got {array.dtype}.")
     with npz_members(path) as member:
-        for name, array in checked.items():
-            with member(name) as stream:
-                np.lib.format.write_array(stream, array, allow_pickle=False)
+        write_members(member, checked)
 
 
 @contextmanager
-def npz_members(path: PathLike) -> Iterator[Callable[[str], IO[bytes]]]:
+def npz_members(path: PathLike) -> Iterator[Member]:
     """A function that opens the arrays of an npz file to write them, one after another."""
     with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         # ZipInfo has a fixed date, where a plain name would take the clock's.
         yield lambda name: archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True)
+
+
+def write_members(member: Member, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Whole arrays into an npz file."""
+    for name, array in arrays.items():
+        with member(name) as stream:
+            np.lib.format.write_array(stream, array, allow_pickle=False)
 
 
 def save_safetensors(
@@ -169,15 +175,30 @@ def load_array(path: PathLike, key: str | None = None) -> npt.NDArray[Any]:
         Read-only and mapped from disk for npy and safetensors, so a file larger than memory can
         be opened; a copy in memory for npz.
     """
-    file, key = _split_key(path, key)
+    file, name = split_name(path)
+    if key is not None and name is not None:
+        raise InvalidInputError(f"`key` must not be given beside {os.fspath(path)}, got {key!r}.")
+    key = name if key is None else key
     with file.open("rb") as stream:
         head = stream.read(9)
     if head.startswith(_NPY):
-        return _load_npy(file, key)
+        if key is not None:
+            raise InvalidInputError(
+                f"`key` must be None for {file}, which is one array, got {key!r}."
+            )
+        with reading(file, _PLAIN):
+            array: npt.NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+        return array
     if head.startswith(_NPZ):
-        return _load_npz(file, key)
+        with open_npz(file, _PLAIN) as archive:
+            names = archive.names
+        chosen = _pick(file, names, key)
+        with open_npz(file, _PLAIN) as archive:
+            return archive[chosen]
     if file.suffix == ".safetensors" or head[8:] == b"{":
-        return _load_safetensors(file, key)
+        entries, _, begin = _safetensors.read_header(file)
+        chosen = _pick(file, list(entries), key)
+        return _safetensors.read_entry(file, chosen, entries[chosen], begin)
     got = "an empty file" if not head else f"one that begins with {head!r}"
     raise FileFormatError(f"{file} must be an npy, npz or safetensors file, got {got}.")
 
@@ -189,35 +210,6 @@ def split_name(path: PathLike) -> tuple[Path, str | None]:
     if front and name and not Path(whole).exists() and Path(front).exists():
         return Path(front), name
     return Path(whole), None
-
-
-def _split_key(path: PathLike, key: str | None) -> tuple[Path, str | None]:
-    file, name = split_name(path)
-    if key is not None and name is not None:
-        raise InvalidInputError(f"`key` must not be given beside {os.fspath(path)}, got {key!r}.")
-    return file, name if key is None else key
-
-
-def _load_npy(file: Path, key: str | None) -> npt.NDArray[Any]:
-    if key is not None:
-        raise InvalidInputError(f"`key` must be None for {file}, which is one array, got {key!r}.")
-    with reading(file, _PLAIN):
-        array: npt.NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-    return array
-
-
-def _load_npz(file: Path, key: str | None) -> npt.NDArray[Any]:
-    with open_npz(file, _PLAIN) as archive:
-        names = archive.names
-    name = _pick(file, names, key)
-    with open_npz(file, _PLAIN) as archive:
-        return archive[name]
-
-
-def _load_safetensors(file: Path, key: str | None) -> npt.NDArray[Any]:
-    entries, _, begin = _safetensors.read_header(file)
-    name = _pick(file, list(entries), key)
-    return _safetensors.read_entry(file, name, entries[name], begin)
 
 
 def _pick(file: Path, names: list[str], key: str | None) -> str:

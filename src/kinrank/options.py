@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -41,6 +41,37 @@ class Checked:
             object.__setattr__(self, name, value)
 
 
+@dataclass(frozen=True)
+class Hint:
+    """A type hint, taken apart.
+
+    words : what is typed -> the value; number : int or float; flag : on or off; other : anything
+    else that the value may be
+    """
+
+    words: dict[Any, str | None]
+    number: type[int] | type[float] | None = None
+    flag: bool = False
+    other: bool = False
+
+    @classmethod
+    def of(cls, hint: Any, default: Any) -> Hint:
+        """Of a field.
+
+        A default of None means that the value follows from other parameters. Beside any other
+        default, None is a value of its own and is typed as "none".
+        """
+        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        literals = [kind for kind in kinds if get_origin(kind) is Literal]
+        values = [word for literal in literals for word in get_args(literal)]
+        if NoneType in kinds and default not in (None, MISSING):
+            values.append(None)
+        number = float if float in kinds else int if int in kinds else None
+        other = {*kinds} - {*literals, bool, int, float, NoneType}
+        words = {"none" if value is None else value: value for value in values}
+        return cls(words, number, bool in kinds, bool(other))
+
+
 @cache
 def _checks(cls: type) -> dict[str, Callable[[Any], Any]]:
     hints = get_type_hints(cls)
@@ -51,23 +82,21 @@ def _check(item: Field[Any], hint: Any) -> Callable[[Any], Any]:
     name, facts = item.name, item.metadata
     if "check" in facts:
         return partial(facts["check"], name)
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
-    if NoneType in kinds and item.default is not None:
-        words.append(None)
+    may = Hint.of(hint, item.default)
+    words = tuple(may.words.values())
     ends = ((key, facts[key]) for key in ("within", "above", "below") if key in facts)
     which, (low, high) = next(ends, ("within", (-math.inf, math.inf)))
 
     def check(value: Any) -> Any:
         if value is None and item.default is None:
             return None
-        if words and (int not in kinds or (isinstance(value, str) and value in words)):
-            return check_choice(name, value, tuple(words))
-        if bool in kinds:
+        if words and (may.number is None or (isinstance(value, str) and value in words)):
+            return check_choice(name, value, words)
+        if may.flag:
             return check_bool(name, value)
-        if float in kinds:
+        if may.number is float:
             opened = {"low_open": which == "above", "high_open": which == "below"}
             return check_float(name, value, low, high, **opened)
-        return check_size(name, value) if int in kinds else value
+        return value if may.number is None else check_size(name, value)
 
     return check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from numbers import Integral, Real
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -122,6 +122,17 @@ def as_array(name: str, values: Any) -> npt.NDArray[Any]:
         raise InvalidInputError(f"`{name}` must be an array, got {got}.") from error
 
 
+def as_labels(name: str, values: Any, n: int, what: str, kinds: str = "biuU") -> npt.NDArray[Any]:
+    """``values`` as a whole number or text for each of the ``n`` ``what``."""
+    array = as_array(name, values)
+    if array.shape != (n,) or array.dtype.kind not in kinds:
+        raise InvalidInputError(
+            f"`{name}` must be a whole number or text for each of the {n} {what}, got shape "
+            f"{array.shape} and dtype {array.dtype}."
+        )
+    return array
+
+
 def as_matrix(name: str, values: Any) -> npt.NDArray[Any]:
     """``values`` as a two-dimensional numeric array with at least one row and one column."""
     array = as_array(name, values)
@@ -199,15 +210,42 @@ def same_width(*named: tuple[str, Any]) -> Matrices:
 
 def stack_rows(
     matrices: Matrices, cosine: bool, exponent: int, empty: Any = np.empty,
-    onto: Projection | None = None,
-) -> npt.NDArray[np.float32]:  # fmt: skip
-    """One float32 array: each row over its norm, or all over a power of two."""
+    onto: Projection | None = None, *, half: bool = False, shift: Any = 0,
+) -> npt.NDArray[Any]:  # fmt: skip
+    """One float32 array: each row over its norm, or all over a power of two.
 
-    def scaled(name: str, rows: npt.NDArray[Any], low: int) -> npt.NDArray[Any]:
-        rows = _scaled(name, rows, low, cosine, exponent)
-        return rows if onto is None else onto.project(rows.astype(np.float32))
+    half : the bits of float16, to which each value is rounded after ``shift`` was subtracted
+    """
+    width, begin = matrices[0][1].shape[1] if onto is None else onto.dims, 0
+    shape = (sum(len(matrix) for _, matrix in matrices), width)
+    stacked: npt.NDArray[Any] = empty(shape, np.uint16 if half else np.float32)
+    for name, matrix in matrices:
+        for low in range(0, len(matrix), _CHECK_ROWS):
+            rows = matrix[low : low + _CHECK_ROWS]
+            place = slice(begin + low, begin + low + len(rows))
+            if cosine:
+                rows = _unit_rows(name, rows, low)
+            elif exponent:
+                rows = np.ldexp(rows.astype(np.float64), -exponent)
+            if onto is not None:
+                rows = onto.project(rows.astype(np.float32))
+            stacked[place] = (
+                _half_bits(name, rows.astype(np.float32) - shift, low) if half else rows
+            )
+        begin += len(matrix)
+    return stacked
 
-    return _stacked(matrices, np.float32, empty, scaled, onto)
+
+def _half_bits(name: str, rows: npt.NDArray[np.float32], low: int) -> npt.NDArray[np.uint16]:
+    with np.errstate(over="ignore"):
+        half = rows.astype(np.float16)
+    if not np.isfinite(half).all():
+        row, column = np.argwhere(~np.isfinite(half))[0]
+        raise InvalidInputError(
+            f"`{name}` must hold values of at most {np.finfo(np.float16).max:g} for "
+            f"vectors='float16', got {rows[row, column]:g} in row {low + row}."
+        )
+    return half.view(np.uint16)
 
 
 def unit_blocks(matrices: Matrices, size: int) -> Iterator[npt.NDArray[np.float32]]:
@@ -225,48 +263,8 @@ def as_half_vectors(
     matrices, cosine = same_width(*named), cosine or onto is not None
     exponent = 0 if cosine else common_exponent(matrices)
     shift = None if cosine else origin_shift(_sampled(matrices, exponent))
-
-    def rounded(name: str, rows: npt.NDArray[Any], low: int) -> npt.NDArray[np.uint16]:
-        rows = _scaled(name, rows, low, cosine, exponent).astype(np.float32)
-        if onto is not None:
-            rows = onto.project(rows)
-        if shift is not None:
-            rows -= shift
-        with np.errstate(over="ignore"):
-            half = rows.astype(np.float16)
-        if not np.isfinite(half).all():
-            row, column = np.argwhere(~np.isfinite(half))[0]
-            raise InvalidInputError(
-                f"`{name}` must hold values of at most {np.finfo(np.float16).max:g} for "
-                f"vectors='float16', got {rows[row, column]:g} in row {low + row}."
-            )
-        return half.view(np.uint16)
-
-    return _stacked(matrices, np.uint16, empty, rounded, onto)
-
-
-def _stacked(
-    matrices: Matrices, dtype: Any, empty: Any,
-    convert: Callable[[str, npt.NDArray[Any], int], npt.NDArray[Any]], onto: Projection | None,
-) -> npt.NDArray[Any]:  # fmt: skip
-    """All rows in one array, each few of them, from number ``low`` on, by ``convert``."""
-    width, begin = matrices[0][1].shape[1] if onto is None else onto.dims, 0
-    stacked: npt.NDArray[Any] = empty((sum(len(matrix) for _, matrix in matrices), width), dtype)
-    for name, matrix in matrices:
-        for low in range(0, len(matrix), _CHECK_ROWS):
-            rows = matrix[low : low + _CHECK_ROWS]
-            stacked[begin + low : begin + low + len(rows)] = convert(name, rows, low)
-        begin += len(matrix)
-    return stacked
-
-
-def _scaled(
-    name: str, rows: npt.NDArray[Any], low: int, cosine: bool, exponent: int
-) -> npt.NDArray[Any]:
-    """Rows from number ``low`` on: each over its norm, or all over a power of two."""
-    if cosine:
-        return _unit_rows(name, rows, low)
-    return np.ldexp(rows.astype(np.float64), -exponent) if exponent else rows
+    moved = 0 if shift is None else shift
+    return stack_rows(matrices, cosine, exponent, empty, onto, half=True, shift=moved)
 
 
 def _sampled(matrices: Matrices, exponent: int) -> npt.NDArray[np.float32]:
@@ -291,10 +289,7 @@ def origin_shift(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | Non
     if offset <= _FAR * max(spread, 1e-30):
         return None
     mantissa, exponent = np.frexp(centre)
-    shift: npt.NDArray[np.float32] = np.ldexp(np.round(mantissa * 256), exponent - 8).astype(
-        np.float32
-    )
-    return shift
+    return np.asarray(np.ldexp(np.round(mantissa * 256), exponent - 8), np.float32)
 
 
 def common_exponent(matrices: Matrices) -> int:

@@ -71,7 +71,9 @@ def app() -> None:
 @ask_json("Print a JSON list.")
 def methods(as_json: bool) -> None:
     """List the methods of re-ranking."""
-    summaries = {name: _summary(method_class(name)) for name in kinrank.methods()}
+    documents = {name: inspect.getdoc(method_class(name)) or "" for name in kinrank.methods()}
+    # Of each the first sentence, on one line.
+    summaries = {n: " ".join(text.partition("\n\n")[0].split()) for n, text in documents.items()}
     if as_json:
         rows = [{"name": name, "summary": text} for name, text in summaries.items()]
         click.echo(json.dumps(rows, indent=2))
@@ -79,12 +81,6 @@ def methods(as_json: bool) -> None:
     width = max(map(len, summaries))
     for name, text in summaries.items():
         click.echo(f"{name:<{width}}  {text}")
-
-
-def _summary(cls: type) -> str:
-    """The first sentence of a docstring, on one line."""
-    paragraph = (inspect.getdoc(cls) or "").partition("\n\n")[0]
-    return " ".join(paragraph.split())
 
 
 for command in (

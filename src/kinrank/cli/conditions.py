@@ -7,7 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
-from kinrank.cli.files import Decorator, array_file
+from kinrank.cli.files import array_file, ask, ask_all, ask_array
 from kinrank.errors import InvalidInputError
 from kinrank.index import Index
 from kinrank.io import load_array
@@ -28,55 +28,44 @@ def _file_pair(text: str) -> tuple[str, str]:
     return name, array_file(value)
 
 
-def _all(*options: Decorator) -> Decorator:
-    def decorate(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-def _words(name: str, text: str) -> Decorator:
-    return click.option(name, type=array_file, metavar="FILE", help=text)
-
-
 _FILTERS = (
-    _words("--allowed", f"Rows that alone may be answers: {_WORDS}, or a mask."),
-    _words("--exclude", "Rows that may not be answers, likewise."),
+    ask_array("--allowed", f"Rows that alone may be answers: {_WORDS}, or a mask."),
+    ask_array("--exclude", "Rows that may not be answers, likewise."),
 )
-_OF = _words("--of", f"Whose picture each query is, for one ranking of each thing: {_WORDS}.")
-_THRESHOLD = click.option("--threshold", type=float, help="The largest distance of an answer.")
+_OF = ask_array("--of", f"Whose picture each query is, for one ranking of each thing: {_WORDS}.")
+_THRESHOLD = ask("--threshold", "The largest distance of an answer.", type=float)
 
-ask_rerank_conditions = _all(
+ask_rerank_conditions = ask_all(
     *_FILTERS,
-    _words("--query-groups", f"A group for each query, ranked apart: {_WORDS}."),
-    _words("--gallery-groups", "And for each row of the gallery."),
+    ask_array("--query-groups", f"A group for each query, ranked apart: {_WORDS}."),
+    ask_array("--gallery-groups", "And for each row of the gallery."),
     _OF,
     _THRESHOLD,
 )
-ask_conditions = _all(
+ask_conditions = ask_all(
     *_FILTERS,
-    click.option(
-        "--where", type=_pair, metavar="NAME=VALUE", multiple=True,
-        help="An attribute that answers must have; one repeated may be any of its values.",
+    ask(
+        "--where", "An attribute that answers must have; one repeated may be any of its values.",
+        type=_pair, metavar="NAME=VALUE", multiple=True,
     ),
-    click.option(
-        "--differ", type=_file_pair, metavar="NAME=FILE", multiple=True,
-        help="An attribute that answers must not share with the query, a value for each query.",
+    ask(
+        "--differ",
+        "An attribute that answers must not share with the query, a value for each query.",
+        type=_file_pair, metavar="NAME=FILE", multiple=True,
     ),
     _THRESHOLD,
-    click.option(
-        "--false-match-rate", type=float,
-        help="Instead, the share of wrong rows that may count as answers, after `calibrate`.",
+    ask(
+        "--false-match-rate",
+        "Instead, the share of wrong rows that may count as answers, after `calibrate`.",
+        type=float,
     ),
     _OF,
-    click.option("--right", metavar="ID", multiple=True, help="A right answer; may be repeated."),
-    click.option("--wrong", metavar="ID", multiple=True, help="A wrong answer; may be repeated."),
+    ask("--right", "A right answer; may be repeated.", metavar="ID", multiple=True),
+    ask("--wrong", "A wrong answer; may be repeated.", metavar="ID", multiple=True),
 )  # fmt: skip
-ask_attributes = click.option(
-    "--attribute", "attributes", type=_file_pair, metavar="NAME=FILE", multiple=True,
-    help=f"What is known of the rows, one value each: {_WORDS}; may be repeated.",
+ask_attributes = ask(
+    "--attribute", f"What is known of the rows, one value each: {_WORDS}; may be repeated.",
+    to="attributes", type=_file_pair, metavar="NAME=FILE", multiple=True,
 )  # fmt: skip
 
 
@@ -95,31 +84,29 @@ def read_attributes(given: tuple[tuple[str, str], ...]) -> dict[str, Any] | None
 
 
 def rerank_conditions(given: dict[str, Any]) -> dict[str, Any]:
-    """What ``kinrank.rerank`` is asked beside vectors and method; without the threshold."""
-    files = {name: _numbers(read_words(given[name])) for name in ("allowed", "exclude", "of")}
-    groups = [_numbers(read_words(given[f"{side}_groups"])) for side in ("query", "gallery")]
-    if any(group is not None for group in groups):
-        files["groups"] = tuple(groups) if groups[0] is not None else groups[1]
-    return {name: value for name, value in files.items() if value is not None}
+    """``given`` as ``kinrank.rerank`` takes it: what files hold instead of their names."""
+    for name in ("allowed", "exclude", "of", "query_groups", "gallery_groups"):
+        given[name] = _numbers(read_words(given[name]))
+    groups = given.pop("query_groups"), given.pop("gallery_groups")
+    one_of_both = groups[1] if groups[0] is None else groups
+    return {**given, "groups": one_of_both}
 
 
 def search_conditions(opened: Index, given: dict[str, Any]) -> dict[str, Any]:
-    """What ``Index.search`` is asked beside vectors."""
+    """``given`` as ``Index.search`` takes it."""
     text = opened.ids.dtype.kind == "U"
-    conditions: dict[str, Any] = {name: given[name] for name in ("threshold", "false_match_rate")}
     for name in ("allowed", "exclude"):
         words = read_words(given[name])
-        conditions[name] = words if text else _numbers(words)
-    conditions["of"] = _numbers(read_words(given["of"]))
-    conditions["differ"] = read_attributes(given["differ"])
-    where: dict[str, list[Any]] = {}
+        given[name] = words if text else _numbers(words)
+    given["of"] = _numbers(read_words(given["of"]))
+    given["differ"] = read_attributes(given["differ"])
+    where: dict[str, list[str]] = {}
     for name, value in given["where"]:
         where.setdefault(name, []).append(value)
-    typed = {name: _typed(opened, name, words) for name, words in where.items()}
-    conditions["where"] = typed or None
+    given["where"] = {name: _typed(opened, name, where[name]) for name in where} or None
     for name in ("right", "wrong"):
-        conditions[name] = typed_ids(given[name], text=text) if given[name] else None
-    return {name: value for name, value in conditions.items() if value is not None}
+        given[name] = typed_ids(given[name], text=text) or None
+    return given
 
 
 def _typed(opened: Index, name: str, words: list[str]) -> list[Any]:

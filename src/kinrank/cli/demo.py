@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kinrank.cli.evaluate import threads_option
-from kinrank.cli.files import output_file
-from kinrank.cli.report import shown_warnings, watched
+from kinrank.cli.files import ask, ask_out, ask_threads
+from kinrank.cli.report import running
 from kinrank.io import write_text_atomic
 from kinrank.progress import format_seconds
 
@@ -24,16 +23,13 @@ DIGITS = "digits"
 
 
 @click.command()
-@click.option(
-    "--out", type=output_file, metavar="FILE", default="demo.html", show_default=True,
-    help="The page, one HTML file that needs nothing else.",
+@ask_out("The page, one HTML file that needs nothing else.", default="demo.html")
+@ask("--open", "Show the page in the browser.", to="open_page", is_flag=True)
+@ask(
+    "--images", "With picture files: those of FOLDER, or files made of the digits.",
+    is_flag=False, flag_value=DIGITS, metavar="[FOLDER]",
 )  # fmt: skip
-@click.option("--open", "open_page", is_flag=True, help="Show the page in the browser.")
-@click.option(
-    "--images", is_flag=False, flag_value=DIGITS, metavar="[FOLDER]",
-    help="With picture files: those of FOLDER, or files made of the digits.",
-)  # fmt: skip
-@threads_option
+@ask_threads
 def demo(out: Path, open_page: bool, images: str | None, threads: int | None) -> None:
     """Re-rank handwritten digits and show what changed.
 
@@ -53,13 +49,12 @@ def demo(out: Path, open_page: bool, images: str | None, threads: int | None) ->
     if sys.stderr.isatty():
         click.echo("Ranking (the first run on a machine compiles for a while) ...", err=True)
     with ExitStack() as stack:
-        stack.enter_context(shown_warnings())
+        stack.enter_context(running(show=images is not None))
         if images is None:
             result = run(threads)
         else:
             from kinrank.demo.images import run_images
 
-            stack.enter_context(watched(show=sys.stderr.isatty()))
             folder = None if images == DIGITS else images
             result = stack.enter_context(run_images(folder, threads))
         write_text_atomic(out, demo_page(result))
@@ -70,27 +65,17 @@ def demo(out: Path, open_page: bool, images: str | None, threads: int | None) ->
 
 
 def _table(result: Demo) -> str:
-    after = result.after
-    rows = [
-        f"{len(result.queries)} {result.subject.many} among {result.others:,} others",
-        "",
-        *_figures(result),
-        "",
-        *_expected(result),
-        f"Time of each stage of {result.call}",
-    ]
+    rows = [f"{len(result.queries)} {result.subject.many} among {result.others:,} others", ""]
+    rows += [*_figures(result), ""]
+    if result.tuning is not None:
+        said = result.tuning.diagnosis
+        rows += [f"Expected without labels: re-ranking {said.verdict}. {said.reason}", ""]
     for name, value in result.preparation.items():
-        rows.insert(-1, f"{name:<{_WIDTH}}{format_seconds(value):>9}\n")
-    timed = {**after.seconds, "in all": sum(after.seconds.values())}
+        rows.append(f"{name:<{_WIDTH}}{format_seconds(value):>9}\n")
+    rows.append(f"Time of each stage of {result.call}")
+    timed = {**result.after.seconds, "in all": sum(result.after.seconds.values())}
     rows += [f"  {name:<{_WIDTH - 2}}{format_seconds(value):>9}" for name, value in timed.items()]
     return "\n".join(rows)
-
-
-def _expected(result: Demo) -> list[str]:
-    if result.tuning is None:
-        return []
-    said = result.tuning.diagnosis
-    return [f"Expected without labels: re-ranking {said.verdict}. {said.reason}", ""]
 
 
 def _figures(result: Demo) -> list[str]:

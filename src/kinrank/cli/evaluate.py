@@ -5,17 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kinrank.cli.files import output_file
-from kinrank.cli.report import shown_warnings, watched
+from kinrank.cli.files import ask, ask_all, ask_json, ask_out, ask_threads
+from kinrank.cli.report import running
 from kinrank.errors import InvalidInputError
 from kinrank.io import load_array, write_text_atomic
 from kinrank.progress import format_seconds
@@ -25,14 +24,8 @@ if TYPE_CHECKING:
     from kinrank.datasets import Dataset
     from kinrank.evaluate import Evaluation
     from kinrank.evaluate.cells import Failed, Measured
-    from kinrank.evaluate.comparison import OnCell
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-DATA_HELP = (
-    "A folder of features, images or ground truth, or digits, toy. Words after it, with commas: "
-    "format=, query=, gallery=, distractors=, images=, name=, unit."
-)
+Sets = Callable[[], "list[Dataset]"]
 FILES = {
     "query": "Vectors of the queries.",
     "gallery": "Vectors to search in.",
@@ -42,17 +35,24 @@ FILES = {
     "query_cams": "Cameras of the queries.",
     "gallery_cams": "Cameras of the gallery.",
 }
-threads_option = click.option(
-    "--threads", type=int, help="Threads to use.  [default: one per core]"
-)
+_DATA = ask(
+    "--data",
+    "A folder of features, images or ground truth, or digits, toy. Words after it, with commas: "
+    "format=, query=, gallery=, distractors=, images=, name=, unit. May be given several times.",
+    multiple=True, metavar="SET",
+)  # fmt: skip
 
 
-def data_options(command: Command) -> Command:
-    """Options for data sets: by name or folder, or one in single files."""
-    for name, text in reversed(FILES.items()):
-        command = click.option(f"--{name.replace('_', '-')}", metavar="FILE", help=text)(command)
-    text = f"{DATA_HELP} May be given several times."
-    return click.option("--data", multiple=True, metavar="SET", help=text)(command)
+def ask_data(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options for data sets, by name or folder or in single files; the command can load them."""
+
+    @wraps(command)
+    def with_sets(data: tuple[str, ...], **options: Any) -> Any:
+        files = {name: options.pop(name) for name in FILES}
+        return command(partial(load_sets, data, files), **options)
+
+    files = (ask(f"--{name}", text, metavar="FILE") for name, text in FILES.items())
+    return ask_all(_DATA, *files)(with_sets)
 
 
 def load_sets(texts: Sequence[str], files: dict[str, str | None]) -> list[Dataset]:
@@ -85,19 +85,11 @@ def load_sets(texts: Sequence[str], files: dict[str, str | None]) -> list[Datase
     return [sets[0].with_features(load_array(vectors["query"]), load_array(vectors["gallery"]))]
 
 
-@contextmanager
-def running() -> Iterator[OnCell]:
-    """Bars on a terminal, warnings as lines, and one line for each cell that is done."""
-    with shown_warnings(), watched(show=sys.stderr.isatty()):
-        yield tell_cell
-
-
 def tell_cell(cell: Measured | Failed, done: int, total: int) -> None:
     """One line for a cell."""
-    width = len(str(total))
-    start = f"[{done:>{width}}/{total}] {cell.method} on {cell.data}: "
     from kinrank.evaluate.cells import Failed
 
+    start = f"[{done:>{len(str(total))}}/{total}] {cell.method} on {cell.data}: "
     if isinstance(cell, Failed):
         click.echo(f"{start}failed: {cell.reason}", err=True)
         return
@@ -109,23 +101,17 @@ def tell_cell(cell: Measured | Failed, done: int, total: int) -> None:
 
 
 @click.command(name="eval")
-@data_options
-@click.option("--method", default="cas", show_default=True, help="Such as cas(k1=60,k2=6), none.")
-@click.option("--pool", type=int, help="Search everything, then re-rank the first POOL of each.")
-@click.option("--ranking", metavar="FILE", help="Measure this ranking (npz) and run no method.")
-@click.option("--per-query", type=output_file, metavar="FILE", help="Values of each query, CSV.")
-@threads_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, fractions not per cent.")
+@ask_data
+@ask("--method", "Such as cas(k1=60,k2=6), none.", default="cas")
+@ask("--pool", "Search everything, then re-rank the first POOL of each.", type=int)
+@ask("--ranking", "Measure this ranking (npz) and run no method.", metavar="FILE")
+@ask_out("Values of each query, CSV.", "--per-query")
+@ask_threads
+@ask_json("Print JSON, fractions not per cent.")
 def evaluate(
-    data: tuple[str, ...],
-    method: str,
-    pool: int | None,
-    ranking: str | None,
-    per_query: Path | None,
-    threads: int | None,
-    as_json: bool,
-    **files: str | None,
-) -> None:
+    load: Sets, method: str, pool: int | None, ranking: str | None, per_query: Path | None,
+    threads: int | None, as_json: bool,
+) -> None:  # fmt: skip
     """Features, ground truth and a method: metrics.
 
     The data set is --data, or the files with vectors and either --gnd or the identities. Metrics
@@ -134,7 +120,7 @@ def evaluate(
     from kinrank.evaluate.cells import timed_ranking
     from kinrank.evaluate.spec import parse_method
 
-    sets = load_sets(data, files)
+    sets = load()
     if len(sets) > 1:
         raise InvalidInputError(
             f"`eval` measures one data set, got {len(sets)}. Use `kinrank compare` for several."
@@ -142,8 +128,7 @@ def evaluate(
     chosen = sets[0]
     seconds, said = None, {}
     if ranking is not None:
-        ranked = Ranking.load(ranking)
-        label = ranking
+        ranked, label = Ranking.load(ranking), ranking
     else:
         spec = parse_method(method)
         if pool is not None:

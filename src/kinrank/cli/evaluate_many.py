@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kinrank.cli.evaluate import Command, data_options, load_sets, running, threads_option
-from kinrank.cli.files import output_file
+from kinrank.cli.evaluate import Sets, ask_data, tell_cell
+from kinrank.cli.files import ask, ask_all, ask_out, ask_threads, output_file
+from kinrank.cli.report import running
 from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.io import make_folder, write_text_atomic
 from kinrank.progress import format_seconds
@@ -24,43 +25,31 @@ if TYPE_CHECKING:
 MANY = 8  # methods that take long enough to say so beforehand
 FORMS = ("csv", "md", "tex", "html")
 STUDIES = "bsd, nss, distance, k1, k2, omega, kappa, sigma, mu, beta, latency"
-
-
-def run_options(command: Command) -> Command:
-    """Where finished cells are kept, and how many threads work."""
-    text = "Keeps finished cells, so that a run can be stopped and gone on with."
-    return click.option(
-        "--work", type=Path, default="kinrank-work", show_default=True, metavar="FOLDER", help=text
-    )(threads_option(command))
+_FOLDER: dict[str, Any] = {"type": Path, "metavar": "FOLDER"}
+_RUN = ask_all(
+    ask(
+        "--work", "Keeps finished cells, so that a run can be stopped and gone on with.",
+        default="kinrank-work", **_FOLDER,
+    ),
+    ask_threads,
+)  # fmt: skip
 
 
 @click.command(name="compare")
-@data_options
-@click.option(
-    "--methods",
-    default="all",
-    show_default=True,
-    help="Such as none,cas(k1=60,k2=6),cas(params=auto), or all.",
-)
-@click.option("--pool", type=int, help="Every method once more over the first POOL of each query.")
-@run_options
-@click.option("--isolate/--no-isolate", default=True, help="A process per cell, for its memory.")
-@click.option(
-    "--out", type=output_file, multiple=True, metavar="FILE",
-    help="The table as .csv, .md, .tex or .html; may be given several times.",
+@ask_data
+@ask("--methods", "Such as none,cas(k1=60,k2=6),cas(params=auto), or all.", default="all")
+@ask("--pool", "Every method once more over the first POOL of each query.", type=int)
+@_RUN
+@ask(
+    "--isolate/--no-isolate", "A process per cell, for its memory.",
+    default=True, show_default=False,
 )  # fmt: skip
-@click.option("--figures", type=Path, metavar="FOLDER", help="Gains and costs as pdf and svg.")
+@ask_out("The table as .csv, .md, .tex or .html; may be given several times.", multiple=True)
+@ask("--figures", "Gains and costs as pdf and svg.", **_FOLDER)
 def compare_command(
-    data: tuple[str, ...],
-    methods: str,
-    pool: int | None,
-    work: Path,
-    threads: int | None,
-    isolate: bool,
-    out: tuple[Path, ...],
-    figures: Path | None,
-    **files: str | None,
-) -> None:
+    load: Sets, methods: str, pool: int | None, out: tuple[Path, ...], figures: Path | None,
+    **run: Any,
+) -> None:  # fmt: skip
     """Many methods on many data sets, in one table.
 
     Prints Markdown: methods as rows, sets and metrics as columns, time and peak memory, the best
@@ -77,12 +66,10 @@ def compare_command(
             raise click.BadParameter(f"{file} must end in .{', .'.join(FORMS)}.")
     if figures is not None or any(file.suffix == ".html" for file in out):
         check_extra()
-    sets, specs = load_sets(data, files), _methods(methods, pool)
-    with running() as on_cell:
-        _tell_time(specs, sets, threads)
-        comparison = compare(
-            specs, sets, work=work, isolate=isolate, threads=threads, on_cell=on_cell
-        )
+    sets, specs = load(), _methods(methods, pool)
+    with running():
+        _tell_time(specs, sets, run["threads"])
+        comparison = compare(specs, sets, on_cell=tell_cell, **run)
     tables = comparison_tables(comparison)
     for file in out:
         form = file.suffix[1:]
@@ -101,25 +88,14 @@ def compare_command(
 
 
 @click.command(name="ablate")
-@data_options
-@click.option("--method", default="cas", show_default=True, help="Where the variations start from.")
-@click.option("--studies", default="all", show_default=True, help=f"Of {STUDIES}; with commas.")
-@click.option(
-    "--values", multiple=True, metavar="NAME=V,V,...", help="Other values, such as k1=10,20,40."
-)
-@run_options
-@click.option(
-    "--out", type=Path, metavar="FOLDER", help="Tables (csv, md, tex) and figures (pdf, svg)."
-)
+@ask_data
+@ask("--method", "Where the variations start from.", default="cas")
+@ask("--studies", f"Of {STUDIES}; with commas.", default="all")
+@ask("--values", "Other values, such as k1=10,20,40.", multiple=True, metavar="NAME=V,V,...")
+@_RUN
+@ask("--out", "Tables (csv, md, tex) and figures (pdf, svg).", **_FOLDER)
 def ablate_command(
-    data: tuple[str, ...],
-    method: str,
-    studies: str,
-    values: tuple[str, ...],
-    work: Path,
-    threads: int | None,
-    out: Path | None,
-    **files: str | None,
+    load: Sets, studies: str, values: tuple[str, ...], out: Path | None, **run: Any
 ) -> None:
     """The paper's ablations on your features.
 
@@ -133,13 +109,9 @@ def ablate_command(
 
     if out is not None:
         check_extra()
-    sets = load_sets(data, files)
-    chosen, grids = _words(studies), _grids(values)
-    with running() as on_cell:
-        ablation = ablate(
-            sets, method=method, studies=chosen, values=grids, work=work, threads=threads,
-            on_cell=on_cell,
-        )  # fmt: skip
+    sets, chosen, grids = load(), _words(studies), _grids(values)
+    with running():
+        ablation = ablate(sets, studies=chosen, values=grids, on_cell=tell_cell, **run)
     for table in ablation.tables().values():
         click.echo(render(table, "md"))
     if out is None:
@@ -155,29 +127,17 @@ def ablate_command(
 
 
 @click.command(name="report")
-@data_options
-@click.option("--methods", default="none,cas", show_default=True, help="As for `kinrank compare`.")
-@click.option("--focus", help="The method to look at closely.  [default: the best]")
-@click.option(
-    "--studies", default="none", show_default=True, help="Ablations: all, none, or names."
-)
-@click.option("--values", multiple=True, metavar="NAME=V,V,...", help="As for `kinrank ablate`.")
-@click.option("--examples", default=6, show_default=True, help="Retrieval examples per data set.")
-@click.option("--title", default="Re-ranking report", show_default=True, help="Of the page.")
-@run_options
+@ask_data
+@ask("--methods", "As for `kinrank compare`.", default="none,cas")
+@ask("--focus", "The method to look at closely.  [default: the best]")
+@ask("--studies", "Ablations: all, none, or names.", default="none")
+@ask("--values", "As for `kinrank ablate`.", multiple=True, metavar="NAME=V,V,...")
+@ask("--examples", "Retrieval examples per data set.", to="n_examples", default=6)
+@ask("--title", "Of the page.", default="Re-ranking report")
+@_RUN
 @click.option("--out", type=output_file, default="report.html", show_default=True, metavar="FILE")
 def report_command(
-    data: tuple[str, ...],
-    methods: str,
-    focus: str | None,
-    studies: str,
-    values: tuple[str, ...],
-    examples: int,
-    title: str,
-    work: Path,
-    threads: int | None,
-    out: Path,
-    **files: str | None,
+    load: Sets, methods: str, studies: str, values: tuple[str, ...], out: Path, **run: Any
 ) -> None:
     """One self-contained HTML page about methods on your features.
 
@@ -186,14 +146,12 @@ def report_command(
     """
     from kinrank.evaluate.reporting import report
 
-    sets, specs = load_sets(data, files), _methods(methods)
-    with running() as on_cell:
-        _tell_time(specs, sets, threads)
-        report(
-            sets, out, methods=methods, focus=focus,
-            studies=() if studies == "none" else _words(studies), values=_grids(values),
-            work=work, n_examples=examples, threads=threads, on_cell=on_cell, title=title,
-        )  # fmt: skip
+    sets, specs = load(), _methods(methods)
+    chosen = () if studies == "none" else _words(studies)
+    with running():
+        _tell_time(specs, sets, run["threads"])
+        run |= {"methods": methods, "studies": chosen, "values": _grids(values)}
+        report(sets, out, on_cell=tell_cell, **run)
     click.echo(f"Written to {out}", err=True)
 
 

@@ -5,23 +5,20 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
-from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kinrank.cli.files import array_file, ask_array, ask_json, ask_out, ask_threads
-from kinrank.cli.report import facts, shown_warnings, watched
+from kinrank.cli.files import array_file, ask, ask_all, ask_array, ask_json, ask_out, ask_threads
+from kinrank.cli.report import running, shown_warnings
 from kinrank.errors import InvalidInputError
 from kinrank.io import load_array
 from kinrank.progress import format_seconds
 
 if TYPE_CHECKING:
-    from kinrank.features import Descriptor, Summary, Whitening
-
-Command = TypeVar("Command", bound=Callable[..., Any])
+    from kinrank.features import Descriptor, Summary
 
 SHOWN_FAILURES = 20
 PREPROCESSING = (
@@ -36,39 +33,38 @@ PREPROCESSING = (
     ("layout", "nchw|nhwc", "Where the network has its channels."),
     ("layer", "NAME", "The value or module to take.  [default: the first output]"),
 )
-
-
-def ask_preprocessing(command: Command) -> Command:
-    """An option for each field of the description of a network."""
-    for name, metavar, text in reversed(PREPROCESSING):
-        flag = f"--{name.replace('_', '-')}"
-        command = click.option(flag, name, metavar=metavar, help=text)(command)
-    return command
+_DESCRIPTOR = ("pool", "p", "levels", "scale_power", "regional", "dims")
 
 
 @click.command()
 @click.argument("images", metavar="IMAGES")
-@click.option(
-    "--model", default="efficientnet-lite0", show_default=True,
-    help="A name of `kinrank models`, an ONNX file, or module:function for a torch module.",
+@ask(
+    "--model",
+    "A name of `kinrank models`, an ONNX file, or module:function for a torch module.",
+    default="efficientnet-lite0",
 )  # fmt: skip
-@ask_out("An npz file.")
-@click.option("--pool", help="mac, spoc, gem, rmac, or none.  [default: gem for maps]")
-@click.option("--p", type=float, default=3.0, show_default=True, help="Power of GeM.")
-@click.option("--levels", type=int, default=3, show_default=True, help="Levels of R-MAC.")
-@click.option("--scales", default="1", show_default=True, help="Such as 1,0.707,0.5; averaged.")
-@click.option("--scale-power", type=float, default=1.0, show_default=True, help="Of that mean.")
-@click.option("--regional", is_flag=True, help="A row for each region of R-MAC.")
+@ask_out("An npz file.", required=True)
+@ask("--pool", "mac, spoc, gem, rmac, or none.  [default: gem for maps]")
+@ask("--p", "Power of GeM.", type=float, default=3.0)
+@ask("--levels", "Levels of R-MAC.", type=int, default=3)
+@ask("--scales", "Such as 1,0.707,0.5; averaged.", default="1")
+@ask("--scale-power", "Of that mean.", type=float, default=1.0)
+@ask("--regional", "A row for each region of R-MAC.", is_flag=True)
 @ask_array("--whiten", "Of `kinrank whiten`, for rows.")
 @ask_array("--region-whiten", "For regions of R-MAC.")
-@click.option("--dims", type=int, help="Dimensions to keep of --whiten.  [default: all]")
-@click.option("--preset", help="imagenet, retrieval, person, fast-reid or efficientnet-lite.")
-@ask_preprocessing
-@click.option("--boxes/--no-boxes", default=True, help="Cut queries to the boxes of the set.")
-@click.option("--batch", type=int, default=8, show_default=True, help="Pictures at a time.")
-@click.option("--part", type=int, default=256, show_default=True, help="Pictures kept at a time.")
+@ask("--dims", "Dimensions to keep of --whiten.  [default: all]", type=int)
+@ask("--preset", "imagenet, retrieval, person, fast-reid or efficientnet-lite.")
+@ask_all(
+    *(
+        ask(f"--{name.replace('_', '-')}", text, metavar=shown)
+        for name, shown, text in PREPROCESSING
+    )
+)
+@ask("--boxes/--no-boxes", "Cut queries to the boxes of the set.", default=True, show_default=False)
+@ask("--batch", "Pictures at a time.", type=int, default=8)
+@ask("--part", "Pictures kept at a time.", type=int, default=256)
 @ask_threads
-@click.option("--strict", is_flag=True, help="Exit with 1 if a picture cannot be read.")
+@ask("--strict", "Exit with 1 if a picture cannot be read.", is_flag=True)
 @ask_json()
 def extract(
     images: str, model: str, out: Path, preset: str | None, boxes: bool, batch: int, part: int,
@@ -91,13 +87,14 @@ def extract(
     # Here and not above, so that the other commands start without them.
     from kinrank.features import collect, extract_to_file, load_model
 
-    begun = time.perf_counter()
     wanted = {name: options[name] for name, *_ in PREPROCESSING if options[name] is not None}
-    with shown_warnings() as warned, watched(show=sys.stderr.isatty()) as watch:
+    with running() as run:
         descriptor = _descriptor(options)
         sides = collect(images, boxes=boxes)
         fields = {name: _field(name, text) for name, text in wanted.items()}
-        network = load_model(_model(model), preset, **fields)
+        if ":" in model and not Path(model).exists():  # found from here, as by `python -m`
+            sys.path.insert(0, str(Path.cwd()))
+        network = load_model(model, preset, **fields)
         extracted = extract_to_file(
             sides, network, out, descriptor, batch=batch, part=part, threads=threads
         )
@@ -108,7 +105,7 @@ def extract(
         "n_images": extracted.n_images,
         "n_reused": extracted.n_reused,
         "failures": [{"name": _shown(name), "reason": why} for name, why in extracted.failures],
-        **facts(begun, watch, warned, out),
+        **run.summary(out),
     }
     if extracted.failures:
         _list_failures(extracted)
@@ -122,14 +119,15 @@ def extract(
 
 @click.command()
 @click.argument("features", type=array_file, metavar="FEATURES")
-@ask_out("The whitening, npz.")
-@click.option("--dims", type=int, help="Dimensions to keep.  [default: all]")
+@ask_out("The whitening, npz.", required=True)
+@ask("--dims", "Dimensions to keep.  [default: all]", type=int)
 @ask_array(
     "--labels", "Learn from these labels what belongs together, instead of from the rows alone."
 )
-@click.option(
-    "--power", type=float,
-    help="Of a gallery, as --whiten of the methods: 0 to 0.5, of which 0.25 is half-whitening.",
+@ask(
+    "--power",
+    "Of a gallery, as --whiten of the methods: 0 to 0.5, of which 0.25 is half-whitening.",
+    type=float,
 )  # fmt: skip
 def whiten(
     features: str, out: Path, dims: int | None, labels: str | None, power: float | None
@@ -147,7 +145,7 @@ def whiten(
     rows = load_array(features)
     with shown_warnings():
         if power is not None:
-            fitted: Whitening = Whitening.fit(rows, power)
+            fitted = Whitening.fit(rows, power)
         elif labels is None:
             fitted = pca_whitening(rows, dims)
         else:
@@ -160,12 +158,10 @@ def whiten(
 @ask_json("Print a JSON list.")
 def models_command(as_json: bool) -> None:
     """List the networks that need no file."""
-    import dataclasses
-
     from kinrank.features import MODELS
 
     if as_json:
-        rows = [dataclasses.asdict(info) for info in MODELS.values()]
+        rows = [asdict(info) for info in MODELS.values()]
         click.echo(json.dumps(rows, indent=2))
         return
     for info in MODELS.values():
@@ -181,20 +177,12 @@ def _descriptor(options: dict[str, Any]) -> Descriptor:
     def load(name: str) -> Whitening | None:
         return None if options[name] is None else Whitening.load(options[name])
 
-    plain = ("pool", "p", "levels", "scale_power", "regional", "dims")
     return Descriptor(
-        **{name: options[name] for name in plain},
+        **{name: options[name] for name in _DESCRIPTOR},
         scales=_numbers("scales", options["scales"]),
         region_whitening=load("region_whiten"),
         whitening=load("whiten"),
     )
-
-
-def _model(text: str) -> str:
-    """``text``; a torch module is then found where the command is run, as by `python -m`."""
-    if ":" in text and not Path(text).exists():
-        sys.path.insert(0, str(Path.cwd()))
-    return text
 
 
 def _field(name: str, text: str) -> Any:

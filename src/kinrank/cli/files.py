@@ -37,21 +37,42 @@ def output_file(text: str) -> Path:
     return path
 
 
-def ask_array(name: str, text: str, *, required: bool = False) -> Decorator:
+def ask(name: str, text: str, *, to: str | None = None, **options: Any) -> Decorator:
+    """An option with its help, which shows a default; to : the argument that gets it."""
+    options.setdefault("show_default", "default" in options)
+    names = (name.replace("_", "-"), *([] if to is None else [to]))
+    return click.option(*names, help=text, **options)
+
+
+def ask_array(name: str, text: str, **options: Any) -> Decorator:
     """An option for a file of vectors or of words about them."""
-    return click.option(name, type=array_file, metavar="FILE", required=required, help=text)
+    return ask(name, text, type=array_file, metavar="FILE", **options)
 
 
-def ask_out(text: str, *, required: bool = True) -> Decorator:
-    """The option for the file to write."""
-    return click.option("--out", type=output_file, metavar="FILE", required=required, help=text)
+def ask_out(text: str, name: str = "--out", **options: Any) -> Decorator:
+    """An option for a file to write."""
+    return ask(name, text, type=output_file, metavar="FILE", **options)
 
 
 def ask_json(text: str = "Print a summary as JSON.") -> Decorator:
     """The option for programs that read what is printed."""
-    return click.option("--json", "as_json", is_flag=True, help=text)
+    return ask("--json", text, to="as_json", is_flag=True)
 
 
-ask_threads = click.option("--threads", type=int, help="Threads to use.  [default: one per core]")
-ask_query = ask_array("--query", "Vectors of the queries.", required=True)
+def ask_all(*options: Decorator) -> Decorator:
+    """Several options, in this order."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+ask_threads = ask("--threads", "Threads to use.  [default: one per core]", type=int)
 ask_gallery = ask_array("--gallery", "Vectors to search in.", required=True)
+ask_auto = ask(
+    "--params", "auto chooses the parameters that are not given, without labels.", to="chosen_by",
+    type=click.Choice(["auto"]),
+)  # fmt: skip

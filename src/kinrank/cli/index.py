@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,25 +11,20 @@ from typing import Any
 import click
 
 import kinrank
-from kinrank.cli.conditions import (
-    ask_attributes,
-    ask_conditions,
-    read_attributes,
-    read_words,
-    search_conditions,
-    typed_ids,
-)
+from kinrank.cli import conditions
+from kinrank.cli.conditions import read_attributes, read_words
 from kinrank.cli.files import (
-    array_file,
+    ask,
     ask_array,
+    ask_auto,
     ask_gallery,
     ask_json,
     ask_out,
     ask_threads,
     existing_file,
 )
-from kinrank.cli.options import MethodCommand, given_params
-from kinrank.cli.report import shown_warnings, watched
+from kinrank.cli.options import MethodCommand
+from kinrank.cli.report import running
 from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.io import load_array, split_name
 from kinrank.progress import format_seconds
@@ -50,30 +43,24 @@ def index() -> None:
 
 @index.command(cls=MethodCommand)
 @ask_gallery
-@ask_out("The index.")
+@ask_out("The index.", required=True)
 @_IDS
-@ask_attributes
+@conditions.ask_attributes
 @ask_array("--context", "Vectors that enrich the graph and are never answers.")
-@click.option(
-    "--search", type=click.Choice(["exact", "approximate"]), default="exact", show_default=True,
-    help="How neighbours are found; approximate is for many rows.",
+@ask(
+    "--search", "How neighbours are found; approximate is for many rows.",
+    type=click.Choice(["exact", "approximate"]), default="exact",
 )  # fmt: skip
-@click.option(
-    "--params", "chosen_by", type=click.Choice(["auto"]),
-    help="auto chooses the parameters that are not given, without labels.",
-)  # fmt: skip
-@click.option("--method", default="cas", show_default=True, help="Only cas has an index.")
-@click.option(
-    "--model", help="The network that made the vectors.  [default: what a file of features says]"
-)
-@click.option("--pool", help="And how, as for `kinrank extract`.  [default: gem for maps]")
+@ask_auto
+@ask("--method", "Only cas has an index.", default="cas")
+@ask("--model", "The network that made the vectors.  [default: what a file of features says]")
+@ask("--pool", "And how, as for `kinrank extract`.  [default: gem for maps]")
 @ask_threads
 @ask_json()
-@click.pass_context
 def build(
-    ctx: click.Context, /, gallery: str, out: Path, ids: str | None, context: str | None,
-    attributes: tuple[tuple[str, str], ...], search: Any, chosen_by: str | None, method: str,
-    model: str | None, pool: str | None, threads: int | None, as_json: bool, **params: Any,
+    gallery: str, out: Path, ids: str | None, attributes: Any, context: str | None, method: str,
+    model: str | None, pool: str | None, chosen_by: str | None, as_json: bool,
+    params: dict[str, Any], **options: Any,
 ) -> None:  # fmt: skip
     """Build an index over a gallery.
 
@@ -82,17 +69,14 @@ def build(
     """
     from kinrank.methods.cas import CAS
 
-    chosen = make_method(method, **given_params(ctx, params))
+    chosen = make_method(method, **params)
     if not isinstance(chosen, CAS):
         raise InvalidInputError(f"`method` must be cas for an index, got {method!r}.")
     with working(as_json) as done:
         recipe = _recipe(gallery, model, pool)
         vectors, others = load_array(gallery), None if context is None else load_array(context)
-        names, known = read_words(ids), read_attributes(attributes)
-        made = chosen.fit(
-            vectors, names, others, attributes=known, params=chosen_by, search=search,
-            threads=threads,
-        )  # fmt: skip
+        options |= {"attributes": read_attributes(attributes), "params": chosen_by}
+        made = chosen.fit(vectors, read_words(ids), others, **options)
         made.recipe = recipe
         made.save(out)
         done({"rows": len(made), "recall": made.recall, "output": str(out)})
@@ -101,19 +85,20 @@ def build(
 @index.command()
 @_INDEX
 @ask_array("--query", "Vectors of the queries.")
-@click.option(
-    "--image", "images", type=existing_file, metavar="FILE", multiple=True,
-    help="A picture as a query, if the index knows how its vectors were made; may be repeated.",
+@ask(
+    "--image",
+    "A picture as a query, if the index knows how its vectors were made; may be repeated.",
+    to="images", type=existing_file, metavar="FILE", multiple=True,
 )  # fmt: skip
-@ask_out("The ranking, an npz file.  [default: ids are printed]", required=False)
-@click.option("-k", type=int, default=100, show_default=True, help="Results per query.")
-@ask_conditions
-@click.option("--base", is_flag=True, help="By the plain distance, to compare with.")
+@ask_out("The ranking, an npz file.  [default: ids are printed]")
+@ask("-k", "Results per query.", type=int, default=100)
+@conditions.ask_conditions
+@ask("--base", "By the plain distance, to compare with.", is_flag=True)
 @ask_threads
 @ask_json()
 def search(
-    index: str, query: str | None, images: tuple[str, ...], out: Path | None, k: int, base: bool,
-    threads: int | None, as_json: bool, **given: Any,
+    index: str, query: str | None, images: tuple[str, ...], out: Path | None, k: int, as_json: bool,
+    **asked: Any,
 ) -> None:  # fmt: skip
     """Rank the gallery for each query, each on its own.
 
@@ -128,8 +113,7 @@ def search(
     with working(as_json) as done:
         opened = kinrank.open(index)
         vectors = _described(opened, images) if query is None else load_array(query)
-        conditions = search_conditions(opened, given)
-        ranking = opened.search(vectors, k, base=base, threads=threads, **conditions)
+        ranking = opened.search(vectors, k, **conditions.search_conditions(opened, asked))
         summary = {"queries": len(ranking), "k": ranking.k}
         names = images if len(images) == len(ranking) else None  # things have none
         if out is not None:
@@ -139,11 +123,9 @@ def search(
             known = None if ranking.known is None else ranking.known.tolist()
             done({**summary, "known": known, "results": ranking.to_records(names)})
         else:
-            for row, (name, results) in enumerate(
-                zip(names or range(len(ranking)), ranking, strict=True)
-            ):
+            for row, results in enumerate(ranking):
                 known = "" if ranking.known is None else f"  known {ranking.known[row]:.2f}"
-                click.echo(f"{name}{known}")
+                click.echo(f"{names[row] if names else row}{known}")
                 for result in results:
                     click.echo(f"  {result.rank:>3}  {result.id}  {result.distance:.4f}")
 
@@ -168,22 +150,21 @@ def _described(opened: kinrank.Index, images: tuple[str, ...]) -> Floats:
 @_INDEX
 @ask_array("--vectors", "Vectors of the new rows.", required=True)
 @_IDS
-@ask_attributes
-@click.option("--update", is_flag=True, help="The ids are there already: give them other vectors.")
+@conditions.ask_attributes
+@ask("--update", "The ids are there already: give them other vectors.", is_flag=True)
 @ask_threads
 @ask_json()
 def add(
-    index: str, vectors: str, ids: str | None, attributes: tuple[tuple[str, str], ...],
-    update: bool, threads: int | None, as_json: bool,
+    index: str, vectors: str, ids: str | None, attributes: Any, update: bool, as_json: bool,
+    threads: int | None,
 ) -> None:  # fmt: skip
     """Add rows, and save; when the command is done, they are there to stay."""
     with working(as_json) as done, kinrank.open(index, writable=True) as opened:
-        rows, names = load_array(vectors), read_words(ids)
+        rows, names, known = load_array(vectors), read_words(ids), read_attributes(attributes)
         if update:
-            ids_of = [] if names is None else names
-            opened.update(rows, ids_of, attributes=read_attributes(attributes), threads=threads)
+            opened.update(rows, [] if names is None else names, attributes=known, threads=threads)
         else:
-            opened.add(rows, names, attributes=read_attributes(attributes), threads=threads)
+            opened.add(rows, names, attributes=known, threads=threads)
         opened.save()
         done({"added": len(rows), "rows": len(opened), "output": index})
 
@@ -202,7 +183,7 @@ def remove(
         raise click.UsageError("Ids must be given, either one by one or as --ids FILE.")
     with working(as_json) as done, kinrank.open(index, writable=True) as opened:
         text = opened.ids.dtype.kind == "U"
-        gone = read_words(ids) if ids is not None else typed_ids(typed, text=text)
+        gone = read_words(ids) if ids is not None else conditions.typed_ids(typed, text=text)
         opened.remove(gone, threads=threads)
         opened.save()
         done({"removed": len(gone), "rows": len(opened), "output": index})
@@ -210,8 +191,8 @@ def remove(
 
 @index.command()
 @_INDEX
-@click.option("--labels", type=array_file, metavar="FILE", help="What each row shows, if known.")
-@click.option("--sample", type=int, default=500, show_default=True, help="Rows that are asked.")
+@ask_array("--labels", "What each row shows, if known.")
+@ask("--sample", "Rows that are asked.", type=int, default=500)
 @ask_json()
 def calibrate(index: str, labels: str | None, sample: int, as_json: bool) -> None:
     """Learn what distances mean, and save it: for --false-match-rate and `known`."""
@@ -278,16 +259,14 @@ def _recipe(gallery: str, model: str | None, pool: str | None) -> str | None:
 @contextmanager
 def working(as_json: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Progress while something is done; call what is yielded to say in one line what it was."""
-    begun, show = time.perf_counter(), sys.stderr.isatty() and not as_json
-    with shown_warnings() as warned, watched(show=show) as watch:
+    with running(show=not as_json) as run:
 
         def done(summary: dict[str, Any]) -> None:
-            seconds = time.perf_counter() - begun
+            facts = run.facts()
             if as_json:
-                more = {"seconds": seconds, "stages": watch.seconds, "warnings": warned}
-                click.echo(json.dumps({**summary, **more}))
+                click.echo(json.dumps({**summary, **facts}))
             else:
                 line = ", ".join(f"{name} {value}" for name, value in summary.items())
-                click.echo(f"{line}: {format_seconds(seconds)}", err=True)
+                click.echo(f"{line}: {format_seconds(facts['seconds'])}", err=True)
 
         yield done

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from itertools import pairwise
+from typing import Any, Literal, get_type_hints
 
 import click
 
+from kinrank.options import Hint
 from kinrank.registry import method_class
 
 # What `kinrank rerank` itself asks for; a method's field of this name could not be reached.
@@ -23,19 +24,33 @@ FOLLOWS = "from the others"
 
 
 class MethodCommand(click.Command):
-    """A command whose options are its own and those of the method that ``--method`` names."""
+    """A command whose options are its own and those of the method that ``--method`` names.
+
+    It gets the parameters that were typed as ``params``; the method has defaults for the rest.
+    """
 
     def options_of(self, name: str) -> type:
         """The dataclass whose fields are the options of a method."""
         return method_class(name)
 
-    def named(self, args: list[str]) -> str | None:
+    def named(self, args: list[str]) -> str:
         """The method on a command line that is not parsed yet."""
-        return _last_value("--method", args)
+        name = next(str(param.default) for param in self.params if param.name == "method")
+        for argument, after in pairwise([*args, ""]):
+            word, equals, value = argument.partition("=")
+            if word == "--method":
+                name = (value if equals else after) or name
+        return name
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        self._choose(ctx, self.named(args) or self._default_method())
-        return super().parse_args(ctx, args)
+        self._choose(ctx, args)
+        rest = super().parse_args(ctx, args)
+        values = {str(option.name): ctx.params.pop(option.name) for option in self._chosen(ctx)[1]}
+        typed = click.core.ParameterSource.COMMANDLINE
+        ctx.params["params"] = {
+            name: values[name] for name in values if ctx.get_parameter_source(name) is typed
+        }
+        return rest
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return [*super().get_params(ctx), *self._chosen(ctx)[1]]
@@ -49,19 +64,16 @@ class MethodCommand(click.Command):
             with formatter.section(title):
                 formatter.write_dl([record for record in records if record is not None])
 
-    def _choose(self, ctx: click.Context, name: str) -> None:
+    def _choose(self, ctx: click.Context, args: list[str]) -> None:
         # Made once: click tells parameters apart by identity.
-        options: list[click.Parameter] = [*method_options(self.options_of(name))]
-        ctx.meta[__name__] = (name, options)
+        name = self.named(args)
+        ctx.meta[__name__] = (name, method_options(self.options_of(name)))
 
-    def _chosen(self, ctx: click.Context) -> tuple[str, list[click.Parameter]]:
+    def _chosen(self, ctx: click.Context) -> tuple[str, list[Any]]:
         if __name__ not in ctx.meta:
-            self._choose(ctx, self._default_method())
-        chosen: tuple[str, list[click.Parameter]] = ctx.meta[__name__]
+            self._choose(ctx, [])
+        chosen: tuple[str, list[Any]] = ctx.meta[__name__]
         return chosen
-
-    def _default_method(self) -> str:
-        return next(str(param.default) for param in self.params if param.name == "method")
 
 
 def method_options(cls: type) -> list[click.Option]:
@@ -78,54 +90,13 @@ def method_options(cls: type) -> list[click.Option]:
     ]
 
 
-def given_params(ctx: click.Context, values: dict[str, Any]) -> dict[str, Any]:
-    """Those of ``values`` that the user gave; the rest is left to the method's own defaults."""
-    given = click.core.ParameterSource.COMMANDLINE
-    return {name: values[name] for name in values if ctx.get_parameter_source(name) is given}
-
-
-@dataclasses.dataclass(frozen=True)
-class Hint:
-    """A type hint, taken apart."""
-
-    words: dict[str, str | None]  # what is typed -> the value
-    number: type[int] | type[float] | None
-    flag: bool
-    text: bool = False  # whether anything may be typed
-
-
-def _text_hint(default: Any) -> Hint:
-    """Of text that cannot be listed, such as the name of a file."""
-    return Hint({NONE: None} if default is None else {}, None, False, True)
-
-
 def read_hint(hint: Any, default: Any = None) -> Hint:
-    """Take apart a union of bool, int, float, ``Literal`` strings and None.
-
-    A default of None means that the value follows from other parameters. Beside any other
-    default, None is a value of its own and is typed as "none".
-    """
-    words: dict[str, str | None] = {}
-    number: type[int] | type[float] | None = None
-    flag = False
-    for member in _members(hint):
-        if get_origin(member) is Literal:
-            words |= {NONE if word is None else word: word for word in get_args(member)}
-        elif member is bool:
-            flag = True
-        elif member in (int, float):
-            number = float if float in (member, number) else int
-        elif member is not types.NoneType:
-            raise TypeError(f"no option can be made for {member!r}")
-    if not all(isinstance(word, str) for word in words) or (flag and (words or number)):
+    """A hint of what can be typed: bool alone, or numbers, words and None."""
+    read = Hint.of(hint, default)
+    words = all(isinstance(word, str) for word in read.words)
+    if read.other or not words or (read.flag and (read.words or read.number)):
         raise TypeError(f"no option can be made for {hint!r}")
-    if types.NoneType in _members(hint) and default not in (None, dataclasses.MISSING):
-        words[NONE] = None
-    return Hint(words, number, flag)
-
-
-def _members(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return read
 
 
 def _option(cls: type, field: dataclasses.Field[Any], hint: Any) -> click.Option:
@@ -133,13 +104,15 @@ def _option(cls: type, field: dataclasses.Field[Any], hint: Any) -> click.Option
         raise TypeError(f"{cls.__name__}.{field.name}: `kinrank rerank` has an option of this name")
     listed = field.metadata.get("cli", True)
     dashed = field.name.replace("_", "-")
-    if listed not in (True, str):  # words that stand for a type that cannot be typed: a matrix
-        hint = Literal[tuple(listed)]
-    try:
-        read = _text_hint(field.default) if listed is str else read_hint(hint, field.default)
-    except TypeError as error:
-        message = f"{cls.__name__}.{field.name}: {error}; metadata `cli` can hide it"
-        raise TypeError(message) from None
+    if listed is str:  # text that cannot be listed, such as the name of a file
+        read = Hint({NONE: None} if field.default is None else {}, other=True)
+    else:  # words may stand for a type that cannot be typed: a matrix
+        hint = hint if listed is True else Literal[tuple(listed)]
+        try:
+            read = read_hint(hint, field.default)
+        except TypeError as error:
+            message = f"{cls.__name__}.{field.name}: {error}; metadata `cli` can hide it"
+            raise TypeError(message) from None
     return click.Option(
         [f"--{dashed}/--no-{dashed}" if read.flag else f"--{dashed}", field.name],
         type=_converter(read),
@@ -151,12 +124,10 @@ def _option(cls: type, field: dataclasses.Field[Any], hint: Any) -> click.Option
 
 def _converter(read: Hint) -> Callable[[str], Any]:
     """What turns the text of an option into a value."""
-    if read.text:
+    if read.other:
         return lambda text: read.words.get(text, text)
-    if read.flag:
-        return bool
-    if not read.words:
-        return read.number or str
+    if read.flag or not read.words:
+        return bool if read.flag else read.number or str
     expected = list(read.words)
     if read.number is not None:
         expected.append("an integer" if read.number is int else "a number")
@@ -173,15 +144,14 @@ def _converter(read: Hint) -> Callable[[str], Any]:
 
 
 def _metavar(read: Hint) -> str | None:
-    if read.flag or read.text:
+    if read.flag or read.other:
         return None if read.flag else "TEXT"
     numbers = [] if read.number is None else ["NUMBER" if read.number is float else "INTEGER"]
     return "|".join([*read.words, *numbers])
 
 
 def _help(field: dataclasses.Field[Any], read: Hint) -> str:
-    text = str(field.metadata.get("help", ""))
-    default = field.default
+    text, default = str(field.metadata.get("help", "")), field.default
     if field.default_factory is not dataclasses.MISSING:
         default = field.default_factory()
     if default is dataclasses.MISSING:
@@ -191,14 +161,3 @@ def _help(field: dataclasses.Field[Any], read: Hint) -> str:
     elif isinstance(default, bool):
         default = "on" if default else "off"
     return f"{text}  [default: {default}]".strip()
-
-
-def _last_value(option: str, args: Sequence[str]) -> str | None:
-    """The value of ``option`` on a command line that is not parsed yet."""
-    value = None
-    for position, argument in enumerate(args):
-        if argument == option and position + 1 < len(args):
-            value = args[position + 1]
-        elif argument.startswith(f"{option}="):
-            value = argument.partition("=")[2]
-    return value

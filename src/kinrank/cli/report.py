@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TextIO
 
 import click
@@ -20,14 +21,32 @@ _PURPOSE = "Progress on a terminal"
 _BAR = "{desc} {percentage:3.0f}% |{bar:30}| {remaining} left"
 
 
+@dataclass(frozen=True)
+class Run:
+    """What a command knows of its work: when it began, the time of its stages, its warnings."""
+
+    begun: float
+    watch: progress.Stopwatch
+    warned: list[str]
+
+    def facts(self, **more: Any) -> dict[str, Any]:
+        """What the summary of every run holds."""
+        seconds = time.perf_counter() - self.begun
+        return {"seconds": seconds, "stages": self.watch.seconds, **more, "warnings": self.warned}
+
+    def summary(self, out: object) -> dict[str, Any]:
+        """The same with the memory that it took, and where the result is."""
+        return {**self.facts(peak_memory_bytes=progress.peak_memory()), "output": str(out)}
+
+
 @contextmanager
-def watched(*, show: bool) -> Iterator[progress.Stopwatch]:
-    """Time the stages of the calls inside; with ``show``, also on the terminal."""
-    bars = Bars(sys.stderr) if show else None
+def running(*, show: bool = True) -> Iterator[Run]:
+    """Time the stages of the calls inside, and show these and warnings on a terminal."""
+    bars = Bars(sys.stderr) if show and sys.stderr.isatty() else None
     watch = progress.Stopwatch(then=bars)
     try:
-        with progress.listen(watch):
-            yield watch
+        with shown_warnings() as warned, progress.listen(watch):
+            yield Run(time.perf_counter(), watch, warned)
     except BaseException:
         if bars is not None:
             bars.close(finished=False)
@@ -51,27 +70,18 @@ class Bars:
             self.close()
             self._stage, self._begun = stage, time.perf_counter()
             # Stages that are over before the eye sees them draw no bar.
-            self._bar = self._tqdm(
-                total=total,
-                desc=f"  {stage:<16}",
-                bar_format=_BAR,
-                file=self._stream,
-                leave=False,
-                delay=0.2,
-            )
+            shown = {"desc": f"  {stage:<16}", "bar_format": _BAR, "leave": False, "delay": 0.2}
+            self._bar = self._tqdm(total=total, file=self._stream, **shown)
         self._bar.total = total  # the parts of a stage may differ in length
         self._bar.update(done - self._bar.n)
 
     def close(self, *, finished: bool = True) -> None:
-        """Replace the bar by the line of its stage."""
         if self._stage is None:
             return
         self._bar.close()
         if finished:
-            seconds = time.perf_counter() - self._begun
-            click.echo(
-                f"  {self._stage:<16} {progress.format_seconds(seconds):>9}", file=self._stream
-            )
+            took = progress.format_seconds(time.perf_counter() - self._begun)
+            click.echo(f"  {self._stage:<16} {took:>9}", file=self._stream)
         self._stage = None
 
 
@@ -113,16 +123,3 @@ def show_log(name: str) -> None:
     if not any(isinstance(handler, _Lines) for handler in logger.handlers):
         logger.addHandler(_Lines())
         logger.setLevel(logging.INFO)
-
-
-def facts(
-    begun: float, watch: progress.Stopwatch, warned: list[str], out: object
-) -> dict[str, Any]:
-    """What the summary of every run ends with; ``begun`` is of ``time.perf_counter``."""
-    return {
-        "seconds": time.perf_counter() - begun,
-        "stages": watch.seconds,
-        "peak_memory_bytes": progress.peak_memory(),
-        "warnings": warned,
-        "output": str(out),
-    }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ import click
 import kinrank
 from kinrank import progress
 from kinrank.cli.conditions import ask_rerank_conditions, rerank_conditions
-from kinrank.cli.files import ask_array, ask_gallery, ask_json, ask_out, ask_threads
-from kinrank.cli.options import MethodCommand, given_params
-from kinrank.cli.report import facts, shown_warnings, watched
+from kinrank.cli.files import ask, ask_array, ask_auto, ask_gallery, ask_json, ask_out, ask_threads
+from kinrank.cli.options import MethodCommand
+from kinrank.cli.report import running
 from kinrank.io import load_array
 from kinrank.parallel import Runner, thread_count
 from kinrank.progress import format_seconds
@@ -24,56 +24,43 @@ from kinrank.registry import make_method
 from kinrank.runs.options import SEARCHES, VECTORS
 from kinrank.validation import as_matrix
 
-_CONDITIONS = ("allowed", "exclude", "query_groups", "gallery_groups", "of")
-_PLAIN = (None, "exact", "float32")  # values of options that ask for nothing special
-
 
 @click.command(cls=MethodCommand)
 @ask_array("--query", "Vectors of the queries.  [default: the gallery, each row without itself]")
 @ask_gallery
-@ask_out("The ranking, an npz file.", required=False)
-@click.option("--method", default="cas", show_default=True, help="See `kinrank methods`.")
-@click.option("-k", type=int, help="Results per query.  [default: the whole gallery]")
-@click.option(
-    "--params", "chosen_by", type=click.Choice(["auto"]),
-    help="auto chooses the parameters that are not given, without labels.",
-)  # fmt: skip
+@ask_out("The ranking, an npz file.")
+@ask("--method", "See `kinrank methods`.", default="cas")
+@ask("-k", "Results per query.  [default: the whole gallery]", type=int)
+@ask_auto
 @ask_rerank_conditions
 @ask_threads
-@click.option("--block-size", type=int, help="Rows that are worked on at a time.  [default: fits]")
-@click.option(
-    "--search", type=click.Choice(SEARCHES), default="exact", show_default=True,
-    help="How neighbours are found; for 100,000 rows and more, approximate.",
+@ask("--block-size", "Rows that are worked on at a time.  [default: fits]", type=int)
+@ask(
+    "--search", "How neighbours are found; for 100,000 rows and more, approximate.",
+    type=click.Choice(SEARCHES), default="exact",
 )  # fmt: skip
-@click.option(
-    "--memory-budget", metavar="SIZE",
-    help="Such as 4GB: keep stages in files and the process below it.",
+@ask(
+    "--memory-budget", "Such as 4GB: keep stages in files and the process below it.", metavar="SIZE"
+)
+@ask(
+    "--work",
+    "Where these files are; a run that was stopped goes on.  [default: a temporary one]",
+    type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
 )  # fmt: skip
-@click.option(
-    "--work", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-    help="Where these files are; a run that was stopped goes on.  [default: a temporary one]",
+@ask(
+    "--vectors", "What vectors are kept as; float16 is half the bytes.",
+    type=click.Choice(VECTORS), default="float32",
 )  # fmt: skip
-@click.option(
-    "--vectors", type=click.Choice(VECTORS), default="float32", show_default=True,
-    help="What vectors are kept as; float16 is half the bytes.",
+@ask(
+    "--cluster", "Machines of a Ray cluster to do the work.  [default: this one alone]",
+    metavar="local|auto|HOST:PORT|ray://HOST:PORT",
 )  # fmt: skip
-@click.option(
-    "--cluster", metavar="local|auto|HOST:PORT|ray://HOST:PORT",
-    help="Machines of a Ray cluster to do the work.  [default: this one alone]",
-)  # fmt: skip
-@click.option(
-    "--storage", metavar="FOLDER|URL",
-    help="Where machines exchange arrays.  [default: their memory]",
-)  # fmt: skip
-@click.option("--plan", "plan_only", is_flag=True, help="Say what the run would cost, and stop.")
+@ask("--storage", "Where machines exchange arrays.  [default: their memory]", metavar="FOLDER|URL")
+@ask("--plan", "Say what the run would cost, and stop.", to="plan_only", is_flag=True)
 @ask_json()
-@click.pass_context
 def rerank(
-    ctx: click.Context, /, query: str | None, gallery: str, out: Path | None, method: str,
-    k: int | None, threads: int | None, block_size: int | None, search: str,
-    memory_budget: str | None, work: Path | None, vectors: str, cluster: str | None,
-    storage: str | None, plan_only: bool, as_json: bool, threshold: float | None,
-    chosen_by: str | None, **params: Any,
+    query: str | None, gallery: str, out: Path | None, method: str, chosen_by: str | None,
+    plan_only: bool, as_json: bool, params: dict[str, Any], **asked: Any,
 ) -> None:  # fmt: skip
     """Rank the gallery for each query.
 
@@ -87,38 +74,28 @@ def rerank(
     printed but warnings and what --json asks for. With --memory-budget the plan, the stages with
     their bytes and times, comes first; with --cluster what moved between machines comes last.
     """
-    begun = time.perf_counter()
-    given = {name: params.pop(name) for name in _CONDITIONS}
-    chosen = make_method(method, **given_params(ctx, params))
-    on_terminal = sys.stderr.isatty()
-    rows = load_array(gallery)
-    queries = rows if query is None else load_array(query)
-    searched = None if query is None else rows
-    asked = {"search": search, "vectors": vectors, "memory_budget": memory_budget, "work": work}
-    where: dict[str, Any] = {name: asked[name] for name in asked if asked[name] not in _PLAIN}
-    if plan_only and cluster is not None:
-        raise click.UsageError("--plan is for one machine: leave out --cluster.")
-    if plan_only and query is None:
-        raise click.UsageError("--plan is for queries and a gallery: give --query.")
-    if plan_only:
-        _print_plan(chosen, queries, rows, k, threads, where, as_json)
-        return
-    if out is None:
-        raise click.UsageError("Missing option '--out'.")
+    chosen, reasons, on_terminal = make_method(method, **params), {}, sys.stderr.isatty()
     shown = {"plan": partial(click.echo, err=True)} if on_terminal else {}
-    gathered, reasons = progress.gather(**shown), {}
-    with shown_warnings() as warned, gathered as notes, watched(show=on_terminal) as watch:
-        options, conditions = given_params(ctx, params), rerank_conditions(given)
-        if chosen_by is not None and "groups" not in conditions:  # each group has its own
-            tuning = kinrank.tune(queries, searched, method, threads=threads, **options)
-            chosen, options, chosen_by = tuning.make(), tuning.params, None
+    with running() as run, progress.gather(**shown) as told:
+        rows = load_array(gallery)
+        queries = rows if query is None else load_array(query)
+        searched = None if query is None else rows
+        if plan_only:
+            _print_plan(chosen, queries, searched, asked, as_json)
+            return
+        if out is None:
+            raise click.UsageError("Missing option '--out'.")
+        conditions = rerank_conditions(asked)
+        if chosen_by is not None and conditions["groups"] is None:  # each group has its own
+            tuning = kinrank.tune(queries, searched, method, threads=asked["threads"], **params)
+            chosen, params, chosen_by = tuning.make(), tuning.params, None
             reasons = {"chosen": dict(tuning.reasons)}
         ranking = kinrank.rerank(
-            queries, searched, method, k, threshold=threshold, params=chosen_by, threads=threads,
-            block_size=block_size, cluster=cluster, storage=storage, **conditions, **where,
-            **options,
-        )  # fmt: skip
+            queries, searched, method, params=chosen_by, **conditions, **params
+        )
     ranking.save(out)
+    plain: dict[str, Any] = {"recall": float, "cluster": methodcaller("summary")}
+    plain["plan"] = methodcaller("as_dict")
     summary = {
         "method": method,
         "parameters": chosen.parameters(),
@@ -126,8 +103,8 @@ def rerank(
         "n_queries": len(ranking),
         "n_gallery": len(rows),
         "k": ranking.k,
-        **_plain_notes(notes),
-        **facts(begun, watch, warned, out),
+        **{name: plain[name](told[name]) for name in plain if name in told},
+        **run.summary(out),
     }
     if as_json:
         click.echo(json.dumps(summary))
@@ -135,37 +112,24 @@ def rerank(
         for reason in reasons.get("chosen", {}).values():
             click.echo(reason, err=True)
         click.echo(_sentence(summary), err=True)
-        if "cluster" in notes:
-            click.echo(f"\n{notes['cluster']}", err=True)
+        if "cluster" in told:
+            click.echo(f"\n{told['cluster']}", err=True)
 
 
-def _print_plan(
-    method: Any, queries: Any, gallery: Any, k: int | None, threads: int | None,
-    where: dict[str, Any], as_json: bool,
-) -> None:  # fmt: skip
+def _print_plan(method: Any, queries: Any, gallery: Any, asked: Any, as_json: bool) -> None:
     from kinrank.runs.plan import make_plan, parse_bytes
 
-    kept = {name: where[name] for name in ("search", "vectors") if name in where}
-    run = Runner(thread_count(threads), **kept)
-    budget = where.get("memory_budget")
+    if asked["cluster"] is not None:
+        raise click.UsageError("--plan is for one machine: leave out --cluster.")
+    if gallery is None:
+        raise click.UsageError("--plan is for queries and a gallery: give --query.")
+    threads, budget = thread_count(asked["threads"]), asked["memory_budget"]
+    run = Runner(threads, search=asked["search"], vectors=asked["vectors"])
     limit = None if budget is None else parse_bytes("memory_budget", budget)
-    plan = make_plan(
-        method, as_matrix("queries", queries), as_matrix("gallery", gallery), k, run, limit
-    )
+    sides = as_matrix("queries", queries), as_matrix("gallery", gallery)
+    plan = make_plan(method, *sides, asked["k"], run, limit)
     click.echo(json.dumps(plan.as_dict()) if as_json else str(plan))
     plan.check()
-
-
-def _plain_notes(notes: dict[str, Any]) -> dict[str, Any]:
-    """What the run said of itself, as plain values."""
-    plain: dict[str, Any] = {
-        name: notes[name] for name in ("recall", "cluster", "plan") if name in notes
-    }
-    if "cluster" in plain:
-        plain["cluster"] = plain["cluster"].summary()
-    if "plan" in plain:
-        plain["plan"] = plain["plan"].as_dict()
-    return plain
 
 
 def _sentence(summary: dict[str, Any]) -> str:

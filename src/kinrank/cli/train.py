@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kinrank.cli.files import ask_array, ask_json, ask_out, ask_threads, output_file
-from kinrank.cli.options import MethodCommand, given_params
-from kinrank.cli.report import facts, say, shown_warnings, watched
+from kinrank.cli.files import ask, ask_array, ask_json, ask_out, ask_threads
+from kinrank.cli.options import MethodCommand
+from kinrank.cli.report import running, say
 from kinrank.io import load_array
 from kinrank.progress import format_seconds
 
@@ -31,11 +29,8 @@ class TrainCommand(MethodCommand):
 
         return recipe_class(name)
 
-    def named(self, args: list[str]) -> str | None:
-        return next((word for word in args if word in NAMES), None)
-
-    def _default_method(self) -> str:
-        return NAMES[0]
+    def named(self, args: list[str]) -> str:
+        return next((word for word in args if word in NAMES), NAMES[0])
 
 
 @click.command(cls=TrainCommand)
@@ -43,20 +38,14 @@ class TrainCommand(MethodCommand):
 @ask_array("--features", "Vectors to learn from.", required=True)
 @ask_array("--labels", "Their identities; not for gss.")
 @ask_array("--cams", "Their cameras, if there are some.")
-@ask_out("The weights, safetensors.")
-@click.option(
-    "--checkpoint", type=output_file, metavar="FILE",
-    help="State of the training, to go on from.  [default: OUT.checkpoint]",
-)  # fmt: skip
-@click.option("--fresh", is_flag=True, help="Begin anew even if there is a checkpoint.")
+@ask_out("The weights, safetensors.", required=True)
+@ask_out("State of the training, to go on from.  [default: OUT.checkpoint]", "--checkpoint")
+@ask("--fresh", "Begin anew even if there is a checkpoint.", is_flag=True)
 @ask_threads
 @ask_json("Print the model card as JSON.")
-@click.pass_context
 def train(
-    ctx: click.Context, /, method: str, features: str, labels: str | None, cams: str | None,
-    out: Path, checkpoint: Path | None, fresh: bool, threads: int | None, as_json: bool,
-    **params: Any,
-) -> None:  # fmt: skip
+    method: str, features: str, out: Path, as_json: bool, params: dict[str, Any], **asked: Any
+) -> None:
     """Train the weights of METHOD (csa, gss, lattqe, ssr) on your own vectors.
 
     csa, lattqe and ssr learn from labels: give vectors of things that are not in the gallery to be
@@ -69,27 +58,21 @@ def train(
     """
     from kinrank import learned
 
-    begun = time.perf_counter()
-    vectors = load_array(features)
-    columns = {
-        name: file and load_array(file) for name, file in (("labels", labels), ("cams", cams))
-    }
-    with shown_warnings() as warned, watched(show=sys.stderr.isatty()) as watch:
-        card = learned.train(
-            method, vectors, out=out, checkpoint=checkpoint, fresh=fresh, threads=threads,
-            on_epoch=tell_epoch, **columns, **given_params(ctx, params),
-        )  # fmt: skip
-    summary = {**dataclasses.asdict(card), **facts(begun, watch, warned, out)}
+    with running() as run:
+        for name in ("labels", "cams"):
+            asked[name] = asked[name] and load_array(asked[name])
+        vectors, asked["on_epoch"] = load_array(features), tell_epoch
+        card = learned.train(method, vectors, out=out, **asked, **params)
+    summary = {**dataclasses.asdict(card), **run.summary(out)}
     click.echo(json.dumps(summary) if as_json else _sentences(summary))
 
 
 def tell_epoch(state: Progress) -> None:
     """One line for each epoch that was judged; the others only move the bar."""
     loss, score = state.history[-1]
-    if score is None:
-        return
-    best = " (best)" if state.best_epoch == state.epoch else ""
-    say(f"epoch {state.epoch:>3}: loss {loss:.4f}, held-out mAP {100 * score:.2f}{best}")
+    if score is not None:
+        best = " (best)" if state.best_epoch == state.epoch else ""
+        say(f"epoch {state.epoch:>3}: loss {loss:.4f}, held-out mAP {100 * score:.2f}{best}")
 
 
 def _sentences(summary: dict[str, Any]) -> str:

@@ -33,7 +33,6 @@ class BlockDistances:
 
     @property
     def query_lists(self) -> Neighbors:
-        """The lists themselves."""
         return self.neighbors
 
     @classmethod

@@ -30,8 +30,6 @@ PARAMS = {"k1": 60, "k2": 6}
 class Subject:
     """The words of a page.
 
-    Attributes
-    ----------
     title, many, vectors : what is ranked, many of it, and what is compared
     caption : a picture in words, with {} for its class
     word : what a class is called
@@ -76,9 +74,8 @@ class Outcome:
     @property
     def headline(self) -> dict[str, float]:
         """The figures of the table, in per cent; none where nobody knows what is right."""
-        if self.evaluation is None:
-            return {}
-        return {name: 100 * self.evaluation[name] for name in HEADLINES}
+        known = self.evaluation
+        return {} if known is None else {name: 100 * known[name] for name in HEADLINES}
 
     @property
     def ap(self) -> npt.NDArray[np.float64]:
@@ -105,12 +102,10 @@ class Demo:
 
     @property
     def queries(self) -> Part:
-        """The queries, with labels where they are known."""
         return self.data.query
 
     @property
     def gallery(self) -> Part:
-        """What is ranked."""
         return self.data.gallery
 
     @property
@@ -125,7 +120,6 @@ class Demo:
 
     @property
     def call(self) -> str:
-        """What to type for the second ranking."""
         values = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
         return f"kinrank.CAS({values})"
 
@@ -136,7 +130,6 @@ class Demo:
         return {name: round(after[name], 2) - round(before[name], 2) for name in before}
 
     def picture(self, side: Side, row: int) -> str:
-        """A picture as a URI."""
         return picture(self.data, side, row) or ""
 
     def label(self, side: Side, row: int) -> str:
@@ -145,7 +138,6 @@ class Demo:
         return "" if labels is None else str(labels[row])
 
     def words(self, side: Side, row: int) -> str:
-        """A picture in words."""
         return self.subject.caption.format(self.label(side, row) or row)
 
     def results(self, outcome: Outcome, row: int) -> list[tuple[int, str]]:

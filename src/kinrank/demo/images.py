@@ -7,13 +7,11 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import compress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kinrank import datasets, tune
 from kinrank.datasets.base import Part
@@ -25,6 +23,7 @@ from kinrank.features.images import read_image
 from kinrank.io import temporary_folder
 from kinrank.optional import require
 from kinrank.report.thumbnails import Side, jpeg_uri
+from kinrank.types import Longs
 
 MODEL = "efficientnet-lite0"
 QUERIES = 100  # at most; a page is to be looked at
@@ -53,18 +52,24 @@ def run_images(folder: str | None, threads: int | None = None) -> Iterator[Demo]
     without them the page shows what changed.
     """
     if folder is not None:
-        yield _run(folder, {}, {}, _subject(folder), threads)
+        subject = Subject(
+            title="pictures",
+            many="pictures",
+            vectors=f"the features of {MODEL}",
+            caption="picture, {}",
+            word="class",
+            origin=f"pictures of {Path(folder.partition(',')[0]).resolve().name}",
+            command="kinrank demo --images FOLDER",
+            kind="photos",
+            side=THUMBNAIL,
+        )
+        yield _run(folder, subject, threads)
         return
     with TemporaryDirectory(prefix="kinrank-demo-", dir=temporary_folder()) as made:
         write_digits(Path(made))
-        subject = replace(
-            DIGITS,
-            vectors=f"the features of {MODEL}",
-            command="kinrank demo --images",
-            kind="photos",
-            side=DIGIT_SIDE,
-        )
-        yield _run(made, {"size": DIGIT_INPUT}, PARAMS, subject, threads)
+        command, vectors = "kinrank demo --images", f"the features of {MODEL}"
+        subject = replace(DIGITS, vectors=vectors, command=command, kind="photos", side=DIGIT_SIDE)
+        yield _run(made, subject, threads, PARAMS, size=DIGIT_INPUT)
 
 
 def write_digits(folder: Path) -> None:
@@ -82,12 +87,9 @@ def write_digits(folder: Path) -> None:
 
 
 def _run(
-    folder: str,
-    fields: Mapping[str, Any],
-    params: Mapping[str, Any],
-    subject: Subject,
-    threads: int | None,
+    folder: str, subject: Subject, threads: int | None, params: Any = None, **fields: Any
 ) -> Demo:
+    """params : of CAS, or those that are chosen; fields : what the network sees."""
     network = load_model(MODEL, **fields)
     begun = time.perf_counter()
     sides = {
@@ -105,10 +107,8 @@ def _run(
             )
     parts = {name: _rows(*side) for name, side in sides.items()}
     query, gallery, own = _with_queries(parts) if "query" in parts else _among_themselves(parts[""])
-    name = Path(folder).name
-    data = datasets.Dataset(
-        name=name, protocol="reid", query=query, gallery=gallery, query_rows=own
-    )
+    sides_of: dict[str, Any] = {"query": query, "gallery": gallery, "query_rows": own}
+    data = datasets.Dataset(name=Path(folder).name, protocol="reid", **sides_of)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KinrankWarning)  # the table and the page say the verdict
         tuning = tune(query.features, gallery.features, threads=threads)
@@ -119,15 +119,15 @@ def _run(
 def _rows(listed: ImageList, extracted: Extracted) -> Part:
     files = [str(listed.root / str(name)) for name in extracted.names]
     rows = Part(labels=extracted.labels, paths=files, features=extracted.features)
-    return _select(rows, np.abs(extracted.features).sum(axis=1) > 0)  # zeros stand for unreadable
+    return _select(rows, np.flatnonzero(extracted.features.any(axis=1)))  # zeros: unreadable
 
 
-def _select(rows: Part, chosen: npt.NDArray[np.bool_]) -> Part:
+def _select(rows: Part, chosen: Longs) -> Part:
     assert rows.features is not None
     assert rows.paths is not None
     labels = None if rows.labels is None else rows.labels[chosen]
-    paths = list(compress(rows.paths, chosen))
-    return Part(labels=labels, paths=paths, features=rows.features[np.flatnonzero(chosen)])
+    paths = [rows.paths[row] for row in chosen]
+    return Part(labels=labels, paths=paths, features=rows.features[chosen])
 
 
 def _with_queries(sides: Mapping[str, Part]) -> tuple[Part, Part, None]:
@@ -136,47 +136,29 @@ def _with_queries(sides: Mapping[str, Part]) -> tuple[Part, Part, None]:
     Where no query has anything to find, classes mean nothing and are dropped.
     """
     query, gallery = sides["query"], sides["gallery"]
-    query = _select(query, _every(np.ones(len(query), np.bool_)))
+    query = _select(query, _some(np.arange(len(query))))
     if query.labels is not None and gallery.labels is not None:
-        with_match = np.isin(query.labels, gallery.labels)
-        if with_match.any():
+        with_match = np.flatnonzero(np.isin(query.labels, gallery.labels))
+        if len(with_match):
             return _select(query, with_match), gallery, None
     return replace(query, labels=None), replace(gallery, labels=None), None
 
 
-def _among_themselves(whole: Part) -> tuple[Part, Part, npt.NDArray[np.int64]]:
+def _among_themselves(whole: Part) -> tuple[Part, Part, Longs]:
     """Pictures that ask all others; each has a camera of its own, which takes out itself alone."""
     if len(whole) < 4:
         raise InvalidInputError(f"There must be at least 4 pictures to rank, got {len(whole)}.")
-    with_match = np.ones(len(whole), np.bool_)
+    everybody = with_match = np.arange(len(whole))
     if whole.labels is not None:
         _, places, counts = np.unique(whole.labels, return_inverse=True, return_counts=True)
-        with_match = counts[places] > 1
-    if not with_match.any():
-        whole, with_match = replace(whole, labels=None), np.ones(len(whole), np.bool_)
-    asked = _every(with_match)
-    whole = replace(whole, cams=np.arange(len(whole)))
-    query = replace(_select(whole, asked), cams=np.flatnonzero(asked))
-    return query, whole, np.flatnonzero(asked)
+        with_match = np.flatnonzero(counts[places] > 1)
+    if not len(with_match):
+        whole, with_match = replace(whole, labels=None), everybody
+    asked = _some(with_match)
+    whole = replace(whole, cams=everybody)
+    return replace(_select(whole, asked), cams=asked), whole, asked
 
 
-def _every(wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Every so many of the wanted rows, so that at most QUERIES are taken."""
-    chosen = np.zeros_like(wanted)
-    rows = np.flatnonzero(wanted)
-    chosen[rows[:: max(1, -(-len(rows) // QUERIES))]] = True
-    return chosen
-
-
-def _subject(folder: str) -> Subject:
-    return Subject(
-        title="pictures",
-        many="pictures",
-        vectors=f"the features of {MODEL}",
-        caption="picture, {}",
-        word="class",
-        origin=f"pictures of {Path(folder.partition(',')[0]).resolve().name}",
-        command="kinrank demo --images FOLDER",
-        kind="photos",
-        side=THUMBNAIL,
-    )
+def _some(rows: Longs) -> Longs:
+    """Every so many of them, at most QUERIES."""
+    return rows[:: max(1, -(-len(rows) // QUERIES))]

@@ -72,13 +72,7 @@ class OnnxGraph:
 
 
 def layer_names(model: bytes) -> list[str]:
-    """The names of all values that the network computes, in order.
-
-    Raises
-    ------
-    ValueError
-        If the bytes are not a network.
-    """
+    """The names of all values that the network computes, in order; a ValueError if it is none."""
     names = []
     for graph in _messages(memoryview(model), _MODEL["graph"]):
         for node in _messages(graph, _GRAPH["node"]):

@@ -59,7 +59,6 @@ class ChunkStore:
 
     @property
     def folder(self) -> Path:
-        """Where they are."""
         return self.out.with_name(f"{self.out.name}.parts")
 
     def find(self, chunk: Chunk) -> ImageFeatures | None:
@@ -78,21 +77,13 @@ class ChunkStore:
         for chunk in chunks:
             features = self.find(chunk)
             if features is None:
-                raise OSError(
-                    errno.ENOENT,
-                    "A finished part has gone; another run may write the same file",
-                    str(self.folder),
-                )
+                words = "A finished part has gone; another run may write the same file"
+                raise OSError(errno.ENOENT, words, str(self.folder))
             yield features
 
-    def make(self) -> None:
-        """Make the folder; says where it cannot be made."""
-        make_folder(self.folder)
-
     def save(self, chunk: Chunk, features: ImageFeatures) -> None:
-        """Keep a chunk."""
         try:
-            self.make()
+            make_folder(self.folder)
             save_npz(
                 self._file(chunk),
                 features=features.features,
@@ -103,20 +94,15 @@ class ChunkStore:
         except UnwritableError:
             raise
         except OSError as error:
-            raise OSError(
-                error.errno,
-                f"{error.strerror}; finished parts are kept in {self.folder}, "
-                "and the same command goes on from there",
-                str(self.out),
-            ) from error
+            words = f"{error.strerror}; finished parts are kept in {self.folder}, and the same "
+            words += "command goes on from there"
+            raise OSError(error.errno, words, str(self.out)) from error
 
     def remove(self) -> None:
         """Delete the folder and what was kept in it, and nothing else."""
-        if not self.folder.is_dir():
-            return
         for file in (*self.folder.glob("*.part"), *self.folder.glob(".*.part.*.tmp")):
             file.unlink(missing_ok=True)
-        if not any(self.folder.iterdir()):
+        if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
 
     def _file(self, chunk: Chunk) -> Path:
@@ -141,7 +127,7 @@ class ListFeatures:
             counts += np.bincount(chunk.owners, minlength=chunk.n_images).tolist()
             width = max(width, chunk.features.shape[1])
         if not any(counts):
-            first = next((f"{name}: {why}" for name, why in failures), "no pictures")
+            first = ": ".join(failures[0]) if failures else "no pictures"
             raise InvalidInputError(
                 f"None of the {len(images)} pictures in {images.root} can be used; the first: "
                 f"{first}."
@@ -154,14 +140,13 @@ class ListFeatures:
         self.shape = (int(self._counts.sum()), width)
 
     def blocks(self) -> Iterator[npt.NDArray[np.float32]]:
-        """The rows, chunk by chunk."""
         start = 0
         for chunk in self._chunks():
             n_rows = int(self._counts[start : start + chunk.n_images].sum())
-            rows = chunk.features.reshape(-1, self.shape[1])
+            rows = described = chunk.features.reshape(-1, self.shape[1])
             if len(rows) != n_rows:  # rows are fixed, and some are missing
                 rows = np.zeros((n_rows, self.shape[1]), np.float32)
-                rows[chunk.owners] = chunk.features.reshape(-1, self.shape[1])
+                rows[chunk.owners] = described
             yield rows
             start += chunk.n_images
 
@@ -180,13 +165,12 @@ def _identity(images: ImageList, row: int) -> list[Any]:
     file, box = images.item(row)
     facts: list[int] = []
     with suppress(OSError):  # a missing file becomes another one when it comes
-        state = file.stat()
-        facts = [state.st_size, state.st_mtime_ns]
+        facts = [file.stat().st_size, file.stat().st_mtime_ns]
     return [images.names[row], facts, None if box is None else [float(side) for side in box]]
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Whitening):
-        content = (value.mean, value.projection)
-        return [hashlib.sha256(np.ascontiguousarray(a).tobytes()).hexdigest() for a in content]
-    return value
+    if not isinstance(value, Whitening):
+        return value
+    content = (value.mean, value.projection)
+    return [hashlib.sha256(np.ascontiguousarray(a).tobytes()).hexdigest() for a in content]

@@ -76,8 +76,6 @@ class Descriptor:
     def rows(self, outputs: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
         """The rows of some pictures: (n, d), or (n, regions, d) if regional.
 
-        Parameters
-        ----------
         outputs : for each scale what the network gave, (n, channels, height, width) or (n, d)
         """
         scales = [self._pooled(output) for output in outputs]
@@ -106,6 +104,4 @@ class Descriptor:
             return pool(output, self.levels, whitening=self.region_whitening)
         if name == "gem":
             return pooling.gem(output, self.p)
-        return (
-            output if name == "none" else {"mac": pooling.mac, "spoc": pooling.spoc}[name](output)
-        )
+        return output if name == "none" else getattr(pooling, name)(output)  # mac or spoc

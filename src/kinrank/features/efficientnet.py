@@ -28,8 +28,6 @@ _EPSILON = 1e-3
 def efficientnet_lite(name: str, state: State, depth: float) -> bytes:
     """The network as an ONNX file.
 
-    Parameters
-    ----------
     name : for the file
     state : the weights by their names in the packages
     depth : how many times more blocks than in Lite0; the first and the last group do not grow
@@ -56,16 +54,13 @@ def _block(graph: OnnxGraph, state: State, value: str, number: int, stride: int)
     channels = len(state[f"{prefix}_project_conv.weight"])
     same = expand is not None and stride == 1 and expand.shape[1] == channels
     inner = value
-    for layer, norm, output in (
-        ("_expand_conv", "_bn0", f"{name}_expand"),
-        ("_depthwise_conv", "_bn1", f"{name}_depthwise"),
-        ("_project_conv", "_bn2", f"{name}_project" if same else name),
-    ):
-        if f"{prefix}{layer}.weight" in state:
-            steps = stride if layer == "_depthwise_conv" else 1
-            clip = layer != "_project_conv"
-            names = (inner, prefix + layer, prefix + norm, output)
-            inner = _convolution(graph, state, *names, stride=steps, clip=clip)
+    for place, layer in enumerate(("expand", "depthwise", "project")):
+        weight, norm = f"{prefix}_{layer}_conv", f"{prefix}_bn{place}"
+        if f"{weight}.weight" in state:
+            output = name if layer == "project" and not same else f"{name}_{layer}"
+            how: dict[str, Any] = {"stride": stride if layer == "depthwise" else 1}
+            how["clip"] = layer != "project"
+            inner = _convolution(graph, state, inner, weight, norm, output, **how)
     return graph.node("Add", (inner, value), name) if same else inner
 
 
@@ -81,13 +76,10 @@ def _convolution(
     )
     factor = scale / np.sqrt(variance + _EPSILON)
     name = f"{output}_conv" if clip else output
+    weights = graph.weight(f"{output}.weight", kernel * factor[:, None, None, None])
     graph.node(
         "Conv",
-        (
-            value,
-            graph.weight(f"{output}.weight", kernel * factor[:, None, None, None]),
-            graph.weight(f"{output}.bias", bias - mean * factor),
-        ),
+        (value, weights, graph.weight(f"{output}.bias", bias - mean * factor)),
         name,
         auto_pad="SAME_UPPER",
         group=len(kernel) if kernel.shape[1] == 1 else 1,  # a filter for each channel

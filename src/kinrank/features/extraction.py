@@ -22,7 +22,7 @@ from kinrank.features.extractor import FeatureExtractor, ImageFeatures
 from kinrank.features.images import large_files
 from kinrank.features.registry import Recipe, load_model
 from kinrank.features.sources import Failure, ImageList, as_list
-from kinrank.io import PathLike, npz_members
+from kinrank.io import PathLike, make_folder, npz_members, write_members
 from kinrank.parallel import thread_count
 from kinrank.validation import check_int
 
@@ -34,8 +34,6 @@ _FLOAT_BYTES = 4
 class Extracted:
     """Features in memory.
 
-    Attributes
-    ----------
     features : (r, d) float32, unit rows
     names : the file names of the pictures that have rows (all names, if rows are fixed)
     labels, cams : of the same pictures, or None
@@ -57,8 +55,6 @@ class Extracted:
 class Summary:
     """What was written to a file.
 
-    Attributes
-    ----------
     arrays : name -> shape
     n_images, n_reused : pictures, and those of them that an earlier run had finished
     failures : pairs of a name and why it could not be used
@@ -139,7 +135,11 @@ def extract_to_file(
     with large_files(), progress.stage("extract", left) as advance:
         if missing:
             _check_first(missing, extractor, store)
-            _compute(missing, extractor, store, batch, threads, advance)
+        batches = (items for c in missing for items in c.images.batches(c.rows, batch))
+        with closing(extractor.stream(batches, threads, advance)) as described:
+            for chunk in missing:
+                count = -(-len(chunk.rows) // batch)
+                store.save(chunk, ImageFeatures.joined(list(islice(described, count))))
     results = {
         name: ListFeatures(images, partial(store.read, chunks[name]))
         for name, images in sides.items()
@@ -160,24 +160,9 @@ def _check_first(missing: list[Chunk], extractor: FeatureExtractor, store: Chunk
     floats = 2 * sum(len(chunk.rows) for chunk in missing) * shape[0] * shape[1]
     need, free = floats * _FLOAT_BYTES, shutil.disk_usage(store.out.resolve().parent).free
     if need > free:
-        raise OSError(
-            errno.ENOSPC,
-            f"No space left on device: about {need / 1e6:,.1f} MB are needed, "
-            f"{free / 1e6:,.1f} MB are free",
-            str(store.out),
-        )
-    store.make()
-
-
-def _compute(
-    missing: list[Chunk], extractor: FeatureExtractor, store: ChunkStore, batch: int,
-    threads: int, advance: progress.Advance,
-) -> None:  # fmt: skip
-    batches = (items for c in missing for items in c.images.batches(c.rows, batch))
-    with closing(extractor.stream(batches, threads, advance)) as results:
-        for chunk in missing:
-            count = -(-len(chunk.rows) // batch)
-            store.save(chunk, ImageFeatures.joined(list(islice(results, count))))
+        words = f"about {need / 1e6:,.1f} MB are needed, {free / 1e6:,.1f} MB are free"
+        raise OSError(errno.ENOSPC, f"No space left on device: {words}", str(store.out))
+    make_folder(store.folder)
 
 
 def _write(
@@ -186,11 +171,6 @@ def _write(
     """The npz file, features chunk by chunk; returns the shapes of its arrays."""
     shapes: dict[str, tuple[int, ...]] = {}
     with npz_members(out) as member:
-
-        def write(name: str, array: npt.NDArray[Any]) -> None:
-            with member(name) as stream:
-                np.lib.format.write_array(stream, array, allow_pickle=False)
-
         for side, result in results.items():
             name, prefix = side or "features", f"{side}_" if side else ""
             shapes[name] = result.shape
@@ -199,16 +179,14 @@ def _write(
                 np.lib.format.write_array_header_1_0(stream, header)
                 for block in result.blocks():
                     stream.write(np.ascontiguousarray(block, "<f4").data)
-            columns = result.columns()
-            if extractor.descriptor.regional:
-                columns["owners"] = result.owners()
-            for column, values in columns.items():
-                if values is not None:
-                    write(prefix + column, values)
-                    shapes[prefix + column] = values.shape
+            owners = result.owners() if extractor.descriptor.regional else None
+            columns = {**result.columns(), "owners": owners}
+            arrays = {prefix + name: v for name, v in columns.items() if v is not None}
+            shapes |= {name: values.shape for name, values in arrays.items()}
+            write_members(member, arrays)
         recipe = _recipe(extractor)
         if recipe is not None:
-            write("recipe", np.array(recipe))
+            write_members(member, {"recipe": np.array(recipe)})
     return shapes
 
 

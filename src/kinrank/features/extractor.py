@@ -19,20 +19,16 @@ from kinrank.features.images import UnreadableError, read_image, to_input
 from kinrank.features.networks import Network
 
 Inputs = tuple[npt.NDArray[np.float32], ...]  # one for each scale
-Item = tuple[Path, Sequence[float] | None]  # a file, and the box to cut out of it
+Item = tuple[Path | bytes, Sequence[float] | None]  # a file, and the box to cut out of it
 _AHEAD = 2  # batches for each thread that are begun before they are asked for
 
 
 @dataclass
 class ImageFeatures:
-    """What became of some pictures.
+    """What became of ``n_images`` pictures.
 
-    Attributes
-    ----------
-    features : (r, d) float32
-    owners : (r,) int32, the picture of each row, ascending
+    features : (r, d) float32; owners : (r,) int32, the picture of each row, ascending
     failures : picture -> why it has no row
-    n_images : how many pictures there were
     """
 
     features: npt.NDArray[np.float32]
@@ -42,7 +38,6 @@ class ImageFeatures:
 
     @classmethod
     def joined(cls, batches: Sequence[ImageFeatures]) -> ImageFeatures:
-        """Those of consecutive batches."""
         starts = np.cumsum([0, *(batch.n_images for batch in batches)]).tolist()
         pairs = list(zip(batches, starts, strict=False))
         return cls(
@@ -61,7 +56,6 @@ class FeatureExtractor:
     descriptor: Descriptor
 
     def __call__(self, items: Sequence[Item]) -> ImageFeatures:
-        """The features of ``items``."""
         inputs, failures = self._read(items)
         by_shape: dict[Any, list[int]] = {}
         for number, scales in inputs.items():
@@ -77,8 +71,7 @@ class FeatureExtractor:
                 except InvalidInputError as error:
                     failures |= dict.fromkeys(batch, str(error))
         order = sorted(rows)
-        counts = np.array([len(rows[item]) for item in order], np.int64)
-        owners = np.repeat(np.array(order, np.int32), counts)
+        owners = np.repeat(np.array(order, np.int32), [len(rows[item]) for item in order])
         reasons = dict(sorted(failures.items()))
         return ImageFeatures(_stacked([rows[i] for i in order]), owners, reasons, len(items))
 

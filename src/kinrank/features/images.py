@@ -7,6 +7,7 @@ problem.
 from __future__ import annotations
 
 import contextlib
+import io
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -34,20 +35,18 @@ class UnreadableError(KinrankError):
 
 
 def read_image(
-    file: Path, box: Sequence[float] | None = None, want: Preprocessing | None = None
+    file: Path | bytes, box: Sequence[float] | None = None, want: Preprocessing | None = None
 ) -> Any:
-    """The picture in ``file`` as an upright RGB image of Pillow.
+    """The picture in ``file``, or of these bytes, as an upright RGB image of Pillow.
 
     The first frame of several; transparent parts on white; 16 bits become 8; turned as the EXIF
     data say; then cut to ``box`` (left, top, right, bottom in pixels of the upright picture).
 
-    Parameters
-    ----------
     want : what it is for: a JPEG file that is much larger is decoded at a fraction of its size
     """
     pil: Any = require("PIL.Image", extra="images", purpose=_PURPOSE)
     try:
-        with file.open("rb") as stream:
+        with io.BytesIO(file) if isinstance(file, bytes) else file.open("rb") as stream:
             if not stream.read(1):
                 raise UnreadableError("an empty file")
             stream.seek(0)

@@ -26,8 +26,6 @@ _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(do
 class Network(Protocol):
     """What extraction needs of a network.
 
-    Attributes
-    ----------
     name : for messages
     key : equal keys mean equal results, so that finished work can be recognised
     preprocessing : what it wants to see
@@ -57,7 +55,12 @@ class OnnxNetwork:
         self.file = path = Path(file)
         model = path.read_bytes()
         self.name = path.stem
-        self.key = _file_key(path, model)
+        digest = hashlib.sha256(model)
+        # Files such as net.onnx.data may hold its weights.
+        for beside in sorted(path.parent.glob(f"{glob.escape(path.name)}?*")):
+            state = beside.stat()
+            digest.update(f"{beside.name} {state.st_size} {state.st_mtime_ns}".encode())
+        self.key = digest.hexdigest()
         self._session = _session(path, model, preprocessing.layer)
         inputs = self._session.get_inputs()
         if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in _TYPES:
@@ -104,7 +107,12 @@ class TorchNetwork:
             )
         self.name = name or type(module).__name__
         self.preprocessing = preprocessing
-        self.key = _module_key(module)
+        digest = hashlib.sha256(str(module).encode())
+        for key, tensor in module.state_dict().items():
+            digest.update(key.encode())
+            with suppress(TypeError):  # dtypes that numpy does not know
+                digest.update(tensor.detach().cpu().numpy().tobytes())
+        self.key = digest.hexdigest()
         self._module = module.eval()
         self._device = next((p.device for p in module.parameters()), "cpu")
         self._lock = threading.Lock()  # torch has threads of its own, and hooks are the module's
@@ -128,13 +136,11 @@ class TorchNetwork:
             finally:
                 if hook is not None:
                     hook.remove()
-            if hook is not None:
-                if not inner:
-                    raise InvalidInputError(
-                        f"{self.name} does not run this `layer`, so it gives nothing: choose "
-                        "another."
-                    )
-                output = inner[0]
+            if hook is not None and not inner:
+                raise InvalidInputError(
+                    f"{self.name} does not run this `layer`, so it gives nothing: choose another."
+                )
+            output = inner[0] if hook is not None else output
             if not isinstance(output, self._torch.Tensor):
                 raise InvalidInputError(
                     f"{self.name} must give a tensor, got {type(output).__name__}; "
@@ -202,24 +208,6 @@ def _channels_first(output: Array, preprocessing: Preprocessing) -> Array:
     if preprocessing.layout == "nhwc" and output.ndim == 4:
         output = output.transpose(0, 3, 1, 2)
     return output.astype(np.float32, copy=False)
-
-
-def _file_key(path: Path, model: bytes) -> str:
-    """Over the network, and over files such as net.onnx.data that may hold its weights."""
-    digest = hashlib.sha256(model)
-    for file in sorted(path.parent.glob(f"{glob.escape(path.name)}?*")):
-        state = file.stat()
-        digest.update(f"{file.name} {state.st_size} {state.st_mtime_ns}".encode())
-    return digest.hexdigest()
-
-
-def _module_key(module: Any) -> str:
-    digest = hashlib.sha256(str(module).encode())
-    for name, tensor in module.state_dict().items():
-        digest.update(name.encode())
-        with suppress(TypeError):  # dtypes that numpy does not know
-            digest.update(tensor.detach().cpu().numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _first(error: Exception) -> str:

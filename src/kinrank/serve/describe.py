@@ -7,11 +7,7 @@ programs. So the kind and the size are looked at first, and nothing is decoded t
 from __future__ import annotations
 
 import io
-import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +17,6 @@ from kinrank.features import Descriptor
 from kinrank.features.extractor import FeatureExtractor
 from kinrank.features.images import UnreadableError, read_image
 from kinrank.features.networks import Network
-from kinrank.io import temporary_folder
 from kinrank.optional import require
 from kinrank.serve.problems import Problem
 from kinrank.types import Floats
@@ -30,14 +25,14 @@ from kinrank.types import Floats
 _KINDS = frozenset({"AVIF", "BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP"})
 _BYTES = 200_000_000  # that a picture may take while it is decoded
 _INPUT = 1 << 22  # pixels that a network may get
+_KIND = "unreadable-picture"
 
 
 class Describer(Protocol):
-    """Makes vectors like those of the index."""
+    """Makes vectors like those of the index; name : what it is, for people."""
 
     @property
-    def name(self) -> str:
-        """What it is, for people."""
+    def name(self) -> str: ...
 
     def describe(self, picture: bytes) -> Floats:
         """The vector of a picture file, (1, d)."""
@@ -72,8 +67,8 @@ class NetworkDescriber:
                     raise unreadable(f"the network would get {wide} x {high} pixels")
         except InvalidInputError as error:
             raise unreadable(str(error).rstrip(".")) from error
-        with as_file(picture) as file, self._lock:
-            rows = self._extractor([(file, None)])
+        with self._lock:
+            rows = self._extractor([(picture, None)])
         if rows.failures:
             raise unreadable(rows.failures[0])
         return rows.features
@@ -88,8 +83,7 @@ class DigitDescriber:
     def describe(self, picture: bytes) -> Floats:
         check_picture(picture, drafted=False)
         try:
-            with as_file(picture) as file:
-                image = read_image(file)
+            image = read_image(picture)
         except UnreadableError as error:
             raise unreadable(str(error)) from error
         small = image.convert("L").resize((self.side, self.side), _pillow().Resampling.BOX)
@@ -98,9 +92,7 @@ class DigitDescriber:
         # Ink is what differs from the paper, which is at the edge: dark on light, or light on dark.
         ink = grey - grey.min() if np.median(edge) < 128 else grey.max() - grey
         if not ink.any():
-            raise Problem(
-                422, "unreadable-picture", "The picture is of one grey and shows no digit."
-            )
+            raise Problem(422, _KIND, "The picture is of one grey and shows no digit.")
         unit: Floats = (ink / np.linalg.norm(ink)).reshape(1, -1)
         return unit
 
@@ -137,19 +129,10 @@ def _bytes_of_pixel(image: Any, *, drafted: bool) -> int:
     return 12 if image.mode in ("RGB", "L", "1", "CMYK", "YCbCr") and image.format != "WEBP" else 20
 
 
-@contextmanager
-def as_file(picture: bytes) -> Iterator[Path]:
-    """The picture as a file that is gone afterwards."""
-    with tempfile.TemporaryDirectory(dir=temporary_folder()) as folder:
-        file = Path(folder) / "picture"
-        file.write_bytes(picture)
-        yield file
-
-
 def _pillow() -> Any:
     return require("PIL.Image", extra="images", purpose="Describing pictures")
 
 
 def unreadable(reason: str) -> Problem:
     """A picture that cannot be used."""
-    return Problem(422, "unreadable-picture", f"The picture could not be read: {reason}.")
+    return Problem(422, _KIND, f"The picture could not be read: {reason}.")

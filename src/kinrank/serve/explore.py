@@ -41,20 +41,25 @@ def served_method(name: str, params: Mapping[str, Any]) -> Method:
 
 
 def rank(
-    explorer: Explorer, query: Query, name: str, params: Mapping[str, Any], *,
+    explorer: Explorer, query: Query, name: str, params: Mapping[str, Any], marks: Any = None, *,
     whole: bool, threads: int | None,
 ) -> RankedRows:  # fmt: skip
     """By any setting.
 
     name : "plain", "index", or one of ``served_methods``
+    marks : ids that were said to be right, and wrong; for the index
     whole : rank all rows by parameters that are not those of the index, however long it takes
     """
     if name in (PLAIN, INDEX) and params:
         raise InvalidInputError(f"`params` must be empty for {name!r}, got {sorted(params)}.")
+    if marks is not None and name != INDEX:
+        raise InvalidInputError(
+            f"`right_ids` and `wrong_ids` must go with the index on the right, got {name!r}."
+        )
     if name == PLAIN:
         return explorer.plain(query)
     if name == INDEX:
-        return explorer.rank(query)
+        return explorer.rank(query) if marks is None else explorer.rank_marked(query, *marks)
     method = _method(explorer, name, params)
     if isinstance(method, CAS):
         whole = whole or len(explorer) <= POOL  # so few rows take no longer than their pool

@@ -94,21 +94,16 @@ class Labels:
             )
         return self._labelled(given)
 
-    def after_adding(self, ids: list[Any], words: list[str] | None) -> Labels:
-        """With new rows and their labels."""
-        return replace(self._of_rows(ids, words), added=self.added | set(ids))
-
-    def after_update(self, ids: list[Any], words: list[str] | None) -> Labels:
-        """With rows that changed and went behind the others; without words they keep theirs."""
-        return replace(self._of_rows(ids, words), moved=self.moved or bool(set(ids) - self.added))
+    def after_change(self, ids: list[Any], words: list[str] | None, *, update: bool) -> Labels:
+        """With rows that are new or went behind the others; without words these keep theirs."""
+        known = self if words is None else self._labelled(dict(zip(ids, words, strict=True)))
+        if update:
+            return replace(known, moved=self.moved or bool(set(ids) - self.added))
+        return replace(known, added=self.added | set(ids))
 
     def after_removing(self, item: Any) -> Labels:
-        """Without a row."""
         words = {row: word for row, word in self.words.items() if row != item}
         return Labels(words, self.added - {item}, self.moved or item not in self.added)
-
-    def _of_rows(self, ids: list[Any], words: list[str] | None) -> Labels:
-        return self if words is None else self._labelled(dict(zip(ids, words, strict=True)))
 
     def _labelled(self, words: Mapping[Any, str]) -> Labels:
         """With other words, without those that say nothing."""

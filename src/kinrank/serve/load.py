@@ -17,7 +17,7 @@ from kinrank.index import Index
 from kinrank.methods.cas import CAS
 from kinrank.serve.describe import Describer, DigitDescriber, NetworkDescriber
 from kinrank.serve.labels import Labels
-from kinrank.serve.pictures import FolderPictures, GreyPictures
+from kinrank.serve.pictures import FolderPictures, grey_pictures
 from kinrank.serve.service import Service
 from kinrank.serve.settings import Settings
 
@@ -28,8 +28,6 @@ def open_service(
 ) -> Service:  # fmt: skip
     """An index from its file.
 
-    Parameters
-    ----------
     path : of the index; with ``settings.writable`` nobody else may write it meanwhile
     images : the folder of pictures
     labels, names : one for each row, in the order of the ids; rows that were added here since may
@@ -87,6 +85,6 @@ def demo_service(settings: Settings) -> Service:
         settings,
         title="handwritten digits",
         labels=Labels(dict(zip(keys, labels, strict=True))),
-        pictures=GreyPictures(dict(zip(keys, pixels, strict=True))),
+        pictures=grey_pictures(dict(zip(keys, pixels, strict=True))),
         describer=DigitDescriber(),
     )

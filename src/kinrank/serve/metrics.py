@@ -25,12 +25,10 @@ class Metrics:
 
     @property
     def answered(self) -> int:
-        """How many requests have been answered."""
         with self._lock:
             return sum(self._requests.values())
 
     def begin(self) -> None:
-        """A request has come in."""
         with self._lock:
             self.running += 1
 
@@ -43,7 +41,6 @@ class Metrics:
             self._seconds[route] += seconds
 
     def searched(self, queries: int) -> None:
-        """So many vectors have been searched for."""
         with self._lock:
             self._queries += queries
 

@@ -43,28 +43,32 @@ K: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
 # Of attributes: one value, or several.
 Value: TypeAlias = bool | int | Number | str
 Values: TypeAlias = Annotated[Value | Annotated[list[Value], Field(fail_fast=True)], _SENT]
+Attributes: TypeAlias = dict[str, Values] | None
+Distance: TypeAlias = Annotated[float, Field(ge=0, le=LIMIT)] | None
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)] | None
+_PLAIN = {"vector", "vectors", "k", "base"}  # of a search; all else are conditions
 
 
-CONDITIONS = (
-    "allowed", "exclude", "where", "differ", "threshold", "false_match_rate", "of", "right",
-    "wrong",
-)  # fmt: skip
+def said(text: str, default: Any = None) -> Any:
+    """A field with its description; a default of ... is none."""
+    return Field(default, description=text)
 
 
 class RequestBody(BaseModel):
     """A body: fields that are not known and values of other types are refused."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
-
-
-def _describe_either(schema: dict[str, Any], model: type[EitherOr]) -> None:
-    schema["oneOf"] = [{"required": [name]} for name in model.either]
+    example: ClassVar[dict[str, Any]]  # for the description of a route
 
 
 class EitherOr(RequestBody):
     """A body of which exactly one of two fields must be given."""
 
-    model_config = ConfigDict(json_schema_extra=_describe_either)
+    model_config = ConfigDict(
+        json_schema_extra=lambda schema, model: schema.update(
+            oneOf=[{"required": [name]} for name in model.either]
+        )
+    )
     either: ClassVar[tuple[str, str]]
 
     @model_validator(mode="after")
@@ -79,34 +83,24 @@ class SearchRequest(EitherOr):
     """One vector or several; give exactly one of the two."""
 
     either = ("vector", "vectors")
-
-    vector: Vector = Field(default=[], description="one query")
-    vectors: Vectors = Field(default=[], description="several queries")
-    k: K = Field(10, description="results per query")
-    base: bool = Field(False, description="by the plain distance, to compare with")
-    allowed: Ids | None = Field(None, description="ids that alone may be answers")
-    exclude: Ids | None = Field(None, description="ids that may not be answers")
-    where: dict[str, Values] | None = Field(
-        None, description="attributes that answers must have: a value, or any of several"
-    )
-    differ: dict[str, Values] | None = Field(
-        None, description="attributes that answers must not share: a value for each query"
-    )
-    threshold: Annotated[float, Field(ge=0, le=LIMIT)] | None = Field(
-        None, description="the largest distance of an answer"
-    )
-    false_match_rate: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="instead, the share of wrong rows that may count as answers"
-    )
-    of: Ids | None = Field(
-        None, description="whose picture each vector is: one ranking for each thing"
-    )
-    right: Ids | None = Field(None, description="ids that are right answers to the query")
-    wrong: Ids | None = Field(None, description="ids that are wrong answers to it")
+    example = {"vector": [0.1, 0.7, 0.2], "k": 3}
+    vector: Vector = said("one query", [])
+    vectors: Vectors = said("several queries", [])
+    k: K = said("results per query", 10)
+    base: bool = said("by the plain distance, to compare with", False)
+    allowed: Ids | None = said("ids that alone may be answers")
+    exclude: Ids | None = said("ids that may not be answers")
+    where: Attributes = said("attributes that answers must have: a value, or any of several")
+    differ: Attributes = said("attributes that answers must not share: a value for each query")
+    threshold: Distance = said("the largest distance of an answer")
+    false_match_rate: Share = said("instead, the share of wrong rows that may count as answers")
+    of: Ids | None = said("whose picture each vector is: one ranking for each thing")
+    right: Ids | None = said("ids that are right answers to the query")
+    wrong: Ids | None = said("ids that are wrong answers to it")
 
     def conditions(self) -> dict[str, Any]:
         """What was asked beside the vectors, as ``Index.search`` takes it."""
-        return {name: getattr(self, name) for name in CONDITIONS if name in self.model_fields_set}
+        return {name: getattr(self, name) for name in self.model_fields_set - _PLAIN}
 
     def rows(self) -> Any:
         """The vectors, however many, (n, d)."""
@@ -116,28 +110,31 @@ class SearchRequest(EitherOr):
 class RerankRequest(RequestBody):
     """A query and what a search found for it."""
 
+    example = {
+        "query": [0.1, 0.9], "candidates": [[0.2, 0.8], [0.9, 0.1], [0.1, 1.0], [0.8, 0.3]],
+        "ids": ["a", "b", "c", "d"], "k": 2, "params": {"k1": 2, "k2": 2},
+    }  # fmt: skip
     query: Vector
     candidates: Vectors
-    ids: Ids | None = Field(None, description="names of the candidates, one each")
-    allowed: Ids | None = Field(None, description="candidates that alone may be answers")
-    exclude: Ids | None = Field(None, description="candidates that may not be answers")
+    ids: Ids | None = said("names of the candidates, one each")
+    allowed: Ids | None = said("candidates that alone may be answers")
+    exclude: Ids | None = said("candidates that may not be answers")
     k: K = 10
-    method: str = Field("cas", description="a name of kinrank.methods()")
-    params: dict[str, Parameter] = Field(default={}, description="parameters of the method")
+    method: str = said("a name of kinrank.methods()", "cas")
+    params: dict[str, Parameter] = said("parameters of the method", {})
 
 
 class ItemsRequest(RequestBody):
     """Rows to add."""
 
+    example = {"vectors": [[0.1, 0.7, 0.2]], "ids": ["new.jpg"]}
     vectors: Vectors
-    ids: Ids | None = Field(
-        None, description="new ids of the rows, of the kind that the index has; text must be given"
+    ids: Ids | None = said(
+        "new ids of the rows, of the kind that the index has; text must be given"
     )
-    labels: Words | None = Field(None, description="labels of the rows; saved with the index")
-    update: bool = Field(False, description="the ids are there: give them other vectors")
-    attributes: dict[str, Values] | None = Field(
-        None, description="a value for each row, of every attribute that the index has"
-    )
+    labels: Words | None = said("labels of the rows; saved with the index")
+    update: bool = said("the ids are there: give them other vectors", False)
+    attributes: Attributes = said("a value for each row, of every attribute that the index has")
 
 
 class RankingAnswer(BaseModel):
@@ -146,16 +143,14 @@ class RankingAnswer(BaseModel):
     ids: list[list[Id | None]] = Field(examples=[[["a.jpg", "b.jpg"]]])
     distances: list[list[float | None]] = Field(examples=[[[0.02, 0.31]]])
     indices: list[list[int]] = Field(examples=[[[17, 4]]])
-    known: list[float] | None = Field(
-        None, description="how probable it is that the index has what each query shows"
-    )
+    known: list[float] | None = said("how probable it is that the index has what each query shows")
 
 
 @dataclass(frozen=True)
 class ExplainAnswer(Explanation):
     """How the distance between a query and an item came about."""
 
-    text: str = Field(description="the same to be read")
+    text: str = said("the same to be read", ...)
 
 
 class ItemsAnswer(BaseModel):
@@ -191,10 +186,10 @@ class InfoAnswer(BaseModel):
     ids: Literal["text", "integers"]
     parameters: dict[str, Any]
     attributes: list[str]
-    chosen: dict[str, Any] | None = Field(description="what was chosen without labels, and why")
+    chosen: dict[str, Any] | None = said("what was chosen without labels, and why", ...)
     labels: bool
     images: bool
-    model: str | None = Field(description="what describes uploaded pictures")
+    model: str | None = said("what describes uploaded pictures", ...)
     writable: bool
     methods: list[str]
     limits: LimitsAnswer
@@ -204,7 +199,6 @@ class QueryBody(EitherOr):
     """A query: give the id of a row, or a vector."""
 
     either = ("id", "vector")
-
     id: str = ""
     vector: Vector = Field(default=[])
 
@@ -219,17 +213,16 @@ class MethodBody(RequestBody):
 class CompareRequest(RequestBody):
     """One query, ranked in two ways."""
 
+    example = {"query": {"id": "a.jpg"}, "right": {"method": "cas", "params": {"k1": 30}}, "k": 5}
     query: QueryBody
     left: MethodBody = MethodBody(method="plain")
     right: MethodBody = MethodBody(method="index")
     k: Annotated[int, Field(ge=1, le=1000), WHOLE] = 20
-    cluster: bool = Field(False, description="with the local cluster of the right setting")
-    right_ids: Words = Field(
-        default=[], description="rows that are right answers, for the index on the right"
-    )
-    wrong_ids: Words = Field(default=[], description="and rows that are wrong ones")
-    whole: bool = Field(
-        False, description="rank all rows by other parameters of cas too, which may take seconds"
+    cluster: bool = said("with the local cluster of the right setting", False)
+    right_ids: Words = said("rows that are right answers, for the index on the right", [])
+    wrong_ids: Words = said("and rows that are wrong ones", [])
+    whole: bool = said(
+        "rank all rows by other parameters of cas too, which may take seconds", False
     )
 
 
@@ -244,8 +237,8 @@ class RowAnswer(BaseModel):
 class ItemAnswer(RowAnswer):
     """A row, and how well it finds others."""
 
-    before: float | None = Field(None, description="average precision by the plain distance")
-    after: float | None = Field(None, description="and by the index")
+    before: float | None = said("average precision by the plain distance")
+    after: float | None = said("and by the index")
 
 
 class ItemsPageAnswer(BaseModel):
@@ -259,8 +252,8 @@ class ResultAnswer(RowAnswer):
     """A row in a ranking."""
 
     distance: float | None
-    right: bool | None = Field(description="null where nobody knows")
-    other_rank: int = Field(description="its rank in the other list, from 1 on")
+    right: bool | None = said("null where nobody knows", ...)
+    other_rank: int = said("its rank in the other list, from 1 on", ...)
 
 
 class SideAnswer(BaseModel):
@@ -269,7 +262,7 @@ class SideAnswer(BaseModel):
     results: list[ResultAnswer]
     average_precision: float | None
     scope: str = Field(examples=["all rows", "3,000 rows around it", "the 500 nearest rows"])
-    whole: bool = Field(description="whether all rows were ranked by the setting")
+    whole: bool = said("whether all rows were ranked by the setting", ...)
     milliseconds: float
 
 
@@ -328,8 +321,8 @@ class PrecisionAnswer(BaseModel):
 class CurvesAnswer(BaseModel):
     """What is known of many queries."""
 
-    asked: int = Field(description="how many rows, evenly spread over them")
-    rows: int = Field(description="how many there are")
+    asked: int = said("how many rows, evenly spread over them", ...)
+    rows: int = said("how many there are", ...)
     labelled: bool
     queries: list[PrecisionAnswer]
     histograms: dict[Literal["before", "after"], CountsAnswer]

@@ -11,23 +11,24 @@ import numpy as np
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from kinrank.errors import InvalidInputError
 from kinrank.index.explorer import ClusterMember, RankedRows
-from kinrank.index.explorer import Query as AskedQuery
-from kinrank.serve import explore
-from kinrank.serve.bodies import IMAGE, JSON, checked_rows, media_type, parse_json, read_body
+from kinrank.serve import explore, models
+from kinrank.serve.bodies import IMAGE, JSON, parse_json
 from kinrank.serve.curves import Curves, draw
-from kinrank.serve.models import (
-    CompareAnswer,
-    CompareRequest,
-    CurvesAnswer,
-    DescribeAnswer,
-    ItemsPageAnswer,
-    MethodBody,
-)
 from kinrank.serve.pictures import SIDES
 from kinrank.serve.problems import Problem, documented
-from kinrank.serve.routes import BINARY, ItemId, about, answer_json, body_of, service_of, work
+from kinrank.serve.routes import (
+    BINARY,
+    BODY,
+    ItemId,
+    about,
+    answer_json,
+    asked_query,
+    received,
+    service_of,
+    takes,
+    work,
+)
 from kinrank.serve.service import RowView, Service
 from kinrank.serve.work import stopped_with, until
 
@@ -55,7 +56,7 @@ async def static(name: str) -> Response:
     return Response(known[name].read_bytes(), media_type=kind, headers=headers)
 
 
-@router.get("/v1/items", **about("page", "Look for rows", ItemsPageAnswer))
+@router.get("/v1/items", **about("page", "Look for rows", models.ItemsPageAnswer))
 async def items(
     request: Request,
     search: Annotated[str, Query(max_length=200, description="part of a name or a label")] = "",
@@ -84,7 +85,7 @@ def _items(service: Service, search: str, order: str, offset: int, limit: int) -
     for position in chosen[offset : offset + limit]:
         before, after = precisions.get(position, (None, None))
         listed.append({**_row(view, position), "before": before, "after": after})
-    return answer_json(ItemsPageAnswer, {"total": len(chosen), "items": listed})
+    return answer_json(models.ItemsPageAnswer, {"total": len(chosen), "items": listed})
 
 
 def _row(view: RowView, position: int) -> dict[str, Any]:
@@ -111,37 +112,30 @@ async def image(
 def _image(service: Service, key: str, size: int) -> Response:
     view = service.view
     name = view.names[view.explorer.position(service.typed(key))]
-    picture = None if service.pictures is None else service.pictures.read(name, size)
+    picture = None if service.pictures is None else service.pictures(name, size)
     if picture is None:
         raise Problem(404, "no-picture", f"There is no picture of {key!r} in the folder.")
     headers = {"Cache-Control": "private, max-age=300"}
-    return Response(picture.content, media_type=picture.media_type, headers=headers)
+    return Response(picture[0], media_type=picture[1], headers=headers)
 
 
 @router.post(
     "/v1/describe",
-    **about("page", "The vector of a picture", DescribeAnswer, 408, 413, 415, 501),
-    openapi_extra={"requestBody": {"required": True, "content": {IMAGE: BINARY}}},
+    **about("page", "The vector of a picture", models.DescribeAnswer, *BODY, 501),
+    openapi_extra=takes(None, IMAGE),
 )
 async def describe(request: Request) -> Response:
     """By the model that the service was given."""
-    media_type(request, IMAGE)
-    return await work(request, _describe, service_of(request), await read_body(request))
-
-
-def _describe(service: Service, body: bytes) -> Response:
-    vector = service.describe(body)[0].tolist()
+    service, _, body = await received(request, IMAGE)
+    vector = (await work(request, service.describe, body))[0].tolist()
     assert service.describer is not None
-    return answer_json(DescribeAnswer, {"vector": vector, "model": service.describer.name})
+    return answer_json(models.DescribeAnswer, {"vector": vector, "model": service.describer.name})
 
 
 @router.post(
     "/v1/compare",
-    **about("page", "One query, ranked in two ways", CompareAnswer, 404, 408, 413, 415),
-    openapi_extra=body_of(
-        CompareRequest,
-        {"query": {"id": "a.jpg"}, "right": {"method": "cas", "params": {"k1": 30}}, "k": 5},
-    ),
+    **about("page", "One query, ranked in two ways", models.CompareAnswer, 404, *BODY),
+    openapi_extra=takes(models.CompareRequest),
 )
 async def compare(request: Request) -> Response:
     """By the plain distance, by the index, or by a method.
@@ -150,32 +144,27 @@ async def compare(request: Request) -> Response:
     with them would, and first the rows around the query; other methods rank the nearest rows. With
     `whole`, which may take seconds, all rows are ranked by CAS in any case.
     """
-    service = service_of(request)
-    media_type(request, JSON)
-    body = await read_body(request)
-    sent = await work(request, parse_json, CompareRequest, body, service.settings)
+    service, _, body = await received(request, JSON)
+    sent = await work(request, parse_json, models.CompareRequest, body, service.settings)
     async with stopped_with(request) as stop:
         return await work(request, _compare, service, sent, stop, slow=sent.whole)
 
 
-def _compare(service: Service, sent: CompareRequest, stop: threading.Event) -> Response:
+def _compare(service: Service, sent: models.CompareRequest, stop: threading.Event) -> Response:
     with until(stop):
         view, threads = service.view, service.settings.threads
-        explorer = view.explorer
-        if "vector" in sent.query.model_fields_set:
-            vector = checked_rows(sent.query.vector[None], "vector", service.index.width, 1)
-            query = explorer.vector_query(vector)
-        else:
-            query = explorer.row_query(explorer.position(service.typed(sent.query.id)))
+        explorer, asked = view.explorer, sent.query
+        vector = asked.vector[None] if "vector" in asked.model_fields_set else None
+        query = asked_query(service, explorer, asked.id, vector)
+        ids = (sent.right_ids, sent.wrong_ids)
+        marks = [[service.typed(item) for item in said] for said in ids] if any(ids) else None
 
-        def timed(way: MethodBody) -> tuple[RankedRows, float]:
-            begun, chosen = time.perf_counter(), (way.method, way.params)
+        def timed(way: models.MethodBody, marks: Any = None) -> tuple[RankedRows, float]:
+            begun, chosen = time.perf_counter(), (way.method, way.params, marks)
             ranked = explore.rank(explorer, query, *chosen, whole=sent.whole, threads=threads)
             return ranked, 1000 * (time.perf_counter() - begun)
 
-        left, right = timed(sent.left), timed(sent.right)
-        if sent.right_ids or sent.wrong_ids:
-            right = _marked(service, query, sent)
+        left, right = timed(sent.left), timed(sent.right, marks)
         position = query.position
         answer: dict[str, Any] = {
             "query": None if position < 0 else _row(view, position),
@@ -187,20 +176,7 @@ def _compare(service: Service, sent: CompareRequest, stop: threading.Event) -> R
             local = explore.cluster(explorer, query, way.method, way.params, threads)
             members = [_member(view, position, member) for member in local.members]
             answer["cluster"] = {"members": members, "edges": local.edges}
-        return answer_json(CompareAnswer, answer)
-
-
-def _marked(service: Service, query: AskedQuery, sent: CompareRequest) -> tuple[RankedRows, float]:
-    """As the index answers to who said what is right and wrong."""
-    if sent.right.method != explore.INDEX:
-        raise InvalidInputError(
-            "`right_ids` and `wrong_ids` must go with the index on the right, "
-            f"got {sent.right.method!r}."
-        )
-    begun = time.perf_counter()
-    said = [[service.typed(item) for item in ids] for ids in (sent.right_ids, sent.wrong_ids)]
-    ranked = service.view.explorer.rank_marked(query, *said)
-    return ranked, 1000 * (time.perf_counter() - begun)
+        return answer_json(models.CompareAnswer, answer)
 
 
 def _side(
@@ -243,18 +219,16 @@ def _right(view: RowView, query: int, position: int) -> bool | None:
     return bool(view.codes[position] == view.codes[query]) if known else None
 
 
-@router.get("/v1/curves", **about("page", "Many queries at once", CurvesAnswer))
+@router.get("/v1/curves", **about("page", "Many queries at once", models.CurvesAnswer))
 async def curves(request: Request) -> Response:
     """Average precision before and after, distances, and what thresholds would let through."""
     service = service_of(request)
-    return await work(request, lambda: answer_json(CurvesAnswer, curves_of(service).answer))
+    return await work(request, lambda: answer_json(models.CurvesAnswer, curves_of(service).answer))
 
 
 def curves_of(service: Service) -> Curves:
     """Computed when first asked for, and again when the rows have changed."""
     view = service.view
     with _drawing:
-        known = service.drawn
-        if known is None or known.view is not view:
-            known = service.drawn = draw(service, view)
-        return known
+        view.curves = view.curves or draw(service, view)
+        return view.curves

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,21 +25,9 @@ KINDS = {
 }
 SIDES = (16, 1024)  # of what is shown, in pixels
 _KEPT = 4096  # small pictures that are kept
-
-
-@dataclass(frozen=True)
-class Picture:
-    """The bytes of a picture and what they are."""
-
-    content: bytes
-    media_type: str
-
-
-class Pictures(Protocol):
-    """Where the pictures of rows come from."""
-
-    def read(self, name: str, side: int) -> Picture | None:
-        """The picture of that name, no larger than ``side`` where that can be done."""
+Picture: TypeAlias = tuple[bytes, str]  # and what they are, a media type
+# The picture of that name, no larger than so many pixels where that can be done.
+Pictures: TypeAlias = Callable[[str, int], Picture | None]
 
 
 class FolderPictures:
@@ -52,15 +40,12 @@ class FolderPictures:
         self._root = root.resolve()
         self._shrinks = find_spec("PIL") is not None
 
-    def read(self, name: str, side: int) -> Picture | None:
+    def __call__(self, name: str, side: int) -> Picture | None:
         file = self._find(name)
         if file is None:
             return None
-        if self._shrinks:
-            small = _small(file, file.stat().st_mtime_ns, side)
-            if small is not None:
-                return small
-        return Picture(file.read_bytes(), KINDS[file.suffix.lower()])
+        small = _small(file, file.stat().st_mtime_ns, side) if self._shrinks else None
+        return small or (file.read_bytes(), KINDS[file.suffix.lower()])
 
     def _find(self, name: str) -> Path | None:
         """The file of a row: named so, or so with the ending of a picture."""
@@ -75,18 +60,9 @@ class FolderPictures:
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class GreyPictures:
-    """Pictures in memory, by name.
-
-    pixels : (height, width) each, 0 is black
-    """
-
-    pixels: dict[str, npt.NDArray[np.uint8]]
-
-    def read(self, name: str, side: int) -> Picture | None:  # noqa: ARG002  they are small
-        grey = self.pixels.get(name)
-        return None if grey is None else Picture(encode_grey(grey), "image/png")
+def grey_pictures(pixels: dict[str, npt.NDArray[np.uint8]]) -> Pictures:
+    """Small pictures in memory, by name, (height, width) each, 0 is black."""
+    return lambda name, _: (encode_grey(pixels[name]), "image/png") if name in pixels else None
 
 
 @lru_cache(_KEPT)
@@ -101,4 +77,4 @@ def _small(file: Path, changed: int, side: int) -> Picture | None:  # noqa: ARG0
     image.thumbnail((side, side))
     out = io.BytesIO()
     image.save(out, "JPEG", quality=88)
-    return Picture(out.getvalue(), "image/jpeg")
+    return out.getvalue(), "image/jpeg"

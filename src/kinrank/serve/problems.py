@@ -14,26 +14,19 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from kinrank.errors import (
-    KinrankError,
-    LockedError,
-    OptionalDependencyError,
-    StoreError,
-    UnknownIdError,
-)
+from kinrank import errors
+from kinrank.errors import KinrankError
 
 MEDIA_TYPE = "application/problem+json"
 _LOGGER = logging.getLogger(__name__)
 _SHOWN, _LENGTH = 10, 200  # wrong fields that are listed, and letters of each
 _STATUS: tuple[tuple[type[KinrankError], int, str], ...] = (
-    (UnknownIdError, 404, "unknown-id"),
-    (LockedError, 409, "locked"),
-    (OptionalDependencyError, 501, "not-installed"),
-    (StoreError, 503, "store-failed"),
+    (errors.UnknownIdError, 404, "unknown-id"),
+    (errors.LockedError, 409, "locked"),
+    (errors.OptionalDependencyError, 501, "not-installed"),
+    (errors.StoreError, 503, "store-failed"),
     (KinrankError, 422, "invalid-input"),
 )
-
-
 _MEANINGS = {
     400: "A request that cannot be understood",
     401: "No token, or another one",
@@ -80,7 +73,6 @@ class Problem(Exception):  # noqa: N818  it is what the standard calls it
         self.status, self.kind, self.detail, self.headers = status, kind, detail, headers
 
     def response(self, errors: list[dict[str, str]] | None = None) -> Response:
-        """The problem as an answer."""
         body = {
             "type": f"urn:kinrank:problem:{self.kind}",
             "title": HTTPStatus(self.status).phrase,
@@ -130,12 +122,11 @@ def _of_fields(_: Request, error: RequestValidationError | ValidationError) -> R
 
 def _of_http(_: Request, error: HTTPException) -> Response:
     kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http")
-    headers = dict(error.headers) if error.headers else None
+    headers = dict(error.headers or {})
     return Problem(error.status_code, kind, f"{error.detail}.", headers).response()
 
 
 def _unexpected(request: Request, error: Exception) -> Response:
     _LOGGER.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return Problem(
-        500, "internal", "Something failed here; the log of the service tells."
-    ).response()
+    words = "Something failed here; the log of the service tells."
+    return Problem(500, "internal", words).response()

@@ -9,33 +9,17 @@ from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from kinrank._version import __version__
-from kinrank.serve import metrics
-from kinrank.serve.bodies import (
-    IMAGE,
-    JSON,
-    NPY,
-    checked_rows,
-    media_type,
-    parse_json,
-    parse_npy,
-    parse_vector,
-    read_body,
-)
-from kinrank.serve.explore import served_methods
-from kinrank.serve.models import (
-    ExplainAnswer,
-    HealthAnswer,
-    InfoAnswer,
-    ItemsAnswer,
-    ItemsRequest,
-    RankingAnswer,
-    RerankRequest,
-    SearchRequest,
-)
+from kinrank.index.explorer import Explorer
+from kinrank.index.explorer import Query as AskedQuery
+from kinrank.pool import rerank_pool
+from kinrank.serve import bodies, metrics, models
+from kinrank.serve.bodies import IMAGE, JSON, NPY, checked_rows, parse_json
+from kinrank.serve.explore import served_method, served_methods
+from kinrank.serve.models import ExplainAnswer, ItemsAnswer, RankingAnswer
 from kinrank.serve.problems import Problem, documented
 from kinrank.serve.service import Service
 from kinrank.types import Ranking
@@ -43,6 +27,7 @@ from kinrank.types import Ranking
 T = TypeVar("T")
 ItemId = Annotated[str, Path(min_length=1, description="the id of an item")]
 Results = Annotated[int, Query(ge=1, le=1_000_000, description="how many results")]
+BODY = (408, 413, 415)  # what a route answers to wrong bodies
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 _adapter = cache(TypeAdapter)
 router = APIRouter(responses=documented())
@@ -54,11 +39,12 @@ def about(tag: str, summary: str, answer: Any, *statuses: int) -> dict[str, Any]
     return {"tags": [tag], "summary": summary, "response_model": answer, "responses": responses}
 
 
-def body_of(model: type[BaseModel], example: Any, *others: str) -> dict[str, Any]:
-    """A request body that is read by hand, for the description."""
-    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
-    content: dict[str, Any] = {JSON: {"schema": schema, "examples": {"one": {"value": example}}}}
-    content |= dict.fromkeys(others, BINARY)
+def takes(body: type[models.RequestBody] | None, *others: str) -> dict[str, Any]:
+    """A request body that is read by hand, for the description: JSON, and files of other kinds."""
+    content: dict[str, Any] = dict.fromkeys(others, BINARY)
+    if body is not None:
+        schema = {"$ref": f"#/components/schemas/{body.__name__}"}
+        content = {JSON: {"schema": schema, "examples": {"one": {"value": body.example}}}} | content
     return {"requestBody": {"required": True, "content": content}}
 
 
@@ -66,6 +52,12 @@ def service_of(request: Request) -> Service:
     """What is served."""
     service: Service = request.app.state.service
     return service
+
+
+async def received(request: Request, *kinds: str) -> tuple[Service, str, bytes]:
+    """What is served, and a body with its kind, one of ``kinds``."""
+    kind = bodies.media_type(request, *kinds)
+    return service_of(request), kind, await bodies.read_body(request)
 
 
 async def work(request: Request, function: Callable[..., T], *args: Any, slow: bool = False) -> T:
@@ -94,6 +86,16 @@ def ranking_json(ranking: Ranking) -> Response:
     return Response(answer.model_dump_json(), media_type=JSON)
 
 
+def asked_query(
+    service: Service, explorer: Explorer, key: str | None, vector: Any = None
+) -> AskedQuery:
+    """A row by its id, or a vector (1, d), as a query."""
+    if vector is not None:
+        return explorer.vector_query(checked_rows(vector, "vector", service.index.width, 1))
+    assert key is not None
+    return explorer.row_query(explorer.position(service.typed(key)))
+
+
 def check_k(k: int, service: Service) -> None:
     """Refuse more results than the service gives."""
     most = service.settings.max_k
@@ -102,10 +104,10 @@ def check_k(k: int, service: Service) -> None:
 
 
 @router.get("/health", tags=["state"], summary="Whether the service is there")
-async def health(request: Request) -> HealthAnswer:
+async def health(request: Request) -> models.HealthAnswer:
     """Answers without a token, and without waiting for a thread."""
     rows = len(service_of(request).index)
-    return HealthAnswer(status="ok", version=__version__, rows=rows)
+    return models.HealthAnswer(status="ok", version=__version__, rows=rows)
 
 
 @router.get(
@@ -128,12 +130,12 @@ async def prometheus(request: Request) -> Response:
 
 
 @router.get("/v1/info", tags=["state"], summary="What is served, and its limits")
-async def info(request: Request) -> InfoAnswer:
+async def info(request: Request) -> models.InfoAnswer:
     """Rows, parameters, whether there are labels and pictures, and how much may be asked."""
     service = service_of(request)
     settings = service.settings
     limits = {name: getattr(settings, f"max_{name}") for name in ("body", "batch", "k", "pool")}
-    return InfoAnswer.model_validate(
+    return models.InfoAnswer.model_validate(
         {
             **service.index.info(),
             "title": service.title,
@@ -149,10 +151,8 @@ async def info(request: Request) -> InfoAnswer:
 
 @router.post(
     "/v1/search",
-    **about(
-        "search", "Rank the index for vectors or a picture", RankingAnswer, 404, 408, 413, 415, 501
-    ),
-    openapi_extra=body_of(SearchRequest, {"vector": [0.1, 0.7, 0.2], "k": 3}, NPY, IMAGE),
+    **about("search", "Rank the index for vectors or a picture", RankingAnswer, 404, *BODY, 501),
+    openapi_extra=takes(models.SearchRequest, NPY, IMAGE),
 )
 async def search(request: Request, k: Results = 10, base: bool = False) -> Response:
     """Vectors as JSON, or the bytes of an npy file, or of a picture when a model is known.
@@ -161,68 +161,56 @@ async def search(request: Request, k: Results = 10, base: bool = False) -> Respo
     conditions: which rows may be answers, how near, several vectors of one thing, and answers that
     are right and wrong.
     """
-    service, kind = service_of(request), media_type(request, JSON, NPY, IMAGE)
-    check_k(k, service)  # though JSON has its own
-    return await work(request, _search, service, kind, await read_body(request), k, base)
+    check_k(k, service_of(request))  # though JSON has its own
+    return await work(request, _search, *await received(request, JSON, NPY, IMAGE), k, base)
 
 
 def _search(service: Service, kind: str, body: bytes, k: int, base: bool) -> Response:
-    rows: Any
-    conditions: dict[str, Any] = {}
     if kind == JSON:
-        sent = parse_json(SearchRequest, body, service.settings)
-        rows, k, base, conditions = sent.rows(), sent.k, sent.base, sent.conditions()
-        check_k(k, service)
+        sent = parse_json(models.SearchRequest, body, service.settings)
+        check_k(sent.k, service)
     else:
-        rows = parse_npy(body, service.settings) if kind == NPY else service.describe(body)
-    array = checked_rows(rows, "vectors", service.index.width, service.settings.max_batch)
-    return ranking_json(service.search(array, k, base=base, **conditions))
+        rows = bodies.parse_npy(body, service.settings) if kind == NPY else service.describe(body)
+        sent = models.SearchRequest.model_construct(vectors=rows, k=k, base=base)
+    rows = checked_rows(sent.rows(), "vectors", service.index.width, service.settings.max_batch)
+    service.metrics.searched(len(rows))
+    asked = {"base": sent.base, "threads": 1, **sent.conditions()}
+    return ranking_json(service.index.search(rows, sent.k, **asked))
 
 
 @router.post(
     "/v1/rerank",
-    **about("search", "Re-rank what another search found", RankingAnswer, 404, 408, 413, 415, 501),
-    openapi_extra=body_of(
-        RerankRequest,
-        {
-            "query": [0.1, 0.9],
-            "candidates": [[0.2, 0.8], [0.9, 0.1], [0.1, 1.0], [0.8, 0.3]],
-            "ids": ["a", "b", "c", "d"],
-            "k": 2,
-            "params": {"k1": 2, "k2": 2},
-        },
-        NPY,
-    ),
+    **about("search", "Re-rank what another search found", RankingAnswer, 404, *BODY, 501),
+    openapi_extra=takes(models.RerankRequest, NPY),
 )
 async def rerank(request: Request, k: Results = 10) -> Response:
     """A query and its candidates, of any width; the index plays no part.
 
     As an npy file: the query is the first row, the candidates are the others.
     """
-    service, kind = service_of(request), media_type(request, JSON, NPY)
-    check_k(k, service)
-    return await work(request, _rerank, service, kind, await read_body(request), k)
+    check_k(k, service_of(request))
+    return await work(request, _rerank, *await received(request, JSON, NPY), k)
 
 
 def _rerank(service: Service, kind: str, body: bytes, k: int) -> Response:
-    options: dict[str, Any] = {"k": k}
-    query: Any
-    candidates: Any
     if kind == JSON:
-        sent = parse_json(RerankRequest, body, service.settings)
-        query, candidates = sent.query[None], sent.candidates
-        names = ("k", "method", "params", "ids", "allowed", "exclude")
-        options = {name: getattr(sent, name) for name in names}
+        sent = parse_json(models.RerankRequest, body, service.settings)
         check_k(sent.k, service)
     else:
-        rows = parse_npy(body, service.settings)
-        query, candidates = rows[:1], rows[1:]
-        if len(candidates) == 0:
+        rows = bodies.parse_npy(body, service.settings)
+        if len(rows) < 2:
             raise Problem(422, "invalid-input", "The array must have a query and candidates.")
-    query = checked_rows(query, "query", None, 1)
+        sent = models.RerankRequest.model_construct(query=rows[0], candidates=rows[1:], k=k)
+    query = checked_rows(sent.query[None], "query", None, 1)
     limit = service.settings.max_pool
-    candidates = checked_rows(candidates, "candidates", query.shape[1], limit)
-    return ranking_json(service.rerank(query[0], candidates, **options))
+    candidates = checked_rows(sent.candidates, "candidates", query.shape[1], limit)
+    service.metrics.searched(1)
+    ranking = rerank_pool(
+        query[0], candidates, served_method(sent.method, sent.params),
+        min(sent.k, len(candidates)), ids=sent.ids, allowed=sent.allowed, exclude=sent.exclude,
+        threads=1,
+    )  # fmt: skip
+    return ranking_json(ranking)
 
 
 @router.get(
@@ -254,17 +242,19 @@ async def explain(
 
 
 def _explain(service: Service, query: str | None, vector: str | None, item: str) -> Response:
-    rows = None
-    if vector is not None:
-        rows = checked_rows(parse_vector(vector), "vector", service.index.width, 1)
-    explanation = service.explain(query, rows, item)
+    explorer, rows = (
+        service.index.explorer(),
+        None if vector is None else bodies.parse_vector(vector),
+    )
+    asked = asked_query(service, explorer, query, rows)
+    explanation = explorer.explain(asked, service.typed(item))
     return answer_json(ExplainAnswer, {**asdict(explanation), "text": str(explanation)})
 
 
 @router.post(
     "/v1/items",
-    **about("items", "Add rows", ItemsAnswer, 404, 408, 409, 413, 415, 501, 507),
-    openapi_extra=body_of(ItemsRequest, {"vectors": [[0.1, 0.7, 0.2]], "ids": ["new.jpg"]}, IMAGE),
+    **about("items", "Add rows", ItemsAnswer, 404, 409, *BODY, 501, 507),
+    openapi_extra=takes(models.ItemsRequest, IMAGE),
 )
 async def add(
     request: Request,
@@ -277,31 +267,31 @@ async def add(
     They are saved when this is answered. Needs a service that was started with --writable.
     `id`, `label` and `update` in the address are for pictures; JSON has its own.
     """
-    service = _writable(request)
-    kind, body = media_type(request, JSON, IMAGE), await read_body(request)
+    _check_writable(request)
+    service, kind, body = await received(request, JSON, IMAGE)
     if kind == JSON:
-        sent = await work(request, parse_json, ItemsRequest, body, service.settings)
-        rows, ids, labels, update = sent.vectors, sent.ids, sent.labels, sent.update
-        attributes = sent.attributes
+        sent = await work(request, parse_json, models.ItemsRequest, body, service.settings)
     else:
-        rows = await work(request, service.describe, body)
-        ids = None if id is None else [service.typed(id)]
-        labels, attributes = None if label is None else [label], None
-    array = checked_rows(rows, "vectors", service.index.width, service.settings.max_batch)
-    change = partial(service.add, array, ids, labels, update=update, attributes=attributes)
-    return answer_json(ItemsAnswer, {"rows": await request.app.state.workers.write(change)})
+        sent = models.ItemsRequest.model_construct(
+            vectors=await work(request, service.describe, body), update=update,
+            ids=None if id is None else [service.typed(id)],
+            labels=None if label is None else [label],
+        )  # fmt: skip
+    given = {name: getattr(sent, name) for name in sent.model_fields_set}
+    limit = service.settings.max_batch
+    given["vectors"] = checked_rows(sent.vectors, "vectors", service.index.width, limit)
+    count = await request.app.state.workers.write(partial(service.add, **given))
+    return answer_json(ItemsAnswer, {"rows": count})
 
 
 @router.delete("/v1/items/{id:path}", **about("items", "Remove a row", ItemsAnswer, 404, 409, 507))
 async def remove(request: Request, id: ItemId) -> Response:  # noqa: A002
     """It is gone when this is answered. Needs a service that was started with --writable."""
-    service = _writable(request)
-    rows = await request.app.state.workers.write(service.remove, id)
-    return answer_json(ItemsAnswer, {"rows": rows})
+    _check_writable(request)
+    count = await request.app.state.workers.write(service_of(request).remove, id)
+    return answer_json(ItemsAnswer, {"rows": count})
 
 
-def _writable(request: Request) -> Service:
-    service = service_of(request)
-    if not service.settings.writable:
+def _check_writable(request: Request) -> None:
+    if not service_of(request).settings.writable:
         raise Problem(403, "read-only", "The service must be started with --writable for that.")
-    return service

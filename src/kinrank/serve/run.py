@@ -35,12 +35,9 @@ _IDLE = 15  # seconds that a connection may be silent between requests
 def serve(service: Service, ready: Callable[[str], None]) -> int:
     """Serve until a signal says stop (SIGINT or SIGTERM), then finish what was accepted.
 
-    ready : called with the address as soon as requests are taken
+    Returns how many requests were answered.
 
-    Returns
-    -------
-    int
-        How many requests were answered.
+    ready : called with the address as soon as requests are taken
     """
     # Odd pictures are answered or refused; each would have its own line.
     warnings.filterwarnings("ignore", module=r"PIL\.")
@@ -68,7 +65,8 @@ def serve(service: Service, ready: Callable[[str], None]) -> int:
         # Before uvicorn takes signals over, and when it raises them again at its end.
         before = {name: signal.signal(name, stop) for name in (signal.SIGINT, signal.SIGTERM)}
         try:
-            ready(_address(settings, listening))
+            host = f"[{settings.host}]" if ":" in settings.host else settings.host
+            ready(f"http://{host}:{listening.getsockname()[1]}")
             server.run(sockets=[listening])
         finally:
             for name, handler in before.items():
@@ -93,11 +91,6 @@ def _listen(settings: Settings) -> socket.socket:
     return listening
 
 
-def _address(settings: Settings, listening: socket.socket) -> str:
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"http://{host}:{listening.getsockname()[1]}"
-
-
 class Connection(H11Protocol):
     """A connection of uvicorn with these limits."""
 
@@ -110,10 +103,14 @@ class Connection(H11Protocol):
         self._since = time.monotonic()
         self._watch()
         if len(self.connections) > min(_MOST, open_files() // 3):
-            _leave_longest(self.connections)
+            every: Any = self.connections
+            waiting = [each for each in every if each.waits and not each.transport.is_closing()]
+            # Whoever came last has to go where all others are being answered.
+            longest = min(waiting, key=lambda each: each._since, default=None)
+            if longest is not None:
+                longest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline."""
         super().connection_lost(exc)
         self._stop()
 
@@ -158,11 +155,3 @@ def open_files() -> int:
         return 8 * _MOST
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return 8 * _MOST if soft == resource.RLIM_INFINITY else int(soft)
-
-
-def _leave_longest(connections: Any) -> None:
-    waiting = [each for each in connections if each.waits and not each.transport.is_closing()]
-    # Whoever came last has to go where all others are being answered.
-    longest = min(waiting, key=lambda each: each._since, default=None)
-    if longest is not None:
-        longest.transport.abort()

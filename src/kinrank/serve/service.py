@@ -11,38 +11,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kinrank.errors import InvalidInputError, UnknownIdError
-from kinrank.index import Explanation, Index
+from kinrank.index import Index
 from kinrank.index.explorer import Explorer
-from kinrank.pool import rerank_pool
 from kinrank.serve.describe import Describer
-from kinrank.serve.explore import served_method
 from kinrank.serve.labels import Labels
 from kinrank.serve.metrics import Metrics
 from kinrank.serve.pictures import Pictures
 from kinrank.serve.problems import Problem
 from kinrank.serve.settings import Settings
-from kinrank.types import Floats, Longs, Ranking
+from kinrank.types import Floats, Longs
 
 if TYPE_CHECKING:
     from kinrank.serve.curves import Curves
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class RowView:
     """The rows of an index as people know them, in the order of its ids.
 
     keys : ids as text; names : what they are called; labels : "" where none is known
-    codes : (n,) a number for each label, -1 for none
+    codes : (n,) a number for each label, -1 for none; curves : when they were asked for
     """
 
     explorer: Explorer
     keys: list[str]
     names: list[str]
     labels: list[str]
+    curves: Curves | None = None
 
     @cached_property
     def codes(self) -> Longs:
-        """See the class."""
         if not any(self.labels):
             return np.full(len(self.labels), -1, np.int64)
         words = np.array(self.labels)
@@ -82,12 +80,10 @@ class Service:
                 "This index was built over a store and keeps no vectors, so it cannot be served."
             ) from None
         self._view: RowView | None = None
-        self.drawn: Curves | None = None  # of ``curves``, when they were asked for
         self._viewing = threading.Lock()
 
     @property
     def view(self) -> RowView:
-        """The rows as they are now."""
         explorer = self.index.explorer()
         with self._viewing:
             if self._view is None or self._view.explorer is not explorer:
@@ -116,57 +112,28 @@ class Service:
     def describe(self, picture: bytes) -> Floats:
         """The vector of an uploaded picture, (1, d)."""
         if self.describer is None:
-            raise Problem(
-                415, "no-model", "Pictures need a model, which this index does not know: start the "
-                "service with --model, or send vectors.",
-            )  # fmt: skip
+            words = "Pictures need a model, which this index does not know: start the service "
+            raise Problem(415, "no-model", f"{words}with --model, or send vectors.")
         return self.describer.describe(picture)
 
-    def search(self, vectors: Any, k: int, *, base: bool, **conditions: Any) -> Ranking:
-        """The first ``k`` rows of each vector, on the thread that asks."""
-        self.metrics.searched(len(vectors))
-        return self.index.search(vectors, k, base=base, threads=1, **conditions)
-
-    def rerank(
-        self, query: Any, candidates: Any, k: int, method: str = "cas",
-        params: Mapping[str, Any] | None = None, ids: Any = None, allowed: Any = None,
-        exclude: Any = None,
-    ) -> Ranking:  # fmt: skip
-        """The candidates of one query in their new order."""
-        self.metrics.searched(1)
-        made = served_method(method, params or {})
-        return rerank_pool(
-            query, candidates, made, min(k, len(candidates)), ids=ids, allowed=allowed,
-            exclude=exclude, threads=1,
-        )  # fmt: skip
-
-    def explain(self, query: str | None, vector: Any, item: str) -> Explanation:
-        """Why an item has its distance from a row, or from a vector."""
-        explorer, wanted = self.index.explorer(), self.typed(item)
-        if query is None:
-            return explorer.explain(explorer.vector_query(vector), wanted)
-        position = explorer.position(self.typed(query))
-        return explorer.explain(explorer.row_query(position), wanted)
-
     def add(
-        self, vectors: Any, ids: Any, labels: list[str] | None, *, update: bool,
-        attributes: Mapping[str, Any] | None = None,
+        self, vectors: Any, *, ids: Any = None, labels: list[str] | None = None,
+        update: bool = False, attributes: Mapping[str, Any] | None = None,
     ) -> int:  # fmt: skip
         """Add or change rows, and save; returns how many there are."""
         if labels is not None and len(labels) != len(vectors):
             raise InvalidInputError(
                 f"`labels` must be one for each vector ({len(vectors)}), got {len(labels)}."
             )
-        draft, known = self.index.draft(), self.labels  # what is served stays if this fails
+        draft = self.index.draft()  # what is served stays if this fails
         if update:
-            names = ids if ids is not None else []
-            draft.update(vectors, names, attributes=attributes, threads=1)
+            ids = [] if ids is None else ids
+            draft.update(vectors, ids, attributes=attributes, threads=1)
         else:
             draft.add(vectors, ids, attributes=attributes, threads=1)
         # New rows are the last ones, and so are those that changed.
         last = draft.ids[len(draft) - len(vectors) :].tolist()
-        after = known.after_update if update else known.after_adding
-        return self._saved(draft, after(last, labels))
+        return self._saved(draft, self.labels.after_change(last, labels, update=update))
 
     def remove(self, text: str) -> int:
         """Remove a row, and save; returns how many there are."""
@@ -181,11 +148,9 @@ class Service:
             try:
                 draft.save()
             except OSError as error:
-                reason = error.strerror or str(error)
-                raise Problem(
-                    507, "not-saved", f"The index could not be saved ({reason}), so nothing was "
-                    "changed. Send it again when that is put right.",
-                ) from error  # fmt: skip
+                words = f"The index could not be saved ({error.strerror or error}), so nothing was "
+                words += "changed. Send it again when that is put right."
+                raise Problem(507, "not-saved", words) from error
         with self._viewing:
             self.index.adopt(draft)
             self.labels, self._view = labels, None

@@ -64,7 +64,6 @@ class Settings:
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can reach the service."""
         if self.host == "localhost":
             return True
         try:

@@ -91,7 +91,6 @@ class Workers:
             future.exception()  # seen, if nobody waits for it any more
 
     def close(self) -> None:
-        """Wait for what is running."""
         self._pool.shutdown(cancel_futures=True)
         self._slow.shutdown(cancel_futures=True)
         self._writer.shutdown()

@@ -105,11 +105,8 @@ def _method(store: Store, method: str | CAS, params: dict[str, Any]) -> CAS:
 def _lists(store: Store, method: CAS, ids: Ids, block: int) -> tuple[Floats, Ints, Floats]:
     """Fetch all rows and search for each of them, ``block`` at a time.
 
-    Returns
-    -------
-    tuple
-        Squared distances and row numbers of the neighbours of every row beside itself, (n, K), and
-        about the largest squared distance of each row to any, (n,).
+    Squared distances and row numbers of the neighbours of every row beside itself, (n, K), and
+    about the largest squared distance of each row to any, (n,).
     """
     n, table = len(ids), IdTable(ids)
     wanted = list_length(method, n) - 1
@@ -121,7 +118,13 @@ def _lists(store: Store, method: CAS, ids: Ids, block: int) -> tuple[Floats, Int
             vectors = _vectors(store, method, ids[rows])
             places, values = store_search(store, vectors, min(n, wanted + _SPARE), table)
             others = (places >= 0) & (places != np.arange(low, rows.stop)[:, None])
-            _refuse_short(ids[rows], others.sum(axis=1), wanted)
+            counts = others.sum(axis=1)
+            if counts.min() < wanted:
+                raise InvalidInputError(
+                    f"The store found {counts.min()} of the {wanted} rows asked for beside "
+                    f"{ids[rows][counts.argmin()].item()!r}: search more of its lists (nprobe, "
+                    "probes, ef_search), or exactly."
+                )
             first = np.argsort(~others, axis=1, kind="stable")[:, :wanted]
             indices[rows] = np.take_along_axis(places, first, axis=1)
             squared[rows] = np.take_along_axis(values, first, axis=1)
@@ -166,14 +169,3 @@ def _vectors(store: Store, method: CAS, ids: Ids) -> Floats:
                 "for rows of unit norm only."
             )
     return as_vectors(("vectors", vectors), cosine=cosine, together=False)
-
-
-def _refuse_short(ids: Ids, counts: Any, wanted: int) -> None:
-    """Raise if the store found too few neighbours of a row."""
-    worst = int(counts.argmin())
-    if counts[worst] < wanted:
-        raise InvalidInputError(
-            f"The store found {counts[worst]} of the {wanted} rows asked for beside "
-            f"{ids[worst].item()!r}: search more of its lists (nprobe, probes, ef_search), or "
-            "exactly."
-        )

@@ -59,7 +59,14 @@ class FaissStore:
         self.index = index  # as it was given: its settings may be changed
         self._map = inner if labelled else None  # gives labels to the rows of another
         self._inverted = faiss.try_extract_index_ivf(inner)  # the IVF index inside, or None
-        self.metric: Metric = self._metric()
+        metrics: dict[int, Metric] = {faiss.METRIC_L2: "euclidean"}
+        metrics[faiss.METRIC_INNER_PRODUCT] = "inner"
+        if self._index.metric_type not in metrics:
+            raise InvalidInputError(
+                "`index` must measure L2 or inner product, got faiss metric "
+                f"{self._index.metric_type}."
+            )
+        self.metric = metrics[self._index.metric_type]
         labels = np.array(self._current_labels())
         if (labels == -1).any():
             raise InvalidInputError(
@@ -158,18 +165,6 @@ class FaissStore:
                 stacklevel=3,
             )
         return vectors
-
-    def _metric(self) -> Metric:
-        known: dict[int, Metric] = {
-            self._faiss.METRIC_L2: "euclidean",
-            self._faiss.METRIC_INNER_PRODUCT: "inner",
-        }
-        if self._index.metric_type not in known:
-            raise InvalidInputError(
-                "`index` must measure L2 or inner product, got faiss metric "
-                f"{self._index.metric_type}."
-            )
-        return known[self._index.metric_type]
 
     def _current_labels(self) -> Longs:
         """The labels of the rows that the index has now, in the order of its rows if it has one."""

@@ -42,9 +42,7 @@ class LanceStore(TableStore):
             raise InvalidInputError(f"`table` must be a LanceDB table, got {type(table).__name__}.")
         self._table = table
         self._id, self._vector = id_column, vector_column
-        self._range = (0, 0)
-        self._text = self._check_ids()
-        self.width = self._width()
+        self._describe()
         self._exact, self._refine = check_bool("exact", exact), check_int("refine", refine, 1, 1000)
         indexed = self._indexed()
         if metric is None:
@@ -101,30 +99,25 @@ class LanceStore(TableStore):
         words = [f"'{text}'" for text in texts] if self._text else texts
         return f"`{self._id}` IN ({', '.join(words)})"
 
-    def _check_ids(self) -> bool:
-        """Whether ids are text."""
+    def _describe(self) -> None:
+        """Read what the columns are."""
         arrow = require("pyarrow.types", extra="lancedb", purpose="A LanceDB store")
         kind = self._field(self._id).type
-        if arrow.is_string(kind) or arrow.is_large_string(kind):
-            return True
+        self._text = arrow.is_string(kind) or arrow.is_large_string(kind)
         if arrow.is_integer(kind):
             # LanceDB refuses to compare with others; it takes the least one of 64 bits for a float.
-            limits = np.iinfo(kind.to_pandas_dtype())
-            least, largest = -np.iinfo(np.int64).max, np.iinfo(np.int64).max
-            self._range = max(int(limits.min), int(least)), min(int(limits.max), int(largest))
-            return False
-        raise InvalidInputError(
-            f"Column {self._id!r} must hold text or integers to be ids, got {kind}."
-        )
-
-    def _width(self) -> int:
-        arrow = require("pyarrow.types", extra="lancedb", purpose="A LanceDB store")
+            limits, most = np.iinfo(kind.to_pandas_dtype()), int(np.iinfo(np.int64).max)
+            self._range = max(int(limits.min), -most), min(int(limits.max), most)
+        elif not self._text:
+            raise InvalidInputError(
+                f"Column {self._id!r} must hold text or integers to be ids, got {kind}."
+            )
         kind = self._field(self._vector).type
         if not (arrow.is_fixed_size_list(kind) and arrow.is_floating(kind.value_type)):
             raise InvalidInputError(
                 f"Column {self._vector!r} must hold vectors of a fixed length, got {kind}."
             )
-        return int(kind.list_size)
+        self.width = int(kind.list_size)
 
     def _field(self, name: str) -> Any:
         if "`" in str(name):
