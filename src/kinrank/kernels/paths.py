@@ -146,7 +146,8 @@ def first_by_path(low, high, csr, limit, fusion, first, names, outs):
                 d = dist[node]
                 if d < 0:
                     d = distance_of(x, row_of(vectors, names[node], other), farthest[row], root)
-                found = heap_offer(best, best_ids, found, k, part + omega * d, names[node])
+                if part + omega * d <= top:
+                    found = heap_offer(best, best_ids, found, k, part + omega * d, names[node])
         complete[row] = found == k and best[0] < near * limit  # the rest is longer, or has no path
         sort_heap(best, best_ids, found)
         for t in range(k):
