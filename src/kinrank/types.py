@@ -231,6 +231,10 @@ class Neighbors:
     def __len__(self) -> int:
         return len(self.indices)
 
+    def first(self, n: int) -> Neighbors:
+        """The lists of the first ``n`` rows."""
+        return Neighbors(self.indices[:n], self.distances[:n], self.farthest[:n])
+
     @property
     def k(self) -> int:
         """The length of the lists, the row itself counted."""

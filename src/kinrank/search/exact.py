@@ -53,6 +53,9 @@ def exact_neighbors_and_more(
     n = len(vectors)
     norms = squared_norms(vectors)
     with progress.stage("neighbours", n):
+        if first_k == k:
+            every = search_range(vectors, norms, 0, n, k, run)
+            return every, every.first(n_first)
         longer = search_range(vectors, norms, 0, n_first, first_k, run)
         rest = search_range(vectors, norms, n_first, n, k, run)
         return stacked(longer, rest, run), longer
