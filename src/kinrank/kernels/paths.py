@@ -10,7 +10,7 @@ from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
 _BUCKETS = 200
-_LEAST = 8 * 127 + 1 - _BUCKETS  # what 1 - weight has above its 20 lowest bits, or 0
+_LEAST = 8 * 127 + 1 - _BUCKETS  # 1 has 8 * 127 above its 20 lowest bits
 _PER_ONE, _STEPS = np.float32(256), np.float32(2048)  # of values, by which rows are counted
 
 
@@ -74,7 +74,7 @@ def shortest_first(low, high, ptr, ids, weights, more_ptr, more_ids, more_weight
 def bucket(weight):
     """The bucket of a weight: three bits below each power of two of what it lacks to 1."""
     bits = np.float32(max(np.float32(1) - weight, np.float32(0))).view(np.int32)
-    return np.int64(_BUCKETS - 1) - max(np.int64(bits >> 20) - _LEAST, 0)
+    return _BUCKETS - 1 - max(np.int64(bits >> 20) - _LEAST, np.int64(0))
 
 
 @inner
