@@ -195,7 +195,12 @@ class Runner:
             yield ((rows, kernel(*rows)) for rows in ranges)
             return
         with borrowed(self.threads) as pool:
-            yield _in_order(pool, kernel, ranges, 4 * self.threads)
+            if len(ranges) > self.threads:
+                yield _in_order(pool, kernel, ranges, 4 * self.threads)
+                return
+            others = [pool.submit(kernel, *rows) for rows in ranges[1:]]
+            first = kernel(*ranges[0])  # here, as we would only wait
+            yield zip(ranges, [first, *(other.result() for other in others)], strict=True)
 
 
 ALONE = Runner(1, 1 << 40)  # all at once, for work inside a block

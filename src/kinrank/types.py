@@ -224,6 +224,10 @@ class Neighbors:
     def __len__(self) -> int:
         return len(self.indices)
 
+    def first(self, n: int) -> Neighbors:
+        """The lists of the first ``n`` rows."""
+        return Neighbors(self.indices[:n], self.distances[:n], self.farthest[:n])
+
     @property
     def k(self) -> int:
         return int(self.indices.shape[1])

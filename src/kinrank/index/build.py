@@ -16,9 +16,8 @@ from kinrank.graph.matrix import row_sums, transposed
 from kinrank.index.ids import as_ids, refuse_duplicates
 from kinrank.index.search import SearchStore
 from kinrank.index.state import EncodingColumns, Scaling, Source, State, check_online, needs_f
-from kinrank.kernels.path_answer import shortest_first
 from kinrank.methods.cas import CAS
-from kinrank.parallel import Out, Runner
+from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors
 from kinrank.search.whitening import Whitening
 from kinrank.stages.distance import ListDistances, VectorDistances
@@ -175,14 +174,7 @@ class KeptRows(AllRows):
             rows = transposed(encoding.columns, self.run)
             divergence = Divergence(rows, self.method.divergence, encoding.norms)
             lists, k = self.neighbors.indices, self.method.geodesic_k
-            return sorted_edges(divergence.graph(lists, k, self.run), self.run)
-
-
-def sorted_edges(graph: SparseRows, run: Runner) -> SparseRows:
-    """A graph with the shortest edges of each row first, as walks for queries take them."""
-    outs = (Out(np.int32, indptr=graph.indptr), Out(np.float32, indptr=graph.indptr))
-    ids, data = run.fill("geodesic", shortest_first, graph.csr, len(graph), *outs)
-    return replace(graph, indices=ids, data=data)
+            return divergence.graph(lists, k, self.run)
 
 
 def cluster_rows(

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from kinrank.graph.matrix import take
-from kinrank.index.build import sorted_edges
 from kinrank.index.patch import Change, Mask, moved_rows, put, reached
 from kinrank.parallel import Runner
-from kinrank.stages.diverge import Divergence
+from kinrank.stages.diverge import Divergence, shortest_edges
 from kinrank.types import Ints, SparseRows
 
 
@@ -31,19 +30,12 @@ def changed_paths(
     wanted = np.unique(np.concatenate([owners, others])).astype(np.int32)
     fresh = divergence(wanted).pairs(pattern, run)
     rows = np.flatnonzero(affected | reached(affected, base) | (fresh.lengths > 0)).astype(np.int32)
-    part = _joined(take(base, rows), affected, affected[rows], take(fresh, rows))
-    return put(base, rows, sorted_edges(part, run))
+    stay = _staying(take(base, rows), affected, affected[rows])
+    return put(base, rows, shortest_edges(stay, take(fresh, rows), run))
 
 
-def _joined(base: SparseRows, affected: Mask, whole: Mask, fresh: SparseRows) -> SparseRows:
-    """Rows with the old edges that stay, and behind them those that were made.
-
-    whole : of each row, whether none of its old ones stays
-    """
+def _staying(base: SparseRows, affected: Mask, whole: Mask) -> SparseRows:
+    """The old edges that stay; whole : of each row, whether none does."""
     stays = ~(affected[base.indices] | whole[base.owners])
-    owners = np.concatenate([base.owners[stays], fresh.owners])
-    order = np.argsort(owners, kind="stable")
-    ids = np.concatenate([base.indices[stays], fresh.indices])[order]
-    data = np.concatenate([base.values[stays], fresh.values])[order]
-    indptr = np.searchsorted(owners[order], np.arange(len(base) + 1))
-    return SparseRows(indptr, ids, data, base.n_columns)
+    indptr = np.concatenate([[0], np.cumsum(stays)])[base.indptr]
+    return SparseRows(indptr, base.indices[stays], base.values[stays], base.n_columns)

@@ -226,43 +226,60 @@ def divergence_rows(low, high, measure, csr, f, columns, norms, lists, first):
 
 
 @kernel
-def divergence_pairs(low, high, measure, ptr, ids, values, f, norms, pair_ptr, pair_ids, out):
-    """The distance of each row to the rows listed for it, where they have a higher number.
+def divergence_pairs(low, high, measure, csr, f, norms, near_ptr, near_ids, back_ptr, back_ids):
+    """The distance of rows [low, high) to those that they list or that list them, if these follow.
 
-    A column of the other row that this one lacks adds nothing: f(0) + f(v) - f(0 + v) = 0.
+    near_ptr, near_ids : who is listed for each row; back_ptr, back_ids : who lists it
+    A column that only one of two rows has adds nothing: f(0) + f(v) - f(0 + v) = 0.
+    Returns lengths, indices, distances.
     """
+    ptr, ids, values = csr
     n = ptr.shape[0] - 1
-    dense, dense_f = np.zeros(n, np.float32), np.zeros(n, np.float32)
-    term = np.empty(n, np.float32)
+    held, dense, dense_f = np.zeros(n, np.uint8), np.empty(n, np.float32), np.empty(n, np.float32)
+    shared, listed = np.empty(n + 1, np.uint32), np.full(n, -1, np.int32)
+    term, both = np.empty(n, np.float32), np.empty(n, np.float32)
+    lengths = np.zeros(high - low, np.int64)
+    size = near_ptr[high] - near_ptr[low] + back_ptr[high] - back_ptr[low]
+    out_ids, out, at = np.empty(size, np.int32), np.empty(size, np.float32), np.int64(0)
     for row in range(low, high):
         for e in range(ptr[row], ptr[row + 1]):
-            dense[ids[e]], dense_f[ids[e]] = values[e], f[e]
-        for pair in range(pair_ptr[row], pair_ptr[row + 1]):
-            other = pair_ids[pair]
-            if other <= row:
-                continue
+            held[ids[e]], dense[ids[e]], dense_f[ids[e]] = 1, values[e], f[e]
+        begin = at
+        for others in (
+            near_ids[near_ptr[row] : near_ptr[row + 1]],
+            back_ids[back_ptr[row] : back_ptr[row + 1]],
+        ):
+            for other in others:
+                out_ids[at] = other
+                at += other > row and listed[other] != row
+                listed[other] = row
+        for t in range(begin, at):
+            other = out_ids[t]
             part = slice(ptr[other], ptr[other + 1])
-            v, fv, columns = values[part], f[part], ids[part]
-            total, shared = 0.0, np.int32(0)
-            for t in range(columns.shape[0]):
-                term[t] = dense[np.uint32(columns[t])]
-                shared += np.int32(term[t] != 0)
-            if shared == 0:
-                pass  # the sum is 0
-            elif measure == JS:
-                both = 0.0
-                for t in range(columns.shape[0]):
-                    term[t] = xlog2x(term[t] + v[t])
-                for t in range(columns.shape[0]):
-                    both += dense_f[np.uint32(columns[t])] + fv[t]
-                    total -= term[t]
-                total += both
-            elif measure == JACCARD:
-                for t in range(columns.shape[0]):
-                    total += min(term[t], v[t])
+            columns, v, fv = ids[part], values[part], f[part]
+            count, total, sums = np.uint64(0), 0.0, 0.0
+            for e in range(columns.shape[0]):  # without a branch, which could not be foreseen
+                shared[count] = e
+                count += held[np.uint32(columns[e])]
+            if measure == JS:
+                for c in range(count):
+                    e = shared[c]
+                    column = np.uint32(columns[e])
+                    term[c] = dense[column] + v[e]
+                    both[c] = dense_f[column] + fv[e]
+                for c in range(count):
+                    term[c] = xlog2x(term[c])
+                for c in range(count):
+                    sums += both[c]
+                    total -= term[c]
+                total += sums
             else:
-                for t in range(columns.shape[0]):
-                    total += np.float64(term[t]) * v[t]
-            out[pair] = finish(measure, total, norms[row], norms[other])
+                for c in range(count):
+                    e = shared[c]
+                    u = dense[np.uint32(columns[e])]
+                    total += min(u, v[e]) if measure == JACCARD else np.float64(u) * v[e]
+            out[t] = finish(measure, total, norms[row], norms[other])
+        lengths[row - low] = at - begin
         for e in range(ptr[row], ptr[row + 1]):
-            dense[ids[e]] = dense_f[ids[e]] = 0
+            held[ids[e]] = 0
+    return lengths, out_ids[:at].copy(), out[:at].copy()

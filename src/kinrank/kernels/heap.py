@@ -1,45 +1,57 @@
-"""A heap of (key, id) pairs, the least first, ties by the lower id."""
+"""A heap of (key, id) pairs, the least first, ties by the lower id.
+
+A pair is one number, the bits of its key above its id: then one comparison orders it.
+"""
 
 from __future__ import annotations
 
+import numpy as np
+
 from kinrank.kernels.jit import inner
 
-
-@inner
-def before(a, a_id, b, b_id):
-    """Whether the first pair comes before the second."""
-    return a < b or (a == b and a_id < b_id)
+_LAST = np.int64(0x7FFFFFFFFFFFFFFF)
+_SIGN = np.int32(0x7FFFFFFF)
 
 
 @inner
-def push(keys, ids, size, key, number):
+def packed(key, number):
+    """A pair as a number in the same order; key : float32."""
+    bits = np.float32(key).view(np.int32)
+    return (np.int64(bits ^ ((bits >> 31) & _SIGN)) << 32) | np.int64(number)
+
+
+@inner
+def unpacked(pair):
+    """Key and id of a pair."""
+    bits = np.int32(pair >> 32)
+    return np.int32(bits ^ ((bits >> 31) & _SIGN)).view(np.float32), np.int32(pair & _SIGN)
+
+
+@inner
+def push(heap, size, key, number):
     """Add a pair; returns the new size."""
-    at = size
+    pair, at = packed(key, number), size
     while at > 0:
         parent = (at - 1) >> 1
-        if not before(key, number, keys[parent], ids[parent]):
+        if heap[parent] <= pair:
             break
-        keys[at], ids[at] = keys[parent], ids[parent]
+        heap[at] = heap[parent]
         at = parent
-    keys[at], ids[at] = key, number
+    heap[at] = pair
     return size + 1
 
 
 @inner
-def pop(keys, ids, size):
+def pop(heap, size):
     """Remove the first pair; returns the new size."""
     size -= 1
-    key, number = keys[size], ids[size]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= size:
+    pair, heap[size] = heap[size], _LAST  # so that every child has a sibling
+    at, child = np.int64(0), np.int64(1)
+    while child < size:
+        child += np.int64(heap[child + 1] < heap[child])  # a branch would be guessed wrong
+        if heap[child] >= pair:
             break
-        if child + 1 < size and before(keys[child + 1], ids[child + 1], keys[child], ids[child]):
-            child += 1
-        if not before(keys[child], ids[child], key, number):
-            break
-        keys[at], ids[at] = keys[child], ids[child]
-        at = child
-    keys[at], ids[at] = key, number
+        heap[at] = heap[child]
+        at, child = child, 2 * child + 1
+    heap[at] = pair
     return size

@@ -6,16 +6,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kinrank.kernels.heap import pop, push
+from kinrank.kernels.heap import pop, push, unpacked
 from kinrank.kernels.jit import helper, inner, kernel
 from kinrank.kernels.overlay import named_space, tick
-from kinrank.kernels.paths import STEPS, count_reached, highest
 from kinrank.kernels.ranking import Asked, compare_query, scaled
 from kinrank.kernels.rows import enlarge
-from kinrank.kernels.topk import heap_offer, sift_down, sort_heap, squared_distance
+from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 from kinrank.types import Floats, Ints, Longs
 
 _WAITING = 1024  # rows that a walk has room for at first
+_STEPS = 32  # of lengths, by which the rows that a walk has reached are counted
+_STEP = np.float32(0.25)
 
 
 class PathGraph(NamedTuple):
@@ -35,19 +36,6 @@ class PathGraph(NamedTuple):
     names: Ints
     n_gallery: int
     vectors: Floats
-
-
-@kernel
-def shortest_first(low, high, ptr, ids, weights, out_ids, out):
-    """The edges of rows [low, high), those of each ascending by (weight, id)."""
-    for row in range(low, high):
-        begin, size = ptr[row], ptr[row + 1] - ptr[row]
-        for e in range(begin, begin + size):
-            out_ids[e], out[e] = ids[e], weights[e]
-        heap, keys = out[begin : begin + size], out_ids[begin : begin + size]
-        for t in range(size // 2 - 1, -1, -1):
-            sift_down(heap, keys, t, size)
-        sort_heap(heap, keys, size)
 
 
 @kernel
@@ -81,11 +69,11 @@ def answer_by_path(low, high, asked, edges, graph, out_ids, out, space):
         np.empty(0, np.int32),
         np.zeros(m, np.bool_),
     )
-    keys, nodes = np.empty(_WAITING, np.float32), np.empty(_WAITING, np.int32)
+    heap = np.empty(_WAITING, np.int64)
     for query in range(low, high):
         own = (out_ids[query], out[query])
-        complete[query - low], unknown, keys, nodes = walk(
-            query, asked, edges[query], graph, keys, nodes, *own, space
+        complete[query - low], unknown, heap = walk(
+            query, asked, edges[query], graph, heap, *own, space
         )
         if at + unknown > left.shape[0]:
             left = enlarge(left, at, at + unknown)
@@ -97,7 +85,7 @@ def answer_by_path(low, high, asked, edges, graph, out_ids, out, space):
 
 
 @helper
-def walk(query, asked, edges, graph, keys, nodes, out_ids, out, space):
+def walk(query, asked, edges, graph, heap, out_ids, out, space):
     """The first k of one query: rows settle in the order of their paths (Dijkstra).
 
     Nothing unsettled can be among them once (1 - omega) path + omega d is larger for the current
@@ -112,18 +100,18 @@ def walk(query, asked, edges, graph, keys, nodes, out_ids, out, space):
     k, part, spot = out.shape[0], np.float32(1) - omega, 0
     found, waiting, unknown = np.int64(0), np.int64(0), np.int64(0)
     known, reached, settled = tick(space.clock), tick(space.clock), tick(space.clock)
-    counts = np.zeros(STEPS, np.int64)
+    counts = np.zeros(_STEPS, np.int64)
     beyond, complete = note_distances(query, asked, known, space, omega, root), False
     for t in range(min(count, edges.shape[0])):
-        if waiting == keys.shape[0]:
-            keys, nodes = enlarge(keys, waiting, waiting + 1), enlarge(nodes, waiting, waiting + 1)
+        if waiting == heap.shape[0]:
+            heap = enlarge(heap, waiting, waiting + 1)
         seen[near[t]], length[near[t]] = reached, edges[t]
         if names[near[t]] < n_gallery:
             count_reached(counts, edges[t])
-        waiting = push(keys, nodes, waiting, edges[t], near[t])
+        waiting = push(heap, waiting, edges[t], near[t])
     while waiting > 0:
-        key, node = keys[0], nodes[0]
-        waiting = pop(keys, nodes, waiting)
+        key, node = unpacked(heap[0])
+        waiting = pop(heap, waiting)
         if seen[node] == settled:
             continue
         if found == k:
@@ -155,13 +143,12 @@ def walk(query, asked, edges, graph, keys, nodes, out_ids, out, space):
                 break  # all that follow are longer
             if seen[other] == settled or (seen[other] == reached and longer >= length[other]):
                 continue
-            if waiting == keys.shape[0]:
-                keys = enlarge(keys, waiting, waiting + 1)
-                nodes = enlarge(nodes, waiting, waiting + 1)
+            if waiting == heap.shape[0]:
+                heap = enlarge(heap, waiting, waiting + 1)
             if seen[other] != reached and names[other] < n_gallery:
                 count_reached(counts, longer)
             seen[other], length[other] = reached, longer
-            waiting = push(keys, nodes, waiting, longer, other)
+            waiting = push(heap, waiting, longer, other)
     if not complete:  # rows that no path leads to
         for t in range(count):
             if seen[near[t]] != settled and names[near[t]] < n_gallery:
@@ -173,7 +160,26 @@ def walk(query, asked, edges, graph, keys, nodes, out_ids, out, space):
         value = part * np.float32(length[row]) + beyond
         found = heap_offer(out, out_ids, found, k, value, names[row])
     finish_row(out_ids, out, found)
-    return complete, unknown, keys, nodes
+    return complete, unknown, heap
+
+
+@inner
+def count_reached(reached, length):
+    """Count a row that a walk has reached for the first time, at a length."""
+    step = np.int64(length / _STEP)
+    if step < reached.shape[0]:
+        reached[step] += 1
+
+
+@inner
+def highest(reached, k, omega):
+    """A value that ``k`` of the rows which were reached do not exceed, as no d exceeds 1."""
+    count = 0
+    for step in range(reached.shape[0]):
+        count += reached[step]
+        if count >= k:
+            return (np.float32(1) - omega) * (_STEP * np.float32(step + 1)) + omega
+    return np.float32(np.inf)
 
 
 @inner

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.heap import pop, push
-from kinrank.kernels.jit import inner, kernel
+from kinrank.kernels.heap import packed, pop, push, unpacked
+from kinrank.kernels.jit import helper, inner, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
+
+_BUCKETS = 200
+_LEAST = 8 * 127 + 1 - _BUCKETS  # 1 has 8 * 127 above its 20 lowest bits
+_PER_ONE, _STEPS = np.float32(256), np.float32(2048)  # of values, by which rows are counted
 
 
 @kernel
@@ -15,137 +19,198 @@ def path_rows(low, high, rows, ptr, ids, weights, limit, first, out):
     """Length of the shortest path from rows[i] to all rows from ``first`` on; ``limit`` if none."""
     n = ptr.shape[0] - 1
     length = np.empty(n, np.float32)
-    done = np.empty(n, np.bool_)
-    keys, nodes = np.empty(ids.shape[0] + 1, np.float32), np.empty(ids.shape[0] + 1, np.int32)
+    heap = np.empty(ids.shape[0] + 1, np.int64)
     for at in range(low, high):
         length[:] = limit
-        done[:] = False
         length[rows[at]] = 0
-        size = push(keys, nodes, np.int64(0), np.float32(0), rows[at])
+        size = push(heap, np.int64(0), np.float32(0), rows[at])
         while size > 0:
-            key, node = keys[0], nodes[0]
-            size = pop(keys, nodes, size)
-            if done[node]:
+            key, node = unpacked(heap[0])
+            size = pop(heap, size)
+            if key > length[node]:
                 continue
-            done[node] = True
             for e in range(ptr[node], ptr[node + 1]):
                 longer = key + weights[e]
                 if longer < length[ids[e]]:
                     length[ids[e]] = longer
-                    size = push(keys, nodes, size, longer, ids[e])
+                    size = push(heap, size, longer, ids[e])
         for j in range(first, n):
             out[at, j - first] = length[j]
 
 
-STEPS = 32  # of lengths, by which the rows that a walk has reached are counted
-_STEP = np.float32(0.25)
+@kernel
+def shortest_first(low, high, ptr, ids, weights, more_ptr, more_ids, more_weights, out_ids, out):
+    """The edges of rows [low, high), of two matrices together, ascending by (weight, id).
 
-
-@inner
-def count_reached(reached, length):
-    """Count a row that a walk has reached for the first time, at a length."""
-    step = np.int64(length / _STEP)
-    if step < reached.shape[0]:
-        reached[step] += 1
-
-
-@inner
-def highest(reached, k, omega):
-    """A value that ``k`` of the rows which were reached do not exceed, as no d exceeds 1."""
-    count = 0
-    for step in range(reached.shape[0]):
-        count += reached[step]
-        if count >= k:
-            return (np.float32(1) - omega) * (_STEP * np.float32(step + 1)) + omega
-    return np.float32(np.inf)
-
-
-@inner
-def shorter(key, ids, weights, near, top, length, hits):
-    """Edges of a row, at ``key``, that shorten a path; returns how many, without a branch.
-
-    Those beyond ``top`` are left out: neither their row nor one behind it can be among the first.
+    They are dealt to buckets, most of which are for weights near 1, where most weights are, and
+    sorted by insertion.
     """
-    count = np.int64(0)
-    for e in range(ids.shape[0]):
-        longer = key + weights[e]
-        hits[np.uint64(count)] = e
-        count += (near * longer <= top) & (longer < length[np.uint32(ids[e])])
-    return count
+    starts = np.empty(_BUCKETS + 1, np.int64)
+    pairs = np.empty(0, np.int64)
+    for row in range(low, high):
+        begin, end = ptr[row] + more_ptr[row], ptr[row + 1] + more_ptr[row + 1]
+        if pairs.shape[0] < end - begin:
+            pairs = np.empty(2 * (end - begin), np.int64)
+        starts[:] = 0
+        own, more = slice(ptr[row], ptr[row + 1]), slice(more_ptr[row], more_ptr[row + 1])
+        for values in (weights[own], more_weights[more]):
+            for t in range(values.shape[0]):
+                starts[bucket(values[t]) + 1] += 1
+        for t in range(_BUCKETS):
+            starts[t + 1] += starts[t]
+        deal(more_ids[more], more_weights[more], starts, pairs)
+        deal(ids[own], weights[own], starts, pairs)
+        for t in range(end - begin):
+            pair, at = pairs[t], t
+            while at > 0 and pairs[at - 1] > pair:
+                pairs[at] = pairs[at - 1]
+                at -= 1
+            pairs[at] = pair
+        for t in range(end - begin):
+            out[begin + t], out_ids[begin + t] = unpacked(pairs[t])
+
+
+@inner
+def bucket(weight):
+    """The bucket of a weight: three bits below each power of two of what it lacks to 1."""
+    bits = np.float32(max(np.float32(1) - weight, np.float32(0))).view(np.int32)
+    return _BUCKETS - 1 - max(np.int64(bits >> 20) - _LEAST, np.int64(0))
+
+
+@inner
+def deal(ids, weights, starts, pairs):
+    """Put edges where their buckets go on."""
+    for t in range(ids.shape[0]):
+        to = bucket(weights[t])
+        pairs[starts[to]] = packed(weights[t], ids[t])
+        starts[to] += 1
+
+
+@inner
+def note_value(value, before, counts, step, within, k):
+    """Count a row that is reached at a value, and no more at the one ``before``.
+
+    Returns the step up to which there are ``k`` rows, as far as is known, and how many there are.
+    """
+    old = np.int64(min(before * _PER_ONE, _STEPS))
+    new = np.int64(min(value * _PER_ONE, _STEPS))  # the last counts for nobody
+    counts[old] -= 1
+    counts[new] += 1
+    within += np.int64(new <= step) - np.int64(old <= step)
+    while within - counts[step] >= k:
+        within -= counts[step]
+        step -= 1
+    return step, within
+
+
+@inner
+def distance_of(x, y, scale, root):
+    """Of two vectors: its square over ``scale``, at most 1, or the root of that."""
+    d = squared_distance(x, y)
+    d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
+    return np.sqrt(d) if root else d
 
 
 @kernel
 def first_by_path(low, high, csr, limit, fusion, first, names, outs):
     """The first k rows by (1 - omega) path + omega d, without walking farther than they need.
 
-    Rows settle in the order of their paths. Nothing unsettled can beat the k-th best once
-    (1 - omega) path + omega d is no smaller for the current path and the least d unsettled, which
-    the row's own list of neighbours tells. No path is followed beyond what k rows do not exceed.
-    fusion : see ``select.first_near``; outs : gallery rows, values, and whether that point was
-        reached
+    csr : edges, the shortest of a row first
+    fusion : see ``select.first_near``; outs : gallery rows, values, and whether no other row can be
+        among them
     names : (n,) the numbers that results go by, and where vectors are
     """
     ptr, ids, weights = csr
     omega, root, vectors, farthest, lists, list_d = fusion
     out_ids, out, complete = outs
     n, k = ptr.shape[0] - 1, out_ids.shape[1]
-    length = np.full(n, limit, np.float32)
-    done = np.zeros(n, np.bool_)
-    seen, hits = np.empty(n, np.int32), np.empty(ids.shape[0] + 1, np.int32)
-    keys, nodes = np.empty(ids.shape[0] + 1, np.float32), np.empty(ids.shape[0] + 1, np.int32)
+    length, dist = np.full(n, limit, np.float32), np.full(n, np.float32(-1), np.float32)
+    hop = np.full(n, limit, np.float32)
+    for row in range(n):
+        if ptr[row] < ptr[row + 1]:
+            hop[row] = weights[ptr[row]]
+    seen, counts = np.empty(n, np.int32), np.empty(np.int64(_STEPS) + 1, np.int64)
     best, best_ids = np.empty(k, np.float32), np.empty(k, np.int32)
-    near, reached = np.float32(1) - omega, np.empty(STEPS, np.int64)
-    own, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
+    mine, other = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
+    heap, near = np.empty(ids.shape[0] + 1, np.int64), np.float32(1) - omega
+    space = (length, dist, hop, seen, counts, heap, other)
     for row in range(low, high):
-        x, scale = row_of(vectors, names[row], own), farthest[row]
-        length[row] = 0
-        seen[0] = row
-        touched, found, spot = 1, np.int64(0), 0
-        size = push(keys, nodes, np.int64(0), np.float32(0), np.int32(row))
-        complete[row] = False
-        reached[:] = 0
-        while size > 0:
-            key, node = keys[0], nodes[0]
-            size = pop(keys, nodes, size)
-            if done[node]:
-                continue
-            if found == k:
-                while spot < lists.shape[1] and (
-                    done[lists[row, spot]] or lists[row, spot] < first
-                ):
-                    spot += 1
-                least = list_d[row, min(spot, lists.shape[1] - 1)]
-                if best[0] < near * key + omega * least:
-                    complete[row] = True
-                    break
-            done[node] = True
-            if node >= first and (found < k or near * key <= best[0]):
-                d = squared_distance(x, row_of(vectors, names[node], space))
-                d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
-                if root:
-                    d = np.sqrt(d)
-                found = heap_offer(best, best_ids, found, k, near * key + omega * d, names[node])
-            top = best[0] if found == k else highest(reached, k, omega)
-            begin, part = ptr[node], slice(ptr[node], ptr[node + 1])
-            for hit in range(shorter(key, ids[part], weights[part], near, top, length, hits)):
-                e = begin + hits[hit]
-                longer = key + weights[e]
-                if longer >= length[ids[e]]:
-                    continue  # an edge that is there twice
-                if length[ids[e]] == limit:
-                    seen[touched] = ids[e]
-                    touched += 1
-                    if ids[e] >= first:
-                        count_reached(reached, longer)
-                length[ids[e]] = longer
-                size = push(keys, nodes, size, longer, ids[e])
-        if found == k and best[0] < near * limit:
-            complete[row] = True  # what is left is longer, or no path leads to it
+        for t in range(lists.shape[1]):
+            dist[lists[row, t]] = list_d[row, t]
+        x = row_of(vectors, names[row], mine)
+        touched, top = walk(row, x, csr, limit, fusion, first, names, k, space)
+        found, beyond = np.int64(0), omega * list_d[row, lists.shape[1] - 1]
+        for t in range(touched):
+            node, part = seen[t], near * length[seen[t]]
+            if node >= first and (dist[node] >= 0 or part + beyond <= top):
+                d = dist[node]
+                if d < 0:
+                    d = distance_of(x, row_of(vectors, names[node], other), farthest[row], root)
+                if part + omega * d <= top:
+                    found = heap_offer(best, best_ids, found, k, part + omega * d, names[node])
+        complete[row] = found == k and best[0] < near * limit  # the rest is longer, or has no path
         sort_heap(best, best_ids, found)
         for t in range(k):
-            filled = t < found
-            out_ids[row, t] = best_ids[t] - first if filled else -1
-            out[row, t] = best[t] if filled else np.float32(np.inf)
+            out_ids[row, t] = best_ids[t] - first if t < found else -1
+            out[row, t] = best[t] if t < found else np.float32(np.inf)
+        for t in range(lists.shape[1]):
+            dist[lists[row, t]] = -1
         for t in range(touched):
-            length[seen[t]] = limit
-            done[seen[t]] = False
+            length[seen[t]], dist[seen[t]] = limit, -1
+
+
+@helper
+def walk(row, x, csr, limit, fusion, first, names, k, space):
+    """Lengths of all paths that lead to the first k, and perhaps of some that are too long.
+
+    A row waits to be left only if a row behind it can still be among the first. As no d is known
+    there, it counts as the least of the rows whose paths may become shorter; the list of the
+    nearest tells. Rows that are not listed are no nearer than the last that is.
+    Returns how many rows were reached, in ``seen``, and a value that k of them do not exceed.
+    """
+    ptr, ids, weights = csr
+    omega, root, vectors, farthest, lists, list_d = fusion
+    length, dist, hop, seen, counts, heap, other = space
+    near, width = np.float32(1) - omega, lists.shape[1]
+    beyond, top, spot = omega * list_d[row, width - 1], np.float32(np.inf), 0
+    counts[:] = 0
+    step, within = np.int64(_STEPS) - 1, np.int64(0)
+    length[row], seen[0], touched = 0, row, 1
+    size = push(heap, np.int64(0), np.float32(0), row)
+    while size > 0:
+        key, node = unpacked(heap[0])
+        size = pop(heap, size)
+        while spot < width - 1 and (lists[row, spot] < first or length[lists[row, spot]] <= key):
+            spot += 1
+        least = omega * list_d[row, spot]
+        if near * key + least > top:
+            break
+        if key > length[node]:
+            continue  # it was left at a shorter length
+        for e in range(ptr[node], ptr[node + 1]):
+            to, longer = ids[e], key + weights[e]
+            if near * longer + least > top:
+                break  # all that follow are longer
+            if longer >= length[to]:
+                continue
+            leads, d = near * (longer + hop[to]) + least <= top, dist[to]
+            if d < 0 and to >= first and near * longer + beyond <= top:
+                d = distance_of(x, row_of(vectors, names[to], other), farthest[row], root)
+            value = near * longer + omega * d
+            answers = to >= first and d >= 0
+            if not (leads or (answers and value <= top)):
+                continue
+            if answers:
+                counted = length[to] < limit and dist[to] >= 0
+                before = near * length[to] + omega * d if counted else np.float32(np.inf)
+                step, within = note_value(value, before, counts, step, within, k)
+                if within >= k:
+                    top = np.float32(step + 1) / _PER_ONE
+            dist[to] = d
+            if length[to] == limit:
+                seen[touched] = to
+                touched += 1
+            length[to] = longer
+            if leads:
+                size = push(heap, size, longer, to)
+    return touched, top

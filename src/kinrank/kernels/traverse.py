@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.heap import pop, push
+from kinrank.kernels.heap import pop, push, unpacked
 from kinrank.kernels.jit import kernel
 from kinrank.kernels.rows import enlarge
 
@@ -21,7 +21,7 @@ def traversals(low, high, near, near_weights, csr, limit, length, out, counts):
     n = ptr.shape[0] - 1
     best, done = np.empty(n, np.float32), np.empty(n, np.bool_)
     fresh = np.empty(n, np.int32)
-    heap, keys = np.empty(256, np.float32), np.empty(256, np.int32)  # minus weights, rows
+    heap = np.empty(256, np.int64)  # minus weights, rows
     for row in range(low, high):
         best[:] = -np.inf
         done[:] = False
@@ -32,7 +32,6 @@ def traversals(low, high, near, near_weights, csr, limit, length, out, counts):
                 edges = near.shape[1] if n_fresh < 0 else ptr[fresh[f] + 1] - ptr[fresh[f]]
                 if size + edges > heap.shape[0]:
                     heap = enlarge(heap, size, size + edges)
-                    keys = enlarge(keys, size, size + edges)
                 for e in range(edges):
                     if n_fresh < 0:
                         x, weight = near[row, e], near_weights[row, e]
@@ -40,14 +39,15 @@ def traversals(low, high, near, near_weights, csr, limit, length, out, counts):
                         x, weight = ids[ptr[fresh[f]] + e], values[ptr[fresh[f]] + e]
                     if not done[x] and weight > best[x]:
                         best[x] = weight
-                        size = push(heap, keys, size, -weight, x)
+                        size = push(heap, size, -weight, x)
             n_fresh = 0
             while size > 0 and found < length:
-                x, weight = keys[0], -heap[0]
+                minus, x = unpacked(heap[0])
+                weight = -minus
                 stale = done[x] or weight < best[x]  # was reached by a better edge meanwhile
                 if not stale and n_fresh > 0 and weight <= limit:
                     break
-                size = pop(heap, keys, size)
+                size = pop(heap, size)
                 if not stale:
                     done[x] = True
                     out[row, found] = x

@@ -28,6 +28,7 @@ from kinrank.validation import as_matrix, as_vectors, check_int, reduce_k, same_
 _OF_AN_INDEX = ("save", "add", "remove", "update", "neighbors", "vectors", "explain", "calibrate")
 # Rows beside k that a list of a query holds, so that the first k can be told from it alone.
 SPARE_ROWS = 64
+_FEW_DISTANCES = 8192
 
 
 def results(k: int | None, n_gallery: int) -> int:
@@ -83,8 +84,9 @@ class JointRows:
         """
         n = len(self)
         longer = min(n, max(length, self.n_queries and self.depth(k) + spare))
-        if 4 * longer > n:
-            longer = length  # the whole row will be ranked anyway
+        # The whole row will be ranked anyway, or of so few rows it is sooner than a longer list.
+        if 4 * longer > n or self.n_queries * n <= _FEW_DISTANCES:
+            longer = length
         lists, more = find_neighbors_and_more(self.vectors, length, self.n_queries, longer, run)
         return VectorDistances.of(lists, more, self.vectors)
 

@@ -61,6 +61,9 @@ def exact_neighbors_and_more(
     """As ``exact_neighbors``, and lists of ``first_k`` >= k for the first ``n_first`` rows."""
     n, norms = len(vectors), squared_norms(vectors)
     with progress.stage("neighbours", n):
+        if first_k == k:
+            every = search(vectors, norms, 0, n, k, run)
+            return every, every.first(n_first)
         longer = search(vectors, norms, 0, n_first, first_k, run)
         rest = search(vectors, norms, n_first, n, k, run)
         return stacked(longer, rest, run), longer

@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.graph.clusters import nearest
-from kinrank.graph.matrix import columns, half_sum, transposed
+from kinrank.graph.clusters import nearest, regular
+from kinrank.graph.matrix import columns, transposed
 from kinrank.kernels import bounded
 from kinrank.kernels import divergence as kernels
+from kinrank.kernels.paths import shortest_first
 from kinrank.kernels.rows import values_at
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.types import Floats, Ints, Longs, SparseRows
@@ -139,23 +140,24 @@ class Divergence:
         return least.astype(np.float32)
 
     def graph(self, lists: Ints, k: int, run: Runner) -> SparseRows:
-        """d' on the pairs of which one is among the k nearest of the other; symmetric."""
+        """d' on the pairs of which one is among the k nearest of the other.
+
+        Symmetric; the shortest edges of a row first.
+        """
         if self.measure == "similarity":
             return self._similar_pairs(lists, k, run)
-        return self.pairs(nearest(lists, k, run), run)
+        return self.pairs(regular(lists[:, :k], None, len(lists)), run)
 
     def pairs(self, near: SparseRows, run: Runner) -> SparseRows:
-        """d' on the pairs of a pattern, each in both directions; rows of it ascending."""
-        pattern = half_sum(near, run)
-        rows = self.rows
+        """As ``graph``, on the pairs of a pattern."""
+        rows, n = self.rows, len(near)
+        back = transposed(near, run)
+        near = transposed(back, run)  # ascending
         f = self._entropies(rows, len(rows), run)
-        own = (rows.indptr, rows.indices, rows.values, f, self.norms)
-        args = (MEASURES[self.measure], *own, pattern.indptr, pattern.indices)
-        out = Out(np.float32, indptr=pattern.indptr)
-        half = run.fill("geodesic", _pairs, args, len(pattern), out)
-        # Only pairs with i < j were computed, all others are 0: add the mirror image.
-        mirrored = transposed(pattern.with_data(half), run).values
-        return pattern.with_data(half + mirrored)
+        lists = (near.indptr, near.indices, back.indptr, back.indices)
+        args = (MEASURES[self.measure], rows.csr, f, self.norms, *lists)
+        half = run.rows("geodesic", kernels.divergence_pairs, args, n, n)
+        return shortest_edges(half, transposed(half, run), run)
 
     def _similarity(self, part: slice, first: int, lists: Ints) -> SparseRows:
         rows = self.rows
@@ -185,14 +187,19 @@ class Divergence:
         near = (1 + out / np.where(largest > 0, largest, 1)[owner]).astype(np.float32)
         d = np.tile(np.maximum(2 - near, 0), 2)
         ends = (np.concatenate([owner, other]), np.concatenate([other, owner]))
-        return SparseRows.of_entries(*ends, d, n)
+        edges = SparseRows.of_entries(*ends, d, n)
+        none = SparseRows(np.zeros(n + 1, np.int64), edges.indices[:0], None, n)
+        return shortest_edges(edges, none, run)
+
+
+def shortest_edges(edges: SparseRows, more: SparseRows, run: Runner) -> SparseRows:
+    """The edges of two graphs together, the shortest of a row first."""
+    indptr = edges.indptr + more.indptr
+    outs = (Out(np.int32, indptr=indptr), Out(np.float32, indptr=indptr))
+    args = (*edges.csr, *more.csr)
+    ids, data = run.fill("geodesic", shortest_first, args, len(edges), *outs)
+    return SparseRows(indptr, ids, data, edges.n_columns)
 
 
 def _divergence_rows(low: int, high: int, start: int, *args: Any) -> Any:
     return kernels.divergence_rows(start + low, start + high, *args)
-
-
-def _pairs(low: int, high: int, *args: Any) -> None:
-    indptr, out = args[-3], args[-1]
-    out[indptr[low] : indptr[high]] = 0
-    kernels.divergence_pairs(low, high, *args)
