@@ -143,7 +143,7 @@ def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanat
         in_cluster=bool((stages.kept["f"].rows.indices == row).any()),
         stages=divergences,
         members=_members(state, stages),
-        shared=_shared(state, _weights(stages.first(whole).rows), _weights(encoding))[:top],
+        shared=_shared(state, _weights(_own(whole)), _weights(encoding))[:top],
         path=[_identity(state, row)[0] for row in path],
         chosen={},
     )
@@ -184,10 +184,15 @@ def _divergences(
     if state.f is not None:
         pairs = {"diffusion": (kept["f"].rows, take(state.f, rows)), **pairs}
     enhanced = _item(kept["enhanced"], row) or take(state.enhanced, rows)
-    pairs["enhancement"] = (stages.first(kept["enhanced"]).rows, enhanced)
-    pairs["propagation"] = (stages.first(kept["encoding"]).rows, encoding)
+    pairs["enhancement"] = (_own(kept["enhanced"]), enhanced)
+    pairs["propagation"] = (_own(kept["encoding"]), encoding)
     measure = state.method.divergence
     return {name: _divergence(_weights(a), _weights(b), measure) for name, (a, b) in pairs.items()}
+
+
+def _own(overlay: Overlay) -> SparseRows:
+    """The row of the query."""
+    return take(overlay.rows, np.zeros(1, np.int32))
 
 
 def _item(overlay: Overlay, row: int) -> SparseRows | None:
