@@ -36,8 +36,9 @@ def test_other_parameters_are_those_of_an_index_with_them(index):
     assert explorer.rank_by(explorer.vector_query(QUERIES[:1]), geodesic, whole=True) is None
 
 
-def test_the_cluster_is_that_of_the_explanation(index):
-    explorer = index.explorer()
+@pytest.mark.parametrize("smoothing", ["nss", "aqe"])
+def test_the_cluster_is_that_of_the_explanation(smoothing):
+    explorer = CAS(k1=10, k2=4, smoothing=smoothing).fit(ROWS).explorer()
     query = explorer.vector_query(QUERIES[:1])
     members = explorer.cluster(query).members
     expected = explorer.explain(query, 3).members

@@ -8,7 +8,7 @@ import numpy as np
 
 from kinrank.kernels import reciprocal as kernels
 from kinrank.kernels.lists import sorted_lists
-from kinrank.kernels.overlay import NO_GROUPS, new_space, plain_rows
+from kinrank.kernels.overlay import NO_GROUPS, lent_space, plain_rows
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
@@ -59,15 +59,15 @@ def expand(full: SparseRows, half: SparseRows, run: Runner) -> SparseRows:
 
 def _reciprocal_rows(low: int, high: int, rows: Ints, lists: Ints, k: int) -> Any:
     over = (NO_GROUPS, rows[:0], lists[:0])
-    space = new_space(len(lists))
-    ptr, ids = kernels.reciprocal_rows(low, high, rows, NO_GROUPS, lists, *over, k, space)
-    return np.diff(ptr), ids
+    with lent_space(len(lists)) as space:
+        ptr, ids = kernels.reciprocal_rows(low, high, rows, NO_GROUPS, lists, *over, k, space)
+    return ptr[1:] - ptr[:-1], ids
 
 
 def _expanded_rows(
     low: int, high: int, ptr: Longs, members: Ints, half_ptr: Longs, half_members: Ints
 ) -> Any:
     half = plain_rows(half_ptr, half_members, np.empty(0, np.float32))
-    space = new_space(len(half_ptr) - 1)
-    out_ptr, ids = kernels.expanded_rows(low, high, ptr, members, NO_GROUPS, half, space)
-    return np.diff(out_ptr), ids
+    with lent_space(len(half_ptr) - 1) as space:
+        out_ptr, ids = kernels.expanded_rows(low, high, ptr, members, NO_GROUPS, half, space)
+    return out_ptr[1:] - out_ptr[:-1], ids

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kinrank.kernels import lists, rows
 from kinrank.kernels.lanes import multiply_one
-from kinrank.kernels.query import gather_rows
+from kinrank.kernels.rows import gather_rows
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.types import Ints, SparseRows
 

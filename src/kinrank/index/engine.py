@@ -15,7 +15,7 @@ from kinrank.index.line import Caller, Line
 from kinrank.index.query import Overlay, QueryRows
 from kinrank.index.search import Nearest, RowSearch, StoreSearch
 from kinrank.index.state import State
-from kinrank.kernels.overlay import Workspace, new_space
+from kinrank.kernels.overlay import Workspace, lent_space
 from kinrank.kernels.path_answer import answer_by_path, near_divergences
 from kinrank.kernels.query import farthest_rows
 from kinrank.kernels.ranking import answer_rows
@@ -23,30 +23,9 @@ from kinrank.kernels.scan import pair_distances
 from kinrank.parallel import Runner, thread_count
 from kinrank.types import Floats, Ints, Longs, Ranking
 
-_LAST_STAMP = 2_000_000_000
 _TOGETHER = 64  # queries
 _FETCHED = 4096  # rows of a store whose vectors are fetched because they alone are allowed
 _NO_ROWS, _NO_DISTANCES = np.empty(0, np.int32), np.empty(0, np.float32)
-
-
-class _Lent:
-    """A workspace for ``n`` rows, one that is free or a new one."""
-
-    __slots__ = ("_n", "_space", "_spaces")
-
-    def __init__(self, spaces: list[Workspace], n: int) -> None:
-        self._spaces, self._n = spaces, n
-
-    def __enter__(self) -> Workspace:
-        try:
-            self._space = self._spaces.pop()  # atomic, as is append
-        except IndexError:
-            self._space = new_space(self._n)
-        return self._space
-
-    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        if kind is None and self._space[0][0] < _LAST_STAMP:  # after an error it may not be clean
-            self._spaces.append(self._space)
 
 
 class Engine:
@@ -61,9 +40,9 @@ class Engine:
         self._spaces: list[Workspace] = []
         self._line = Line(thread_count())
 
-    def workspace(self) -> _Lent:
+    def workspace(self) -> lent_space:
         """A workspace that nobody else uses inside ``with``."""
-        return _Lent(self._spaces, len(self.state))
+        return lent_space(len(self.state), self._spaces)
 
     def near(self, queries: Floats, length: int, run: Runner) -> Nearest:
         """The nearest rows of each query, as many as there are up to ``length``."""

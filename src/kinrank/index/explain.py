@@ -140,10 +140,10 @@ def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanat
         modified=modified,
         omega=omega,
         anchor=float(stages.anchor[0]) if len(stages.anchor) else 0.0,
-        in_cluster=bool((stages.kept["f"].rows.indices == row).any()),
+        in_cluster=bool((stages.kept["f"].ids == row).any()),
         stages=divergences,
         members=_members(state, stages),
-        shared=_shared(state, _weights(stages.first(whole).rows), _weights(encoding))[:top],
+        shared=_shared(state, weights_of(_own(whole)), weights_of(encoding))[:top],
         path=[_identity(state, row)[0] for row in path],
         chosen={},
     )
@@ -184,10 +184,17 @@ def _divergences(
     if state.f is not None:
         pairs = {"diffusion": (kept["f"].rows, take(state.f, rows)), **pairs}
     enhanced = _item(kept["enhanced"], row) or take(state.enhanced, rows)
-    pairs["enhancement"] = (stages.first(kept["enhanced"]).rows, enhanced)
-    pairs["propagation"] = (stages.first(kept["encoding"]).rows, encoding)
+    pairs["enhancement"] = (_own(kept["enhanced"]), enhanced)
+    pairs["propagation"] = (_own(kept["encoding"]), encoding)
     measure = state.method.divergence
-    return {name: _divergence(_weights(a), _weights(b), measure) for name, (a, b) in pairs.items()}
+    return {
+        name: _divergence(weights_of(a), weights_of(b), measure) for name, (a, b) in pairs.items()
+    }
+
+
+def _own(overlay: Overlay) -> SparseRows:
+    """The row of the query."""
+    return take(overlay.rows, np.zeros(1, np.int32))
 
 
 def _item(overlay: Overlay, row: int) -> SparseRows | None:
@@ -196,7 +203,8 @@ def _item(overlay: Overlay, row: int) -> SparseRows | None:
     return take(overlay.rows, at) if len(at) else None
 
 
-def _weights(row: SparseRows) -> dict[int, float]:
+def weights_of(row: SparseRows) -> dict[int, float]:
+    """The entries of a single row by column."""
     return dict(zip(row.indices.tolist(), row.values.tolist(), strict=True))
 
 
@@ -219,12 +227,12 @@ def _divergence(a: dict[int, float], b: dict[int, float], measure: str) -> float
 
 def _members(state: State, stages: QueryRows) -> list[Member]:
     rows = stages.kept["f"].rows
-    smoothed = _weights(stages.kept["smoothed"].rows)
-    confident = set(stages.kept["xi"].rows.indices.tolist())
+    smoothed = weights_of(stages.kept["smoothed"].rows)
+    confident = set(stages.kept["xi"].ids.tolist())
     guide = stages.guide if len(stages.guide) else np.zeros(rows.nnz)
     members = [
         Member(*_identity(state, row), row in confident, weight, say, smoothed.get(row, 0.0))
-        for (row, weight), say in zip(_weights(rows).items(), guide.tolist(), strict=True)
+        for (row, weight), say in zip(weights_of(rows).items(), guide.tolist(), strict=True)
     ]
     return sorted(members, key=lambda member: -member.smoothed)
 

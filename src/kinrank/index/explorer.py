@@ -15,7 +15,7 @@ import numpy.typing as npt
 from kinrank.conditions import rows_per_query
 from kinrank.filters import Filter
 from kinrank.index.engine import Engine
-from kinrank.index.explain import Explanation, explain
+from kinrank.index.explain import Explanation, explain, weights_of
 from kinrank.index.ids import Ids
 from kinrank.index.refit import Refit, Refits
 from kinrank.index.several import Marks, rank_together
@@ -217,14 +217,15 @@ def _cluster(engine: Engine, query: Query) -> LocalCluster:
     with engine.workspace() as space:
         stages = engine.stages(query.vector, nearest, space)
         stages.encode()
-    f, smoothed = stages.kept["f"].rows, stages.kept["smoothed"].rows.values
-    confident = set(stages.kept["xi"].rows.indices.tolist())
+    confident = set(stages.kept["xi"].ids.tolist())
+    smoothed = weights_of(stages.kept["smoothed"].rows)  # on more rows than the cluster for "aqe"
     names: Ints = np.append(state.names, np.int32(-1))  # the query is behind all rows
     members: dict[int, ClusterMember] = {}
-    for row, *weights in zip(f.indices.tolist(), f.values.tolist(), smoothed.tolist(), strict=True):
+    for row, weight in weights_of(stages.kept["f"].rows).items():
         name = int(names[row])
         if name != query.position or row == len(state):  # a row that asks stands for itself
-            members[row] = ClusterMember(name, row in confident, *weights)
+            after = smoothed.get(row, 0.0)
+            members[row] = ClusterMember(name, row in confident, weight, after)
     places = {row: at for at, row in enumerate(members)}
     edges = []
     for row in members:

@@ -16,6 +16,7 @@ from kinrank.index.state import State
 from kinrank.kernels import diffuse, guide, lists, query, reciprocal
 from kinrank.kernels.overlay import Lists, Workspace
 from kinrank.kernels.product import product_rows
+from kinrank.kernels.query_products import enhanced_rows, propagated_rows
 from kinrank.stages.pipeline import Pipeline, half_length
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
@@ -76,14 +77,6 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         self.kept[name] = rows
         return rows
 
-    def first(self, rows: Overlay) -> Overlay:
-        """The queries' own rows."""
-        ptr, places = rows.ptr, rows.groups[:-1]
-        if self.n == 1:
-            return self._rows(ptr[:2], rows.ids[: ptr[1]], rows.values[: ptr[1]])
-        csr = (ptr, rows.ids, rows.values)
-        return self._rows(*query.gather_rows(places, rows.names[places], *csr, *csr))
-
     def reciprocal(self, k: int) -> Overlay:
         return self._rows(*self._reciprocal(self.own, self.each, k))
 
@@ -135,8 +128,9 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
     def average(self, f: Overlay) -> Overlay:
         near, stored = self.nearest(self.method.k2), self.state.f
         assert stored is not None
-        means = self._rows(near.ptr, near.ids, np.ones(len(near.ids), np.float32))
-        return self._product(means, f.over(stored))
+        means = (near.ptr, near.ids, np.ones(len(near.ids), np.float32), self.each)
+        own = (*means, f.over(stored), 0, *self._layout, self.space)
+        return self._rows(*product_rows(0, self.n, *own))
 
     def smooth_by_similarity(self, f: Overlay, xi: Overlay) -> Overlay:
         stored = self.state.f
@@ -157,26 +151,26 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         sizes = (int(self.method.enhance_k or 1), float(self.method.kappa))
         known = self.state.xi
         sets = (xi.ptr, xi.ids, known.indptr, known.indices)
-        made = query.partner_rows(tuple(self.lists), *sizes, *sets)
-        return self._product(Overlay(self.width, *made), f.over(self.state.smoothed))
+        own = (tuple(self.lists), *sizes, *sets, f.over(self.state.smoothed))
+        return Overlay(self.width, *enhanced_rows(*own, *self._layout, self.space))
 
     def propagate(self, f: Overlay) -> Overlay:
-        state, stored = self.state, f.over(self.state.enhanced)
-        if self.method.enhancement:
-            p = self._product(self.first(f), stored, cut=True)
-            made = query.supported_rows(*f[1:], *state.enhanced.csr, *p[3:], self.space)
-            f = Overlay(self.width, *made)
-        # With P = F^T F the row of a query would be its column of F, which the rows do not hold;
-        # similarities are mutual, so its own row stands for it.
-        p = self._product(f, stored, cut=True)
-        self.keep("enhanced", f)
-        self.keep("transition", p)
-        behind = stored if state.transition is None else p.over(state.transition)
-        return self.keep("encoding", self._product(p, behind))
+        state, squares = self.state, self.state.transition is not None
+        behind = state.transition or state.enhanced
+        keep = min(int(self.method.keep or 0), self.width)
+        rows = (state.enhanced.csr, behind.csr, self.method.enhancement, squares, keep)
+        groups, names, *parts = propagated_rows(f[1:], *rows, *self._layout, self.space)
+        for name, part in zip(("enhanced", "transition", "encoding"), parts, strict=True):
+            self.keep(name, Overlay(self.width, groups, names, *part))
+        return self.kept["encoding"]
 
     @property
     def _sigma2(self) -> float:
         return float(self.method.sigma) ** 2
+
+    @property
+    def _layout(self) -> tuple[Ints, Ints]:
+        return self.state.names, self.state.places
 
     def _rows(self, ptr: Longs, ids: Ints, values: Floats = _NONE) -> Overlay:
         """One row for each query."""
@@ -188,12 +182,6 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         made = reciprocal.reciprocal_rows(0, len(rows), rows, groups, *known, self.space)
         sets: tuple[Longs, Ints] = made
         return sets
-
-    def _product(self, a: Overlay, b: KernelRows, *, cut: bool = False) -> Overlay:
-        keep = min(int(self.method.keep or 0), self.width) if cut else 0
-        own = (*a[3:], a.groups, b, keep, self.state.names, self.state.places)
-        made = product_rows(0, len(a.names), *own, self.space)
-        return Overlay(self.width, a.groups, a.names, *made)
 
     def _new_guide(self, f: Overlay) -> tuple[Floats, Floats]:
         """T and r, to be filled in."""

@@ -18,7 +18,7 @@ from kinrank.graph.matrix import placed, take, transposed
 from kinrank.index.build import KeptRows, cluster_rows
 from kinrank.index.state import EncodingColumns, Source, State, walk_of
 from kinrank.kernels.divergence import entropies
-from kinrank.kernels.overlay import new_space, plain_rows
+from kinrank.kernels.overlay import lent_space, plain_rows
 from kinrank.kernels.walk_lanes import walk_groups
 from kinrank.methods.cas import CAS
 from kinrank.parallel import ALONE, Runner
@@ -81,11 +81,12 @@ class RefitRows(KeptRows):
         start = transposed(graph.w, self.run).values
         args = (rows, plain_rows(*graph.s.csr), (start, start[:0]), tuple(walk))
         places = (members.indptr, members.indices, out)
-        whole_groups(self.run, len(rows)).map(
-            "diffusion",
-            lambda low, high: walk_groups(low, high, *args, *places, new_space(self.n)),
-            len(rows),
-        )
+
+        def some(low: int, high: int) -> None:
+            with lent_space(self.n) as space:
+                walk_groups(low, high, *args, *places, space)
+
+        whole_groups(self.run, len(rows)).map("diffusion", some, len(rows))
         return members.with_data(out)
 
     def enhance(self, f: SparseRows, xi: SparseRows) -> SparseRows:

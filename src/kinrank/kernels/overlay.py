@@ -77,6 +77,9 @@ class Space(NamedTuple):
 Workspace: TypeAlias = tuple[Ints, Ints, npt.NDArray[np.float64]]  # a Space as Python has it
 
 NO_GROUPS = np.empty(0, np.int64)
+_LAST_STAMP = 2_000_000_000
+_KEPT = 100_000  # rows; to make a workspace for more takes little beside what is done in it
+_idle: dict[int, list[Workspace]] = {}  # for one number of rows
 _NO_ROWS = (NO_GROUPS, np.empty(0, np.int32), np.zeros(1, np.int64))
 
 
@@ -90,6 +93,34 @@ def new_space(n: int) -> Workspace:
     marks = np.zeros((5, n + 2), np.int32)
     marks[2:4] = -1
     return np.zeros(1, np.int32), marks, np.empty((2, n + 2), np.float64)
+
+
+class lent_space:  # noqa: N801
+    """A workspace for ``n`` rows that nobody else uses inside ``with``.
+
+    idle : those that are free; None for those of blocks of rows, which follow each other quickly
+    """
+
+    __slots__ = ("_idle", "_n", "_space")
+
+    def __init__(self, n: int, idle: list[Workspace] | None = None) -> None:
+        if idle is None:
+            idle = _idle.get(n, [])
+            if n <= _KEPT and n not in _idle:
+                _idle.clear()
+                _idle[n] = idle
+        self._n, self._idle = n, idle
+
+    def __enter__(self) -> Workspace:
+        try:
+            self._space = self._idle.pop()  # atomic, as is append
+        except IndexError:
+            self._space = new_space(self._n)
+        return self._space
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None and self._space[0][0] < _LAST_STAMP:  # after an error it may not be clean
+            self._idle.append(self._space)
 
 
 @helper

@@ -74,13 +74,14 @@ def product_rows(low, high, a_ptr, a_ids, a_values, groups, b, keep, names, plac
     ids = np.empty((high - low) * max(keep, 64), np.int32)
     values = np.empty(ids.shape[0], np.float32)
     best = np.empty(max(keep, 1), np.float64)
-    total, touched = space.total, space.touched
-    at = query = np.int64(0)
+    total, touched, place, clock = space.total, space.touched, space.place, space.clock
+    b_groups, b_names, at, query = b.groups, b.names, np.int64(0), np.int64(0)
     for row in range(low, high):
-        query = begins(row, query, groups, b.groups, b.names, space.place)
-        count = product_row(
-            a_ptr[row], a_ptr[row + 1], a_ids, a_values, b, tick(space.clock), space
-        )
+        query = begins(row, query, groups, b_groups, b_names, place)
+        count = product_row(a_ptr[row], a_ptr[row + 1], a_ids, a_values, b, tick(clock), space)
+        if count == 0:  # most rows, where few are made
+            ptr[row - low + 1] = at
+            continue
         length = count if keep == 0 else min(keep, count)
         if at + length > ids.shape[0]:
             ids = enlarge(ids, at, at + length)
@@ -98,5 +99,5 @@ def product_rows(low, high, a_ptr, a_ids, a_values, groups, b, keep, names, plac
             values[at + t] = total[chosen[t]] / norm if norm > 0 else 0
         at += length
         ptr[row - low + 1] = at
-    ended(query, b.groups, b.names, space.place)
+    ended(query, b_groups, b_names, place)
     return ptr, ids[:at].copy(), values[:at].copy()

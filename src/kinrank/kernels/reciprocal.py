@@ -44,14 +44,14 @@ def reciprocal_rows(low, high, rows, groups, lists, over_groups, over_names, ove
     space = named_space(space)
     ptr = np.zeros(high - low + 1, np.int64)
     ids = np.empty((high - low) * k, np.int32)
-    at = query = np.int64(0)
+    place, at, query = space.place, np.int64(0), np.int64(0)
     for t in range(low, high):
-        query = begins(t, query, groups, over_groups, over_names, space.place)
+        query = begins(t, query, groups, over_groups, over_names, place)
         begin = at
-        at = reciprocal_row(rows[t], k, lists, over, space.place, ids, at)
+        at = reciprocal_row(rows[t], k, lists, over, place, ids, at)
         sort_ids(ids, begin, at)
         ptr[t - low + 1] = at
-    ended(query, over_groups, over_names, space.place)
+    ended(query, over_groups, over_names, place)
     return ptr, ids[:at].copy()
 
 
@@ -80,12 +80,13 @@ def expanded_rows(low, high, ptr, members, groups, half, space):
     half, space = Rows(*half), named_space(space)
     out_ptr = np.zeros(high - low + 1, np.int64)
     ids = np.empty(2 * (ptr[high] - ptr[low]) + 64, np.int32)
-    place, seen, stepped = space.place, space.seen, space.stepped
+    place, seen, stepped, clock = space.place, space.seen, space.stepped, space.clock
+    half_groups, half_names = half.groups, half.names
     half_ptr, half_ids, over_ptr, over_ids = half.ptr, half.ids, half.over_ptr, half.over_ids
     at = query = np.int64(0)
     for row in range(low, high):
-        query = begins(row, query, groups, half.groups, half.names, place)
-        begin, inside, taken = at, tick(space.clock), tick(space.clock)
+        query = begins(row, query, groups, half_groups, half_names, place)
+        begin, inside, taken = at, tick(clock), tick(clock)
         for e in range(ptr[row], ptr[row + 1]):
             seen[members[e]] = inside
         for e in range(ptr[row], ptr[row + 1]):
@@ -105,5 +106,5 @@ def expanded_rows(low, high, ptr, members, groups, half, space):
                 at = join_half(first, last, half_ids, inside, taken, seen, stepped, ids, at)
         sort_ids(ids, begin, at)
         out_ptr[row - low + 1] = at
-    ended(query, half.groups, half.names, place)
+    ended(query, half_groups, half_names, place)
     return out_ptr, ids[:at].copy()

@@ -129,3 +129,26 @@ def values_at(low, high, indptr, indices, a_ptr, a_ids, a_values, out):
                 if a_ids[a] == indices[e]:
                     out[e] = a_values[a]
                     break
+
+
+@kernel
+def gather_rows(places, names, ptr, ids, values, rows_ptr, rows_ids, rows_values):
+    """Sparse rows one after another: those at ``places``, or of ``rows`` by name where that is -1.
+
+    Returns pointers, indices, data.
+    """
+    out_ptr = np.zeros(names.shape[0] + 1, np.int64)
+    for row in range(names.shape[0]):
+        at, name = places[row], names[row]
+        size = ptr[at + 1] - ptr[at] if at >= 0 else rows_ptr[name + 1] - rows_ptr[name]
+        out_ptr[row + 1] = out_ptr[row] + size
+    out_ids, out = np.empty(out_ptr[-1], np.int32), np.empty(out_ptr[-1], np.float32)
+    for row in range(names.shape[0]):
+        at, name, to = places[row], names[row], out_ptr[row]
+        for t in range(out_ptr[row + 1] - to):
+            if at >= 0:
+                out_ids[to + t], out[to + t] = ids[ptr[at] + t], values[ptr[at] + t]
+            else:
+                e = rows_ptr[name] + t
+                out_ids[to + t], out[to + t] = rows_ids[e], rows_values[e]
+    return out_ptr, out_ids, out

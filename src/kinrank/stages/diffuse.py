@@ -18,7 +18,7 @@ from numpy.polynomial import chebyshev
 from kinrank.graph.build import Graph
 from kinrank.graph.matrix import added, transposed
 from kinrank.kernels import diffuse as kernels
-from kinrank.kernels.overlay import NO_GROUPS, new_space, plain_rows
+from kinrank.kernels.overlay import NO_GROUPS, lent_space, plain_rows
 from kinrank.kernels.walk_lanes import LANES, walk_groups
 from kinrank.parallel import Array, Out, Runner
 from kinrank.types import Floats, Ints, Longs, SparseRows
@@ -180,27 +180,30 @@ def _polynomial_rows(
     low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, series: Coefficients,
     decay: float, floor: Floats, *places: Array,
 ) -> None:  # fmt: skip
-    walk, space = (_NONE, _NONE, series, decay, floor), new_space(len(ptr) - 1)
+    walk = (_NONE, _NONE, series, decay, floor)
     own = (rows, NO_GROUPS, plain_rows(ptr, ids, s))
-    kernels.polynomial_rows(low, high, *own, walk, *places, space)
+    with lent_space(len(ptr) - 1) as space:
+        kernels.polynomial_rows(low, high, *own, walk, *places, space)
 
 
 def _walk_rows(
     low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, start: Floats,
     powers: Coefficients, binomial: Coefficients, decay: float, floor: Floats, *places: Array,
 ) -> None:  # fmt: skip
-    walk, space = (powers, binomial, _NONE, decay, floor), new_space(len(ptr) - 1)
+    walk = (powers, binomial, _NONE, decay, floor)
     own = (rows, NO_GROUPS, plain_rows(ptr, ids, s), (start, start[:0]))
-    kernels.walk_rows(low, high, *own, walk, *places, space)
+    with lent_space(len(ptr) - 1) as space:
+        kernels.walk_rows(low, high, *own, walk, *places, space)
 
 
 def _walk_groups(
     low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, start: Floats,
     powers: Coefficients, binomial: Coefficients, decay: float, floor: Floats, *places: Array,
 ) -> None:  # fmt: skip
-    walk, space = (powers, binomial, _NONE, decay, floor), new_space(len(ptr) - 1)
+    walk = (powers, binomial, _NONE, decay, floor)
     own = (rows, plain_rows(ptr, ids, s), (start, start[:0]))
-    walk_groups(low, high, *own, walk, *places, space)
+    with lent_space(len(ptr) - 1) as space:
+        walk_groups(low, high, *own, walk, *places, space)
 
 
 def _bilinear_rows(
@@ -208,17 +211,18 @@ def _bilinear_rows(
     m_ptr: Longs, m_ids: Ints, m: Floats, plane: Coefficients, decay: float, floor: Floats,
     *places: Array,
 ) -> None:  # fmt: skip
-    walk, space = (_NONE, _NONE, _NONE, decay, floor), new_space(len(ptr) - 1)
+    walk = (_NONE, _NONE, _NONE, decay, floor)
     followed, middle = plain_rows(ptr, ids, reach), plain_rows(m_ptr, m_ids, m)
     own = (rows, plain_rows(ptr, ids, s), followed, middle, plane, walk)
-    kernels.bilinear_rows(low, high, *own, *places, space)
+    with lent_space(len(ptr) - 1) as space:
+        kernels.bilinear_rows(low, high, *own, *places, space)
 
 
 def _ball_rows(
     low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, decay: float, floor: Floats
 ) -> Any:
-    space = new_space(len(ptr) - 1)
-    return kernels.ball_rows(low, high, rows, plain_rows(ptr, ids, s), decay, floor, space)
+    with lent_space(len(ptr) - 1) as space:
+        return kernels.ball_rows(low, high, rows, plain_rows(ptr, ids, s), decay, floor, space)
 
 
 def _spread(s: SparseRows, other: SparseRows, weight: float, run: Runner) -> SparseRows:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from kinrank.graph.layout import Layout
 from kinrank.kernels.cross import product_sum_rows
-from kinrank.kernels.overlay import NO_GROUPS, new_space, plain_rows
+from kinrank.kernels.overlay import NO_GROUPS, lent_space, plain_rows
 from kinrank.kernels.product import product_rows
 from kinrank.parallel import Runner
 from kinrank.types import Floats, Ints, Longs, SparseRows
@@ -41,6 +39,6 @@ def _product_rows(
     b: Floats, n: int, keep: int, names: Ints, places: Ints,
 ) -> Any:  # fmt: skip
     own, rows = (a_ptr, a_ids, a, NO_GROUPS), plain_rows(b_ptr, b_ids, b)
-    space = new_space(n)
-    ptr, ids, data = product_rows(low, high, *own, rows, keep, names, places, space)
-    return np.diff(ptr), ids, data
+    with lent_space(n) as space:
+        ptr, ids, data = product_rows(low, high, *own, rows, keep, names, places, space)
+    return ptr[1:] - ptr[:-1], ids, data

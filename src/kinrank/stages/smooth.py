@@ -11,7 +11,7 @@ from kinrank.graph.clusters import regular
 from kinrank.graph.matrix import transposed
 from kinrank.kernels import guide as kernels
 from kinrank.kernels import lists as rows_of
-from kinrank.kernels.overlay import NO_GROUPS, new_space, plain_rows
+from kinrank.kernels.overlay import NO_GROUPS, lent_space, plain_rows
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.stages.product import product
 from kinrank.types import Floats, Ints, Longs, Neighbors, SparseRows
@@ -67,8 +67,6 @@ def _close(f: SparseRows, guide: Floats, anchor: Floats, beta: float, run: Runne
 def _guide_by_similarity(
     low: int, high: int, ptr: Longs, members: Ints, f: Floats, *xi_and_outs: Any
 ) -> None:
-    own, space = (
-        (ptr, members, NO_GROUPS, plain_rows(ptr, members, f)),
-        new_space(len(ptr) - 1),
-    )
-    kernels.guide_by_similarity(low, high, *own, *xi_and_outs, space)
+    own = (ptr, members, NO_GROUPS, plain_rows(ptr, members, f))
+    with lent_space(len(ptr) - 1) as space:
+        kernels.guide_by_similarity(low, high, *own, *xi_and_outs, space)
