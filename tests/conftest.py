@@ -1,3 +1,4 @@
+import gc
 import os
 import shutil
 
@@ -7,6 +8,7 @@ from hypothesis import settings
 
 from kinrank import registry
 
+gc.disable()  # until all tests are collected
 # Kernels compile on first use, so the time of one example says nothing.
 settings.register_profile("kinrank", deadline=None, max_examples=50)
 settings.load_profile("kinrank")
@@ -19,11 +21,16 @@ CHROMIUM_FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # A renderer in reserve for every tab; the others are Playwright's, whose list this replaces.
+    "--disable-features=SpareRendererForSitePerProcess,AvoidUnnecessaryBeforeUnloadCheckSync,"
+    "DestroyProfileOnBrowserClose,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,MediaRouter,"
+    "PaintHolding,ThirdPartyStoragePartitioning,AvoidCorsURLLoaderRestartOnRedirect,"
+    "OptimizationHints,NetworkTimeServiceQuerying,PreconnectToSearch",
 ]
 
 
-# One worker runs all of a folder: its tests share a cluster of Ray, or a PostgreSQL server.
-TOGETHER = ("tests/cluster/", "tests/stores/")
+# One worker runs all of a folder: its tests share a cluster of Ray, services, or PostgreSQL.
+TOGETHER = ("tests/cluster/", "tests/serve/", "tests/stores/")
 LONGEST = ("tests/cluster/", "tests/serve/", "tests/fuzz/", "tests/stores/")
 
 
@@ -48,6 +55,12 @@ def pytest_collection_modifyitems(items):
     """The longest rooms first, so that no worker is left alone with one at the end."""
     begins = [*LONGEST, ""]
     items.sort(key=lambda item: [item.nodeid.startswith(begin) for begin in begins].index(True))
+
+
+def pytest_collection_finish():
+    """What tests and packages have made until now stays: no collection looks at it."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

@@ -63,13 +63,13 @@ def attacked(folder, tmp_path_factory):
 
 
 def megabytes(server, what):
-    lines = Path(f"/proc/{server.process.pid}/status").read_text().splitlines()
+    lines = Path(f"/proc/{server.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(what))
 
 
 def watched(server, work):
     """What ``work`` returns, the megabytes it took, and how long `/health` took meanwhile."""
-    Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")  # forget the peak
+    Path(f"/proc/{server.pid}/clear_refs").write_text("5")  # forget the peak
     before, times, done = megabytes(server, "VmRSS"), [], threading.Event()
 
     def poll():
@@ -202,11 +202,7 @@ def test_broken_headers_of_npy_files_are_refused():
 @pytest.fixture
 def crowded(folder):
     """A service with few file handles."""
-
-    def few():
-        resource.setrlimit(resource.RLIMIT_NOFILE, (HANDLES, HANDLES))
-
-    with serving(folder / "an.index", preexec_fn=few) as server:
+    with serving(folder / "an.index", handles=HANDLES) as server:
         yield server
 
 
@@ -297,8 +293,8 @@ def test_an_answer_that_nobody_takes_is_cut_off_at_last():
 
 def limit_files(server, size):
     """Let no file of the service become longer: writing fails, as on a full disk."""
-    hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)[1]
-    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size, hard))
+    hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (size, hard))
 
 
 def test_a_change_that_cannot_be_saved_is_not_made(writable):
