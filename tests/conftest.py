@@ -13,6 +13,12 @@ gc.disable()  # until all tests are collected
 settings.register_profile("kinrank", deadline=None, max_examples=50)
 settings.load_profile("kinrank")
 
+FEATURES = (  # a renderer in reserve for every tab, and Playwright's, whose list this replaces
+    "SpareRendererForSitePerProcess", "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose", "HttpsUpgrades", "HttpsFirstBalancedModeAutoEnable",
+    "MediaRouter", "PaintHolding", "ThirdPartyStoragePartitioning", "OptimizationHints",
+    "AvoidCorsURLLoaderRestartOnRedirect", "NetworkTimeServiceQuerying", "PreconnectToSearch",
+)  # fmt: skip
 CHROMIUM_FLAGS = [
     "--no-sandbox",  # CI runs as root
     "--disable-gpu",
@@ -21,17 +27,16 @@ CHROMIUM_FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # A renderer in reserve for every tab; the others are Playwright's, whose list this replaces.
-    "--disable-features=SpareRendererForSitePerProcess,AvoidUnnecessaryBeforeUnloadCheckSync,"
-    "DestroyProfileOnBrowserClose,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,MediaRouter,"
-    "PaintHolding,ThirdPartyStoragePartitioning,AvoidCorsURLLoaderRestartOnRedirect,"
-    "OptimizationHints,NetworkTimeServiceQuerying,PreconnectToSearch",
+    "--disable-features=" + ",".join(FEATURES),
 ]
 
 
 # One worker runs all of a folder: its tests share a cluster of Ray, services, or PostgreSQL.
 TOGETHER = ("tests/cluster/", "tests/serve/", "tests/stores/")
-LONGEST = ("tests/cluster/", "tests/serve/", "tests/fuzz/", "tests/stores/")
+LONGEST = (
+    "tests/cluster/", "tests/serve/", "tests/fuzz/", "tests/docs/", "tests/test_start.py",
+    "tests/large/", "tests/test_read_only.py", "tests/stores/", "tests/learned/", "tests/features/",
+)  # fmt: skip
 
 
 def room(nodeid):

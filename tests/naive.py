@@ -5,7 +5,6 @@ Everything is float64 and n x n. Nothing here is imported by the library.
 
 from __future__ import annotations
 
-
 import numpy as np
 from threadpoolctl import threadpool_limits
 

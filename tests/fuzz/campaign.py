@@ -27,7 +27,8 @@ TESTS = Path(__file__).resolve().parent.parent
 BATCH = 10_000  # seeds of one process, which takes seconds to start
 PER_SEED = {"calls": 2.3, "damaged": 1.35}  # calls, or a few more
 # Files that are made, synchronised and removed all the time, which takes long on a disk.
-QUICK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+MEMORY_DISK = Path("/dev/shm")  # noqa: S108  folders below it have names that nobody knows
+QUICK = MEMORY_DISK if os.access(MEMORY_DISK, os.W_OK) else None
 LIMIT = 60  # seconds that the calls of one seed may take
 MEMORY = 24 << 30  # of address space: a file that inflates ends in a failure, not in a full machine
 _COUNTS = struct.Struct("<5q")  # seed, seeds done, calls, valid, refused
