@@ -285,7 +285,6 @@ def test_cameras_change_what_is_learned(models, half, tmp_path, name):
 
 
 def test_the_command_trains_and_prints_the_card(half, tmp_path):
-
     np.save(tmp_path / "x.npy", half[0])
     np.save(tmp_path / "y.npy", half[1])
     out = tmp_path / "m.safetensors"
