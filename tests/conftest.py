@@ -8,6 +8,9 @@ from hypothesis import settings
 
 from kinrank import registry
 
+# Before a package with OpenMP is loaded: workers of pytest have twice as many threads as there are
+# cores, and threads that wait would keep the cores busy.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 gc.disable()  # until all tests are collected
 # Kernels compile on first use, so the time of one example says nothing.
 settings.register_profile("kinrank", deadline=None, max_examples=50)
