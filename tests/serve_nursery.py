@@ -69,6 +69,8 @@ def become(request, files):
     os.environ.update(request["environment"])
     if request["handles"]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (request["handles"],) * 2)
+    if request["fresh"]:
+        os.execv(sys.executable, [sys.executable, "-m", "kinrank", *request["words"]])  # noqa: S606
     sys.argv = ["kinrank", *request["words"]]
     runpy.run_module("kinrank", run_name="__main__")
 

@@ -36,15 +36,16 @@ def nursery():
 class Server:
     """A running service: `kinrank serve` with these arguments.
 
-    handles : how many files it may have open
+    handles : how many files it may have open; fresh : begins as a user's would, with nothing loaded
     """
 
-    def __init__(self, *args, handles=None):
+    def __init__(self, *args, handles=None, fresh=False):
         request = {
             "words": ["serve", *map(str, args), "--port", "0"],
             "folder": str(Path.cwd()),
             "environment": dict(os.environ),
             "handles": handles,
+            "fresh": fresh,
         }
         pipes = [os.pipe() for _ in range(3)]
         socket.send_fds(nursery(), [json.dumps(request).encode()], [end for _, end in pipes])
