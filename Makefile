@@ -73,7 +73,7 @@ $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) --no-compile '$(TORCH)'
 	$(PIP) --no-compile -e '.[dev]'
 	@# On all cores, which pip does not; some packages hold files that are for other Pythons.
-	@$(BIN)/python -W ignore -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
+	@$(BIN)/python -W ignore -m compileall -q -j 0 $(VENV)/lib src >/dev/null || true
 	@touch $@ $(VENV)/demo.stamp
 
 ready:

@@ -1,3 +1,4 @@
+import gc
 import os
 import shutil
 
@@ -7,10 +8,20 @@ from hypothesis import settings
 
 from kinrank import registry
 
+# Before a package with OpenMP is loaded: workers of pytest have twice as many threads as there are
+# cores, and threads that wait would keep the cores busy.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+gc.disable()  # until all tests are collected
 # Kernels compile on first use, so the time of one example says nothing.
 settings.register_profile("kinrank", deadline=None, max_examples=50)
 settings.load_profile("kinrank")
 
+FEATURES = (  # a renderer in reserve for every tab, and Playwright's, whose list this replaces
+    "SpareRendererForSitePerProcess", "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose", "HttpsUpgrades", "HttpsFirstBalancedModeAutoEnable",
+    "MediaRouter", "PaintHolding", "ThirdPartyStoragePartitioning", "OptimizationHints",
+    "AvoidCorsURLLoaderRestartOnRedirect", "NetworkTimeServiceQuerying", "PreconnectToSearch",
+)  # fmt: skip
 CHROMIUM_FLAGS = [
     "--no-sandbox",  # CI runs as root
     "--disable-gpu",
@@ -19,12 +30,16 @@ CHROMIUM_FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-features=" + ",".join(FEATURES),
 ]
 
 
-# One worker runs all of a folder: its tests share a cluster of Ray, or a PostgreSQL server.
-TOGETHER = ("tests/cluster/", "tests/stores/")
-LONGEST = ("tests/cluster/", "tests/serve/", "tests/fuzz/", "tests/stores/")
+# One worker runs all of a folder: its tests share a cluster of Ray, services, or PostgreSQL.
+TOGETHER = ("tests/cluster/", "tests/serve/", "tests/stores/")
+LONGEST = (
+    "tests/cluster/", "tests/serve/", "tests/fuzz/", "tests/docs/", "tests/test_start.py",
+    "tests/large/", "tests/test_read_only.py", "tests/stores/", "tests/learned/", "tests/features/",
+)  # fmt: skip
 
 
 def room(nodeid):
@@ -48,6 +63,12 @@ def pytest_collection_modifyitems(items):
     """The longest rooms first, so that no worker is left alone with one at the end."""
     begins = [*LONGEST, ""]
     items.sort(key=lambda item: [item.nodeid.startswith(begin) for begin in begins].index(True))
+
+
+def pytest_collection_finish():
+    """What tests and packages have made until now stays: no collection looks at it."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

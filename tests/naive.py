@@ -5,8 +5,6 @@ Everything is float64 and n x n. Nothing here is imported by the library.
 
 from __future__ import annotations
 
-import heapq
-
 import numpy as np
 from threadpoolctl import threadpool_limits
 
@@ -280,27 +278,17 @@ def divergence(F, measure, rows):
 
 
 def geodesic(D, rank, k, unreachable=50.0):
-    """Shortest paths over the graph that keeps D on each row's k nearest (Dijkstra, all rows)."""
+    """Shortest paths over the graph that keeps D on each row's k nearest (Floyd and Warshall)."""
     n = len(D)
-    edges = np.full((n, n), np.inf)
+    paths = np.full((n, n), np.inf)
     for i in range(n):
         near = first(rank, i, 0, k)
-        edges[i, near] = D[i, near]
-    edges = np.minimum(edges, edges.T)
-    np.fill_diagonal(edges, 0)
-    out = np.full((n, n), unreachable)
-    for source in range(n):
-        done = np.zeros(n, bool)
-        heap = [(0.0, source)]
-        while heap:
-            length, node = heapq.heappop(heap)
-            if done[node]:
-                continue
-            done[node] = True
-            out[source, node] = min(length, unreachable)
-            for other in np.flatnonzero(np.isfinite(edges[node]) & ~done):
-                heapq.heappush(heap, (length + edges[node, other], other))
-    return out
+        paths[i, near] = D[i, near]
+    paths = np.minimum(paths, paths.T)
+    np.fill_diagonal(paths, 0)
+    for middle in range(n):
+        paths = np.minimum(paths, paths[:, [middle]] + paths[[middle]])
+    return np.minimum(paths, unreachable)
 
 
 def diffusion_distance(S, alpha):

@@ -1,23 +1,62 @@
 """The service in a process of its own, on loopback and a free port."""
 
+import atexit
 import io
 import json
+import os
 import re
+import signal
+import socket
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from http.client import HTTPConnection
+from pathlib import Path
+from threading import Timer
 
 import numpy as np
 
 START = 120  # seconds that kernels may take to compile on a new machine
 
 
-class Server:
-    """A running service."""
+@cache
+def nursery():
+    """The socket of the process that forks services for the tests of this one."""
+    here, there = socket.socketpair()
+    script = Path(__file__).with_name("serve_nursery.py")
+    process = subprocess.Popen(
+        [sys.executable, script, str(there.fileno())], pass_fds=[there.fileno()]
+    )
+    there.close()
+    atexit.register(lambda: (here.close(), process.wait(60)))
+    return here
 
-    def __init__(self, process, url):
-        self.process, self.url = process, url
+
+class Server:
+    """A running service: `kinrank serve` with these arguments.
+
+    handles : how many files it may have open; fresh : begins as a user's would, with nothing loaded
+    """
+
+    def __init__(self, *args, handles=None, fresh=False):
+        request = {
+            "words": ["serve", *map(str, args), "--port", "0"],
+            "folder": str(Path.cwd()),
+            "environment": dict(os.environ),
+            "handles": handles,
+            "fresh": fresh,
+        }
+        pipes = [os.pipe() for _ in range(3)]
+        socket.send_fds(nursery(), [json.dumps(request).encode()], [end for _, end in pipes])
+        for _, end in pipes:
+            os.close(end)
+        self.out, self.error, self.told = (os.fdopen(end) for end, _ in pipes)
+        self.pid, self.returncode, self.words = int(self.told.readline()), None, None
+        line = self.out.readline()
+        if not line:
+            raise AssertionError(self.stop())
+        self.url = re.search(r"http://\S+", line).group()
 
     @property
     def port(self):
@@ -25,33 +64,27 @@ class Server:
 
     def stop(self):
         """Ask it to stop; its last words."""
-        self.process.terminate()
-        _, words = self.process.communicate(timeout=60)
-        return words
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
+            impatient = Timer(60, os.kill, (self.pid, signal.SIGKILL))
+            impatient.start()
+            self.words = self.error.read()
+            self.returncode = int(self.told.readline())
+            impatient.cancel()
+            for file in (self.out, self.error, self.told):
+                file.close()
+        return self.words
 
 
 @contextmanager
 def serving(*args, **options):
-    """Start `kinrank serve` with these arguments, and stop it at the end.
-
-    options : of the process
-    """
-    command = [sys.executable, "-m", "kinrank", "serve", *map(str, args), "--port", "0"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, **pipes, **options)
+    """Start `kinrank serve` with these arguments, and stop it at the end."""
+    server = Server(*args, **options)
     try:
-        line = process.stdout.readline()
-        if not line:
-            raise AssertionError(process.communicate(timeout=START)[1])
-        yield Server(process, re.search(r"http://\S+", line).group())
+        yield server
     finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.communicate(timeout=60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.communicate()
+        server.stop()
 
 
 def ask(server, method, path, body=None, **headers):

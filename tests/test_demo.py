@@ -217,7 +217,7 @@ def test_without_scikit_learn_the_cure_is_said(tmp_path, monkeypatch):
 # In a browser
 
 
-@pytest.fixture(params=["light", "dark"])
+@pytest.fixture(params=["light", "dark"], scope="module")
 def shown(request, browser, page_file):
     """The page in a browser, and everything it asked for or complained of."""
     context = browser.new_context(color_scheme=request.param, viewport=WIDE)
@@ -268,6 +268,7 @@ def test_browser_never_scrolls_sideways(shown, viewport):
         "Math.min(...[...document.querySelectorAll('li')].map(item => item.clientWidth))"
     )
     assert narrow >= 40  # a digit can be seen on a phone
+    shown.set_viewport_size(WIDE)
 
 
 def test_browser_frames_right_green_and_wrong_red(shown):

@@ -101,27 +101,33 @@ def test_a_second_process_compiles_nothing_where_all_is_read_only(closed):
     assert compiled(*BEFORE, **closed) == (0, "")
 
 
-def test_an_image_that_was_warmed_up_serves_without_compiling(closed):
+@pytest.fixture
+def warmed(closed):
+    """The same with kernels in its cache, which is read-only too."""
     kinrank.warmup("serve")
     source, cache = jit.kernel_folder(), Path(closed["KINRANK_CACHE"])
     shutil.copytree(source, cache / "kernels" / source.name)
     close(cache)
+    return closed
+
+
+def test_an_image_that_was_warmed_up_serves_without_compiling(warmed):
     warmup = "from kinrank.cli.app import app; app(['warmup', '--for', 'serve'])"
-    out, said = run(warmup, *BEFORE, **closed)
+    out, said = run(warmup, *BEFORE, **warmed)
     assert (out.startswith("0 kernels compiled"), said) == (True, "")
-    out, said = run(COUNT + SERVE, *BEFORE, **closed)
-    assert (out.split(), said) == ([f"{closed['PYTHONPATH']}/kinrank/__init__.py", "0"], "")
+    out, said = run(COUNT + SERVE, *BEFORE, **warmed)
+    assert (out.split(), said) == ([f"{warmed['PYTHONPATH']}/kinrank/__init__.py", "0"], "")
 
 
-def test_what_cannot_be_written_is_an_error_with_its_cure(closed, tmp_path):
+def test_what_cannot_be_written_is_an_error_with_its_cure(warmed, tmp_path):
     place = tmp_path / "place"
     for name in ("pictures", "empty"):
         (place / name).mkdir(parents=True)
     Image.new("RGB", (40, 40), (30, 30, 200)).save(place / "pictures" / "blue.png")
     tiny_network(place / "tiny.onnx").with_suffix(".json").write_text('{"size": 16}')
     kinrank.CAS().fit(ROWS).save(place / "an.index")
-    close(place, closed["KINRANK_CACHE"])
-    out, _ = run(REFUSED, *BEFORE, PLACE=str(place), **closed)
+    close(place)
+    out, _ = run(REFUSED, *BEFORE, PLACE=str(place), **warmed)
     said = json.loads(out)
     for name in ("open", "save", "serve"):
         assert f"{place} cannot be written to (" in said[name]

@@ -7,7 +7,7 @@ import ray_nodes
 from kinrank.cluster import connect
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # which are busy with each other as long as they live
 def nodes():
     """Two nodes for all tests; the environment knows their token."""
     # Not below pytest's folder: paths of sockets may have no more than 107 characters.
@@ -22,7 +22,7 @@ def nodes():
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def joined(nodes):
     """This process as a part of the cluster."""
     before = {name for name in os.environ if name.startswith("RAY_")}

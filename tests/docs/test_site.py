@@ -21,7 +21,7 @@ def site(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def page(browser, request):
     width, scheme = getattr(request, "param", (1200, "light"))
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)

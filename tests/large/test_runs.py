@@ -113,11 +113,11 @@ def begun(folder, n, search="exact"):
 
 
 def test_a_killed_process_is_gone_on_with(tmp_path):
-    n = 6000
+    n = 3000
     whole = json.loads(begun(tmp_path / "whole", n).communicate(timeout=300)[0])
     random = np.random.default_rng(5)
     folder, kills, done = tmp_path / "w", 0, 0
-    for _ in range(6):
+    for _ in range(4):
         process = begun(folder, n)
         limit = time.monotonic() + 60
         wanted = done + int(random.integers(20, 120))

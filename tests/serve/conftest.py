@@ -6,13 +6,13 @@ from kinrank import CAS
 from serve_process import serving
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def demo():
     with serving("--demo") as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def folder(tmp_path_factory):
     """An index with names as ids, pictures of some of its rows, and traps."""
     root = tmp_path_factory.mktemp("served")
@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
     return root
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def pictures(folder):
     with serving(
         folder / "an.index", "--images", folder / "images", "--labels", folder / "labels.txt"
@@ -42,7 +42,7 @@ def pictures(folder):
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def guarded(folder):
     """Without pictures, and only for those who have the token."""
     token = "sesame, open up!"  # noqa: S105
@@ -52,7 +52,7 @@ def guarded(folder):
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def limited(folder):
     """A service that takes little, and does not wait long."""
     with serving(folder / "an.index", "--max-body", 300_000, "--timeout", 3) as server:

@@ -238,7 +238,8 @@ def test_other_hosts_need_a_token():
 
 
 def test_a_host_that_others_reach_is_warned_of(folder):
-    with serving(folder / "an.index", "--host", "0.0.0.0", "--token", "x" * 20) as server:  # noqa: S104
+    words = ("--host", "0.0.0.0", "--token", "x" * 20)  # noqa: S104
+    with serving(folder / "an.index", *words, fresh=True) as server:
         assert "can be reached by other machines" in server.stop()
 
 
