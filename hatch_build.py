@@ -1,7 +1,9 @@
 """Compile the kernels when kinrank is built, so that no first call waits for them.
 
-`KINRANK_TARGETS` says for which processors: "native" (the one at hand, the default), "none", or
-names such as "x86-64-v3,x86-64-v4" for a wheel that others install. docs/maintainers.md has more.
+`KINRANK_TARGETS` says for which processors: "native", the one at hand, is the default; or "none";
+or names such as "x86-64-v3,x86-64-v4" for a wheel that others install (docs/maintainers.md).
+
+python hatch_build.py [JOBS]    the same for a work tree; jobs are those of `kinrank warmup`
 """
 
 from __future__ import annotations
@@ -13,25 +15,29 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ModuleNotFoundError:  # run by itself
+    BuildHookInterface = object
 
-SOURCES = Path(__file__).parent / "src"
+SOURCES = Path(__file__).resolve().parent / "src"
 MACHINE = SOURCES / "kinrank" / "machine"
-COMPILE = f"""
+HEAD = f"""
 import logging, sys
 sys.path.insert(0, {str(SOURCES)!r})
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 from kinrank import compiling
-from kinrank.kernels import jit
-print(jit.kernel_folder())
-compiling.warmup()
+jobs = sys.argv[1].split(",")
 """
+COMPILE = HEAD + "done = compiling.warmup(jobs); print(done['compiled'], done['folder'])"
+# In a new process: code that cannot be loaded must not be delivered.
+LOAD = HEAD + "for kernel in compiling.kernels_of(jobs): kernel.compile()"
 
 
-class MachineCode(BuildHookInterface):
+class MachineCode(BuildHookInterface):  # type: ignore[misc]
     """What `kinrank warmup` does, into a folder of the package.
 
-    Nothing that goes wrong here stops an installation: kernels are then compiled at the first call.
+    Nothing that goes wrong here stops an installation: kernels are then compiled at first calls.
     """
 
     PLUGIN_NAME = "custom"
@@ -40,7 +46,7 @@ class MachineCode(BuildHookInterface):
         return self.metadata.core.dependencies if targets() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        folders = {folder for target in targets() if (folder := compiled(target)) is not None}
+        folders = machine_code("all")
         if not folders:
             return
         for other in set(MACHINE.glob("kernels/*")) - folders:  # of earlier sources
@@ -57,19 +63,39 @@ def targets() -> list[str]:
     return [name for name in map(str.strip, names) if name not in {"", "none"}]
 
 
-def compiled(target: str) -> Path | None:
-    """The folder with the code for a processor; None if there is none, for whatever reason."""
+def machine_code(jobs: str) -> set[Path]:
+    """Compile; the folder of the code, or nothing where that failed."""
+    folders = set()
+    for target in targets():
+        try:
+            folders.add(compiled(jobs, target))
+        except Exception as error:  # noqa: BLE001
+            print(f"No machine code ({target}): kernels are compiled at first calls. {error}")
+    return folders
+
+
+def compiled(jobs: str, target: str) -> Path:
+    """Compile for one kind of processors."""
     environment = {**os.environ, "KINRANK_CACHE": str(MACHINE)}
     if target != "native":
         environment |= {"NUMBA_CPU_NAME": target, "NUMBA_CPU_FEATURES": ""}
-    try:
+
+    def run(code: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-c", COMPILE],
+            [sys.executable, "-c", code, jobs],
             env=environment, stdout=subprocess.PIPE, text=True, check=True,
         )  # fmt: skip
-        folder = Path(done.stdout.splitlines()[0])
-        next(folder.glob("*.nbc"))
-    except Exception as error:  # noqa: BLE001
-        print(f"No machine code for {target}: kernels are compiled at first calls ({error!r})")
-        return None
-    return folder
+        return done.stdout.strip()
+
+    count, name = run(COMPILE).split(" ", 1)
+    if int(count):
+        try:
+            run(LOAD)
+        except BaseException:
+            shutil.rmtree(name, ignore_errors=True)
+            raise
+    return Path(name)
+
+
+if __name__ == "__main__":
+    machine_code(sys.argv[1] if len(sys.argv) > 1 else "all")

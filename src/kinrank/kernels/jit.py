@@ -28,6 +28,7 @@ from typing import Any, ClassVar, TypeAlias, cast
 import llvmlite.binding as llvm
 import numba
 from numba.core import caching, config, event, types
+from numba.core.runtime import rtsys
 
 from kinrank.cache import cache_folder
 from kinrank.errors import KinrankWarning
@@ -175,7 +176,8 @@ class KernelCache(caching.FunctionCache):
         return False
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        target_context.refresh()
+        # Less than numba does: its modules for compiling take longer to import than code to load.
+        rtsys.initialize(target_context)
         for place, key in self._places(sig, target_context.codegen()):
             with _unreadable_is_empty():
                 reduced = place.load(key)
