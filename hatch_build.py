@@ -55,6 +55,11 @@ class MachineCode(BuildHookInterface):  # type: ignore[misc]
             for folder in folders:
                 build_data["force_include"][str(folder)] = str(folder.relative_to(SOURCES))
             build_data |= {"pure_python": False, "infer_tag": True}
+            if "native" not in targets() and sys.platform == "linux":  # for others, by an index
+                from packaging.tags import sys_tags
+
+                tags = (tag for tag in sys_tags() if tag.platform.startswith("manylinux_2_17_"))
+                build_data["tag"] = str(next(tags))
 
 
 def targets() -> list[str]:

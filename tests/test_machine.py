@@ -4,6 +4,7 @@ import importlib.util
 import os
 import pickle
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -183,6 +184,14 @@ def test_a_wheel_with_code_has_the_tags_of_its_platform(hook):
     }
     assert not old.exists()
     assert wheel(hook.module, "editable") == {"force_include": {}}  # the folder is in its place
+
+
+def test_a_wheel_for_others_can_be_uploaded(hook, monkeypatch):
+    monkeypatch.setenv("KINRANK_TARGETS", "x86-64-v3,x86-64-v4")
+    hook.compiler(f"print(0, {str(hook.module.MACHINE)!r})")
+    python = "cp{0.major}{0.minor}".format(sys.version_info)
+    if sys.platform == "linux":  # where a package index takes no other tags
+        assert wheel(hook.module)["tag"].startswith(f"{python}-{python}-manylinux_2_17_")
 
 
 def test_no_targets_are_no_code_and_no_requirements(hook, monkeypatch):
