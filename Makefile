@@ -10,7 +10,7 @@ TORCH  ?= torch==2.13.0
 WORKERS ?= 2
 PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder
 # What `kinrank demo` and people's first calls need; the tests have all kernels compiled.
-FIRST   := rerank,index,kreciprocal,jaccard_graph,tune
+FIRST   := rerank,index,long,kreciprocal,jaccard_graph,tune,evaluate
 # Processors that wheels are made for; the others take the wheel without machine code.
 TARGETS ?= x86-64-v3,x86-64-v4
 

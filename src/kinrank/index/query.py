@@ -39,7 +39,7 @@ class Overlay:
         rows = self.rows
         if len(rows) == len(self.groups) - 1:
             return rows
-        first = self.groups[:-1]
+        first = self.groups[:-1].astype(np.int32)  # or `gather_rows` has a second type
         if len(first) == 1:
             end = rows.indptr[1]
             return SparseRows(
