@@ -189,7 +189,7 @@ def test_a_wheel_with_code_has_the_tags_of_its_platform(hook):
 def test_a_wheel_for_others_can_be_uploaded(hook, monkeypatch):
     monkeypatch.setenv("KINRANK_TARGETS", "x86-64-v3,x86-64-v4")
     hook.compiler(f"print(0, {str(hook.module.MACHINE)!r})")
-    python = "cp{0.major}{0.minor}".format(sys.version_info)
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     if sys.platform == "linux":  # where a package index takes no other tags
         assert wheel(hook.module)["tag"].startswith(f"{python}-{python}-manylinux_2_17_")
 
