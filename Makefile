@@ -9,9 +9,14 @@ TORCH  ?= torch==2.13.0
 # Each worker runs the tests of a file; on two cores they overlap where tests wait.
 WORKERS ?= 2
 PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder
+# What `kinrank demo` and people's first calls need; the tests have all kernels compiled.
+FIRST   := rerank,index,long,kreciprocal,jaccard_graph,tune,evaluate
+# Processors that wheels are made for; the others take the wheel without machine code.
+TARGETS ?= x86-64-v3,x86-64-v4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-external fuzz lint docs format bench dist clean ready warm chromium
+.PHONY: help demo test test-all test-external fuzz lint docs format bench dist clean ready warm chromium \
+	demo-packages dev-packages
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,35 +58,47 @@ bench: $(VENV)/dev.stamp ## Run the benchmarks, keep their results and put them 
 
 dist: $(VENV)/dev.stamp ## Build wheel and sdist, and try both
 	rm -rf dist build/dist
-	$(BIN)/python -m build --outdir dist
+	KINRANK_TARGETS=none $(BIN)/python -m build --outdir dist
+	set -e; for python in $$(./.ci/pythons); do \
+		KINRANK_TARGETS=$(TARGETS) $$python -m pip wheel --no-deps --wheel-dir dist dist/*.tar.gz; \
+	done
 	$(BIN)/twine check --strict dist/*
 	PYTHON=$(BIN)/python ./.ci/try-dist
 
 clean: ## Remove everything that was made
-	rm -rf $(VENV) build dist demo.html test-artifacts .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) src/kinrank/machine build dist demo.html test-artifacts .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks docs examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# Stamps, so that pip runs only when the requirements changed.
+# Stamps, so that pip runs only when the requirements changed. Kernels are compiled meanwhile, into
+# the package, by what its build does too; a build by pip would say nothing, and fetch numba twice.
 $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
-	$(PIP) -e '.[demo]'
+	$(PIP) numba threadpoolctl
+	@$(MAKE) --no-print-directory -j2 warm JOBS=$(FIRST) demo-packages
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
-	$(PIP) --no-compile '$(TORCH)'
-	$(PIP) --no-compile -e '.[dev]'
+	$(PIP) numba threadpoolctl
+	@$(MAKE) --no-print-directory -j2 warm dev-packages
 	@# On all cores, which pip does not; some packages hold files that are for other Pythons.
 	@$(BIN)/python -W ignore -m compileall -q -j 0 $(VENV)/lib src >/dev/null || true
 	@touch $@ $(VENV)/demo.stamp
 
-ready:
-	@$(MAKE) --no-print-directory -j2 warm chromium
+demo-packages:
+	KINRANK_TARGETS=none $(PIP) -e '.[demo]'
+
+dev-packages:
+	$(PIP) --no-compile '$(TORCH)'
+	KINRANK_TARGETS=none $(PIP) --no-compile -e '.[dev]'
 
 # Before the tests, whose workers would compile the same kernels at the same time.
-warm: $(VENV)/dev.stamp
-	@$(BIN)/kinrank warmup
+ready: $(VENV)/dev.stamp
+	@$(MAKE) --no-print-directory -j2 warm chromium
+
+warm:
+	@$(BIN)/python hatch_build.py $(JOBS)
 
 # Tests of pages need Chromium and are reported as skipped without it; where CI is set, they fail.
 APT := apt-get -qq -o DPkg::Lock::Timeout=60 -o Acquire::http::Timeout=30

@@ -50,6 +50,10 @@ def index():
     fitted().explain(rows()[0], int(fitted().ids[0]))
 
 
+def add():
+    fitted().add(rows()[:1], ids=[1000])
+
+
 def change():
     search()
     index = kinrank.CAS().fit(rows()[20:])
@@ -57,8 +61,48 @@ def change():
     index.remove([1000])
 
 
+def page():
+    """What the page of `kinrank serve` asks."""
+    explorer, method = fitted().explorer(), kinrank.CAS(k1=12, k2=3)
+    fitted().search(rows()[:1], k=10, base=True)
+    fitted().neighbors(fitted().ids[0], 10)
+    for query in (explorer.row_query(0), explorer.vector_query(rows()[:1])):
+        explorer.rank(query)
+        explorer.cluster(query)
+        explorer.cluster_by(query, method)
+        for whole in (False, True):
+            explorer.rank_by(query, method, whole=whole)
+    explorer.rank_marked(explorer.row_query(0), [fitted().ids[1]], [fitted().ids[-1]])
+    fitted().calibrate()
+    pool()
+
+
+def long_rows():
+    """Encodings are long where rows have no groups."""
+    alone = np.random.default_rng(1).normal(size=(300, 16)).astype(np.float32)
+    kinrank.rerank(alone[:20], alone[20:], k=10)
+
+
+def geodesic():
+    method = kinrank.CAS(geodesic=True)
+    for k in (10, None):
+        method.rerank(rows()[:20], rows()[20:], k=k)
+    index = method.fit(rows()[20:])
+    index.search(rows()[:1], k=10)
+    index.add(rows()[:1], ids=[1000])
+
+
+def evaluate():
+    data = kinrank.datasets.load("toy")
+    data.evaluate(kinrank.rerank(data.query.features, data.gallery.features))
+
+
 def jaccard_graph():
     kinrank.jaccard_graph(rows())
+
+
+def pool():
+    kinrank.rerank_pool(rows()[0], rows()[1:100], k=10)
 
 
 def auto():
@@ -85,6 +129,22 @@ CALLS = {
     **{f"{method}:whole": ranks(method, None) for method in kinrank.registry.untrained_methods()},
     "index": index,
     "change": change,
+    "page": page,
+    "long": long_rows,
+    "geodesic": geodesic,
+    "evaluate": evaluate,
     "jaccard_graph": jaccard_graph,
     "tune": auto,
+}
+
+# Those whose times are shown: what is called before, and what is timed.
+SHOWN = {
+    "rerank": (None, CALLS["cas"]),
+    "rerank, all rows": (None, CALLS["cas:whole"]),
+    "kreciprocal": (None, CALLS["kreciprocal"]),
+    "rerank_pool": (None, pool),
+    "fit and search": (None, search),
+    "add, after these": (search, add),
+    "jaccard_graph": (None, jaccard_graph),
+    'params="auto"': (None, auto),
 }

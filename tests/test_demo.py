@@ -207,7 +207,8 @@ def test_command_prints_the_table_and_writes_the_page(tmp_path, monkeypatch, dem
 
 
 def test_without_scikit_learn_the_cure_is_said(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    for name in ("sklearn", "sklearn.datasets"):
+        monkeypatch.setitem(sys.modules, name, None)
     result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "page.html")])
     assert result.exit_code == 2
     assert "pip install 'kinrank[demo]'" in result.stderr

@@ -19,7 +19,7 @@ from kinrank.cli.app import app
 from kinrank.io import replacing
 from kinrank.kernels import jit
 from picture_files import tiny_network
-from test_start import COUNT, ROOT_OBEYS, compiled, run
+from test_start import COUNT, ROOT_OBEYS, compiled, copied, run
 
 PAGE = (Path(__file__).parents[1] / "docs" / "containers.md").read_text(encoding="utf-8")
 # Code of the image's own processor would be of no use on another machine.
@@ -75,8 +75,7 @@ print(json.dumps(said))
 def closed(tmp_path):
     """The environment of a container whose package and home are read-only; its cache is empty."""
     site, home, cache = (tmp_path / name for name in ("site", "home", "cache"))
-    package = Path(kinrank.__file__).parent
-    shutil.copytree(package, site / "kinrank", ignore=shutil.ignore_patterns("__pycache__"))
+    copied(site)
     home.mkdir()
     cache.mkdir()
     close(site, home)
@@ -105,8 +104,10 @@ def test_a_second_process_compiles_nothing_where_all_is_read_only(closed):
 def warmed(closed):
     """The same with kernels in its cache, which is read-only too."""
     kinrank.warmup("serve")
-    source, cache = jit.kernel_folder(), Path(closed["KINRANK_CACHE"])
-    shutil.copytree(source, cache / "kernels" / source.name)
+    cache = Path(closed["KINRANK_CACHE"])
+    for source in (jit.kernel_folder(), jit.shipped_folder()):  # the second comes with a build
+        if source.exists():
+            shutil.copytree(source, cache / "kernels" / source.name, dirs_exist_ok=True)
     close(cache)
     return closed
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -20,8 +21,8 @@ ROOT_OBEYS = [  # root, too, must not write where the permissions say no
 ]  # fmt: skip
 RANK = """
 import numpy as np, kinrank
-x = np.random.default_rng(0).normal(size=(120, 8))
-kinrank.rerank(x[:5], x[5:], method="aqe", k=3)
+x = np.random.default_rng(0).normal(size=(300, 16))
+kinrank.rerank(x[:20], x[20:], method="aqe", k=10)
 from numba.core import event
 """
 COUNT = """
@@ -45,6 +46,19 @@ print(json.dumps(rows))
 """
 
 
+def copied(sources):
+    """Copy the package, without the machine code of its installation."""
+    package, left_out = Path(kinrank.__file__).parent, shutil.ignore_patterns("machine")
+    shutil.copytree(package, Path(sources) / "kinrank", ignore=left_out)
+    return str(sources)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """Where a process has to compile."""
+    return {"PYTHONPATH": copied(tmp_path_factory.mktemp("bare"))}
+
+
 def run(code, *before, **environment):
     """A new process; returns what it printed and what it said on stderr."""
     known = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
@@ -64,10 +78,10 @@ def compiled(*before, **environment):
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory):
+def filled(tmp_path_factory, bare):
     """The cache of a first ranking."""
     cache = tmp_path_factory.mktemp("filled") / "cache"
-    count, _ = compiled(KINRANK_CACHE=str(cache))
+    count, _ = compiled(KINRANK_CACHE=str(cache), **bare)
     assert count > 0
     return cache
 
@@ -84,37 +98,37 @@ def test_first_calls_compile_what_is_recorded_and_each_kernel_once():
     assert twice == ["cross.product_sum_rows"]  # for one product, and for the sum of two
 
 
-def test_a_cache_that_was_filled_is_read_where_nothing_can_be_written(filled, tmp_path):
+def test_a_cache_that_was_filled_is_read_where_nothing_can_be_written(filled, tmp_path, bare):
     cache = shutil.copytree(filled, tmp_path / "cache")
     for folder in (cache, *cache.rglob("*/")):
         folder.chmod(0o555)
     try:
         before = ROOT_OBEYS if os.geteuid() == 0 else []
-        second, said = compiled(*before, KINRANK_CACHE=str(cache), HOME="/nonexistent")
+        second, said = compiled(*before, KINRANK_CACHE=str(cache), HOME="/nonexistent", **bare)
     finally:
         for folder in (cache, *cache.rglob("*/")):
             folder.chmod(0o755)
     assert (second, said) == (0, "")
 
 
-def test_one_warning_says_what_to_set_where_nothing_can_be_kept(tmp_path):
+def test_one_warning_says_what_to_set_where_nothing_can_be_kept(tmp_path, bare):
     (tmp_path / "file").write_text("")
-    count, said = compiled(KINRANK_CACHE=str(tmp_path / "file" / "cache"))
+    count, said = compiled(KINRANK_CACHE=str(tmp_path / "file" / "cache"), **bare)
     assert count > 0
     assert said.count("KinrankWarning") == 1
     assert "Set KINRANK_CACHE to a folder that can be written to" in said
 
 
-def test_numbas_own_folder_is_heeded(tmp_path):
-    run(RANK, NUMBA_CACHE_DIR=str(tmp_path), KINRANK_CACHE="")
+def test_numbas_own_folder_is_heeded(tmp_path, bare):
+    run(RANK, NUMBA_CACHE_DIR=str(tmp_path), KINRANK_CACHE="", **bare)
     assert list((tmp_path / "kinrank" / "kernels").rglob("*.nbc"))
 
 
-def test_a_damaged_cache_is_as_good_as_none(filled, tmp_path):
+def test_a_damaged_cache_is_as_good_as_none(filled, tmp_path, bare):
     cache = shutil.copytree(filled, tmp_path / "cache")
     for path in cache.rglob("*.nb?"):
         path.write_bytes(path.read_bytes()[:20])
-    count, _ = compiled(KINRANK_CACHE=str(cache))
+    count, _ = compiled(KINRANK_CACHE=str(cache), **bare)
     assert count > 0
 
 
@@ -138,12 +152,13 @@ def on_terminal(*arguments, **environment):
     return text.decode()
 
 
-def test_a_terminal_sees_that_kernels_are_compiled_once(tmp_path):
-    first = on_terminal("warmup", "--for", "aqe,alphaqe", KINRANK_CACHE=str(tmp_path))
+def test_a_terminal_sees_that_kernels_are_compiled_once(tmp_path, bare):
+    bare = {**bare, "KINRANK_CACHE": str(tmp_path)}
+    first = on_terminal("warmup", "--for", "aqe,alphaqe", **bare)
     assert "Compiling kernels, once on this machine: about" in first
     assert "compiling kernels" in first
     assert f"{tmp_path}" in first.replace("\r\n", "")
-    second = on_terminal("warmup", "--for", "aqe,alphaqe", KINRANK_CACHE=str(tmp_path))
+    second = on_terminal("warmup", "--for", "aqe,alphaqe", **bare)
     assert "Compiling" not in second
     assert "0 kernels compiled" in second
 
@@ -164,7 +179,7 @@ def test_what_another_process_cannot_compile_is_compiled_here(monkeypatch):
     assert time.monotonic() - begun < 60
 
 
-def test_numba_types_the_functions_of_others_by_itself(tmp_path):
+def test_numba_types_the_functions_of_others_by_itself(tmp_path, bare):
     code = """
 import numba, numpy as np
 from numba.core import types
@@ -178,4 +193,4 @@ assert not jit._typed and types.functions.BaseFunction.get_call_type is jit._cal
 finish(0, 0.5, 1.0, 1.0)
 assert jit._typed and types.functions.BaseFunction.get_call_type is jit._call_type
 """
-    run(code, KINRANK_CACHE=str(tmp_path))
+    run(code, KINRANK_CACHE=str(tmp_path), **bare)

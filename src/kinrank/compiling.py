@@ -35,7 +35,7 @@ logger = logging.getLogger("kinrank.kernels")
 GROUPS = {
     "rerank": ("cas", "cas:whole"),
     "index": ("index", "change"),
-    "serve": ("index", "change", "cas:whole"),
+    "serve": ("index", "change", "page", "cas:whole"),
 }
 _WORTH = 1.5  # seconds of compiling from which a process pays: to start one takes about a second
 _CODE = "import json, sys; sys.path[:] = json.loads(sys.stdin.readline()); "
@@ -120,17 +120,22 @@ def warmup(for_: str | Iterable[str] = "all", *, processes: int | None = None) -
     >>> kinrank.warmup("cas")["compiled"] >= 0
     True
     """
+    missing = [entry for entry in kernels_of(for_) if not entry.cached()]
+    compile_all(missing, processes)
+    folder = jit.kernel_folder()
+    size = sum(path.stat().st_size for path in folder.iterdir()) if folder.exists() else 0
+    return {"folder": folder, "compiled": len(missing), "bytes": size}
+
+
+def kernels_of(for_: str | Iterable[str]) -> list[Entry]:
+    """The kernels of jobs and of what people do."""
     known = jobs()
     parts = {**{job: (job,) for job in known}, **GROUPS, "all": tuple(known)}
     every: dict[Entry, None] = {}
     for name in [for_] if isinstance(for_, str) else for_:
         for job in parts[check_choice("for_", name, tuple(parts))]:
             every |= dict.fromkeys(known[job])
-    missing = [entry for entry in every if not entry.cached()]
-    compile_all(missing, processes)
-    folder = jit.kernel_folder()
-    size = sum(path.stat().st_size for path in folder.iterdir()) if folder.exists() else 0
-    return {"folder": folder, "compiled": len(missing), "bytes": size}
+    return list(every)
 
 
 def compile_all(entries: list[Entry], processes: int | None = None) -> None:

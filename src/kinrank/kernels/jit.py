@@ -25,8 +25,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, ClassVar, TypeAlias, cast
 
+import llvmlite.binding as llvm
 import numba
-from numba.core import caching, event, types
+from numba.core import caching, config, event, types
+from numba.core.runtime import rtsys
 
 from kinrank.cache import cache_folder
 from kinrank.errors import KinrankWarning
@@ -41,6 +43,12 @@ def _flavour(**options: Any) -> Callable[[Function], Function]:
 
 
 _DAMAGED = (EOFError, ValueError, pickle.UnpicklingError, AttributeError, IndexError)
+# Processors that code is made for elsewhere, and what they have, best first.
+_TARGETS = {
+    "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+    "x86-64-v3": ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
+    "generic": (),
+}
 _NO_MEMORY = {"_nrt": False}
 _NO_PYTHON = {"no_cpython_wrapper": True}
 _REGROUP = {"fastmath": {"reassoc", "contract", "nsz"}}
@@ -81,10 +89,33 @@ def kernel_folder() -> Path:
 
     ``NUMBA_CACHE_DIR`` is heeded where ``KINRANK_CACHE`` is not set.
     """
-    digest = "".join(map(_digest, sorted(Path(__file__).parent.glob("*.py"))))
     numba_folder = None if os.environ.get("KINRANK_CACHE") else os.environ.get("NUMBA_CACHE_DIR")
     base = Path(numba_folder) / "kinrank" if numba_folder else cache_folder()
-    return base / "kernels" / hashlib.sha256(digest.encode()).hexdigest()[:16]
+    return base / "kernels" / _contents()
+
+
+@cache
+def shipped_folder() -> Path:
+    """Where kernels are that were compiled when the package was built; it may not be there."""
+    return Path(__file__).parents[1] / "machine" / "kernels" / _contents()
+
+
+@cache
+def targets() -> tuple[str, ...]:
+    """Which kinds of processors this one is one of, best first: it runs what was made for them.
+
+    None of them where numba is told what to compile for, or where the package is being built.
+    """
+    if config.CPU_NAME or kernel_folder() == shipped_folder():
+        return ()
+    features = llvm.get_host_cpu_features()
+    return tuple(name for name, needed in _TARGETS.items() if all(map(features.get, needed)))
+
+
+@cache
+def _contents() -> str:
+    digest = "".join(map(_digest, sorted(Path(__file__).parent.glob("*.py"))))
+    return hashlib.sha256(digest.encode()).hexdigest()[:16]
 
 
 @cache
@@ -121,20 +152,46 @@ class _Entries(caching.CompileResultCacheImpl):
 
 
 class KernelCache(caching.FunctionCache):
-    """numba's cache in a place of ours; without a place, kernels are compiled in every process."""
+    """numba's cache in a place of ours; without a place, kernels are compiled in every process.
+
+    What came with the package is looked for first, so that a kernel has the same code, and a result
+    the same bits, whatever the user's cache holds.
+    """
 
     _impl_class = _Entries
 
+    def __init__(self, function: Function) -> None:
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._shipped = caching.IndexDataCacheFile(
+            str(shipped_folder()), self._impl.filename_base, stamp
+        )
+
     def holds(self, types: tuple[Any, ...], context: Any) -> bool:
         """Whether there is an entry for a signature."""
-        with _unreadable_is_empty():
-            return self._index_key(types, context.codegen()) in self._cache_file._load_index()
+        for place, key in self._places(types, context.codegen()):
+            with _unreadable_is_empty():
+                if key in place._load_index():
+                    return True
         return False
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        with _unreadable_is_empty():
-            return super().load_overload(sig, target_context)
+        # Less than numba does: its modules for compiling take longer to import than code to load.
+        rtsys.initialize(target_context)
+        for place, key in self._places(sig, target_context.codegen()):
+            with _unreadable_is_empty():
+                reduced = place.load(key)
+                if reduced is not None:
+                    return self._impl.rebuild(target_context, reduced)
         return None
+
+    def _places(self, types: Any, codegen: Any) -> Iterator[tuple[Any, Any]]:
+        """Where the code of a signature may be, under which key."""
+        types, native, code = self._index_key(types, codegen)
+        if shipped_folder().is_dir():
+            for target in (native, *((native[0], name, "") for name in targets())):
+                yield self._shipped, (types, target, code)
+        yield self._cache_file, (types, native, code)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:

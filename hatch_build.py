@@ -1,0 +1,106 @@
+"""Compile the kernels when kinrank is built, so that no first call waits for them.
+
+`KINRANK_TARGETS` says for which processors: "native", the one at hand, is the default; or "none";
+or names such as "x86-64-v3,x86-64-v4" for a wheel that others install (docs/maintainers.md).
+
+python hatch_build.py [JOBS]    the same for a work tree; jobs are those of `kinrank warmup`
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ModuleNotFoundError:  # run by itself
+    BuildHookInterface = object
+
+SOURCES = Path(__file__).resolve().parent / "src"
+MACHINE = SOURCES / "kinrank" / "machine"
+HEAD = f"""
+import logging, sys
+sys.path.insert(0, {str(SOURCES)!r})
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+from kinrank import compiling
+jobs = sys.argv[1].split(",")
+"""
+COMPILE = HEAD + "done = compiling.warmup(jobs); print(done['compiled'], done['folder'])"
+# In a new process: code that cannot be loaded must not be delivered.
+LOAD = HEAD + "for kernel in compiling.kernels_of(jobs): kernel.compile()"
+
+
+class MachineCode(BuildHookInterface):  # type: ignore[misc]
+    """What `kinrank warmup` does, into a folder of the package.
+
+    Nothing that goes wrong here stops an installation: kernels are then compiled at first calls.
+    """
+
+    PLUGIN_NAME = "custom"
+
+    def dependencies(self) -> list[str]:
+        return self.metadata.core.dependencies if targets() else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        folders = machine_code("all")
+        if not folders:
+            return
+        for other in set(MACHINE.glob("kernels/*")) - folders:  # of earlier sources
+            shutil.rmtree(other, ignore_errors=True)
+        if version == "standard":
+            for folder in folders:
+                build_data["force_include"][str(folder)] = str(folder.relative_to(SOURCES))
+            build_data |= {"pure_python": False, "infer_tag": True}
+            if "native" not in targets() and sys.platform == "linux":  # for others, by an index
+                from packaging.tags import sys_tags
+
+                tags = (tag for tag in sys_tags() if tag.platform.startswith("manylinux_2_17_"))
+                build_data["tag"] = str(next(tags))
+
+
+def targets() -> list[str]:
+    """Which processors to compile for."""
+    names = os.environ.get("KINRANK_TARGETS", "native").split(",")
+    return [name for name in map(str.strip, names) if name not in {"", "none"}]
+
+
+def machine_code(jobs: str) -> set[Path]:
+    """Compile; the folder of the code, or nothing where that failed."""
+    folders = set()
+    for target in targets():
+        try:
+            folders.add(compiled(jobs, target))
+        except Exception as error:  # noqa: BLE001
+            print(f"No machine code ({target}): kernels are compiled at first calls. {error}")
+    return folders
+
+
+def compiled(jobs: str, target: str) -> Path:
+    """Compile for one kind of processors."""
+    environment = {**os.environ, "KINRANK_CACHE": str(MACHINE)}
+    if target != "native":
+        environment |= {"NUMBA_CPU_NAME": target, "NUMBA_CPU_FEATURES": ""}
+
+    def run(code: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", code, jobs],
+            env=environment, stdout=subprocess.PIPE, text=True, check=True,
+        )  # fmt: skip
+        return done.stdout.strip()
+
+    count, name = run(COMPILE).split(" ", 1)
+    if int(count):
+        try:
+            run(LOAD)
+        except BaseException:
+            shutil.rmtree(name, ignore_errors=True)
+            raise
+    return Path(name)
+
+
+if __name__ == "__main__":
+    machine_code(sys.argv[1] if len(sys.argv) > 1 else "all")

@@ -1,0 +1,203 @@
+"""Machine code that comes with an installation: made by hatch_build.py, found by the kernels."""
+
+import importlib.util
+import os
+import pickle
+import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from kinrank.kernels import jit
+from test_start import ROOT_OBEYS, compiled, copied, run
+
+HOOK = Path(__file__).parents[1] / "hatch_build.py"
+BEFORE = ROOT_OBEYS if os.geteuid() == 0 else []
+
+
+def hook_of(tree):
+    """The build hook of a source tree."""
+    spec = importlib.util.spec_from_file_location("hatch_build", tree / HOOK.name)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def source_tree(folder):
+    copied(folder / "src")
+    shutil.copy(HOOK, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A tree whose code is that of the simplest method, for any processor of this kind."""
+    tree = source_tree(tmp_path_factory.mktemp("built"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KINRANK_TARGETS", "native, generic")
+        [folder] = hook_of(tree).machine_code("aqe")
+    assert len(list(folder.glob("*.nbc"))) >= 2 * 3
+    return tree
+
+
+@pytest.fixture
+def tree(built, tmp_path):
+    """A copy that may be spoilt."""
+    return shutil.copytree(built, tmp_path / "tree")
+
+
+def alone(tree):
+    """The environment of a process whose caches are empty."""
+    nowhere = {"KINRANK_CACHE": str(tree / "cache"), "NUMBA_CACHE_DIR": str(tree / "numba")}
+    return {"PYTHONPATH": str(tree / "src"), "HOME": "/nonexistent", **nowhere}
+
+
+def first_call(tree, *before):
+    """How many functions are compiled, and what is said."""
+    return compiled(*before, **alone(tree))
+
+
+def missing(tree, **environment):
+    """How many kernels would have to be compiled."""
+    code = "from kinrank.compiling import jobs; print([e.cached() for e in jobs()['aqe']])"
+    return run(code, **alone(tree), **environment)[0].count("False")
+
+
+def index_files(tree):
+    return list((tree / "src/kinrank/machine").rglob("*.nbi"))
+
+
+def test_a_first_call_compiles_nothing_where_nothing_can_be_written(tree):
+    folders = [tree, *tree.rglob("*/")]
+    for folder in folders:
+        folder.chmod(0o555)
+    try:
+        assert first_call(tree, *BEFORE) == (0, "")
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
+    assert not (tree / "cache").exists()
+
+
+def keep_code(tree, wanted):
+    """Leave the entries for some processors."""
+    for path in index_files(tree):
+        with path.open("rb") as file:
+            version, (stamp, entries) = pickle.load(file), pickle.load(file)  # noqa: S301
+        entries = {key: name for key, name in entries.items() if wanted(key[1][1])}
+        path.write_bytes(pickle.dumps(version) + pickle.dumps((stamp, entries)))
+
+
+def test_code_for_a_kind_of_processors_is_found_where_none_is_native(tree):
+    keep_code(tree, lambda processor: processor == "generic")
+    assert first_call(tree) == (0, "")
+    keep_code(tree, lambda processor: False)
+    assert missing(tree) == 3
+
+
+def test_changed_kernels_do_not_meet_old_code(tree):
+    with (tree / "src/kinrank/kernels/lists.py").open("a") as file:
+        file.write("# changed\n")
+    assert missing(tree) == 3
+
+
+def test_code_for_another_processor_is_not_used(tree):
+    assert missing(tree, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="") == 0
+    assert missing(tree, NUMBA_CPU_NAME="another", NUMBA_CPU_FEATURES="") == 3
+
+
+def test_code_that_cannot_be_read_is_as_good_as_none(tree):
+    for path in (tree / "src/kinrank/machine").rglob("*.nbc"):
+        path.write_bytes(path.read_bytes()[:20])
+    assert first_call(tree)[0] > 0
+    for path in index_files(tree):
+        path.write_bytes(path.read_bytes()[:20])
+    shutil.rmtree(tree / "cache")
+    assert missing(tree) == 3
+
+
+@pytest.mark.parametrize(
+    ("has", "names"),
+    [
+        (set(), ["generic"]),
+        ({"avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}, ["x86-64-v3", "generic"]),
+        ({"avx2", "fma"}, ["generic"]),
+    ],
+)
+def test_a_processor_runs_what_it_has_the_features_for(monkeypatch, has, names):
+    monkeypatch.setattr(jit.llvm, "get_host_cpu_features", lambda: dict.fromkeys(has, True))
+    monkeypatch.setattr(jit.config, "CPU_NAME", None)
+    assert list(jit.targets.__wrapped__()) == names
+    monkeypatch.setattr(jit.config, "CPU_NAME", "znver4")  # what numba is told holds
+    assert jit.targets.__wrapped__() == ()
+
+
+# The hook
+
+
+@pytest.fixture
+def hook(tmp_path, monkeypatch):
+    """The hook of a tree whose compiler is what a test says."""
+    module = hook_of(source_tree(tmp_path))
+    monkeypatch.setenv("KINRANK_TARGETS", "native")
+
+    def compiler(code):
+        monkeypatch.setattr(module, "COMPILE", code)
+
+    return SimpleNamespace(module=module, compiler=compiler)
+
+
+def wheel(module, version="standard"):
+    """What the hook says of a wheel."""
+    build_data = {"force_include": {}}
+    module.MachineCode.__new__(module.MachineCode).initialize(version, build_data)
+    return build_data
+
+
+@pytest.mark.parametrize("code", ["raise SystemExit(1)", "print()", "import os; os.abort()"])
+def test_a_compiler_that_fails_stops_no_installation(hook, capfd, code):
+    hook.compiler(code)
+    assert wheel(hook.module) == {"force_include": {}}
+    assert "kernels are compiled at first calls" in capfd.readouterr().out
+
+
+def test_code_that_cannot_be_loaded_is_removed(hook, monkeypatch, capfd):
+    folder = hook.module.MACHINE / "kernels" / "abc"
+    folder.mkdir(parents=True)
+    hook.compiler(f"print(3, {str(folder)!r})")
+    monkeypatch.setattr(hook.module, "LOAD", "import os; os.abort()")
+    assert wheel(hook.module) == {"force_include": {}}
+    assert not folder.exists()
+
+
+def test_a_wheel_with_code_has_the_tags_of_its_platform(hook):
+    folder, old = (hook.module.MACHINE / "kernels" / name for name in ("abc", "old"))
+    for each in (folder, old):
+        each.mkdir(parents=True)
+    hook.compiler(f"print(0, {str(folder)!r})")
+    assert wheel(hook.module) == {
+        "force_include": {str(folder): "kinrank/machine/kernels/abc"},
+        "pure_python": False,
+        "infer_tag": True,
+    }
+    assert not old.exists()
+    assert wheel(hook.module, "editable") == {"force_include": {}}  # the folder is in its place
+
+
+def test_a_wheel_for_others_can_be_uploaded(hook, monkeypatch):
+    monkeypatch.setenv("KINRANK_TARGETS", "x86-64-v3,x86-64-v4")
+    hook.compiler(f"print(0, {str(hook.module.MACHINE)!r})")
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    if sys.platform == "linux":  # where a package index takes no other tags
+        assert wheel(hook.module)["tag"].startswith(f"{python}-{python}-manylinux_2_17_")
+
+
+def test_no_targets_are_no_code_and_no_requirements(hook, monkeypatch):
+    core = SimpleNamespace(dependencies=["numba>=0.60"])
+    metadata = SimpleNamespace(metadata=SimpleNamespace(core=core))
+    assert hook.module.MachineCode.dependencies(metadata) == ["numba>=0.60"]
+    monkeypatch.setenv("KINRANK_TARGETS", "none")
+    assert hook.module.MachineCode.dependencies(metadata) == []
+    assert wheel(hook.module) == {"force_include": {}}
