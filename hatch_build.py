@@ -55,11 +55,11 @@ class MachineCode(BuildHookInterface):  # type: ignore[misc]
             for folder in folders:
                 build_data["force_include"][str(folder)] = str(folder.relative_to(SOURCES))
             build_data |= {"pure_python": False, "infer_tag": True}
-            if "native" not in targets() and sys.platform == "linux":  # for others, by an index
+            if "native" not in targets():  # an index takes no plain `linux`
                 from packaging.tags import sys_tags
 
-                tags = (tag for tag in sys_tags() if tag.platform.startswith("manylinux_2_17_"))
-                build_data["tag"] = str(next(tags))
+                tags = [str(tag) for tag in sys_tags() if "manylinux_2_17_" in tag.platform]
+                build_data |= {"tag": tags[0]} if tags else {}
 
 
 def targets() -> list[str]:
@@ -76,7 +76,7 @@ def machine_code(jobs: str) -> set[Path]:
             folders.add(compiled(jobs, target))
         except Exception as error:  # noqa: BLE001
             print(f"No machine code ({target}): kernels are compiled at first calls. {error}")
-    return folders
+    return set(filter(Path.is_dir, folders))
 
 
 def compiled(jobs: str, target: str) -> Path:
