@@ -42,7 +42,11 @@ def test_the_residual_is_below_the_tolerance(n, density, alpha, seed):
     layout = Layout.of(np.random.default_rng(seed).permutation(n).astype(np.int32))
     found = solutions(converged(layout.matrix(s), alpha, 1000, 1e-5, layout, ALONE), y, 0, 5)
     residual = found @ (np.eye(n) - alpha * s.toarray().astype(np.float64)) - y.toarray()
-    assert (np.linalg.norm(residual, axis=1) <= 1.1e-5 * np.linalg.norm(y.toarray(), axis=1)).all()
+    # Solutions are float32 and up to 1 / (1 - alpha) as long as the right side: plain conjugate
+    # gradients, too, leave about three roundings of them.
+    rounding = 4 * np.finfo(np.float32).eps * np.linalg.norm(found, axis=1)
+    goal = 1e-5 * np.linalg.norm(y.toarray(), axis=1) + rounding
+    assert (np.linalg.norm(residual, axis=1) <= goal).all()
 
 
 @pytest.mark.parametrize("first", [0, 40])

@@ -70,7 +70,7 @@ def converged(
 ) -> Solver:
     """(I - alpha S)^-1 applied in place, until the residual is below ``tol`` times the right side.
 
-    The residual is (I + L) / relax times that of the preconditioned system, and no row of L is
+    Or a few roundings of the solution, which is float32, if that is more. The residual is (I + L) / relax times that of the preconditioned system, and no row of L is
     longer than one of alpha relax S, whose norm is at most alpha relax.
     """
     args, n = (*s.csr, np.float32(_RELAX * alpha)), len(s)
