@@ -70,13 +70,14 @@ def converged(
 ) -> Solver:
     """(I - alpha S)^-1 applied in place, until the residual is below ``tol`` times the right side.
 
-    Or a few roundings of the solution, which is float32, if that is more. The residual is (I + L) / relax times that of the preconditioned system, and no row of L is
-    longer than one of alpha relax S, whose norm is at most alpha relax.
+    A few roundings of the solution, which is float32, may be more than that. The residual is
+    (I + L) / relax times that of the preconditioned system with relax times the right side, and no
+    row of L is longer than one of alpha relax S, whose norm is at most alpha relax.
     """
     args, n = (*s.csr, np.float32(_RELAX * alpha)), len(s)
     lower = run.rows("graph", half_rows, (*args, False), n, n).csr
     upper = run.rows("graph", half_rows, (*args, True), n, n).csr
-    known = (lower, upper, np.float32(2 - _RELAX), tol * _RELAX / (1 + _RELAX * alpha))
+    known = (lower, upper, np.float32(2 - _RELAX), tol / (1 + _RELAX * alpha))
 
     def apply(x: Floats, work: Floats) -> None:
         x *= np.float32(_RELAX)
