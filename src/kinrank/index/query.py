@@ -16,7 +16,7 @@ from kinrank.index.state import State
 from kinrank.kernels import diffuse, guide, lists, query, reciprocal
 from kinrank.kernels.overlay import Lists, Workspace
 from kinrank.kernels.product import product_rows
-from kinrank.kernels.query_products import enhanced_rows, propagated_rows
+from kinrank.kernels.query_products import partner_rows, propagated_rows
 from kinrank.stages.pipeline import Pipeline, half_length
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
@@ -128,9 +128,8 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
     def average(self, f: Overlay) -> Overlay:
         near, stored = self.nearest(self.method.k2), self.state.f
         assert stored is not None
-        means = (near.ptr, near.ids, np.ones(len(near.ids), np.float32), self.each)
-        own = (*means, f.over(stored), 0, *self._layout, self.space)
-        return self._rows(*product_rows(0, self.n, *own))
+        means = self._rows(near.ptr, near.ids, np.ones(len(near.ids), np.float32))
+        return self._product(means, f.over(stored))
 
     def smooth_by_similarity(self, f: Overlay, xi: Overlay) -> Overlay:
         stored = self.state.f
@@ -151,8 +150,8 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         sizes = (int(self.method.enhance_k or 1), float(self.method.kappa))
         known = self.state.xi
         sets = (xi.ptr, xi.ids, known.indptr, known.indices)
-        own = (tuple(self.lists), *sizes, *sets, f.over(self.state.smoothed))
-        return Overlay(self.width, *enhanced_rows(*own, *self._layout, self.space))
+        made = Overlay(self.width, *partner_rows(tuple(self.lists), *sizes, *sets))
+        return self._product(made, f.over(self.state.smoothed))
 
     def propagate(self, f: Overlay) -> Overlay:
         state, squares = self.state, self.state.transition is not None
@@ -182,6 +181,10 @@ class QueryRows(Pipeline[Overlay, TiedGraph]):
         made = reciprocal.reciprocal_rows(0, len(rows), rows, groups, *known, self.space)
         sets: tuple[Longs, Ints] = made
         return sets
+
+    def _product(self, a: Overlay, b: KernelRows) -> Overlay:
+        own = (*a[3:], a.groups, b, 0, *self._layout, self.space)
+        return Overlay(self.width, *a[1:3], *product_rows(0, len(a.names), *own))
 
     def _new_guide(self, f: Overlay) -> tuple[Floats, Floats]:
         """T and r, to be filled in."""

@@ -1,4 +1,4 @@
-"""Products that make the last rows of a query: those of a stage in one call.
+"""The last stages of a query: whose rows are averaged, and P and F' in one call.
 
 Python holds the interpreter between two calls, for which other callers wait.
 """
@@ -12,19 +12,6 @@ from kinrank.kernels.lists import enhancing_rows
 from kinrank.kernels.overlay import Lists, named_space, tick
 from kinrank.kernels.product import product_rows
 from kinrank.kernels.rows import enlarge, gather_rows
-
-
-@kernel
-def enhanced_rows(lists, k, kappa, xi_ptr, xi, rows_xi_ptr, rows_xi, f, names, places, space):
-    """Enhanced rows of queries and of their partners; lists to rows_xi : of ``partner_rows``.
-
-    f : smoothed rows, see Rows; names, places : of ``product_rows``
-    Returns groups and names; pointers, indices, data.
-    """
-    a, none = partner_rows(lists, k, kappa, xi_ptr, xi, rows_xi_ptr, rows_xi), np.int64(0)
-    size = a[1].shape[0]
-    made = product_rows(none, size, *a[2:], a[0], f, none, names, places, space)
-    return a[0], a[1], made[0], made[1], made[2]
 
 
 @kernel
@@ -52,7 +39,7 @@ def propagated_rows(f, rows, transition, supports, squares, keep, names, places,
     return groups, own, f[2:], p, made
 
 
-@helper
+@kernel
 def partner_rows(lists, k, kappa, xi_ptr, xi, rows_xi_ptr, rows_xi):
     """Whose rows queries, and the rows that would average them, their partners, are the means of.
 
