@@ -22,9 +22,9 @@ from kinrank.registry import make_method
 from kinrank.types import Ranking
 from kinrank.validation import as_array, as_matrix, check_int, reduce_k
 
-# Up to this many candidates the stages of one query are so short that threads get one block each;
-# up to fewer, handing even that to them takes longer than the work.
-_ONE_BLOCK, _ALONE = 2048, 400
+# Up to this many candidates the stages of one query are so short that handing them to threads
+# takes longer than the work; the search among them is, only up to fewer.
+_ALONE, _ALL_ALONE = 2048, 400
 
 
 def rerank_pool(
@@ -54,7 +54,7 @@ def rerank_pool(
         there are none) or a boolean mask (m,); for several queries a list of such
     threshold : leave out results that are farther away; see ``Ranking.within``
     threads : how many threads to use; None is one per core. Several queries share them out, a
-        query each; a single one of few candidates has one. Never changes the result.
+        query each; of a single small one only the search does. Never changes the result.
     **params : parameters of the method, see its class; ``whiten`` takes a fitted Whitening, as
         few candidates do not tell the directions of a collection
 
@@ -108,9 +108,8 @@ class Pool:
         if len(self) == 0:
             return Ranking(np.empty((1, 0), np.int32), np.empty((1, 0), np.float32))
         k, block = min(k, len(self)), None
-        if len(self) <= _ONE_BLOCK:
-            threads = threads if len(self) > _ALONE else 1
-            block = -(-(len(self) + 1) // threads)
+        if len(self) <= _ALONE:
+            threads, block = threads if len(self) > _ALL_ALONE else 1, _ALONE + 1
         given: dict[str, Any] = {} if self.allowed is None else {"allowed": self.allowed}
         work: dict[str, Any] = {"threads": threads, "block_size": block}
         try:
