@@ -60,14 +60,14 @@ def spread_row(out, begin, end, ids, weights, slot, nodes, mass, seen):
     Without a branch, which could not be foreseen: what is written behind the last counts only if
     the node is new.
     """
-    for e in range(begin, end):
-        other = ids[e]
-        nodes[seen], mass[seen] = other, 0.0
+    for e in range(np.uint64(begin), np.uint64(end)):
+        other, behind = np.uint32(ids[e]), np.uint64(seen)  # unsigned: numba looks for no sign
+        nodes[behind], mass[behind] = other, 0.0
         local = slot[other]
         new = local < 0
         local = seen if new else local
         slot[other] = local
-        mass[local] += out * weights[e]
+        mass[np.uint64(local)] += out * weights[e]
         seen += new
     return seen
 
@@ -106,9 +106,9 @@ def spread(size, s, decay, floor, space, reach):
 @inner
 def copy_row(begin, end, indices, weights, other_weights, slot, at, ids, w, other_w):
     """The edges of a row that stay in the ball; returns where they end."""
-    for e in range(begin, end):
-        local = slot[indices[e]]
-        ids[at], w[at], other_w[at] = local, weights[e], other_weights[e]
+    for e in range(np.uint64(begin), np.uint64(end)):
+        local, behind = slot[np.uint32(indices[e])], np.uint64(at)
+        ids[behind], w[behind], other_w[behind] = local, weights[e], other_weights[e]
         at += local >= 0
     return at
 
