@@ -3,7 +3,7 @@
 What is known of rows so far is their ``race``, a tuple of arrays with something for each row:
 
 bounds : columns whose |y|^2 - 2 xy is not below it are no neighbours
-counts, nearest : how many columns are kept, and these as ``packed`` numbers
+counts, nearest : how many columns are kept, and these as numbers of ``heap.packed``
 reaches : columns whose |y|^2 - 2 xy is not above it are not the farthest
 margins : values nearer to each other than this may be the other way round, as products are rounded
 far_counts, farthest : columns that may be the farthest, packed; a count beyond the room: too many
@@ -13,19 +13,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinrank.kernels.heap import packed
 from kinrank.kernels.jit import filling, inner, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import select_rank, squared_distance
 
 _HALVINGS = 16  # of the values of a row's columns, to find what parts the nearest from the others
 _FEW_MORE = 32  # one of so many more than must be are left
-
-
-@inner
-def packed(value, number):
-    """A value and a row's number as one integer, ordered by value."""
-    bits = np.int64(np.float32(value).view(np.int32))
-    return ((bits ^ ((bits >> 63) & 0x7FFFFFFF)) << 32) | np.int64(number)
 
 
 @inner
