@@ -35,6 +35,26 @@ def test_a_cluster_stays_together():
     assert np.count_nonzero(np.diff(labels[layout.names])) == 5
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_any_lists_give_an_order(seed):
+    # Lists of anything: hubs, rows that list nobody or only themselves, one row many times.
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 200))
+    lists = (n * rng.random((n, 7)) ** rng.integers(1, 6)).astype(np.int32)
+    lists[rng.random((n, 7)) < 0.3] = -1
+    lists[:, 0] = np.arange(n)
+    names = Layout.near(lists, int(rng.integers(1, 8)), 0).names
+    np.testing.assert_array_equal(np.sort(names), np.arange(n))
+
+
+def test_the_nearest_rows_are_joined_first():
+    # Pairs at 0 and 1, 10 and 11, and so on, in any order: each pair stays together.
+    rng = np.random.default_rng(5)
+    points = rng.permutation(np.repeat(10.0 * np.arange(40), 2) + np.tile([0, 1], 40))[:, None]
+    order = points[Layout.near(lists_of(points, 6).indices, 6, 0).names, 0]
+    np.testing.assert_array_equal(order[::2] // 10, order[1::2] // 10)
+
+
 def test_lists_and_matrices_say_the_same_under_new_numbers():
     rng = np.random.default_rng(2)
     known = lists_of(rng.normal(size=(40, 3)), 7)

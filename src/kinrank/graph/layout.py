@@ -11,10 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinrank.kernels.layout import walk_order
+from kinrank.kernels.layout import near_order
 from kinrank.kernels.lists import gather_lists
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.types import Ints, Neighbors, SparseRows
+
+_NEAR = 6  # neighbours that count; the farther ones of a list change little
+_TIMES = 5  # pairs of pairs: groups of up to 32 rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +46,8 @@ class Layout:
 
     @classmethod
     def near(cls, lists: Ints, k: int, n_queries: int) -> Layout:
-        """Rows side by side with their first ``k`` neighbours; lists : (n, K), K at least k."""
-        order = walk_order(lists, k)
+        """Rows near the first few of their ``k`` neighbours; lists : (n, K), K at least k."""
+        order = near_order(lists, min(k, _NEAR), _TIMES)
         late = order >= n_queries
         return cls.of(np.concatenate([order[~late], order[late]]))
 

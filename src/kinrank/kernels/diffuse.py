@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.kernels.gather import fetch
 from kinrank.kernels.jit import inner, kernel
 from kinrank.kernels.overlay import Rows, begins, ended, named_space
 from kinrank.kernels.rows import enlarge
@@ -73,6 +74,19 @@ def spread_row(out, begin, end, ids, weights, slot, nodes, mass, seen):
 
 
 @inner
+def look_ahead(at, end, nodes, ptr, ids, weights):
+    """Ask for the entries of a row that is read soon: waiting for them takes longer than they do.
+
+    nodes : the rows that are read one after the other, up to ``end``; at : the next of them
+    """
+    last = end - 1
+    fetch(1, ptr, nodes[min(at + 8, last)])
+    soon = ptr[nodes[min(at + 4, last)]]
+    fetch(8, ids, soon)
+    fetch(8, weights, soon)
+
+
+@inner
 def spread(size, s, decay, floor, space, reach):
     """The sweep of ``find_ball`` from the first ``size`` nodes, which have their slots and mass."""
     at = hop = 0
@@ -80,13 +94,15 @@ def spread(size, s, decay, floor, space, reach):
     slot, place, nodes, mass = space.slot, space.place, space.touched, space.mass
     ptr, ids, weights = s.ptr, s.ids, s.values
     over_ptr, over_ids, over_weights = s.over_ptr, s.over_ids, s.over_values
+    laid_over = over_ptr.shape[0] > 1
     reach[:] = size
     while at < size and hop + 1 < reach.shape[0]:
         level_end = seen = size
         while at < level_end:
             node, out = nodes[at], decay * mass[at]
             at += 1
-            over = place[node]
+            look_ahead(at, level_end, nodes, ptr, ids, weights)
+            over = place[node] if laid_over else np.int32(-1)
             if over >= 0:
                 begin, end = over_ptr[over], over_ptr[over + 1]
                 seen = spread_row(out, begin, end, over_ids, over_weights, slot, nodes, mass, seen)
@@ -124,10 +140,12 @@ def copy_ball(size, s, others, space, ptr, ids, w, other_w):
     stored, overlaid = others[0], others[1]
     s_ptr, s_ids, s_values = s.ptr, s.ids, s.values
     over_ptr, over_ids, over_values = s.over_ptr, s.over_ids, s.over_values
+    laid_over = over_ptr.shape[0] > 1
     ptr[0] = 0
     for v in range(size):
         node = nodes[v]
-        over = place[node]
+        look_ahead(v + 1, size, nodes, s_ptr, s_ids, s_values)
+        over = place[node] if laid_over else np.int32(-1)
         if over >= 0:
             begin, end = over_ptr[over], over_ptr[over + 1]
             at = copy_row(begin, end, over_ids, over_values, overlaid, slot, at, ids, w, other_w)

@@ -1,4 +1,4 @@
-"""Sums of weighted rows of a matrix, in the processor's vectors.
+"""What numba has no words for: sums of rows in the processor's vectors, and looking ahead.
 
 numba compiles a loop that adds rows to a row so that it loads and stores the sum at every entry,
 since the sum might be among the rows that are read. Here it stays in registers, which is two to
@@ -20,6 +20,8 @@ from kinrank.kernels.jit import Function
 
 _FLOAT, _INT, _PLACE = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 _FUSED = ("contract",)
+_ADDRESS = ir.PointerType(ir.IntType(8))
+_READ_SOON = [ir.Constant(_PLACE, number) for number in (0, 3, 1)]  # to read, keep, data
 
 
 class _Rows(NamedTuple):
@@ -152,3 +154,17 @@ def walk_row(lanes, begin, end, ids, w, b, pull, now, then, at):
         pulled += b[e] * now[ids[e], :lanes]
     both[lanes:] += pull * pulled
     then[at] = both
+
+
+def _emit_fetch(builder: Any, count: int, array: Any, at: Any) -> None:
+    kind = ir.FunctionType(ir.VoidType(), [_ADDRESS, *(_PLACE,) * len(_READ_SOON)])
+    name = "llvm.prefetch.p0i8"
+    ask = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+    for last in {0, count - 1}:
+        place = builder.gep(array, [builder.add(at, ir.Constant(_INT, last))])
+        builder.call(ask, [builder.bitcast(place, _ADDRESS), *_READ_SOON])
+
+
+@_generated(_emit_fetch)
+def fetch(count, array, at):
+    """Ask the memory for ``count`` entries of an array, a few, that are read soon."""

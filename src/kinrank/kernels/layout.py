@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from kinrank.kernels.jit import kernel
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.kernels.jit import helper, inner, kernel
+
+
+class Groups(NamedTuple):
+    """Rows in groups, and how strongly these draw each other.
+
+    ptr, ids, pull : a symmetric sparse matrix; nothing draws itself
+    starts, rows : group g has rows[starts[g]:starts[g + 1]]
+    """
+
+    ptr: npt.NDArray[np.int64]
+    ids: npt.NDArray[np.int32]
+    pull: npt.NDArray[np.float32]
+    starts: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int32]
 
 
 @kernel
@@ -33,34 +50,133 @@ def rows_around(starts, lists, k, in_ptr, in_ids, most):
     return found[:size]
 
 
-@kernel
-def walk_order(lists, k):
-    """All rows, each soon after the one whose first ``k`` it is among; (n,) int32.
+@helper
+def single_rows(lists, k):
+    """A group of every row: it and the first ``k`` of its list draw each other, the nearest most.
 
-    A row brings all of its neighbours that are not there yet, and the nearest of them comes next:
-    a cluster is told to its end before the next begins, as a search that widened would not do.
+    Rows that list each other are there twice, which ``joined`` sums. The pull is a whole number, so
+    that sums are exact and two groups always agree about it.
     """
     n = lists.shape[0]
-    order, waiting = np.empty(n, np.int32), np.empty(n, np.int32)
-    seen = np.zeros(n, np.bool_)
-    count = 0
-    for start in range(n):
-        if seen[start]:
+    ptr = np.zeros(n + 1, np.int64)
+    for row in range(n):
+        for t in range(k):
+            other = lists[row, t]
+            if other >= 0 and other != row:
+                ptr[row + 1] += 1
+                ptr[other + 1] += 1
+    for row in range(n):
+        ptr[row + 1] += ptr[row]
+    at, ids, pull = ptr.copy(), np.empty(ptr[n], np.int32), np.empty(ptr[n], np.float32)
+    for row in range(n):
+        for t in range(k):
+            other = lists[row, t]
+            if other >= 0 and other != row:
+                ids[at[row]], ids[at[other]] = other, row
+                pull[at[row]] = pull[at[other]] = k - t
+                at[row] += 1
+                at[other] += 1
+    return Groups(ptr, ids, pull, np.arange(n + 1), np.arange(n).astype(np.int32))
+
+
+@inner
+def strongest(group, ptr, ids, pull, free):
+    """The free group that draws one most, of equal ones the first; -1 if none is free."""
+    best, most = np.int32(-1), np.float32(0)
+    for e in range(ptr[group], ptr[group + 1]):
+        other = ids[e]
+        if free[other] and (pull[e] > most or (pull[e] == most and other < best)):
+            best, most = other, pull[e]
+    return best
+
+
+@helper
+def pairs(groups):
+    """The other of its pair for each group, or itself: of all pairs the strongest, then the next.
+
+    From a group to the one that draws it most, and on from there: the pull grows on the way, until
+    two draw each other most.
+    """
+    ptr, ids, pull = groups.ptr, groups.ids, groups.pull
+    mates = np.arange(ptr.shape[0] - 1).astype(np.int32)
+    free = np.ones(mates.shape[0], np.bool_)
+    for start in range(mates.shape[0]):
+        while free[start]:
+            one = np.int32(start)
+            other = strongest(one, ptr, ids, pull, free)
+            while other >= 0 and strongest(other, ptr, ids, pull, free) != one:
+                one, other = other, strongest(other, ptr, ids, pull, free)
+            free[one] = False
+            if other >= 0:
+                free[other] = False
+                mates[one], mates[other] = other, one
+    return mates
+
+
+@helper
+def joined(groups, mates):
+    """Every pair as one group, in the order of the first of both."""
+    ptr, ids, pull, starts, rows = groups
+    count = np.int64(0)
+    of = np.empty(mates.shape[0], np.int32)
+    for group in range(mates.shape[0]):
+        if mates[group] >= group:
+            of[group] = of[mates[group]] = count
+            count += 1
+    more_ptr, more_starts = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
+    more_ids, more_pull = np.empty_like(ids), np.empty_like(pull)
+    more_rows = np.empty_like(rows)
+    place = np.full(count, -1)
+    at = row = 0
+    for first in range(mates.shape[0]):
+        if mates[first] < first:
             continue
-        seen[start] = True
-        order[count], waiting[0] = start, start
-        count += 1
-        size = 1
-        while size > 0:
-            size -= 1
-            row, first = waiting[size], count
-            for t in range(k):
-                other = lists[row, t]
-                if other >= 0 and not seen[other]:
-                    seen[other] = True
-                    order[count] = other
-                    count += 1
-            for at in range(count - 1, first - 1, -1):
-                waiting[size] = order[at]
+        group, begin = of[first], at
+        for part in (first, np.int64(mates[first])):
+            for e in range(ptr[part], ptr[part + 1]):
+                other = of[ids[e]]
+                if other == group:
+                    continue
+                if place[other] < begin:
+                    place[other], more_ids[at], more_pull[at] = at, other, 0
+                    at += 1
+                more_pull[place[other]] += pull[e]
+            for t in range(starts[part], starts[part + 1]):
+                more_rows[row] = rows[t]
+                row += 1
+            if mates[first] == first:
+                break
+        more_ptr[group + 1], more_starts[group + 1] = at, row
+    return Groups(more_ptr, more_ids[:at].copy(), more_pull[:at].copy(), more_starts, more_rows)
+
+
+@kernel
+def near_order(lists, k, times):
+    """All rows in an order in which the first ``k`` of each list are near it; (n,) int32.
+
+    Rows are joined in pairs, these in pairs again, ``times`` in all; then a walk goes from each
+    group to the one that it draws most of those that are left, and back where there is none.
+    """
+    groups = single_rows(lists, k)
+    groups = joined(groups, np.arange(lists.shape[0]).astype(np.int32))
+    for _ in range(times):
+        groups = joined(groups, pairs(groups))
+    ptr, ids, pull, starts, rows = groups
+    count = ptr.shape[0] - 1
+    order, way, free = np.empty_like(rows), np.empty(count, np.int32), np.ones(count, np.bool_)
+    at = 0
+    for start in range(count):
+        size = 0
+        group = np.int32(start) if free[start] else np.int32(-1)
+        while group >= 0 or size > 0:
+            if group >= 0:
+                free[group] = False
+                way[size] = group
                 size += 1
+                for t in range(starts[group], starts[group + 1]):
+                    order[at] = rows[t]
+                    at += 1
+            group = strongest(way[size - 1], ptr, ids, pull, free)
+            if group < 0:
+                size -= 1
     return order

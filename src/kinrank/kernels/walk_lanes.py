@@ -15,7 +15,7 @@ from kinrank.kernels.gather import walk_row
 from kinrank.kernels.jit import inner, kernel
 from kinrank.kernels.overlay import Rows, named_space
 
-LANES = 32
+LANES = 16
 
 
 @inner
