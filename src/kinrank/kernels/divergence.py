@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinrank.kernels.gather import fetch
 from kinrank.kernels.jit import filling, helper, inner, kernel
 from kinrank.kernels.rows import begin_sums, enlarge
 
@@ -254,7 +255,10 @@ def divergence_pairs(low, high, measure, csr, f, norms, near_ptr, near_ids, back
                 at += other > row and listed[other] != row
                 listed[other] = row
         for t in range(begin, at):
-            other = out_ids[t]
+            other, later = out_ids[t], ptr[out_ids[t + (t + 1 < at)]]
+            fetch(128, ids, later)
+            fetch(128, values, later)
+            fetch(128, f, later)
             part = slice(ptr[other], ptr[other + 1])
             columns, v, fv = ids[part], values[part], f[part]
             count, total, sums = np.uint64(0), 0.0, 0.0

@@ -20,6 +20,7 @@ from kinrank.kernels.jit import Function
 
 _FLOAT, _INT, _PLACE = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 _FUSED = ("contract",)
+_LINE = 16  # numbers of 4 bytes that come together
 _ADDRESS = ir.PointerType(ir.IntType(8))
 _READ_SOON = [ir.Constant(_PLACE, number) for number in (0, 3, 1)]  # to read, keep, data
 
@@ -160,8 +161,8 @@ def _emit_fetch(builder: Any, count: int, array: Any, at: Any) -> None:
     kind = ir.FunctionType(ir.VoidType(), [_ADDRESS, *(_PLACE,) * len(_READ_SOON)])
     name = "llvm.prefetch.p0i8"
     ask = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-    for last in {0, count - 1}:
-        place = builder.gep(array, [builder.add(at, ir.Constant(_INT, last))])
+    for more in {*range(0, count, _LINE), count - 1}:
+        place = builder.gep(array, [builder.add(at, ir.Constant(_INT, more))])
         builder.call(ask, [builder.bitcast(place, _ADDRESS), *_READ_SOON])
 
 

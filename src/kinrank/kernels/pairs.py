@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinrank.kernels.gather import fetch
 from kinrank.kernels.heap import packed
 from kinrank.kernels.jit import filling, inner, kernel
 from kinrank.kernels.stored import row_of
@@ -214,6 +215,8 @@ def arrange(low, high, rows, first, gallery, counts, nearest, indices, values):
         x, name, keys = rows[row], first + row, nearest[row, : counts[row]]
         for t in range(keys.shape[0]):
             j = np.int32(keys[t] & 0x7FFFFFFF)
+            later = keys[min(t + 2, keys.shape[0] - 1)] & 0x7FFFFFFF
+            fetch(128, gallery, later * gallery.shape[1])
             y = row_of(gallery, j, space)
             # Before all others, whatever equals it.
             value = np.float32(-1) if j == name else squared_distance(x, y)

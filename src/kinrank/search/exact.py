@@ -64,9 +64,21 @@ def exact_neighbors_and_more(
         if first_k == k:
             every = search(vectors, norms, 0, n, k, run)
             return every, every.first(n_first)
-        longer = search(vectors, norms, 0, n_first, first_k, run)
+        if n_first < _FEW:
+            longer = _search_few(vectors, n_first, first_k)
+        else:
+            longer = search(vectors, norms, 0, n_first, first_k, run)
         rest = search(vectors, norms, n_first, n, k, run)
         return stacked(longer, rest, run), longer
+
+
+def _search_few(vectors: Stored, count: int, k: int) -> Neighbors:
+    """The ``k`` nearest rows of the first ``count``, by all their distances."""
+    every = dense_search(vectors[:count], vectors)
+    farthest = every.max(axis=1, initial=0)
+    np.fill_diagonal(every, -1)  # before all others, whatever equals it
+    order = np.array([ascending(row, k) for row in every], np.int32).reshape(count, k)
+    return Neighbors(order, np.maximum(np.take_along_axis(every, order, axis=1), 0), farthest)
 
 
 def _search_rows(

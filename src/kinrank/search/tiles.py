@@ -169,7 +169,8 @@ class _Band:
         locks = {tile: Lock() for tile in tiles}
         others = [*_ranges(0, self.low, TILE), *_ranges(self.high, len(self.vectors), TILE)]
         pairs = deque([*_pairs(tiles), *((tile, other) for other in others for tile in tiles)])
-        list(self.pool.map(lambda _: self._scan_all(pairs, locks), range(self.threads)))
+        most = max(end - begin for begin, end in tiles) * max(b - a for a, b in [*tiles, *others])
+        list(self.pool.map(lambda _: self._scan_all(pairs, locks, most), range(self.threads)))
 
     def _bound(self, tile: Range, sample: Floats, norms: Floats) -> None:
         """First bounds: that hold as much of the sample as almost surely makes k of all rows."""
@@ -182,9 +183,11 @@ class _Band:
         space = np.empty((2, groups), np.float32)
         first_bounds(products, norms, tile[0] - self.low, rank, space, self.race)
 
-    def _scan_all(self, pairs: deque[tuple[Range, Range]], locks: dict[Range, Lock]) -> None:
-        """Take pairs of tiles until there are none."""
-        room = np.empty(TILE * TILE, np.float32)
+    def _scan_all(
+        self, pairs: deque[tuple[Range, Range]], locks: dict[Range, Lock], most: int
+    ) -> None:
+        """Take pairs of tiles, which have at most ``most`` products, until there are none."""
+        room = np.empty(most, np.float32)
         while True:
             try:
                 tile, other = pairs.popleft()  # atomic
