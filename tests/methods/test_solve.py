@@ -54,7 +54,7 @@ def test_a_solution_does_not_depend_on_its_company(first):
     s, y = some_graph(300, 0.03, 1), starts(70, 300, 2)
     for solver in (
         converged(s, 0.99, 1000, 1e-6, Layout.identity(300), ALONE),
-        by_conjugate_gradients(s, 0.99, 20, 1e-6),
+        by_conjugate_gradients(s, 0.99, 20, 1e-6, Layout.identity(300)),
     ):
         together = solutions(solver, y, 0, 70, first)
         alone = np.concatenate([solutions(solver, y, i, i + 1, first) for i in range(70)])

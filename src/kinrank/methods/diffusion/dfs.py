@@ -64,8 +64,8 @@ class DFS(InductiveMethod):
     tol: float = option(1e-6, "residual at which they stop", within=(0, 0.1))
 
     def _prepare(self, gallery: Stored, run: Runner) -> Solver:
-        s = gallery_graph(gallery, self.k1, self.gamma, run)
-        return by_conjugate_gradients(s, self.alpha, self.steps, self.tol)
+        s, layout = gallery_graph(gallery, self.k1, self.gamma, run)
+        return by_conjugate_gradients(s, self.alpha, self.steps, self.tol, layout)
 
     def _search(
         self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,

@@ -12,8 +12,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kinrank.errors import InvalidInputError
-from kinrank.graph.build import mutual_graph
-from kinrank.graph.layout import Layout
 from kinrank.graph.matrix import times
 from kinrank.graph.spectrum import extreme_pairs
 from kinrank.kernels.lanes import LANES
@@ -28,7 +26,6 @@ from kinrank.methods.diffusion.solve import (
 )
 from kinrank.options import option
 from kinrank.parallel import Runner
-from kinrank.search.find import find_neighbors
 from kinrank.search.stored import Stored
 from kinrank.types import Floats, Ints, Ranking, SparseRows
 
@@ -81,12 +78,11 @@ class FSR(InductiveMethod):
         return limits if self.rank == "full" else {**limits, "rank": n - 1}
 
     def _prepare(self, gallery: Stored, run: Runner) -> Any:
-        if self.rank != "full":
-            return self._spectrum(gallery_graph(gallery, self.k1, self.gamma, run))
-        lists = find_neighbors(gallery, self.k1, run)
-        layout = Layout.near(lists.indices, self.k1, 0)
-        s = mutual_graph(layout.neighbors(lists, run), self.k1, self.gamma, run)
-        return converged(s, self.alpha, _STEPS, _TOL, layout, run)
+        s, layout = gallery_graph(gallery, self.k1, self.gamma, run)
+        if self.rank == "full":
+            return converged(s, self.alpha, _STEPS, _TOL, layout, run)
+        vectors, gain = self._spectrum(s)
+        return vectors[layout.places], gain
 
     def _spectrum(self, s: SparseRows) -> tuple[Floats, Floats]:
         """The leading eigenvectors, (n, rank), and h of their eigenvalues."""

@@ -12,13 +12,13 @@ from typing import ClassVar
 import numpy as np
 
 from kinrank.graph.build import build_graph
-from kinrank.graph.layout import Layout
 from kinrank.kernels.lanes import LANES
 from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
     converged,
+    laid_out,
     solutions,
     unit_starts,
 )
@@ -66,9 +66,7 @@ class Manifold(MetricMethod):
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         n, first = len(rows), rows.first
-        found = rows.neighbors(self.k1 + 1, run)
-        layout = Layout.near(found.indices, found.k, 0)
-        lists = layout.neighbors(found, run)
+        lists, layout = laid_out(rows.neighbors(self.k1 + 1, run), run)
         nobody = SparseRows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), None, n)
         s = build_graph(lists, self.k1, self.sigma, 1.0, nobody, symmetric=True, run=run).s
         solver = converged(s, self.alpha, _STEPS, self.tol, layout, run)

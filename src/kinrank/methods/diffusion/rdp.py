@@ -21,6 +21,7 @@ from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
     by_series,
+    laid_out,
     least_eigenvalue,
     solutions,
     unit_starts,
@@ -71,8 +72,9 @@ class RDP(MetricMethod):
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         first = rows.first
-        s = self._graph(rows.neighbors(self.k1, run), run)
-        solve = by_series(s, self._polynomial, least_eigenvalue(s), 2 * self.steps, self.tol)
+        lists, layout = laid_out(rows.neighbors(self.k1, run), run)
+        s, degree = self._graph(lists, run), 2 * self.steps
+        solve = by_series(s, self._polynomial, least_eigenvalue(s), degree, self.tol, layout)
         starts = unit_starts(rows.n_queries, len(rows))
 
         def block(low: int, high: int) -> Floats:

@@ -19,7 +19,7 @@ from kinrank.kernels.relaxed import half_rows, relaxed_gradients
 from kinrank.parallel import Runner
 from kinrank.search.find import find_neighbors, find_rows
 from kinrank.search.stored import Stored
-from kinrank.types import Floats, Ints, SparseRows
+from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 # Of a row while a block of right sides is solved: five vectors in lanes, and the answers.
 LANE_BYTES = 6 * 4 * LANES
@@ -56,13 +56,12 @@ def solutions(solver: Solver, start: SparseRows, low: int, high: int, first: int
     return out
 
 
-def by_conjugate_gradients(s: SparseRows, alpha: float, steps: int, tol: float) -> Solver:
+def by_conjugate_gradients(
+    s: SparseRows, alpha: float, steps: int, tol: float, layout: Layout
+) -> Solver:
     """(I - alpha S)^-1 applied in place, by at most ``steps`` of conjugate gradients."""
     args = (*s.csr, np.float32(alpha))
-    return Solver(
-        lambda x, work: kernels.conjugate_gradients(*args, x, steps, tol, work),
-        Layout.identity(len(s)),
-    )
+    return Solver(lambda x, work: kernels.conjugate_gradients(*args, x, steps, tol, work), layout)
 
 
 def converged(
@@ -86,7 +85,9 @@ def converged(
     return Solver(apply, layout)
 
 
-def by_series(s: SparseRows, function: Function, low: float, degree: int, tol: float) -> Solver:
+def by_series(
+    s: SparseRows, function: Function, low: float, degree: int, tol: float, layout: Layout
+) -> Solver:
     """A polynomial of S applied in place, by its Chebyshev terms on [low, 1] above ``tol``.
 
     low : no eigenvalue of S is below it; degree : of the polynomial
@@ -98,7 +99,7 @@ def by_series(s: SparseRows, function: Function, low: float, degree: int, tol: f
     coefficients = np.zeros(max(kept[-1] + 1 if len(kept) else 1, 2), np.float32)
     coefficients[: len(series)] = series[: len(coefficients)]
     args = (*s.csr, coefficients, np.float32(centre), np.float32(radius))
-    return Solver(lambda x, work: kernels.chebyshev(*args, x, work), Layout.identity(len(s)))
+    return Solver(lambda x, work: kernels.chebyshev(*args, x, work), layout)
 
 
 def least_eigenvalue(s: SparseRows) -> float:
@@ -119,9 +120,16 @@ def unit_starts(n_queries: int, n: int) -> SparseRows:
     return SparseRows(ptr, ids, None, n)
 
 
-def gallery_graph(gallery: Stored, k: int, gamma: float, run: Runner) -> SparseRows:
-    """The normalised mutual graph of unit vectors."""
-    return mutual_graph(find_neighbors(gallery, k, run), k, gamma, run)
+def laid_out(found: Neighbors, run: Runner) -> tuple[Neighbors, Layout]:
+    """The lists with rows near their neighbours, and where each row is now."""
+    layout = Layout.near(found.indices, found.k, 0)
+    return layout.neighbors(found, run), layout
+
+
+def gallery_graph(gallery: Stored, k: int, gamma: float, run: Runner) -> tuple[SparseRows, Layout]:
+    """The normalised mutual graph of unit vectors, rows near their neighbours."""
+    lists, layout = laid_out(find_neighbors(gallery, k, run), run)
+    return mutual_graph(lists, k, gamma, run), layout
 
 
 def query_starts(
