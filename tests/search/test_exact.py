@@ -112,10 +112,13 @@ def test_a_thousand_duplicates():
     check(np.repeat(clustered(3, d=4), 400, axis=0), 25)
 
 
-def test_longer_lists_for_the_first_rows():
+@pytest.mark.parametrize("first", [0, 1, 5, 600])  # few of them are searched another way
+def test_longer_lists_for_the_first_rows(first):
     rows = clustered(700)
-    found, longer = exact_neighbors_and_more(rows, 10, 600, 40, Runner(2))
+    rows[650:] = rows[:50]  # each of them twice: the row itself comes first
+    found, longer = exact_neighbors_and_more(rows, 10, first, 40, Runner(2))
     full = exact_neighbors(rows, 40, Runner(1))
     np.testing.assert_array_equal(found.indices, full.indices[:, :10])
-    np.testing.assert_array_equal(longer.indices, full.indices[:600])
-    np.testing.assert_array_equal(longer.distances, full.distances[:600])
+    np.testing.assert_array_equal(found.farthest, full.farthest)
+    np.testing.assert_array_equal(longer.indices, full.indices[:first])
+    np.testing.assert_array_equal(longer.distances, full.distances[:first])

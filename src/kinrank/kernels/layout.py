@@ -104,8 +104,11 @@ def pairs(groups):
         while free[start]:
             one = np.int32(start)
             other = strongest(one, ptr, ids, pull, free)
-            while other >= 0 and strongest(other, ptr, ids, pull, free) != one:
-                one, other = other, strongest(other, ptr, ids, pull, free)
+            while other >= 0:
+                back = strongest(other, ptr, ids, pull, free)
+                if back == one:
+                    break
+                one, other = other, back
             free[one] = False
             if other >= 0:
                 free[other] = False
