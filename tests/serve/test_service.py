@@ -9,12 +9,14 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from fastapi import FastAPI
+from prometheus_client.parser import text_string_to_metric_families
 
 import kinrank
 from cli_helpers import run
 from index_data import QUERIES, ROWS
 from kinrank.client import ServiceError
 from kinrank.serve import Settings
+from kinrank.serve.metrics import BOUNDS, Metrics
 from kinrank.serve.problems import install
 from serve_process import ask, npy, serving
 
@@ -89,16 +91,56 @@ def test_state(pictures):
     assert (info["labels"], info["images"], info["model"], info["writable"]) == (
         True, True, None, False,
     )  # fmt: skip
+
+
+def samples(text):
+    """name -> {labels: value} of Prometheus' text."""
+    values = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = tuple(sorted(sample.labels.items()))
+            values.setdefault(sample.name, {})[labels] = sample.value
+    return values
+
+
+def test_prometheus_reads_counts_times_and_sizes(pictures):
+    for _ in range(2):
+        ask(pictures, "POST", "/v1/search", {"vectors": QUERIES[:3].tolist()})
+    before = samples(ask(pictures, "GET", "/metrics")[2].decode())
+    ask(pictures, "POST", "/v1/search", {"vectors": QUERIES[:3].tolist()})
+    ask(pictures, "POST", "/v1/search", {"vector": []})
     _, headers, text = ask(pictures, "GET", "/metrics")
-    assert headers["content-type"].startswith("text/plain; version=0.0.4")
-    lines = text.decode().splitlines()
-    assert f"kinrank_index_rows {len(ROWS)}" in lines
-    assert any(
-        line.startswith('kinrank_request_seconds_bucket{route="/health",le="+Inf"}')
-        for line in lines
-    )
-    for name in {line.split()[2] for line in lines if line.startswith("# TYPE")}:
-        assert any(line.startswith(name) for line in lines)
+    after = samples(text.decode())
+    assert headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert after["kinrank_index_rows"] == {(): len(ROWS)}
+    assert after["kinrank_index_columns"] == {(): ROWS.shape[1]}
+    assert after["kinrank_index_bytes"][()] > 0
+    assert after["kinrank_requests_running"] == {(): 1}  # this one
+    assert after["kinrank_queries_total"][()] == before["kinrank_queries_total"][()] + 3
+
+    def searches(values, status):
+        key = (("method", "POST"), ("route", "/v1/search"), ("status", status))
+        return values["kinrank_requests_total"].get(key, 0)
+
+    assert searches(after, "200") == searches(before, "200") + 1
+    assert searches(after, "422") == searches(before, "422") + 1
+    route = ("route", "/v1/search")
+    counted = after["kinrank_request_seconds_count"][(route,)]
+    assert counted == searches(after, "200") + searches(after, "422")
+    assert after["kinrank_request_seconds_bucket"][("le", "+Inf"), route] == counted
+    bounds = {float(dict(key)["le"]) for key in after["kinrank_request_seconds_bucket"]}
+    assert bounds == {*BOUNDS, float("inf")}
+
+
+def test_services_in_one_process_count_apart():
+    first = Metrics()
+    second = Metrics()
+    first.begin()
+    first.end("GET", '/a"b\\c', 200, 0.5)
+    assert (first.answered, second.answered) == (1, 0)
+    text = first.text(rows=1, columns=2, index_bytes=3).decode()
+    key = (("method", "GET"), ("route", '/a"b\\c'), ("status", "200"))
+    assert samples(text)["kinrank_requests_total"] == {key: 1}
 
 
 @pytest.mark.parametrize(

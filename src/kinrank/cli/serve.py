@@ -50,7 +50,7 @@ def serve(index: str | None, demo: bool, open_page: bool, **options: Any) -> Non
     """
     if demo == (index is not None):
         raise click.UsageError("Either INDEX or --demo must be given.")
-    for package in ("fastapi", "uvicorn"):
+    for package in ("fastapi", "msgspec", "prometheus_client", "uvicorn"):
         require(package, extra="serve", purpose="The service")
     # Here and not above, so that the other commands start without them.
     from kinrank.serve import Settings

@@ -119,13 +119,13 @@ async def health(request: Request) -> models.HealthAnswer:
 )
 async def prometheus(request: Request) -> Response:
     """Requests by route and status, a histogram of their times, the size of the index."""
-    index = service_of(request).index.info()
-    gauges = {
-        "index_rows": ("Rows of the index.", index["rows"]),
-        "index_columns": ("Columns of a vector.", index["columns"]),
-        "index_bytes": ("Bytes of the index.", sum(index["bytes"].values())),
-    }
-    text = service_of(request).metrics.text(gauges)
+    service = service_of(request)
+    index = service.index.info()
+    text = service.metrics.text(
+        rows=index["rows"],
+        columns=index["columns"],
+        index_bytes=sum(index["bytes"].values()),
+    )
     return Response(text, headers={"Content-Type": metrics.MEDIA_TYPE})
 
 
