@@ -114,7 +114,7 @@ def traffic(sizes=(20_000, 80_000), block_size=2048):
         for n in sizes:
             rows = clustered(n)
             laid_out = ranked(cluster, rows, block_size, quick(n))
-            with mock.patch("kinrank.graph.layout.Layout.near", _as_they_are):
+            with mock.patch("kinrank.stages.layout.Layout.near", _as_they_are):
                 at_random = ranked(cluster, rows, block_size, quick(n))
             same = (laid_out[2].indices == at_random[2].indices).mean()
             for name, known in laid_out[3].items():
@@ -132,7 +132,7 @@ def traffic(sizes=(20_000, 80_000), block_size=2048):
 
 
 def _as_they_are(lists, k, n_queries):  # noqa: ARG001  as Layout.near
-    from kinrank.graph.layout import Layout
+    from kinrank.stages.layout import Layout
 
     return Layout.identity(len(lists))
 

@@ -34,7 +34,7 @@ import results
 from kinrank import evaluate, progress
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors
-from kinrank.stages.distance import VectorDistances
+from kinrank.stages.distances import VectorDistances
 from kinrank.types import Neighbors, Ranking
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

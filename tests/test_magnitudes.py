@@ -10,7 +10,7 @@ from kinrank.compat import re_ranking, re_ranking_features
 from kinrank.kernels.overlay import Lists
 from kinrank.kernels.query import edges_of
 from kinrank.parallel import Runner
-from kinrank.stages.distance import ListDistances, MatrixDistances
+from kinrank.stages.distances import ListDistances, MatrixDistances
 from kinrank.types import Neighbors
 
 X = clustered(90, d=6, seed=2).astype(np.float64)

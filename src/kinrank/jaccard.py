@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from kinrank.compiling import prepare
-from kinrank.graph.matrix import transposed
 from kinrank.kernels import divergence as kernels
 from kinrank.kernels.graph_jaccard import first_members, sorted_rows
 from kinrank.methods.common import JointRows
@@ -15,7 +14,8 @@ from kinrank.methods.context.kreciprocal import DIALECTS, SquaredDistances, enco
 from kinrank.parallel import Runner
 from kinrank.search.stored import whitening_for
 from kinrank.search.whitening import Whiten, Whitening, check_whiten
-from kinrank.stages.distance import Distances
+from kinrank.stages.distances import Distances
+from kinrank.stages.sparse import transposed
 from kinrank.types import SparseRows
 from kinrank.validation import (
     as_vectors,

@@ -7,10 +7,10 @@ import kinrank
 from cluster_data import METHODS, assert_same, data, on
 from kinrank import progress
 from kinrank.cluster import connect
-from kinrank.graph.clusters import reciprocal
 from kinrank.parallel import Runner
 from kinrank.registry import make_method
 from kinrank.search.exact import exact_neighbors_and_more
+from kinrank.stages.clusters import reciprocal
 
 
 @pytest.mark.parametrize("name", METHODS)

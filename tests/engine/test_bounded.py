@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from engine_data import clustered, digits
 from kinrank import CAS
 from kinrank.kernels import bounded
-from kinrank.stages import diverge
+from kinrank.stages import divergence as stage
 
 
 def both(monkeypatch, queries, gallery, k, **options):
     """The rankings without bounds and with them."""
     rankings = []
     for long in (np.inf, 0):
-        monkeypatch.setattr(diverge, "_LONG", long)
+        monkeypatch.setattr(stage, "_LONG", long)
         rankings.append(CAS(**options).rerank(queries, gallery, k))
     return rankings
 

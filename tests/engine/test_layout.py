@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kinrank
-from kinrank.graph.layout import Layout
+from kinrank.stages.layout import Layout
 from kinrank.types import Neighbors, SparseRows
 
 

@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 import naive
 from engine_data import clustered
 from kinrank import CAS
-from kinrank.graph import clusters
-from kinrank.graph.build import build_graph, spectral_radius
 from kinrank.kernels import divergence as divergence_kernels
 from kinrank.kernels import guide
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors
-from kinrank.stages import dense, diffuse, propagate, smooth
-from kinrank.stages.diverge import Divergence
-from kinrank.stages.product import product
+from kinrank.stages import clusters, dense, diffusion
+from kinrank.stages.divergence import Divergence
+from kinrank.stages.enhancement import enhance
+from kinrank.stages.graph import affinity_graph, spectral_radius
+from kinrank.stages.smoothing import smooth_by_similarity
+from kinrank.stages.sparse import product, unit_rows
 from kinrank.types import SparseRows
 
 RUN = Runner(2)
@@ -26,7 +27,7 @@ ALPHA = 1 / 1.23
 def made(n=60, k=8, k2=4, seed=1, symmetric=True):
     neighbors = exact_neighbors(clustered(n, seed=seed), k + 1, RUN)
     xi = clusters.reciprocal(neighbors.indices, k2, RUN)
-    graph = build_graph(neighbors, k2, 0.3, 2.0, xi, symmetric=symmetric, run=RUN)
+    graph = affinity_graph(neighbors, k2, 0.3, 2.0, xi, symmetric=symmetric, run=RUN)
     return neighbors, xi, graph
 
 
@@ -47,7 +48,7 @@ def test_spectral_radius_is_at_most_one(seed, symmetric):
 
 
 def solved(graph, pattern, regularizer, tol=1e-9):
-    return diffuse.apply(graph, pattern, diffuse.converged(ALPHA, regularizer, tol), RUN)
+    return diffusion.apply(graph, pattern, diffusion.converged(ALPHA, regularizer, tol), RUN)
 
 
 def test_all_solvers_agree_with_the_closed_form():
@@ -61,7 +62,9 @@ def test_all_solvers_agree_with_the_closed_form():
         np.testing.assert_allclose(iterated, expected, atol=1e-8)
         for found in (
             solved(graph, pattern, name),
-            diffuse.apply(graph, pattern, diffuse.iterated(ALPHA, name, 100, "graph", 1e-9), RUN),
+            diffusion.apply(
+                graph, pattern, diffusion.iterated(ALPHA, name, 100, "graph", 1e-9), RUN
+            ),
             dense.closed_form(graph, pattern, ALPHA, name),
             dense.conjugate_gradients(graph, pattern, ALPHA, name, 1e-9),
             solved(graph, pattern, SparseRows.from_scipy(_sparse(e))),
@@ -147,9 +150,9 @@ def test_logarithm_is_off_by_less_than_its_promise():
 def test_every_row_is_a_distribution():
     neighbors, xi, graph = made(n=120, k=12)
     pattern = clusters.expanded(neighbors.indices, 12, 6, RUN)
-    f = smooth.unit_rows(solved(graph, pattern, "identity", 1e-6))
-    hat = smooth.smooth_by_similarity(f, xi, 0.001, RUN)
-    tilde = propagate.enhance(hat, xi, neighbors.indices, 5, 2.0, RUN)
+    f = unit_rows(solved(graph, pattern, "identity", 1e-6))
+    hat = smooth_by_similarity(f, xi, 0.001, RUN)
+    tilde = enhance(hat, xi, neighbors.indices, 5, 2.0, RUN)
     p = product("propagation", tilde, tilde, RUN, 20)
     for rows in (f, hat, tilde, p, product("propagation", p, p, RUN)):
         np.testing.assert_allclose(rows.to_scipy().sum(axis=1), 1, atol=1e-5)

@@ -128,27 +128,11 @@ def test_ties_and_duplicates(rows, sizes, geodesic, n_queries):
 
 def test_stages_equal_the_twin_on_digits():
     """Every matrix on the way, not only the end."""
-    from kinrank.graph.layout import Layout
     from kinrank.parallel import Runner
     from kinrank.search.exact import exact_neighbors
-    from kinrank.stages.distance import VectorDistances
-    from kinrank.stages.pipeline import AllRows
-
-    class Kept(AllRows):
-        def __init__(self, *args):
-            super().__init__(*args)
-            self.kept = {}
-
-        def keep(self, name, rows):
-            return self.kept.setdefault(name, rows)
-
-        def clusters(self):
-            return self.keep("C", super().clusters())
-
-        def graph(self, xi):
-            graph = super().graph(xi)
-            self.kept.update(W=graph.w, S=graph.s)
-            return graph
+    from kinrank.stages.distances import VectorDistances
+    from kinrank.stages.encode import encode
+    from kinrank.stages.layout import Layout
 
     queries, gallery, _, _ = digits()
     rows = np.concatenate([queries[:20], gallery[:300]])
@@ -157,14 +141,18 @@ def test_stages_equal_the_twin_on_digits():
     neighbors = exact_neighbors(rows, method.list_length(), run)
     assert (neighbors.indices == stages["rank"][:, : neighbors.k]).mean() > 0.999  # but for ties
     source = VectorDistances.of(neighbors, neighbors, rows)
-    pipeline = Kept(method, source, Layout.identity(len(rows)), run)
-    encoding = pipeline.encode()
-    found = {**pipeline.kept, "F_prime": encoding}
-    names = {"f": "F", "smoothed": "F_hat", "enhanced": "F_tilde"}
-    assert len(found) == 10
-    for name, matrix in found.items():
-        if name not in ("half", "transition"):
-            expected = stages[names.get(name, name)]
-            np.testing.assert_allclose(
-                matrix.to_scipy().toarray(), expected, atol=1e-5, err_msg=name
-            )
+    made = encode(method.stage_parameters, source, Layout.identity(len(rows)), run)
+    pairs = [
+        ("xi", made.confident),
+        ("C", made.similarity.with_data(None)),
+        ("W", made.graph.w),
+        ("S", made.graph.s),
+        ("F", made.similarity),
+        ("F_hat", made.smoothed),
+        ("F_tilde", made.enhanced),
+        ("F_prime", made.encoding),
+    ]
+    for name, matrix in pairs:
+        np.testing.assert_allclose(
+            matrix.to_scipy().toarray(), stages[name], atol=1e-5, err_msg=name
+        )

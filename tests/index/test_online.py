@@ -218,9 +218,10 @@ def test_rows_that_p_leads_a_query_to_are_made_with_it():
     for query in QUERIES[:8].astype(np.float32):
         near = engine.near(query[None], engine.state.neighbors.k - 1, Runner.of(1))
         with engine.workspace() as space:
-            stages = engine.stages(query[None], near, space)
-            encoding = stages.encode()
-        tilde, p = stages.kept["enhanced"].rows, stages.kept["transition"].rows
+            stages = engine.encode(query[None], near, space)
+        encoding = stages.encoding
+        tilde = stages.enhanced.rows
+        p = stages.transition.rows
         own, share = p.indices[: p.indptr[1]], p.values[: p.indptr[1]]
         assert set(own[share > 1.001 / len(own)]) <= set(encoding.names)
         assert len(set(encoding.names)) == len(encoding.names)

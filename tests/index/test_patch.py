@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kinrank.graph.matrix import take
 from kinrank.index import patch
 from kinrank.index.patch import Change
 from kinrank.index.state import EncodingColumns
 from kinrank.kernels.divergence import entropies
 from kinrank.parallel import Runner
+from kinrank.stages.sparse import take
 from kinrank.types import SparseRows
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinrank.graph.layout import Layout
-from kinrank.graph.matrix import normalized
 from kinrank.methods.diffusion.solve import by_conjugate_gradients, converged, solutions
 from kinrank.parallel import ALONE
+from kinrank.stages.layout import Layout
+from kinrank.stages.sparse import normalized
 from kinrank.types import SparseRows
 
 

@@ -13,12 +13,12 @@ from index_data import QUERIES, ROWS
 from kinrank import CAS
 from kinrank.index import refit
 from kinrank.index.refit import Refits
-from kinrank.index.refit_rows import RefitRows, Sets
 from kinrank.parallel import Runner
 from kinrank.serve.problems import Problem
 from kinrank.serve.work import stopped_with, until
-from kinrank.stages import diffuse
-from kinrank.stages.pipeline import AllRows, polynomial_of
+from kinrank.stages import diffusion
+from kinrank.stages.diffusion import polynomial_of
+from kinrank.stages.graph import Graph
 from serve_process import ask, serving
 
 SETTINGS = [
@@ -104,13 +104,14 @@ def test_a_row_needs_no_more_than_its_own_columns(index, params):
 def test_rows_side_by_side_diffuse_as_rows_alone(mu):
     rows = clustered(500, d=6, clusters=12, seed=4, spread=0.8)  # balls of most of the rows
     state = CAS(k1=12, k2=4, mu=mu).fit(rows).engine.state
-    method, known = state.method, state.neighbors
-    rows = RefitRows(state, Sets.of(method, known, RUN), RUN)
-    graph, pattern = AllRows.graph(rows, state.xi), state.smoothed.with_data(None)
-    expected = diffuse.apply(graph, pattern, polynomial_of(method.replace(tol=1e-12)), RUN)
-    exact = polynomial_of(method)
-    found = rows.diffuse(graph, pattern)
-    alone = diffuse.apply(graph, pattern, exact, RUN)
+    graph = Graph(state.s, state.w)
+    pattern = state.smoothed.with_data(None)
+    every = np.arange(len(pattern), dtype=np.int32)
+    exact = polynomial_of(state.method.replace(tol=1e-12).stage_parameters)
+    polynomial = polynomial_of(state.method.stage_parameters)
+    expected = diffusion.apply(graph, pattern, exact, RUN)
+    found = diffusion.apply(graph, pattern, polynomial, RUN)
+    alone = diffusion.apply(graph, pattern, polynomial, RUN, every)
     np.testing.assert_allclose(found.values, expected.values, atol=3e-6)
     lost = [np.abs(one.values - expected.values).max() for one in (found, alone)]
     assert lost[0] <= lost[1] + 1e-7

@@ -23,7 +23,7 @@ METHODS = ("kreciprocal", "cas")
 class BlockDistances:
     """Squared distances between [queries; gallery] in the blocks they came in, never joined.
 
-    Values are over the row's farthest, as ``kinrank.stages.distance`` wants them.
+    Values are over the row's farthest, as ``kinrank.stages.distances`` wants them.
     """
 
     q_g: Floats

@@ -9,22 +9,21 @@ import numpy as np
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError
-from kinrank.graph import clusters
-from kinrank.graph.build import Graph, affinity
-from kinrank.graph.layout import Layout
-from kinrank.graph.matrix import row_sums, transposed
 from kinrank.index.ids import as_ids, refuse_duplicates
 from kinrank.index.search import SearchStore
-from kinrank.index.state import EncodingColumns, Scaling, Source, State, check_online, needs_f
+from kinrank.index.state import EncodingColumns, Scaling, Source, State, check_online
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors
 from kinrank.search.whitening import Whitening
-from kinrank.stages.distance import ListDistances, VectorDistances
-from kinrank.stages.diverge import Divergence
-from kinrank.stages.pipeline import AllRows, full_length
+from kinrank.stages.divergence import Divergence
+from kinrank.stages.encode import encode
+from kinrank.stages.graph import list_affinities
+from kinrank.stages.layout import Layout
+from kinrank.stages.parameters import StageParameters
 from kinrank.stages.precomputed import precomputed_distances
-from kinrank.types import Floats, Ints, Neighbors, SparseRows
+from kinrank.stages.sparse import row_sums, transposed
+from kinrank.types import Floats, Neighbors, SparseRows
 from kinrank.validation import as_matrix, check_choice
 
 _SAMPLE = 1024  # rows that tell how far the farthest is
@@ -124,78 +123,89 @@ def build(
         if "cell" in cells:
             cells["cell"] = cells["cell"][names]
         source = Source(
-            asked=asked, method=method, scaling=scaling, ids=ids, names=names,
-            vectors=vectors[names] if len(vectors) else vectors, neighbors=neighbors, **cells,
-        )  # fmt: skip
+            asked=asked,
+            method=method,
+            scaling=scaling,
+            ids=ids,
+            names=names,
+            vectors=vectors[names] if len(vectors) else vectors,
+            neighbors=neighbors,
+            **cells,
+        )
         source = replace(source, neighbors=source.layout.neighbors(neighbors))
-    return KeptRows(source, run).state()
+    return encoded_state(source, run)
 
 
-class KeptRows(AllRows):
-    """The stages over the rows of a source, in their order, and all that they make."""
-
-    def __init__(self, source: Source, run: Runner) -> None:
-        lists, vectors = source.neighbors, source.vectors
-        method, known = source.method, ListDistances(lists)
-        distances = VectorDistances.of(lists, lists, vectors) if len(vectors) else known
-        super().__init__(method, distances, source.layout, run, str(method.regularizer))
-        self.source = source
-        self.kept: dict[str, SparseRows] = {}
-
-    def keep(self, name: str, rows: SparseRows) -> SparseRows:
-        if name != "f" or needs_f(self.method):
-            self.kept[name] = rows
-        return rows
-
-    def graph(self, xi: SparseRows) -> Graph:
-        graph = super().graph(xi)
-        self.kept["w"] = graph.w
-        return graph
-
-    def state(self) -> State:
-        """Everything an index knows."""
-        return self.with_encoding(EncodingColumns.of(self.encode(), self.run))
-
-    def with_encoding(self, encoding: EncodingColumns) -> State:
-        """Everything an index knows, with F' as it was made."""
-        paths = self.paths(encoding) if self.method.geodesic else None
-        empty = SparseRows(np.zeros(self.n + 1, np.int64), np.empty(0, np.int32), None, self.n)
-        stages: dict[str, Any] = {"half": empty, "f": None, "transition": None, **self.kept}
-        known = {field.name: getattr(self.source, field.name) for field in fields(Source)}
-        return State(
-            **known, **stages, **encoding._asdict(), paths=paths,
-            degree=row_sums(self.kept["w"], self.run).astype(np.float32),
-            walk_norm=_walk_norms(self.neighbors, self.method),
-        )  # fmt: skip
-
-    def paths(self, encoding: EncodingColumns) -> SparseRows:
-        """The graph of shortest paths."""
-        with progress.stage("geodesic", self.n):
-            rows = transposed(encoding.columns, self.run)
-            divergence = Divergence(rows, self.method.divergence, encoding.norms)
-            lists, k = self.neighbors.indices, self.method.geodesic_k
-            return divergence.graph(lists, k, self.run)
-
-
-def cluster_rows(
-    method: CAS, lists: Ints, rows: Ints | None, half: SparseRows | None, run: Runner
-) -> SparseRows:
-    """C of some rows, None for all; half : R(i, k1 / 2) of all rows where clusters are expanded."""
-    k = full_length(method)
-    if method.clusters == "knn":
-        near = clusters.nearest(lists if rows is None else lists[rows], k, run)
-        return replace(near, n_columns=len(lists))
-    full = clusters.reciprocal(lists, k, run, rows)
-    return (
-        full
-        if half is None or method.clusters == "reciprocal"
-        else clusters.expand(full, half, run)
+def encoded_state(source: Source, run: Runner) -> State:
+    """All stages of all rows, and everything an index keeps of them."""
+    parameters = source.method.stage_parameters
+    stages = encode(parameters, source.distances, source.layout, run)
+    encoding = EncodingColumns.of(stages.encoding, run)
+    return make_state(
+        source,
+        confident=stages.confident,
+        half=stages.half,
+        w=stages.graph.w,
+        similarity=stages.similarity,
+        smoothed=stages.smoothed,
+        enhanced=stages.enhanced,
+        transition=stages.transition,
+        encoding=encoding,
+        paths=path_graph(source, encoding, run) if source.method.geodesic else None,
+        run=run,
     )
 
 
-def _walk_norms(neighbors: Neighbors, method: CAS) -> Floats:
+def make_state(
+    source: Source,
+    *,
+    confident: SparseRows,
+    half: SparseRows | None,
+    w: SparseRows,
+    similarity: SparseRows,
+    smoothed: SparseRows,
+    enhanced: SparseRows,
+    transition: SparseRows | None,
+    encoding: EncodingColumns,
+    paths: SparseRows | None,
+    run: Runner,
+) -> State:
+    """The state of an index from its source and what the stages made; see ``State``."""
+    n = len(source)
+    if half is None:
+        half = SparseRows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), None, n)
+    again = source.method.stage_parameters.reads_similarity_again
+    known = {field.name: getattr(source, field.name) for field in fields(Source)}
+    return State(
+        **known,
+        xi=confident,
+        half=half,
+        w=w,
+        f=similarity if again else None,
+        smoothed=smoothed,
+        enhanced=enhanced,
+        transition=transition,
+        columns=encoding.columns,
+        entropies=encoding.entropies,
+        norms=encoding.norms,
+        paths=paths,
+        degree=row_sums(w, run).astype(np.float32),
+        walk_norm=_walk_norms(source.neighbors, source.method.stage_parameters),
+    )
+
+
+def path_graph(source: Source, encoding: EncodingColumns, run: Runner) -> SparseRows:
+    """d' on the pairs of which one is among the geodesic_k nearest of the other."""
+    method = source.method
+    with progress.stage("geodesic", len(source)):
+        rows = transposed(encoding.columns, run)
+        divergence = Divergence(rows, method.divergence, encoding.norms)
+        return divergence.graph(source.neighbors.indices, method.geodesic_k, run)
+
+
+def _walk_norms(neighbors: Neighbors, parameters: StageParameters) -> Floats:
     """Sums of the affinities to the rows of the walk."""
-    weights = affinity(neighbors, 1, int(method.walk_k or 1), method.sigma)
+    weights = list_affinities(neighbors, 1, parameters.walk_k, parameters.sigma)
     norms: Floats = weights.sum(axis=1, dtype=np.float64).astype(np.float32)
     return norms
 

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError
-from kinrank.graph.matrix import take
 from kinrank.index.distances import row_distances
 from kinrank.index.engine import Engine
 from kinrank.index.known import KnownModel, fit_known
 from kinrank.index.state import State
+from kinrank.stages.sparse import take
 
 Rates = npt.NDArray[np.float64]
 

@@ -8,28 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError
-from kinrank.graph import clusters
-from kinrank.graph.build import Graph
-from kinrank.graph.matrix import placed, take, times
 from kinrank.index import patch
-from kinrank.index.build import KeptRows, build, cluster_rows
+from kinrank.index.build import build, encoded_state, make_state, path_graph
 from kinrank.index.changed_paths import changed_paths
 from kinrank.index.ids import Ids, joined, refuse_duplicates
 from kinrank.index.patch import Change, Mask, reached
-from kinrank.index.state import EncodingColumns, State, needs_f, resolved
+from kinrank.index.state import EncodingColumns, Source, State, resolved
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors, exact_search
-from kinrank.stages import diffuse, propagate, smooth
-from kinrank.stages.diverge import Divergence
-from kinrank.stages.pipeline import full_length, half_length, polynomial_of
-from kinrank.types import Floats, Ints, Neighbors, SparseRows
+from kinrank.stages.clusters import local_clusters, reciprocal
+from kinrank.stages.diffusion import polynomial_of, similarity_on_clusters
+from kinrank.stages.divergence import Divergence
+from kinrank.stages.enhancement import enhance
+from kinrank.stages.graph import Graph, affinity_graph
+from kinrank.stages.parameters import StageParameters
+from kinrank.stages.propagation import encoding, propagate, transition
+from kinrank.stages.smoothing import smooth
+from kinrank.stages.sparse import placed, take, times
+from kinrank.types import Floats, Ints, SparseRows, Values
 
 # A change of F that leaves every distance as it is, to five digits and more.
 _NEGLIGIBLE = 1e-7
@@ -64,7 +68,15 @@ def changed(state: State, remove: Ids, vectors: Floats, add: Ids, run: Runner) -
         return _afresh(state, method, change, ids, run)
     with progress.stage("neighbours", len(names)):
         neighbors = patch.changed_neighbors(state.neighbors, state.vectors, change, run)
-    return ChangedRows(state, change, neighbors, ids, run).state()
+    source = replace(
+        state,
+        ids=ids,
+        names=names,
+        vectors=change.vectors,
+        neighbors=neighbors,
+        cell=_cells(state, change, run),
+    )
+    return _patched_state(state, source, change, run) or encoded_state(source, run)
 
 
 def _names(state: State, kept: Mask, m: int) -> Ints:
@@ -85,209 +97,305 @@ def _afresh(state: State, method: CAS, change: Change, ids: Ids, run: Runner) ->
     return build(state.asked, method, state.scaling, ids, neighbors, vectors, run)
 
 
-class _TooMany(Exception):  # noqa: N818
-    """So many rows become others that all of them are computed."""
+class PatchedRows(NamedTuple):
+    """The rows of a stage after a change; changed : (n,) which of them are not what they were."""
+
+    rows: SparseRows
+    changed: Mask
 
 
-class ChangedRows(KeptRows):
-    """The stages, each over the rows whose inputs changed.
+def _patched_state(old: State, source: Source, change: Change, run: Runner) -> State | None:
+    """The state after a change, stage by stage: which rows are dirty, compute these, put them.
 
-    changed : by stage, which of its rows became others
+    source : of the rows after the change
+    Returns None where so many rows are dirty that computing all of them is not slower.
     """
+    parameters = source.method.stage_parameters
+    neighbors = source.neighbors
+    lists = neighbors.indices
+    layout = source.layout
+    first_change = _first_changes(old, source, change)
+    if np.mean(first_change < parameters.cluster_k) > _MANY:
+        return None
+    rescaled = _rescaled(old, source, change)
 
-    def __init__(
-        self, old: State, change: Change, neighbors: Neighbors, ids: Ids, run: Runner
-    ) -> None:
-        source = replace(
-            old, ids=ids, names=change.names, vectors=change.vectors, neighbors=neighbors,
-            cell=_cells(old, change, run),
-        )  # fmt: skip
-        super().__init__(source, run)
-        self.old, self.change = old, change
-        self.changed: dict[str, Mask] = {}
-
-    def state(self) -> State:
-        """The state after the change."""
-        try:
-            if self._moved(full_length(self.method)).mean() > _MANY:
-                raise _TooMany
-            self.encode()
-            return self.with_encoding(self.encoding)
-        except _TooMany:
-            return KeptRows(self.source, self.run).state()
-
-    @cached_property
-    def _first_change(self) -> Ints:
-        """(n,) from where on a list is another: 0 for a new row, K where it stays."""
-        lists, kept = self.neighbors.indices, self.change.n_kept
-        before = self.change.renumbered(self.old.neighbors.indices[self.change.kept])
-        other = before != lists[:kept]
-        first = np.where(other.any(axis=1), other.argmax(axis=1), lists.shape[1])
-        return np.concatenate([first, np.zeros(len(lists) - kept, np.int64)]).astype(np.int32)
-
-    @cached_property
-    def _scaled(self) -> Mask:
-        """(n,) which rows have another farthest, so that all their affinities change."""
-        kept = self.change.n_kept
-        out = np.ones(len(self.neighbors), np.bool_)
-        out[:kept] = self.neighbors.farthest[:kept] != self.old.neighbors.farthest[self.change.kept]
-        return out
-
-    def _moved(self, k: int) -> Mask:
-        """Which rows have others among their first ``k``."""
-        return self._first_change < k
-
-    def _patched(self, name: str, dirty: Mask, compute: Callable[[Ints], SparseRows]) -> SparseRows:
-        """The rows of a stage, those that are dirty computed again; notes which became others."""
-        before = self._old_members if name == "members" else getattr(self.old, name)
-        base, lost = patch.moved_rows(before, self.change)
-        needed = dirty | lost
-        needed[self.change.n_kept :] = True
-        rows = np.flatnonzero(needed).astype(np.int32)
-        other = self.changed[name] = np.zeros(len(base), np.bool_)
-        if len(rows) == 0:
-            return base
-        fresh = compute(rows)
-        other[rows] = lost[rows] | patch.differs(take(base, rows), fresh, _NEGLIGIBLE)
-        other[self.change.n_kept :] = True
-        return patch.put(base, rows, fresh)
-
-    @property
-    def _old_members(self) -> SparseRows:
-        """C before the change: the pattern of F."""
-        return (self.old.f or self.old.smoothed).with_data(None)
-
-    def _reciprocal(self, name: str, k: int) -> SparseRows:
-        lists, moved = self.neighbors.indices, self._moved(k)
-        dirty = moved | reached(moved, lists[:, :k])
-        return self._patched(
-            name, dirty, lambda rows: clusters.reciprocal(lists, k, self.run, rows)
+    with progress.stage("clusters", len(source)):
+        confident = _patched_reciprocal(
+            old.xi, change, first_change, lists, parameters.confident_k, run
+        )
+        half = None
+        in_cluster_lists = first_change < parameters.cluster_k
+        dirty = in_cluster_lists | reached(in_cluster_lists, lists[:, : parameters.cluster_k])
+        if parameters.clusters == "expanded":
+            half = _patched_reciprocal(
+                old.half, change, first_change, lists, parameters.half_k, run
+            )
+            dirty |= reached(half.changed, lists[:, : parameters.cluster_k])
+        half_rows = None if half is None else half.rows
+        old_clusters = (old.f or old.smoothed).with_data(None)  # the pattern of F
+        clusters = _patched(
+            old_clusters, change, dirty, partial(local_clusters, lists, parameters, half_rows, run)
         )
 
-    def confident(self) -> SparseRows:
-        return self._reciprocal("xi", self.method.k2)
-
-    def clusters(self) -> SparseRows:
-        method, lists, k = self.method, self.neighbors.indices, full_length(self.method)
-        moved = self._moved(k)
-        dirty = moved | reached(moved, lists[:, :k])
-        if method.clusters == "expanded":
-            self.keep("half", self._reciprocal("half", half_length(method)))
-            dirty |= reached(self.changed["half"], lists[:, :k])
-        half = self.kept.get("half")
-        return self._patched(
-            "members", dirty, lambda rows: cluster_rows(method, lists, rows, half, self.run)
+    with progress.stage("graph", len(source)):
+        graph = affinity_graph(
+            neighbors,
+            parameters.graph_k,
+            parameters.sigma,
+            parameters.kappa,
+            confident.rows,
+            symmetric=parameters.symmetric,
+            run=run,
         )
 
-    def similarity(self, graph: Graph, members: SparseRows) -> SparseRows:
-        """F of all rows where it is kept, of those that are smoothed anew otherwise."""
-        changed = self.changed
-        dirty = changed["members"] | changed["xi"] | self._walked(graph, members)
-        smoothed = dirty | self._guided(members)
-        smoothed[self.change.n_kept :] = True
-        smoothed |= patch.moved_rows(self.old.smoothed, self.change)[1]
-        if smoothed.mean() > _MOST:
-            raise _TooMany
-        if needs_f(self.method):
-            return self._patched("f", dirty, lambda rows: self._f(graph, members, rows))
-        self.changed["f"] = smoothed
-        return self._f(graph, members, np.flatnonzero(smoothed).astype(np.int32))
+    with progress.stage("diffusion", len(source)):
+        in_graph_lists = first_change < parameters.graph_k + 1
+        other_edges = in_graph_lists | rescaled | confident.changed
+        dirty = clusters.changed | confident.changed
+        dirty |= _diffused(old, change, graph, clusters.rows, other_edges, rescaled, parameters)
+        smoothed_anew = dirty | _guided(first_change, rescaled, lists, clusters.rows, parameters)
+        smoothed_anew[change.n_kept :] = True
+        smoothed_anew |= patch.moved_rows(old.smoothed, change)[1]
+        if smoothed_anew.mean() > _MOST:
+            return None
+        compute = _SimilarityOfRows(graph, clusters.rows, source, run).compute
+        smoothed_rows = np.flatnonzero(smoothed_anew).astype(np.int32)
+        if old.f is not None:
+            similarity = _patched(old.f, change, dirty, compute).rows
+        else:  # nobody reads F again: it is made of the rows that are smoothed anew, and let go of
+            similarity = compute(smoothed_rows)
 
-    def smooth(self, f: SparseRows, xi: SparseRows) -> SparseRows:
-        if needs_f(self.method):
-            smoothed = super().smooth(f, xi)
-            base, lost = patch.moved_rows(self.old.smoothed, self.change)
-            self.changed["smoothed"] = lost | patch.differs(base, smoothed, _NEGLIGIBLE)
-            return smoothed
-        rows = np.flatnonzero(self.changed["f"]).astype(np.int32)
-        fresh = super().smooth(f, take(xi, rows))
-        return self._patched("smoothed", self.changed["f"], lambda _: fresh)
-
-    def enhance(self, f: SparseRows, xi: SparseRows) -> SparseRows:
-        method, lists, changed = self.method, self.neighbors.indices, self.changed["smoothed"]
-        k = int(method.enhance_k or 1)
-        dirty = self.changed["xi"] | self._moved(k) | reached(changed, xi)
-        dirty |= reached(changed, lists[:, :k])
-
-        def compute(rows: Ints) -> SparseRows:
-            return propagate.enhance(f, take(xi, rows), lists[rows], k, method.kappa, self.run)
-
-        return self._patched("enhanced", dirty, compute)
-
-    def propagate(self, f: SparseRows) -> SparseRows:
-        if self.old.transition is None:
-            encoding = super().propagate(f)
-            self.encoding = EncodingColumns.of(encoding, self.run)
-            return encoding
-        changed = self.changed["enhanced" if self.method.enhancement else "smoothed"]
-        dirty = changed | reached(changed, f)
-        p = self._patched(
-            "transition", dirty, lambda rows: self.product(take(f, rows), f, cut=True)
-        )
-        self.keep("transition", p)
-        dirty = self.changed["transition"] | reached(self.changed["transition"], p)
-        dirty |= patch.lost_rows(self.old.columns, self.change)
-        self.changed["encoding"] = dirty
-        rows = np.flatnonzero(dirty).astype(np.int32)
-        encoding = self.product(take(p, rows), p)
-        self.encoding = patch.exchanged(self.old.encoding, self.change, rows, encoding, self.run)
-        return encoding
-
-    def paths(self, encoding: EncodingColumns) -> SparseRows:
-        k, p, old = self.method.geodesic_k, self.kept.get("transition"), self.old.paths
-        if p is None or old is None:
-            return super().paths(encoding)
-        affected = self.changed["encoding"] | self._moved(k)
-        if affected.mean() > _MANY:
-            return super().paths(encoding)
-
-        def divergence(rows: Ints) -> Divergence:
-            of_rows = placed(self.product(take(p, rows), p), rows)
-            return Divergence(of_rows, self.method.divergence, encoding.norms)
-
-        near = self.neighbors.indices[:, :k]
-        return changed_paths(old, self.change, affected, near, divergence, self.run)
-
-    def _f(self, graph: Graph, members: SparseRows, rows: Ints) -> SparseRows:
-        """F of some rows."""
-        method, places = self.method, take(members, rows)
-        if method.similarity == "original":
-            d2 = self.distances.at(rows, places.indptr, places.indices, self.run)
-            f = places.with_data(np.exp(-d2 / np.float32(method.sigma**2)))
+    with progress.stage("smoothing", len(source)):
+        if old.f is not None:
+            rows = smooth(similarity, confident.rows, neighbors, parameters, run)
+            before, lost = patch.moved_rows(old.smoothed, change)
+            smoothed = PatchedRows(rows, lost | patch.differs(before, rows, _NEGLIGIBLE))
         else:
-            f = diffuse.apply(graph, places, polynomial_of(method), self.run, rows)
-        return smooth.unit_rows(f)
+            fresh = smooth(
+                similarity, take(confident.rows, smoothed_rows), neighbors, parameters, run
+            )
+            smoothed = _put(
+                old.smoothed, change, smoothed_rows, fresh if len(smoothed_rows) else None
+            )
 
-    def _walked(self, graph: Graph, members: SparseRows) -> Mask:
-        """Which rows of F a changed edge can reach.
+    enhanced = smoothed
+    if parameters.enhance_k is not None:
+        with progress.stage("enhancement", len(source)):
+            k = parameters.enhance_k
+            dirty = confident.changed | (first_change < k)
+            dirty |= reached(smoothed.changed, confident.rows)
+            dirty |= reached(smoothed.changed, lists[:, :k])
+            enhanced = _patched(
+                old.enhanced,
+                change,
+                dirty,
+                _EnhancedRows(
+                    smoothed.rows, confident.rows, lists, k, parameters.kappa, run
+                ).compute,
+            )
 
-        Walks from i to j over a changed edge at m weigh u_i(m) u_j(m), u the walks to m from one
-        end; their sum over all m is found at once, by walks from all of them.
-        """
-        method = self.method
-        if method.similarity == "original":
-            return self._scaled
-        polynomial = polynomial_of(method)
-        weights = self._moved(int(method.graph_k or 1) + 1) | self._scaled | self.changed["xi"]
-        before, lost = patch.moved_rows(self.old.w, self.change)
-        weights |= lost
-        touched = weights | reached(weights, graph.w) | reached(weights, before)
-        mass = touched.astype(np.float64)
-        total = mass.copy()
-        for _ in range(max(len(polynomial.powers), len(polynomial.series)) // 2 + 1):
-            mass = polynomial.decay * times(graph.s, mass)
-            total += mass
-        most = np.maximum.reduceat(total[members.indices], members.indptr[:-1])
-        return np.asarray(total * most > _WALKED)
+    with progress.stage("propagation", len(source)):
+        if old.transition is None:
+            p, every_row = propagate(enhanced.rows, parameters, layout, run)
+            columns = EncodingColumns.of(every_row, run)
+            other_encodings = np.ones(len(source), np.bool_)
+        else:
+            dirty = enhanced.changed | reached(enhanced.changed, enhanced.rows)
+            patched_p = _patched(
+                old.transition,
+                change,
+                dirty,
+                partial(transition, enhanced.rows, parameters, layout, run),
+            )
+            p = patched_p.rows
+            other_encodings = patched_p.changed | reached(patched_p.changed, p)
+            other_encodings |= patch.lost_rows(old.columns, change)
+            wanted = np.flatnonzero(other_encodings).astype(np.int32)
+            fresh = encoding(p, layout, run, wanted)
+            columns = patch.exchanged(old.encoding, change, wanted, fresh, run)
 
-    def _guided(self, members: SparseRows) -> Mask:
-        """Which rows are smoothed by a walk that became another."""
-        method = self.method
-        if needs_f(method) or method.smoothing is None:
-            return np.zeros(len(members), np.bool_)
-        k = int(method.walk_k or 1)
-        stepped = self._moved(k) | self._scaled
-        return reached(stepped | reached(stepped, self.neighbors.indices[:, :k]), members)
+    paths = None
+    if source.method.geodesic:
+        affected = other_encodings | (first_change < source.method.geodesic_k)
+        paths = _patched_paths(old, source, change, columns, p, affected, run)
+    return make_state(
+        source,
+        confident=confident.rows,
+        half=half_rows,
+        w=graph.w,
+        similarity=similarity,
+        smoothed=smoothed.rows,
+        enhanced=enhanced.rows,
+        transition=p,
+        encoding=columns,
+        paths=paths,
+        run=run,
+    )
+
+
+def _first_changes(old: State, source: Source, change: Change) -> Ints:
+    """(n,) the first place of each list that holds another row: 0 for a new row, K for none."""
+    lists = source.neighbors.indices
+    before = change.renumbered(old.neighbors.indices[change.kept])
+    other = before != lists[: change.n_kept]
+    first = np.where(other.any(axis=1), other.argmax(axis=1), lists.shape[1])
+    new = np.zeros(len(lists) - change.n_kept, np.int64)
+    return np.concatenate([first, new]).astype(np.int32)
+
+
+def _rescaled(old: State, source: Source, change: Change) -> Mask:
+    """(n,) which rows have another farthest, so that all their affinities change."""
+    farthest = source.neighbors.farthest
+    out = np.ones(len(farthest), np.bool_)
+    out[: change.n_kept] = farthest[: change.n_kept] != old.neighbors.farthest[change.kept]
+    return out
+
+
+def _patched(
+    before: SparseRows, change: Change, dirty: Mask, compute: Callable[[Ints], SparseRows]
+) -> PatchedRows:
+    """The rows of a stage after a change: those that are dirty, new or lost an entry are computed.
+
+    before : the rows of the stage before the change
+    """
+    needed = dirty | patch.moved_rows(before, change)[1]
+    needed[change.n_kept :] = True
+    rows = np.flatnonzero(needed).astype(np.int32)
+    return _put(before, change, rows, compute(rows) if len(rows) else None)
+
+
+def _put(before: SparseRows, change: Change, rows: Ints, fresh: SparseRows | None) -> PatchedRows:
+    """The rows of a stage after a change; fresh : ``rows`` of them, new ones among these."""
+    moved, lost = patch.moved_rows(before, change)
+    changed = np.zeros(len(moved), np.bool_)
+    if fresh is None:
+        return PatchedRows(moved, changed)
+    changed[rows] = lost[rows] | patch.differs(take(moved, rows), fresh, _NEGLIGIBLE)
+    changed[change.n_kept :] = True
+    return PatchedRows(patch.put(moved, rows, fresh), changed)
+
+
+def _patched_reciprocal(
+    before: SparseRows, change: Change, first_change: Ints, lists: Ints, k: int, run: Runner
+) -> PatchedRows:
+    """R(i, k) after a change: of rows whose list changed, or that of one of their neighbours."""
+    changed = first_change < k
+    dirty = changed | reached(changed, lists[:, :k])
+    return _patched(before, change, dirty, partial(reciprocal, lists, k, run))
+
+
+class _SimilarityOfRows(NamedTuple):
+    """What F of some rows is computed from."""
+
+    graph: Graph
+    clusters: SparseRows
+    source: Source
+    run: Runner
+
+    def compute(self, rows: Ints) -> SparseRows:
+        """F of ``rows``."""
+        return similarity_on_clusters(
+            self.graph,
+            self.clusters,
+            self.source.distances,
+            self.source.method.stage_parameters,
+            self.run,
+            rows=rows,
+        )
+
+
+class _EnhancedRows(NamedTuple):
+    """What enhanced rows are computed from."""
+
+    smoothed: SparseRows
+    confident: SparseRows
+    lists: Ints
+    k: int
+    kappa: float
+    run: Runner
+
+    def compute(self, rows: Ints) -> SparseRows:
+        """The enhanced F of ``rows``."""
+        confident = take(self.confident, rows)
+        return enhance(self.smoothed, confident, self.lists[rows], self.k, self.kappa, self.run)
+
+
+def _diffused(
+    old: State,
+    change: Change,
+    graph: Graph,
+    clusters: SparseRows,
+    other_edges: Mask,
+    rescaled: Mask,
+    parameters: StageParameters,
+) -> Mask:
+    """Which rows of F a changed edge can reach.
+
+    Walks from i to j over a changed edge at m weigh u_i(m) u_j(m), u the walks to m from one
+    end; their sum over all m is found at once, by walks from all of them.
+
+    other_edges : rows whose own edges changed; rescaled : rows with another farthest
+    """
+    if parameters.similarity == "original":
+        return rescaled
+    polynomial = polynomial_of(parameters)
+    before, lost = patch.moved_rows(old.w, change)
+    other_edges = other_edges | lost
+    touched = other_edges | reached(other_edges, graph.w) | reached(other_edges, before)
+    weight = touched.astype(np.float64)
+    total = weight.copy()
+    steps = max(len(polynomial.powers), len(polynomial.series)) // 2 + 1
+    for _ in range(steps):
+        weight = polynomial.decay * times(graph.s, weight)
+        total += weight
+    most = np.maximum.reduceat(total[clusters.indices], clusters.indptr[:-1])
+    return np.asarray(total * most > _WALKED)
+
+
+def _guided(
+    first_change: Ints,
+    rescaled: Mask,
+    lists: Ints,
+    clusters: SparseRows,
+    parameters: StageParameters,
+) -> Mask:
+    """Which rows are smoothed by a walk that is not what it was."""
+    if parameters.smoothing is None or parameters.reads_similarity_again:
+        return np.zeros(len(clusters), np.bool_)
+    stepped = (first_change < parameters.walk_k) | rescaled
+    two_steps = stepped | reached(stepped, lists[:, : parameters.walk_k])
+    return reached(two_steps, clusters)
+
+
+class _EncodingOfRows(NamedTuple):
+    """What F' of some rows is computed from, and how it is compared."""
+
+    p: SparseRows
+    source: Source
+    norms: Values
+    run: Runner
+
+    def divergence(self, rows: Ints) -> Divergence:
+        """d' between ``rows``; the other rows of F' are empty."""
+        made = encoding(self.p, self.source.layout, self.run, rows)
+        return Divergence(placed(made, rows), self.source.method.divergence, self.norms)
+
+
+def _patched_paths(
+    old: State,
+    source: Source,
+    change: Change,
+    columns: EncodingColumns,
+    p: SparseRows | None,
+    affected: Mask,
+    run: Runner,
+) -> SparseRows:
+    """The graph of shortest paths; affected : rows with another F', or others among the nearest."""
+    if p is None or old.paths is None or affected.mean() > _MANY:
+        return path_graph(source, columns, run)
+    near = source.neighbors.indices[:, : source.method.geodesic_k]
+    divergence = _EncodingOfRows(p, source, columns.norms, run).divergence
+    return changed_paths(old.paths, change, affected, near, divergence, run)
 
 
 def _cells(old: State, change: Change, run: Runner) -> Ints:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kinrank.graph.matrix import take
 from kinrank.index.patch import Change, Mask, moved_rows, put, reached
 from kinrank.parallel import Runner
-from kinrank.stages.diverge import Divergence, shortest_edges
+from kinrank.stages.divergence import Divergence, shortest_edges
+from kinrank.stages.sparse import take
 from kinrank.types import Ints, SparseRows
 
 

@@ -21,7 +21,7 @@ from kinrank.index.attributes import Attributes, as_column
 from kinrank.index.chosen import Chosen
 from kinrank.index.file import Arrays, StoredIndex
 from kinrank.index.ids import refuse_duplicates
-from kinrank.index.state import Scaling, State, needs_f, resolved
+from kinrank.index.state import Scaling, State, resolved
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.reading import reading
@@ -197,7 +197,7 @@ def _check_shapes(state: State, n: int) -> None:
     per_row += [state.degree, state.walk_norm, state.norms]
     per_row += [part for part in _parts(state).values() if isinstance(part, SparseRows)]
     fits = (
-        (state.f is not None or not needs_f(state.method))
+        (state.f is not None or not state.method.stage_parameters.reads_similarity_again)
         and (state.transition is None) == (state.method.propagation == "transpose")
         and (state.paths is not None) == state.method.geodesic
         and all(len(part) == n for part in per_row)

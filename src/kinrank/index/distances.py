@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinrank.graph.matrix import take, transposed
 from kinrank.index.engine import Engine
 from kinrank.index.state import State
 from kinrank.kernels.overlay import NO_GROUPS, Workspace, plain_rows
@@ -12,7 +11,8 @@ from kinrank.kernels.paths import path_rows
 from kinrank.kernels.product import product_rows
 from kinrank.kernels.ranking import compared_rows
 from kinrank.search.exact import dense_search
-from kinrank.stages.rank import UNREACHABLE, within_one
+from kinrank.stages.ranking import UNREACHABLE, within_one
+from kinrank.stages.sparse import take, transposed
 from kinrank.types import Floats, Ints, SparseRows
 
 

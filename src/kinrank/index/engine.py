@@ -12,7 +12,7 @@ from kinrank.filters import Filter, empty_ranking
 from kinrank.index.attributes import Attributes
 from kinrank.index.choice import Choice, ChosenRows, everything
 from kinrank.index.line import Caller, Line
-from kinrank.index.query import Overlay, QueryRows
+from kinrank.index.query import Overlay, QueryStages, encode_queries
 from kinrank.index.search import Nearest, RowSearch, StoreSearch
 from kinrank.index.state import State
 from kinrank.kernels.overlay import Workspace, lent_space
@@ -185,8 +185,8 @@ class Engine:
         few = run.cut(min(_TOGETHER, -(-n // run.threads)))
         return np.concatenate(few.map("answers", some, n))
 
-    def stages(self, queries: Floats, near: Nearest, space: Workspace) -> QueryRows:
-        """The stages of queries, to be computed; near : at least as long as the lists of rows."""
+    def encode(self, queries: Floats, near: Nearest, space: Workspace) -> QueryStages:
+        """The stages of queries; near : at least as long as the lists of rows."""
 
         def squared(owners: Longs, rows: Ints) -> Floats:
             listed = near.indices[owners] == rows[:, None]
@@ -196,7 +196,7 @@ class Engine:
                 out[missing] = self.squared(queries, owners[missing], rows[missing])
             return out
 
-        return QueryRows(self.state, near, squared, space)
+        return encode_queries(self.state, near, squared, space)
 
     @property
     def _refines(self) -> bool:
@@ -208,8 +208,9 @@ class Engine:
     ) -> npt.NDArray[np.bool_]:
         """Fill in the answers; which are certain. A store is asked for distances that matter."""
         with self.workspace() as space:
-            stages = self.stages(queries, near, space)
-            encoding, out = stages.encode(), (indices, distances, space)
+            stages = self.encode(queries, near, space)
+            encoding = stages.encoding
+            out = (indices, distances, space)
             own, n, kernel = (queries, *near, stages.farthest), len(queries), answer_rows
             known = _compared(self.state, encoding)
             if self.state.paths is not None:

@@ -7,15 +7,15 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from kinrank.graph.matrix import take
 from kinrank.index.distances import encoding_rows, fused, mixed, path_lengths
 from kinrank.index.engine import Engine
-from kinrank.index.query import Overlay, QueryRows
+from kinrank.index.query import Overlay, QueryStages
 from kinrank.index.state import State
 from kinrank.kernels.divergence import finish
 from kinrank.parallel import Runner
-from kinrank.stages.diverge import MEASURES
-from kinrank.stages.rank import UNREACHABLE
+from kinrank.stages.divergence import MEASURES
+from kinrank.stages.ranking import UNREACHABLE
+from kinrank.stages.sparse import take
 from kinrank.types import Floats, Ints, SparseRows
 
 Role: TypeAlias = Literal["query", "gallery", "context"]
@@ -121,8 +121,8 @@ def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanat
     squared = engine.distance(query, row)
     near = engine.near(query, state.neighbors.k - 1, Runner(1))
     with engine.workspace() as space:
-        stages = engine.stages(query, near, space)
-        whole = stages.encode()
+        stages = engine.encode(query, near, space)
+        whole = stages.encoding
         edges = None if state.paths is None else engine.edges(near, whole, space)[0]
         encoding = _item(whole, row)
         if encoding is None:
@@ -140,7 +140,7 @@ def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanat
         modified=modified,
         omega=omega,
         anchor=float(stages.anchor[0]) if len(stages.anchor) else 0.0,
-        in_cluster=bool((stages.kept["f"].ids == row).any()),
+        in_cluster=bool((stages.similarity.ids == row).any()),
         stages=divergences,
         members=_members(state, stages),
         shared=_shared(state, weights_of(_own(whole)), weights_of(encoding))[:top],
@@ -177,15 +177,15 @@ def _path(state: State, near: Ints, edges: Floats, row: int) -> tuple[float, lis
 
 
 def _divergences(
-    state: State, stages: QueryRows, encoding: SparseRows, row: int
+    state: State, stages: QueryStages, encoding: SparseRows, row: int
 ) -> dict[str, float]:
-    kept, rows = stages.kept, np.array([row], np.int32)
-    pairs = {"smoothing": (kept["smoothed"].rows, take(state.smoothed, rows))}
+    rows = np.array([row], np.int32)
+    pairs = {"smoothing": (stages.smoothed.rows, take(state.smoothed, rows))}
     if state.f is not None:
-        pairs = {"diffusion": (kept["f"].rows, take(state.f, rows)), **pairs}
-    enhanced = _item(kept["enhanced"], row) or take(state.enhanced, rows)
-    pairs["enhancement"] = (_own(kept["enhanced"]), enhanced)
-    pairs["propagation"] = (_own(kept["encoding"]), encoding)
+        pairs = {"diffusion": (stages.similarity.rows, take(state.f, rows)), **pairs}
+    enhanced = _item(stages.enhanced, row) or take(state.enhanced, rows)
+    pairs["enhancement"] = (_own(stages.enhanced), enhanced)
+    pairs["propagation"] = (_own(stages.encoding), encoding)
     measure = state.method.divergence
     return {
         name: _divergence(weights_of(a), weights_of(b), measure) for name, (a, b) in pairs.items()
@@ -225,10 +225,10 @@ def _divergence(a: dict[int, float], b: dict[int, float], measure: str) -> float
     return float(finish(MEASURES[measure], total, *norms))
 
 
-def _members(state: State, stages: QueryRows) -> list[Member]:
-    rows = stages.kept["f"].rows
-    smoothed = weights_of(stages.kept["smoothed"].rows)
-    confident = set(stages.kept["xi"].ids.tolist())
+def _members(state: State, stages: QueryStages) -> list[Member]:
+    rows = stages.similarity.rows
+    smoothed = weights_of(stages.smoothed.rows)
+    confident = set(stages.confident.ids.tolist())
     guide = stages.guide if len(stages.guide) else np.zeros(rows.nnz)
     members = [
         Member(*_identity(state, row), row in confident, weight, say, smoothed.get(row, 0.0))

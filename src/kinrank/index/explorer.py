@@ -215,13 +215,12 @@ def _cluster(engine: Engine, query: Query) -> LocalCluster:
     state = engine.state
     nearest = engine.near(query.vector, state.neighbors.k - 1, Runner(1))
     with engine.workspace() as space:
-        stages = engine.stages(query.vector, nearest, space)
-        stages.encode()
-    confident = set(stages.kept["xi"].ids.tolist())
-    smoothed = weights_of(stages.kept["smoothed"].rows)  # on more rows than the cluster for "aqe"
+        stages = engine.encode(query.vector, nearest, space)
+    confident = set(stages.confident.ids.tolist())
+    smoothed = weights_of(stages.smoothed.rows)  # on more rows than the cluster for "aqe"
     names: Ints = np.append(state.names, np.int32(-1))  # the query is behind all rows
     members: dict[int, ClusterMember] = {}
-    for row, weight in weights_of(stages.kept["f"].rows).items():
+    for row, weight in weights_of(stages.similarity.rows).items():
         name = int(names[row])
         if name != query.position or row == len(state):  # a row that asks stands for itself
             after = smoothed.get(row, 0.0)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.graph.matrix import take, transposed
 from kinrank.index.state import EncodingColumns
 from kinrank.kernels import change as kernels
 from kinrank.kernels.divergence import entropies, row_norms
@@ -19,6 +18,7 @@ from kinrank.kernels.scan import farthest_of
 from kinrank.parallel import Out, Runner
 from kinrank.search.exact import exact_search
 from kinrank.search.tiles import SLACK
+from kinrank.stages.sparse import take, transposed
 from kinrank.types import Floats, Ints, Longs, Neighbors, SparseRows
 
 _SPARE = 16  # rows beyond k, among which ties are settled by name

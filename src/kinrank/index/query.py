@@ -1,11 +1,15 @@
 """Queries that are not rows: their rows of every stage, and those of the rows that they change.
 
-Which rows change with a query and which do not is in docs/online.md as equations, and in
-``tests/naive.py`` as the slow twin of this file.
+A query is a row in an overlay (``kernels.overlay``): the stages are those of ``stages.encode``, the
+kernels are the same, and they read every row through the overlay. Which rows change with a query
+and which do not is in docs/online.md as equations, and in ``tests/naive.py`` as the slow twin of
+this file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,20 +17,25 @@ import numpy as np
 
 from kinrank.index.search import Nearest
 from kinrank.index.state import State
-from kinrank.kernels import diffuse, guide, lists, query, reciprocal
+from kinrank.kernels import diffuse, guide, query, reciprocal
+from kinrank.kernels import lists as list_kernels
 from kinrank.kernels.overlay import Lists, Workspace
 from kinrank.kernels.product import product_rows
 from kinrank.kernels.query_products import partner_rows, propagated_rows
-from kinrank.stages.pipeline import Pipeline, half_length
+from kinrank.stages.graph import affinity
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
 KernelRows: TypeAlias = tuple[Any, ...]  # of ``kernels.overlay.Rows``
-_NONE = np.empty(0, np.float32)
+# Squared distances from queries, by their number, to rows; both (p,).
+SquaredDistances: TypeAlias = Callable[[Longs, Ints], Floats]
+
+_NO_VALUES = np.empty(0, np.float32)
 
 
 class Overlay(NamedTuple):
-    """Rows of queries: query t has rows groups[t] to groups[t + 1]; names : in whose place.
+    """Rows of queries: query t has rows groups[t] to groups[t + 1].
 
+    names : the stored rows in whose place they stand; n for the query itself
     ptr, ids, values : the rows, as kernels take them; sets have no values
     """
 
@@ -44,7 +53,16 @@ class Overlay(NamedTuple):
 
     def over(self, stored: SparseRows) -> KernelRows:
         """Stored rows behind these, as kernels take them."""
-        return (*stored.csr, *self[1:])
+        return (
+            stored.indptr,
+            stored.indices,
+            stored.values,
+            self.groups,
+            self.names,
+            self.ptr,
+            self.ids,
+            self.values,
+        )
 
 
 class TiedGraph(NamedTuple):
@@ -54,150 +72,345 @@ class TiedGraph(NamedTuple):
     starts: tuple[Floats, Floats]
 
 
-class QueryRows(Pipeline[Overlay, TiedGraph]):
-    """The stages of queries, each on its own; the query itself is row n.
+class SmoothedRows(NamedTuple):
+    """Smoothed rows of queries; guide, anchor : T and r of NSS, empty without it."""
 
-    near : the nearest rows of each
-    squared : squared distances from queries, by number, to rows, both (p,)
+    rows: Overlay
+    guide: Floats
+    anchor: Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QueryStages:
+    """What the stages make of queries; see ``stages.encode.Stages``.
+
+    farthest : (n_queries,) about the largest squared distance of each to any row
+    guide, anchor : T and r of the smoothing
     """
 
-    def __init__(self, state: State, near: Nearest, squared: Any, space: Workspace) -> None:
-        self.state, self.method, self.space = state, state.method, space
-        self.n, self.width, self.squared = len(near.counts), len(state) + 1, squared
-        known = state.neighbors
-        stored = (known.indices, known.distances, known.farthest)
-        made = query.list_rows(near.indices, near.distances, near.counts, *stored)
-        self.lists = Lists(*stored, *made[:-1])
-        self.farthest: Floats = made[-1]
-        self.each, self.own = _alone(self.n, len(state))
-        self.kept: dict[str, Overlay] = {}
-        self.guide = self.anchor = _NONE
+    farthest: Floats
+    confident: Overlay
+    similarity: Overlay
+    smoothed: Overlay
+    guide: Floats
+    anchor: Floats
+    enhanced: Overlay
+    transition: Overlay
+    encoding: Overlay
 
-    def keep(self, name: str, rows: Overlay) -> Overlay:
-        self.kept[name] = rows
-        return rows
+
+def encode_queries(
+    state: State, nearest: Nearest, squared: SquaredDistances, space: Workspace
+) -> QueryStages:
+    """All stages of queries, each on its own; the query itself is row n.
+
+    nearest : the nearest rows of each query
+    """
+    stages = _QueryKernels(state, nearest, squared, space)
+    parameters = stages.parameters
+    confident = stages.reciprocal(parameters.confident_k)
+    clusters = stages.local_clusters()
+    graph = stages.affinity_graph(confident)
+    similarity = stages.similarity_on_clusters(graph, clusters)
+    smoothed = stages.smooth(similarity, confident)
+    enhanced = smoothed.rows
+    if parameters.enhance_k is not None:
+        enhanced = stages.enhance(smoothed.rows, confident, parameters.enhance_k)
+    enhanced, transition, encoding = stages.propagate(enhanced)
+    return QueryStages(
+        farthest=stages.farthest,
+        confident=confident,
+        similarity=similarity,
+        smoothed=smoothed.rows,
+        guide=smoothed.guide,
+        anchor=smoothed.anchor,
+        enhanced=enhanced,
+        transition=transition,
+        encoding=encoding,
+    )
+
+
+class _QueryKernels:
+    """The kernels of the stages, called for queries over the rows of a state.
+
+    lists : the lists of all rows, and in the overlay those of the queries and of the rows among
+        their nearest that would have them in theirs
+    own_groups, own_names : an overlay with nothing but the row of each query
+    """
+
+    def __init__(
+        self, state: State, nearest: Nearest, squared: SquaredDistances, space: Workspace
+    ) -> None:
+        self.state = state
+        self.parameters = state.method.stage_parameters
+        self.squared = squared
+        self.space = space
+        self.n_queries = len(nearest.counts)
+        self.width = len(state) + 1
+        known = state.neighbors
+        groups, names, ids, distances, list_farthest, farthest = query.list_rows(
+            nearest.indices,
+            nearest.distances,
+            nearest.counts,
+            known.indices,
+            known.distances,
+            known.farthest,
+        )
+        self.lists = Lists(
+            known.indices,
+            known.distances,
+            known.farthest,
+            groups,
+            names,
+            ids,
+            distances,
+            list_farthest,
+        )
+        self.farthest: Floats = farthest
+        self.own_groups, self.own_names = _own_rows(self.n_queries, len(state))
 
     def reciprocal(self, k: int) -> Overlay:
-        return self._rows(*self._reciprocal(self.own, self.each, k))
+        """R(q, k)."""
+        ptr, ids = self._reciprocal_rows(self.own_names, self.own_groups, k)
+        return self._one_row_each(ptr, ids)
 
-    def nearest(self, k: int) -> Overlay:
-        rows = np.sort(self.lists.over_ids[self.lists.groups[:-1], :k], axis=1)
-        known = rows >= 0
-        return self._rows(np.concatenate([[0], np.cumsum(known.sum(axis=1))]), rows[known])
+    def local_clusters(self) -> Overlay:
+        """C of the queries."""
+        parameters = self.parameters
+        if parameters.clusters == "knn":
+            return self._nearest(parameters.cluster_k)
+        full = self.reciprocal(parameters.cluster_k)
+        if parameters.clusters == "reciprocal":
+            return full
+        half_ptr, half_ids = self._reciprocal_rows(full.ids, full.ptr, parameters.half_k)
+        # Every half set that is read is in the overlay: the stored ones are not looked at.
+        half = (
+            half_ptr,
+            half_ids,
+            _NO_VALUES,
+            full.ptr,
+            full.ids,
+            half_ptr,
+            half_ids,
+            _NO_VALUES,
+        )
+        ptr, ids = reciprocal.expanded_rows(
+            0, self.n_queries, full.ptr, full.ids, self.own_groups, half, self.space
+        )
+        return self._one_row_each(ptr, ids)
 
-    def expand(self, full: Overlay) -> Overlay:
-        half = self._reciprocal(full.ids, full.ptr, half_length(self.method))
-        # Every half set that is asked for is in the overlay: what is stored is not read.
-        rows = (*half, _NONE, full.ptr, full.ids, *half, _NONE)
-        own = (full.ptr, full.ids, self.each, rows)
-        return self._rows(*reciprocal.expanded_rows(0, self.n, *own, self.space))
+    def affinity_graph(self, confident: Overlay) -> TiedGraph:
+        """S and W with the queries tied in by their edges."""
+        state = self.state
+        parameters = self.parameters
+        groups, names, ptr, ids, s, w = query.graph_rows(
+            tuple(self.lists),
+            confident.ptr,
+            confident.ids,
+            parameters.graph_k + 1,
+            parameters.sigma**2,
+            float(parameters.kappa),
+            *state.w.csr,
+            state.degree,
+            self.space,
+        )
+        return TiedGraph((*state.s.csr, groups, names, ptr, ids, s), (state.w.values, w))
 
-    def graph(self, xi: Overlay) -> TiedGraph:
-        method, state = self.method, self.state
-        sizes = (int(method.graph_k or 1) + 1, self._sigma2, float(method.kappa))
-        known = (tuple(self.lists), xi.ptr, xi.ids, *sizes)
-        *own, w = query.graph_rows(*known, *state.w.csr, state.degree, self.space)
-        return TiedGraph((*state.s.csr, *own), (state.w.values, w))
-
-    def affinity(self, members: Overlay) -> Overlay:
-        ids, owners = members.ids, np.repeat(np.arange(self.n), np.diff(members.ptr))
-        known = ids < len(self.state)
-        d2 = np.zeros(len(ids), np.float32)
-        d2[known] = self.squared(owners[known], ids[known])
-        far = self.farthest[owners]
-        d2 = np.minimum(d2 / np.where(far > 0, far, 1), 1)
-        data = np.exp(-d2 / np.float32(self.method.sigma**2)).astype(np.float32)
-        return self._rows(members.ptr, members.ids, data)
-
-    def diffuse(self, graph: TiedGraph, members: Overlay) -> Overlay:
-        walk, values = tuple(self.state.walk), np.zeros(len(members.ids), np.float32)
-        own, places = (self.own, self.each, graph.s), (members.ptr, members.ids)
-        if len(self.state.walk.powers):
-            out = (*places, values, self.space)
-            diffuse.walk_rows(0, self.n, *own, graph.starts, walk, *out)
-        if len(self.state.walk.series):
-            more = np.empty_like(values)
-            diffuse.polynomial_rows(0, self.n, *own, walk, *places, more, self.space)
-            values += more
-        return self._rows(members.ptr, members.ids, values)
-
-    def unit_rows(self, f: Overlay) -> Overlay:
-        lists.unit_rows(0, self.n, f.ptr, f.values, f.values)
+    def similarity_on_clusters(self, graph: TiedGraph, clusters: Overlay) -> Overlay:
+        """F of the queries, rows of L1 norm 1."""
+        if self.parameters.similarity == "original":
+            f = self._affinity(clusters)
+        else:
+            f = self._diffuse(graph, clusters)
+        list_kernels.unit_rows(0, self.n_queries, f.ptr, f.values, f.values)
         return f
 
-    def average(self, f: Overlay) -> Overlay:
-        near, stored = self.nearest(self.method.k2), self.state.f
-        assert stored is not None
-        means = self._rows(near.ptr, near.ids, np.ones(len(near.ids), np.float32))
-        return self._product(means, f.over(stored))
+    def smooth(self, f: Overlay, confident: Overlay) -> SmoothedRows:
+        """F smoothed by what the neighbours say."""
+        parameters = self.parameters
+        if parameters.smoothing is None:
+            return SmoothedRows(f, _NO_VALUES, _NO_VALUES)
+        if parameters.smoothing == "aqe":
+            return SmoothedRows(self._average(f), _NO_VALUES, _NO_VALUES)
+        values = np.zeros(len(f.ids), np.float32)
+        anchor = np.zeros(self.n_queries, np.float32)
+        if parameters.guide == "similarity":
+            self._guide_by_similarity(f, confident, values, anchor)
+        else:
+            guide.query_guides(
+                f.ptr,
+                f.ids,
+                confident.ptr,
+                confident.ids,
+                tuple(self.lists),
+                min(parameters.walk_k, self.lists.ids.shape[1]),
+                parameters.sigma**2,
+                self.state.walk_norm,
+                values,
+                anchor,
+                self.space,
+            )
+        out = np.empty_like(f.values)
+        guide.closed_form(0, self.n_queries, f.ptr, f.values, values, anchor, parameters.beta, out)
+        return SmoothedRows(self._one_row_each(f.ptr, f.ids, out), values, anchor)
 
-    def smooth_by_similarity(self, f: Overlay, xi: Overlay) -> Overlay:
+    def enhance(self, f: Overlay, confident: Overlay, k: int) -> Overlay:
+        """Enhanced rows of the queries, and of the rows that average a query's, their partners."""
+        stored = self.state.xi
+        groups, names, ptr, ids, weights = partner_rows(
+            tuple(self.lists),
+            k,
+            float(self.parameters.kappa),
+            confident.ptr,
+            confident.ids,
+            stored.indptr,
+            stored.indices,
+        )
+        means = Overlay(self.width, groups, names, ptr, ids, weights)
+        return self._product(means, f.over(self.state.smoothed))
+
+    def propagate(self, f: Overlay) -> tuple[Overlay, Overlay, Overlay]:
+        """Enhanced rows, P and F' of the queries and of all rows that they change."""
+        state = self.state
+        squares = state.transition is not None
+        behind = state.transition or state.enhanced
+        groups, names, enhanced, transition, encoding = propagated_rows(
+            (f.groups, f.names, f.ptr, f.ids, f.values),
+            state.enhanced.csr,
+            behind.csr,
+            self.parameters.enhance_k is not None,
+            squares,
+            min(self.parameters.keep, self.width),
+            state.names,
+            state.places,
+            self.space,
+        )
+        return (
+            Overlay(self.width, groups, names, *enhanced),
+            Overlay(self.width, groups, names, *transition),
+            Overlay(self.width, groups, names, *encoding),
+        )
+
+    def _nearest(self, k: int) -> Overlay:
+        """N(q, k)."""
+        rows = np.sort(self.lists.over_ids[self.lists.groups[:-1], :k], axis=1)
+        filled = rows >= 0
+        ptr = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
+        return self._one_row_each(ptr, rows[filled])
+
+    def _reciprocal_rows(self, rows: Ints, groups: Longs, k: int) -> tuple[Longs, Ints]:
+        """R(i, k) of some rows; groups : which of them belong to each query."""
+        lists = self.lists
+        ptr, ids = reciprocal.reciprocal_rows(
+            0,
+            len(rows),
+            rows,
+            groups,
+            lists.ids,
+            lists.groups,
+            lists.names,
+            lists.over_ids,
+            min(k, lists.ids.shape[1]),
+            self.space,
+        )
+        return ptr, ids
+
+    def _affinity(self, clusters: Overlay) -> Overlay:
+        """The affinity itself in place of F."""
+        owners = np.repeat(np.arange(self.n_queries), np.diff(clusters.ptr))
+        is_stored = clusters.ids < len(self.state)  # all but the query itself, at distance 0
+        d2 = np.zeros(len(clusters.ids), np.float32)
+        d2[is_stored] = self.squared(owners[is_stored], clusters.ids[is_stored])
+        values = affinity(d2, self.farthest[owners], self.parameters.sigma)
+        return self._one_row_each(clusters.ptr, clusters.ids, values)
+
+    def _diffuse(self, graph: TiedGraph, clusters: Overlay) -> Overlay:
+        """F by diffusion over S with the queries tied in."""
+        walk = self.state.walk
+        values = np.zeros(len(clusters.ids), np.float32)
+        if len(walk.powers):
+            diffuse.walk_rows(
+                0,
+                self.n_queries,
+                self.own_names,
+                self.own_groups,
+                graph.s,
+                graph.starts,
+                tuple(walk),
+                clusters.ptr,
+                clusters.ids,
+                values,
+                self.space,
+            )
+        if len(walk.series):
+            series_values = np.empty_like(values)
+            diffuse.polynomial_rows(
+                0,
+                self.n_queries,
+                self.own_names,
+                self.own_groups,
+                graph.s,
+                tuple(walk),
+                clusters.ptr,
+                clusters.ids,
+                series_values,
+                self.space,
+            )
+            values += series_values
+        return self._one_row_each(clusters.ptr, clusters.ids, values)
+
+    def _average(self, f: Overlay) -> Overlay:
+        """The mean of the rows of N(q, k2)."""
         stored = self.state.f
         assert stored is not None
-        mirrored = (*stored.csr, *query.mirrored_rows(*f[3:], *stored.csr))
-        own = (f.ptr, f.ids, self.each, mirrored, xi.ptr, xi.ids)
-        guide.guide_by_similarity(0, self.n, *own, *self._new_guide(f), self.space)
-        return self._smoothed(f)
+        near = self._nearest(self.parameters.confident_k)
+        means = self._one_row_each(near.ptr, near.ids, np.ones(len(near.ids), np.float32))
+        return self._product(means, f.over(stored))
 
-    def smooth_by_walk(self, f: Overlay, xi: Overlay) -> Overlay:
-        walk_k = min(int(self.method.walk_k or 1), self.lists.ids.shape[1])
-        own = (f.ptr, f.ids, xi.ptr, xi.ids, tuple(self.lists), walk_k)
-        known = (self._sigma2, self.state.walk_norm)
-        guide.query_guides(*own, *known, *self._new_guide(f), self.space)
-        return self._smoothed(f)
+    def _guide_by_similarity(
+        self, f: Overlay, confident: Overlay, values: Floats, anchor: Floats
+    ) -> None:
+        """T and r from F itself; F_jq of a stored row j is F_qj."""
+        stored = self.state.f
+        assert stored is not None
+        mirrored = query.mirrored_rows(f.ptr, f.ids, f.values, *stored.csr)
+        guide.guide_by_similarity(
+            0,
+            self.n_queries,
+            f.ptr,
+            f.ids,
+            self.own_groups,
+            (*stored.csr, *mirrored),
+            confident.ptr,
+            confident.ids,
+            values,
+            anchor,
+            self.space,
+        )
 
-    def enhance(self, f: Overlay, xi: Overlay) -> Overlay:
-        sizes = (int(self.method.enhance_k or 1), float(self.method.kappa))
-        known = self.state.xi
-        sets = (xi.ptr, xi.ids, known.indptr, known.indices)
-        made = Overlay(self.width, *partner_rows(tuple(self.lists), *sizes, *sets))
-        return self._product(made, f.over(self.state.smoothed))
-
-    def propagate(self, f: Overlay) -> Overlay:
-        state, squares = self.state, self.state.transition is not None
-        behind = state.transition or state.enhanced
-        keep = min(int(self.method.keep or 0), self.width)
-        rows = (state.enhanced.csr, behind.csr, self.method.enhancement, squares, keep)
-        groups, names, *parts = propagated_rows(f[1:], *rows, *self._layout, self.space)
-        for name, part in zip(("enhanced", "transition", "encoding"), parts, strict=True):
-            self.keep(name, Overlay(self.width, groups, names, *part))
-        return self.kept["encoding"]
-
-    @property
-    def _sigma2(self) -> float:
-        return float(self.method.sigma) ** 2
-
-    @property
-    def _layout(self) -> tuple[Ints, Ints]:
-        return self.state.names, self.state.places
-
-    def _rows(self, ptr: Longs, ids: Ints, values: Floats = _NONE) -> Overlay:
-        """One row for each query."""
-        return Overlay(self.width, self.each, self.own, ptr, ids, values)
-
-    def _reciprocal(self, rows: Ints, groups: Longs, k: int) -> tuple[Longs, Ints]:
-        near = self.lists
-        known = (near.ids, near.groups, near.names, near.over_ids, min(k, near.ids.shape[1]))
-        made = reciprocal.reciprocal_rows(0, len(rows), rows, groups, *known, self.space)
-        sets: tuple[Longs, Ints] = made
-        return sets
+    def _one_row_each(self, ptr: Longs, ids: Ints, values: Floats = _NO_VALUES) -> Overlay:
+        """An overlay with one row for each query."""
+        return Overlay(self.width, self.own_groups, self.own_names, ptr, ids, values)
 
     def _product(self, a: Overlay, b: KernelRows) -> Overlay:
-        own = (*a[3:], a.groups, b, 0, *self._layout, self.space)
-        return Overlay(self.width, *a[1:3], *product_rows(0, len(a.names), *own))
-
-    def _new_guide(self, f: Overlay) -> tuple[Floats, Floats]:
-        """T and r, to be filled in."""
-        self.guide, self.anchor = np.zeros(len(f.ids), np.float32), np.zeros(self.n, np.float32)
-        return self.guide, self.anchor
-
-    def _smoothed(self, f: Overlay) -> Overlay:
-        out, beta = np.empty_like(f.values), float(self.method.beta or 0)
-        guide.closed_form(0, self.n, f.ptr, f.values, self.guide, self.anchor, beta, out)
-        return self._rows(f.ptr, f.ids, out)
+        """A B with rows of L1 norm 1."""
+        ptr, ids, values = product_rows(
+            0,
+            len(a.names),
+            a.ptr,
+            a.ids,
+            a.values,
+            a.groups,
+            b,
+            0,
+            self.state.names,
+            self.state.places,
+            self.space,
+        )
+        return Overlay(self.width, a.groups, a.names, ptr, ids, values)
 
 
 @lru_cache(maxsize=128)
-def _alone(n_queries: int, n: int) -> tuple[Longs, Ints]:
+def _own_rows(n_queries: int, n: int) -> tuple[Longs, Ints]:
     """Groups and names where each of some queries has its own row alone, over ``n`` rows."""
     return np.arange(n_queries + 1, dtype=np.int64), np.full(n_queries, n, np.int32)

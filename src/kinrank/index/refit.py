@@ -13,18 +13,18 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kinrank.errors import InvalidInputError
-from kinrank.graph import clusters
-from kinrank.graph.matrix import transposed
 from kinrank.index.distances import encoding_rows, row_distances
 from kinrank.index.engine import Engine
-from kinrank.index.refit_rows import RefitRows, Sets, completed, only, seen_from
+from kinrank.index.refit_rows import Sets, completed, only, refit_state, seen_from
 from kinrank.index.search import search_of
 from kinrank.index.state import State, check_online, resolved
 from kinrank.kernels.layout import rows_around
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors
-from kinrank.stages.diverge import Divergence
+from kinrank.stages import clusters
+from kinrank.stages.divergence import Divergence
+from kinrank.stages.sparse import transposed
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 ROWS = 50_000  # more would take longer than anybody waits
@@ -230,7 +230,7 @@ class Refits:
         neighbors = Neighbors(*shortened, lists.farthest)
         sets = self._clusters(method, neighbors, run, around)
         source = replace(self.state, asked=asked, method=method, neighbors=neighbors)
-        return _Stages(RefitRows(source, sets, run, around).state(), around=around)
+        return _Stages(refit_state(source, sets, run, around), around=around)
 
     def _clusters(self, method: CAS, lists: Neighbors, run: Runner, around: Ints | None) -> Sets:
         key = tuple(getattr(method, name) for name in _CLUSTERS)

@@ -12,95 +12,158 @@ from typing import NamedTuple
 import numpy as np
 
 from kinrank import progress
-from kinrank.graph import clusters
-from kinrank.graph.build import Graph
-from kinrank.graph.matrix import placed, take, transposed
-from kinrank.index.build import KeptRows, cluster_rows
-from kinrank.index.state import EncodingColumns, Source, State, walk_of
+from kinrank.index.build import make_state
+from kinrank.index.state import EncodingColumns, Source, State
 from kinrank.kernels.divergence import entropies
 from kinrank.kernels.overlay import lent_space, plain_rows
 from kinrank.kernels.walk_lanes import walk_groups
 from kinrank.methods.cas import CAS
 from kinrank.parallel import ALONE, Runner
-from kinrank.stages.diffuse import whole_groups
-from kinrank.stages.pipeline import half_length
-from kinrank.stages.product import product, product_sum
-from kinrank.types import Ints, Neighbors, SparseRows
+from kinrank.stages.clusters import local_clusters, reciprocal
+from kinrank.stages.diffusion import Polynomial, polynomial_of, similarity_on_clusters, whole_groups
+from kinrank.stages.enhancement import enhance
+from kinrank.stages.graph import Graph, affinity_graph
+from kinrank.stages.propagation import propagate, transition
+from kinrank.stages.smoothing import smooth
+from kinrank.stages.sparse import placed, product, product_sum, take, transposed, unit_rows
+from kinrank.types import Floats, Ints, Longs, Neighbors, SparseRows
 
 
 class Sets(NamedTuple):
     """Confident neighbours, R(i, k1 / 2), and the clusters."""
 
-    xi: SparseRows
+    confident: SparseRows
     half: SparseRows
-    members: SparseRows
+    clusters: SparseRows
 
     @classmethod
     def of(cls, method: CAS, neighbors: Neighbors, run: Runner, around: Ints | None = None) -> Sets:
         """From the lists of neighbours; around : rows, ascending, that alone have a cluster."""
         lists = neighbors.indices
+        parameters = method.stage_parameters
         with progress.stage("clusters", len(lists)):
-            xi = clusters.reciprocal(lists, method.k2, run)
-            half = clusters.reciprocal(lists, half_length(method), run)
-            members = cluster_rows(method, lists, around, half, run)
-            return cls(xi, half, members if around is None else placed(members, around))
+            confident = reciprocal(lists, parameters.confident_k, run)
+            half = reciprocal(lists, parameters.half_k, run)
+            clusters = local_clusters(lists, parameters, half, run, around)
+            if around is not None:
+                clusters = placed(clusters, around)
+            return cls(confident, half, clusters)
 
 
-class RefitRows(KeptRows):
-    """The stages under another method, without columns of F' where P is enough (``lazy``).
+def refit_state(source: Source, sets: Sets, run: Runner, around: Ints | None = None) -> State:
+    """The state under another method, without columns of F' where P is enough (``lazy``).
 
     around : rows, ascending, that are made alone; all others stay empty, as if nothing were like
-        them, while clusters and graph are those of all rows
+        them, while confident neighbours and graph are those of all rows
     """
+    method = source.method
+    parameters = method.stage_parameters
+    neighbors = source.neighbors
+    n = len(source)
+    clusters = sets.clusters if around is None else only(sets.clusters, around)
+    with progress.stage("graph", n):
+        graph = affinity_graph(
+            neighbors,
+            parameters.graph_k,
+            parameters.sigma,
+            parameters.kappa,
+            sets.confident,
+            symmetric=parameters.symmetric,
+            run=run,
+        )
+    with progress.stage("diffusion", n):
+        polynomial = polynomial_of(parameters)
+        walks = len(polynomial.series) == 0 and parameters.similarity != "original"
+        if around is not None and walks:
+            similarity = unit_rows(diffuse_around(graph, clusters, polynomial, around, run), run)
+        else:
+            similarity = similarity_on_clusters(graph, clusters, source.distances, parameters, run)
+    with progress.stage("smoothing", n):
+        smoothed = smooth(similarity, sets.confident, neighbors, parameters, run)
+    with progress.stage("enhancement", n):
+        enhanced = smoothed
+        if parameters.enhance_k is not None:
+            enhanced = enhance(
+                smoothed,
+                sets.confident,
+                neighbors.indices,
+                parameters.enhance_k,
+                parameters.kappa,
+                run,
+            )
+            if around is not None:
+                enhanced = only(enhanced, around)
+    with progress.stage("propagation", n):
+        p: SparseRows | None
+        if lazy(method):
+            p = transition(enhanced, parameters, source.layout, run)
+            none = SparseRows(
+                np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), n
+            )
+            encoding = EncodingColumns(none, none.values, np.ones(n))
+        else:
+            p, rows = propagate(enhanced, parameters, source.layout, run)
+            encoding = EncodingColumns.of(rows, run)
+    return make_state(
+        source,
+        confident=sets.confident,
+        half=sets.half,
+        w=graph.w,
+        similarity=similarity,
+        smoothed=smoothed,
+        enhanced=enhanced,
+        transition=p,
+        encoding=encoding,
+        paths=None,
+        run=run,
+    )
 
-    def __init__(self, source: Source, sets: Sets, run: Runner, around: Ints | None = None) -> None:
-        super().__init__(source, run)
-        self.sets, self.around = sets, around
 
-    def state(self) -> State:
-        """The state under the other method."""
-        encoding = self.encode()
-        if not lazy(self.method):
-            return self.with_encoding(EncodingColumns.of(encoding, self.run))
-        return self.with_encoding(EncodingColumns(encoding, encoding.values, np.ones(self.n)))
+def diffuse_around(
+    graph: Graph, clusters: SparseRows, polynomial: Polynomial, around: Ints, run: Runner
+) -> SparseRows:
+    """F of the rows ``around`` alone, where it is a number of steps of the basic iteration."""
+    values = np.empty(clusters.nnz, np.float32)
+    walk = (
+        polynomial.powers,
+        polynomial.binomial,
+        polynomial.series,
+        polynomial.decay,
+        graph.floor(polynomial.tol),
+    )
+    # S and W share a symmetric pattern, so the transposed values are in the same places.
+    start = transposed(graph.w, run).values
+    block = _AroundBlock(graph.s, start, walk, around, clusters.indptr, clusters.indices, values)
+    whole_groups(run, len(around)).map("diffusion", block.fill, len(around))
+    return clusters.with_data(values)
 
-    def confident(self) -> SparseRows:
-        return self.sets.xi
 
-    def clusters(self) -> SparseRows:
-        self.keep("half", self.sets.half)
-        return self._restricted(self.sets.members)
+class _AroundBlock(NamedTuple):
+    """What ``diffuse_around`` reads and writes."""
 
-    def diffuse(self, graph: Graph, members: SparseRows) -> SparseRows:
-        """Only around the query, where F is a walk."""
-        walk, rows = walk_of(self.method, graph), self.around
-        if len(walk.series) or rows is None:
-            return super().diffuse(graph, members)
-        out = np.empty(members.nnz, np.float32)
-        # Both share a symmetric pattern, so the transposed values are in the same places.
-        start = transposed(graph.w, self.run).values
-        args = (rows, plain_rows(*graph.s.csr), (start, start[:0]), tuple(walk))
-        places = (members.indptr, members.indices, out)
+    s: SparseRows
+    start: Floats
+    walk: tuple[object, ...]
+    around: Ints
+    indptr: Longs
+    indices: Ints
+    values: Floats
 
-        def some(low: int, high: int) -> None:
-            with lent_space(self.n) as space:
-                walk_groups(low, high, *args, *places, space)
-
-        whole_groups(self.run, len(rows)).map("diffusion", some, len(rows))
-        return members.with_data(out)
-
-    def enhance(self, f: SparseRows, xi: SparseRows) -> SparseRows:
-        return self._restricted(super().enhance(f, xi))
-
-    def propagate(self, f: SparseRows) -> SparseRows:
-        if not lazy(self.method):
-            return super().propagate(f)
-        self.keep("transition", self.product(f, f, cut=True))
-        none = np.empty(0, np.int32), np.empty(0, np.float32)
-        return SparseRows(np.zeros(self.n + 1, np.int64), *none, self.n)
-
-    def _restricted(self, rows: SparseRows) -> SparseRows:
-        return rows if self.around is None else only(rows, self.around)
+    def fill(self, low: int, high: int) -> None:
+        """F of around[low:high]."""
+        with lent_space(len(self.s)) as space:
+            walk_groups(
+                low,
+                high,
+                self.around,
+                plain_rows(*self.s.csr),
+                (self.start, self.start[:0]),
+                self.walk,
+                self.indptr,
+                self.indices,
+                self.values,
+                space,
+            )
 
 
 def only(a: SparseRows, rows: Ints) -> SparseRows:
@@ -118,9 +181,8 @@ def completed(state: State, run: Runner) -> State:
     if state.columns.nnz or state.transition is None:
         return state
     with progress.stage("propagation", len(state)):
-        encoding = EncodingColumns.of(
-            product("propagation", state.transition, state.transition, run), run
-        )
+        rows = product("propagation", state.transition, state.transition, run)
+        encoding = EncodingColumns.of(rows, run)
     return replace(state, **encoding._asdict())
 
 
@@ -128,10 +190,10 @@ def seen_from(state: State, wanted: Ints) -> State:
     """The state with the wanted columns of F' = P P alone."""
     p = state.transition
     assert p is not None
-    mask = np.zeros(p.n_columns, np.bool_)
-    mask[wanted] = True
-    chosen = mask[p.indices]
-    starts = np.concatenate([[0], np.cumsum(chosen)])[p.indptr]
-    restricted = SparseRows(starts, p.indices[chosen], p.values[chosen], p.n_columns)
+    is_wanted = np.zeros(p.n_columns, np.bool_)
+    is_wanted[wanted] = True
+    kept = is_wanted[p.indices]
+    starts = np.concatenate([[0], np.cumsum(kept)])[p.indptr]
+    restricted = SparseRows(starts, p.indices[kept], p.values[kept], p.n_columns)
     columns = transposed(product_sum("propagation", [(p, restricted)], len(p), ALONE))
     return replace(state, columns=columns, entropies=entropies(columns.values))

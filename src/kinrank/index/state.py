@@ -15,9 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, KinrankWarning
-from kinrank.graph.build import Graph
-from kinrank.graph.layout import Layout
-from kinrank.graph.matrix import normalized, transposed
 from kinrank.index.ids import Ids, IdTable
 from kinrank.kernels.diffuse import Walk
 from kinrank.kernels.divergence import entropies, row_norms
@@ -27,9 +24,13 @@ from kinrank.methods.cas import CAS
 from kinrank.parallel import ALONE, Runner
 from kinrank.search.stored import whitening_for
 from kinrank.search.whitening import Whiten, Whitening
-from kinrank.stages.diverge import MEASURES
-from kinrank.stages.pipeline import polynomial_of
-from kinrank.stages.rank import UNREACHABLE
+from kinrank.stages.diffusion import polynomial_of
+from kinrank.stages.distances import Distances, ListDistances, VectorDistances
+from kinrank.stages.divergence import MEASURES
+from kinrank.stages.graph import Graph
+from kinrank.stages.layout import Layout
+from kinrank.stages.ranking import UNREACHABLE
+from kinrank.stages.sparse import normalized, transposed
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
 from kinrank.validation import (
     common_exponent,
@@ -66,11 +67,6 @@ def list_length(method: CAS, n: int) -> int:
     return method.resolved(n).list_length()
 
 
-def needs_f(method: CAS) -> bool:
-    """Whether rows of F before smoothing are read again."""
-    return method.smoothing == "aqe" or (method.smoothing == "nss" and method.guide != "walk")
-
-
 def resolved(method: CAS, n: int, k: int | None = None) -> CAS:
     """The method resolved against ``n`` rows and lists of ``k``, without a warning."""
     with warnings.catch_warnings():
@@ -81,9 +77,14 @@ def resolved(method: CAS, n: int, k: int | None = None) -> CAS:
 
 def walk_of(method: CAS, graph: Graph) -> Walk:
     """The diffusion over a graph as kernels take it."""
-    polynomial = polynomial_of(method)
-    coefficients = (polynomial.powers, polynomial.binomial, polynomial.series)
-    return Walk(*coefficients, polynomial.decay, graph.floor(polynomial.tol))
+    polynomial = polynomial_of(method.stage_parameters)
+    return Walk(
+        powers=polynomial.powers,
+        binomial=polynomial.binomial,
+        series=polynomial.series,
+        decay=polynomial.decay,
+        floor=graph.floor(polynomial.tol),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +196,13 @@ class Source:
     def layout(self) -> Layout:
         """Names and places together."""
         return Layout(self.names, self.places)
+
+    @property
+    def distances(self) -> Distances:
+        """Between the rows, from their vectors or from the lists alone."""
+        if len(self.vectors) == 0:
+            return ListDistances(self.neighbors)
+        return VectorDistances.of(self.neighbors, self.neighbors, self.vectors)
 
 
 class EncodingColumns(NamedTuple):

@@ -16,8 +16,8 @@ from kinrank.ordering import ascending
 from kinrank.parallel import ALONE, Runner
 from kinrank.search.exact import SearchResult, dense_search, few
 from kinrank.search.stored import Stored
-from kinrank.stages.distance import Distances
-from kinrank.stages.diverge import Divergence
+from kinrank.stages.distances import Distances
+from kinrank.stages.divergence import Divergence
 from kinrank.types import Floats, Ints, Longs, Neighbors, Ranking, SparseRows
 
 Dense = Callable[[Ints], Floats]

@@ -7,6 +7,7 @@ ICML 2024.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,18 +15,19 @@ import numpy as np
 from kinrank import progress
 from kinrank.errors import InvalidInputError
 from kinrank.filters import Filter
-from kinrank.graph.build import Graph
-from kinrank.graph.layout import Layout
 from kinrank.methods.cas_options import check_regularizer, filled_options
 from kinrank.methods.common import JointMethod, JointRows, results
 from kinrank.options import option
 from kinrank.parallel import Runner
-from kinrank.stages import diffuse
-from kinrank.stages.distance import Distances, lay_out
-from kinrank.stages.diverge import Divergence
-from kinrank.stages.pipeline import AllRows
+from kinrank.stages import diffusion
+from kinrank.stages.distances import Distances, lay_out
+from kinrank.stages.divergence import Divergence
+from kinrank.stages.encode import encode
+from kinrank.stages.graph import Graph
+from kinrank.stages.layout import Layout
+from kinrank.stages.parameters import StageParameters
 from kinrank.stages.precomputed import precomputed_distances
-from kinrank.stages.rank import Ranker
+from kinrank.stages.ranking import Ranker
 from kinrank.types import Ranking, SparseRows
 from kinrank.validation import check_choice, check_int, reduce_k
 
@@ -34,14 +36,6 @@ if TYPE_CHECKING:
 
 
 _WIDE = (1e-6, 1e6)  # of parameters that are only above 0
-
-
-class _RankedRows(AllRows):
-    """The stages of a ranking, which asks for the graph again."""
-
-    def graph(self, xi: SparseRows) -> Graph:
-        self.kept = super().graph(xi)
-        return self.kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,6 +287,39 @@ class CAS(JointMethod):
         sizes += [self.geodesic_k] if self.geodesic else []
         return max(sizes)
 
+    @cached_property
+    def stage_parameters(self) -> StageParameters:
+        """The parameters of the stages, each with its value."""
+        itself = 0 if self.self_counts else 1
+        assert self.clusters is not None
+        assert self.solver is not None
+        assert self.guide is not None
+        assert self.propagation is not None
+        return StageParameters(
+            cluster_k=self.k1 + itself,
+            half_k=max(self.k1 // 2 + itself, 1),
+            confident_k=self.k2,
+            clusters=self.clusters,
+            graph_k=int(self.graph_k or 1),
+            sigma=self.sigma,
+            kappa=self.kappa,
+            symmetric=self.symmetric,
+            similarity=self.similarity,
+            alpha=1 / (1 + self.mu),
+            regularizer=self.regularizer if isinstance(self.regularizer, str) else "matrix",
+            solver=self.solver,
+            steps=int(self.steps or 0),
+            start=str(self.start),
+            tol=self.tol,
+            smoothing=self.smoothing,
+            guide=self.guide,
+            walk_k=int(self.walk_k or 1),
+            beta=float(self.beta or 0),
+            enhance_k=int(self.enhance_k or 1) if self.enhancement else None,
+            propagation=self.propagation,
+            keep=int(self.keep or 0),
+        )
+
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         # Long enough to hold k gallery rows and some beside the other queries, so that k rows are
         # certain; where the whole gallery is ranked, lists do not matter.
@@ -313,9 +340,9 @@ class CAS(JointMethod):
             distances, layout = lay_out(distances, self.k1 + 1, n_queries, run)
             if isinstance(regularizer, SparseRows):
                 regularizer = layout.matrix(regularizer)
-        stages = _RankedRows(self, distances, layout, run, regularizer)
-        encoding = Divergence.of(stages.encode(), self.divergence, run)
-        return EncodedRows(distances, layout, stages.kept, encoding)
+        stages = encode(self.stage_parameters, distances, layout, run, regularizer)
+        divergence = Divergence.of(stages.encoding, self.divergence, run)
+        return EncodedRows(distances, layout, stages.graph, divergence)
 
     def order(
         self, encoded: EncodedRows, n_queries: int, k: int, run: Runner,
@@ -339,11 +366,11 @@ class CAS(JointMethod):
             return None
         alpha, queries = 1 / (1 + self.mu), np.arange(n_queries, dtype=np.int32)
         n = len(graph.s)
-        ball = diffuse.surroundings(graph, queries, alpha, self.tol, run)
-        exact = diffuse.converged(alpha, "identity", self.tol)
-        f = diffuse.apply(graph, ball, exact, run, queries)
+        ball = diffusion.surroundings(graph, queries, alpha, self.tol, run)
+        exact = diffusion.converged(alpha, "identity", self.tol)
+        f = diffusion.apply(graph, ball, exact, run, queries)
         own = SparseRows(np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int32), None, n)
-        root = np.sqrt(diffuse.apply(graph, own, exact, run).values)
+        root = np.sqrt(diffusion.apply(graph, own, exact, run).values)
         scale = root[np.repeat(queries, ball.lengths)] * root[ball.indices]
         # A tiny mu leaves the series unfinished, and F_ii perhaps at 0.
         near = np.divide(f.values, scale, out=np.zeros_like(scale), where=scale > 0)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from kinrank.errors import InvalidInputError
-from kinrank.graph.spectrum import extreme_value
 from kinrank.options import check_options
+from kinrank.stages.spectrum import extreme_value
 from kinrank.types import SparseRows
 from kinrank.validation import LARGEST, MOST_ROWS, check_choice
 

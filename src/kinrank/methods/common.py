@@ -20,7 +20,7 @@ from kinrank.parallel import Runner
 from kinrank.search.find import find_neighbors, find_neighbors_and_more
 from kinrank.search.stored import Stored, rows_between, stored_vectors, whitening_for
 from kinrank.search.whitening import Whitening
-from kinrank.stages.distance import VectorDistances
+from kinrank.stages.distances import VectorDistances
 from kinrank.types import Ints, Longs, Neighbors, Ranking
 from kinrank.validation import as_matrix, as_vectors, check_int, reduce_k, same_width
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.graph.build import Graph
+from kinrank.stages.graph import Graph
 from kinrank.types import SparseRows
 
 MAX_ROWS = 4096

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kinrank.errors import InvalidInputError
 from kinrank.kernels.lists import cleaned_lists
 from kinrank.parallel import ALONE, Out
-from kinrank.stages.distance import Distances, ListDistances, MatrixDistances
+from kinrank.stages.distances import Distances, ListDistances, MatrixDistances
 from kinrank.types import Floats, Neighbors
 from kinrank.validation import LARGEST, SAFE_EXPONENT, as_array, as_matrix, check_bool
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors_and_more, exact_search
-from kinrank.stages.distance import VectorDistances
+from kinrank.stages.distances import VectorDistances
 from kinrank.tune.look import unit_rows
 from kinrank.types import Floats, Ints, Values
 

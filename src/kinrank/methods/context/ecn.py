@@ -10,15 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinrank.graph.build import weighted_lists
-from kinrank.graph.clusters import regular
-from kinrank.graph.matrix import columns
 from kinrank.methods.answer import rank_candidates
 from kinrank.methods.common import JointMethod, JointRows
 from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.search.exact import dense_search
-from kinrank.stages.product import product_sum
+from kinrank.stages.clusters import regular
+from kinrank.stages.graph import weighted_lists
+from kinrank.stages.sparse import columns, product_sum
 from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 

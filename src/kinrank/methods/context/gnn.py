@@ -12,8 +12,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from kinrank.graph.clusters import nearest, regular
-from kinrank.graph.matrix import half_sum, sorted_rows, transposed
 from kinrank.kernels import cross as kernels
 from kinrank.kernels.lists import euclidean_rows
 from kinrank.methods.answer import rank_scores
@@ -21,7 +19,8 @@ from kinrank.methods.common import JointMethod, JointRows
 from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.search.exact import dense_search
-from kinrank.stages.product import product
+from kinrank.stages.clusters import nearest, regular
+from kinrank.stages.sparse import half_sum, product, sorted_rows, transposed
 from kinrank.types import Floats, Neighbors, Ranking, SparseRows
 
 

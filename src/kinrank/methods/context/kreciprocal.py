@@ -12,15 +12,16 @@ from typing import Literal
 import numpy as np
 
 from kinrank.filters import Filter
-from kinrank.graph import clusters
 from kinrank.methods.answer import rank_by_divergence
 from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.options import option
 from kinrank.parallel import Out, Runner
-from kinrank.stages import smooth
-from kinrank.stages.distance import Distances
-from kinrank.stages.diverge import Divergence
-from kinrank.stages.rank import Ranker
+from kinrank.stages import clusters
+from kinrank.stages.distances import Distances
+from kinrank.stages.divergence import Divergence
+from kinrank.stages.ranking import Ranker
+from kinrank.stages.smoothing import smooth_by_average
+from kinrank.stages.sparse import unit_rows
 from kinrank.types import Floats, Ints, Longs, Neighbors, Ranking, SparseRows
 
 
@@ -132,8 +133,8 @@ def encode(distances: Distances, k1: int, k2: int, dialect: Dialect, run: Runner
     own = Out(np.float32, indptr=near.indptr)
     args = (near.indptr, base, distances.neighbors.farthest, dialect.plain)
     weights = run.fill("context", _weight_rows, args, len(near), own)
-    v = smooth.unit_rows(near.with_data(weights), run)
-    return smooth.smooth_by_average(v, lists, k2, run) if k2 > 1 else v
+    v = unit_rows(near.with_data(weights), run)
+    return smooth_by_average(v, lists, k2, run) if k2 > 1 else v
 
 
 def _weight_rows(

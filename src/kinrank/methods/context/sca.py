@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinrank.graph.clusters import nearest
 from kinrank.methods.answer import rank_by_divergence
 from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.options import option
 from kinrank.parallel import Runner
-from kinrank.stages import smooth
-from kinrank.stages.diverge import Divergence
+from kinrank.stages.clusters import nearest
+from kinrank.stages.divergence import Divergence
+from kinrank.stages.smoothing import smooth_by_average
+from kinrank.stages.sparse import unit_rows
 from kinrank.types import Ranking
 
 
@@ -54,7 +55,7 @@ class SCA(MetricMethod):
         active = nearest(lists.indices, self.k1, run)
         every = np.arange(len(rows), dtype=np.int32)
         d = np.sqrt(distances.at(every, active.indptr, active.indices, run))
-        f = smooth.unit_rows(active.with_data(np.exp(-d)), run)
-        f = smooth.smooth_by_average(f, lists.indices, self.k2, run)
+        f = unit_rows(active.with_data(np.exp(-d)), run)
+        f = smooth_by_average(f, lists.indices, self.k2, run)
         divergence = Divergence.of(f, "jaccard", run)
         return rank_by_divergence(divergence, distances, rows.n_queries, k, run, rows.allowed)

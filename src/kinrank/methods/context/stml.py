@@ -11,12 +11,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from kinrank.graph import clusters
 from kinrank.methods.answer import rank_dense
 from kinrank.methods.common import JointRows, MetricMethod
 from kinrank.methods.context.ecn import cross_scores
 from kinrank.options import option
 from kinrank.parallel import Runner
+from kinrank.stages import clusters
 from kinrank.types import Floats, Ranking
 
 

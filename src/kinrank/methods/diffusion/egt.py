@@ -11,8 +11,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from kinrank.graph.build import weighted_lists
-from kinrank.graph.matrix import half_sum, transposed
 from kinrank.kernels.traverse import traversals
 from kinrank.methods.answer import Scored
 from kinrank.methods.common import InductiveMethod
@@ -21,6 +19,8 @@ from kinrank.parallel import Runner
 from kinrank.search.exact import dense_search
 from kinrank.search.find import find_neighbors, find_rows
 from kinrank.search.stored import Stored
+from kinrank.stages.graph import weighted_lists
+from kinrank.stages.sparse import half_sum, transposed
 from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 

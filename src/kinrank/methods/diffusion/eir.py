@@ -13,7 +13,6 @@ import numpy as np
 
 from kinrank.errors import InvalidInputError
 from kinrank.filters import Filter
-from kinrank.graph.build import mutual_graph
 from kinrank.kernels import truncated as kernels
 from kinrank.kernels.lanes import LANES
 from kinrank.methods.answer import rank_scores
@@ -23,6 +22,7 @@ from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.search.find import find_neighbors
 from kinrank.search.stored import Stored
+from kinrank.stages.graph import mutual_graph
 from kinrank.types import Floats, Ints, Ranking
 
 

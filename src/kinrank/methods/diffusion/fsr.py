@@ -12,8 +12,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kinrank.errors import InvalidInputError
-from kinrank.graph.matrix import times
-from kinrank.graph.spectrum import extreme_pairs
 from kinrank.kernels.lanes import LANES
 from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import InductiveMethod
@@ -27,6 +25,8 @@ from kinrank.methods.diffusion.solve import (
 from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.stored import Stored
+from kinrank.stages.sparse import times
+from kinrank.stages.spectrum import extreme_pairs
 from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 _STEPS, _TOL = 1000, 1e-6  # of the converged solution that full rank stands for

@@ -11,7 +11,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from kinrank.graph.build import build_graph
 from kinrank.kernels.lanes import LANES
 from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import JointRows, MetricMethod
@@ -24,6 +23,7 @@ from kinrank.methods.diffusion.solve import (
 )
 from kinrank.options import option
 from kinrank.parallel import Runner
+from kinrank.stages.graph import affinity_graph
 from kinrank.types import Floats, Ranking, SparseRows
 
 _STEPS = 1000
@@ -68,7 +68,7 @@ class Manifold(MetricMethod):
         n, first = len(rows), rows.first
         lists, layout = laid_out(rows.neighbors(self.k1 + 1, run), run)
         nobody = SparseRows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), None, n)
-        s = build_graph(lists, self.k1, self.sigma, 1.0, nobody, symmetric=True, run=run).s
+        s = affinity_graph(lists, self.k1, self.sigma, 1.0, nobody, symmetric=True, run=run).s
         solver = converged(s, self.alpha, _STEPS, self.tol, layout, run)
         starts = unit_starts(rows.n_queries, n)
 

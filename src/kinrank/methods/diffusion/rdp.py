@@ -13,8 +13,6 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.graph.build import weighted_lists
-from kinrank.graph.matrix import half_sum, normalized
 from kinrank.kernels.lanes import LANES
 from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import JointRows, MetricMethod
@@ -28,6 +26,8 @@ from kinrank.methods.diffusion.solve import (
 )
 from kinrank.options import option
 from kinrank.parallel import Out, Runner
+from kinrank.stages.graph import weighted_lists
+from kinrank.stages.sparse import half_sum, normalized
 from kinrank.types import Floats, Neighbors, Ranking, SparseRows
 
 

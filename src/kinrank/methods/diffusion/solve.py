@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
-from kinrank.graph.build import mutual_graph, similarity_power
-from kinrank.graph.layout import Layout
-from kinrank.graph.matrix import times
-from kinrank.graph.spectrum import extreme_value
 from kinrank.kernels import lanes as kernels
 from kinrank.kernels.lanes import LANES
 from kinrank.kernels.relaxed import half_rows, relaxed_gradients
 from kinrank.parallel import Runner
 from kinrank.search.find import find_neighbors, find_rows
 from kinrank.search.stored import Stored
+from kinrank.stages.graph import mutual_graph, similarity_power
+from kinrank.stages.layout import Layout
+from kinrank.stages.sparse import times
+from kinrank.stages.spectrum import extreme_value
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 # Of a row while a block of right sides is solved: five vectors in lanes, and the answers.

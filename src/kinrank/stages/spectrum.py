@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from kinrank.errors import InvalidInputError
-from kinrank.graph.matrix import Doubles
+from kinrank.stages.sparse import Doubles
 
 Which: TypeAlias = Literal["LA", "LM", "SA"]  # the largest, the largest by size, the least
 

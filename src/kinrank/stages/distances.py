@@ -10,11 +10,11 @@ from typing import Protocol
 
 import numpy as np
 
-from kinrank.graph.layout import Layout
 from kinrank.kernels import select as kernels
 from kinrank.parallel import Out, Runner
 from kinrank.search.exact import dense_search
 from kinrank.search.stored import Stored, for_kernels, rows_between
+from kinrank.stages.layout import Layout
 from kinrank.types import Floats, Ints, Longs, Neighbors
 
 

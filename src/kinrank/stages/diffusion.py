@@ -15,18 +15,75 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
-from kinrank.graph.build import Graph
-from kinrank.graph.matrix import added, transposed
 from kinrank.kernels import diffuse as kernels
 from kinrank.kernels.overlay import NO_GROUPS, lent_space, plain_rows
 from kinrank.kernels.walk_lanes import LANES, walk_groups
-from kinrank.parallel import Array, Out, Runner
+from kinrank.parallel import Out, Runner
+from kinrank.stages import dense
+from kinrank.stages.distances import Distances
+from kinrank.stages.graph import Graph, affinity
+from kinrank.stages.parameters import StageParameters
+from kinrank.stages.sparse import added, take, transposed, unit_rows
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
 MAX_TERMS = 400
 
 Coefficients: TypeAlias = npt.NDArray[np.float64]
 _NONE: Coefficients = np.empty(0)
+
+
+def similarity_on_clusters(
+    graph: Graph,
+    clusters: SparseRows,
+    distances: Distances,
+    parameters: StageParameters,
+    run: Runner,
+    *,
+    rows: Ints | None = None,
+    regularizer: str | SparseRows | None = None,
+) -> SparseRows:
+    """F on the clusters, rows of L1 norm 1; of all rows, or of ``rows``.
+
+    clusters : C of all rows; distances : for "original", which takes the affinity itself
+    regularizer : E where it is a matrix; None for that of the parameters
+    """
+    pattern = clusters if rows is None else take(clusters, rows)
+    if parameters.similarity == "original":
+        if rows is None:
+            rows = np.arange(len(pattern), dtype=np.int32)
+        d2 = distances.at(rows, pattern.indptr, pattern.indices, run)
+        return unit_rows(pattern.with_data(affinity(d2, 1.0, parameters.sigma)), run)
+    return unit_rows(diffuse(graph, pattern, parameters, run, rows, regularizer), run)
+
+
+def diffuse(
+    graph: Graph,
+    pattern: SparseRows,
+    parameters: StageParameters,
+    run: Runner,
+    rows: Ints | None = None,
+    regularizer: str | SparseRows | None = None,
+) -> SparseRows:
+    """F on a pattern, by the solver of the parameters; with ``rows``, one for each pattern row."""
+    if parameters.similarity == "bidirectional" and parameters.solver in ("dense", "cg"):
+        e = parameters.regularizer if regularizer is None else regularizer
+        if parameters.solver == "dense":
+            return dense.closed_form(graph, pattern, parameters.alpha, e)
+        return dense.conjugate_gradients(graph, pattern, parameters.alpha, e, parameters.tol)
+    return apply(graph, pattern, polynomial_of(parameters, regularizer), run, rows)
+
+
+def polynomial_of(
+    parameters: StageParameters, regularizer: str | SparseRows | None = None
+) -> Polynomial:
+    """The diffusion as a polynomial of S; regularizer : E, if it is not that of the parameters."""
+    alpha = parameters.alpha
+    e = parameters.regularizer if regularizer is None else regularizer
+    if parameters.similarity == "smoothed":
+        return tensor_product(alpha, parameters.tol)
+    if parameters.solver == "iterate":
+        return iterated(alpha, e, parameters.steps, parameters.start, parameters.tol)
+    return converged(alpha, e, parameters.tol)
 
 
 class Polynomial(NamedTuple):
@@ -98,31 +155,53 @@ def iterated(
 
 
 def apply(
-    graph: Graph, pattern: SparseRows, polynomial: Polynomial, run: Runner,
+    graph: Graph,
+    pattern: SparseRows,
+    polynomial: Polynomial,
+    run: Runner,
     rows: Ints | None = None,
-) -> SparseRows:  # fmt: skip
+) -> SparseRows:
     """F on ``pattern``; with ``rows``, only of those rows (one per pattern row)."""
-    every = rows is None
-    rows = np.arange(len(pattern), dtype=np.int32) if rows is None else rows
+    s = graph.s
     floor = graph.floor(polynomial.tol)
+    wanted = np.arange(len(pattern), dtype=np.int32) if rows is None else rows
     parts = []
     if len(polynomial.series):
-        args: tuple[Any, ...] = (rows, *graph.s.csr, polynomial.series, polynomial.decay, floor)
-        parts.append(_on(pattern, _polynomial_rows, args, run))
+        args: tuple[Any, ...] = (wanted, *s.csr, polynomial.series, polynomial.decay, floor)
+        parts.append(_values_on(pattern, _polynomial_rows, args, run))
     if polynomial.regularizer is not None:
         middle = polynomial.regularizer
         # The middle matrix may lead where S does not: the ball follows both.
-        s = _spread(graph.s, middle, 0, run)
         largest = np.bincount(middle.owners, middle.values).max()
-        reach = _spread(graph.s, middle, 1 / max(largest, 1e-30), run).values
-        args = (rows, *s.csr, reach, *middle.csr, polynomial.plane, polynomial.decay, floor)
-        parts.append(_on(pattern, _bilinear_rows, args, run))
+        both = _sum_on_both(s, middle, 0, run)
+        reach = _sum_on_both(s, middle, 1 / max(largest, 1e-30), run).values
+        args = (
+            wanted,
+            *both.csr,
+            reach,
+            *middle.csr,
+            polynomial.plane,
+            polynomial.decay,
+            floor,
+        )
+        parts.append(_values_on(pattern, _bilinear_rows, args, run))
     if len(polynomial.binomial) or not parts:
-        # Both share a symmetric pattern, so the transposed values are in the same places.
+        # S and W share a symmetric pattern, so the transposed values are in the same places.
         start = transposed(graph.w, run).values
-        walk = (polynomial.powers, polynomial.binomial, polynomial.decay, floor)
-        kernel, own = (_walk_groups, whole_groups(run, len(rows))) if every else (_walk_rows, run)
-        parts.append(_on(pattern, kernel, (rows, *graph.s.csr, start, *walk), own))
+        args = (
+            wanted,
+            *s.csr,
+            start,
+            polynomial.powers,
+            polynomial.binomial,
+            polynomial.decay,
+            floor,
+        )
+        if rows is None:
+            whole = whole_groups(run, len(wanted))
+            parts.append(_values_on(pattern, _walk_groups, args, whole))
+        else:
+            parts.append(_values_on(pattern, _walk_rows, args, run))
     return pattern.with_data(parts[0] if len(parts) == 1 else parts[0] + parts[1])
 
 
@@ -130,7 +209,7 @@ def whole_groups(run: Runner, n: int) -> Runner:
     """The runner with blocks that end where groups of ``walk_groups`` do, unless a size is set."""
     if run.block_size or not n:
         return run
-    (low, high), *_ = run.blocks(n)
+    low, high = run.blocks(n)[0]
     return run.cut(-(-(high - low) // LANES) * LANES)
 
 
@@ -167,64 +246,141 @@ def _fit_plane(
     return np.asarray(inverse @ values @ inverse.T)
 
 
-def _on(
-    pattern: SparseRows, kernel: Callable[..., Any], args: tuple[Any, ...], run: Runner
+def _values_on(
+    pattern: SparseRows, kernel: Callable[..., None], args: tuple[Any, ...], run: Runner
 ) -> Floats:
-    """What a kernel finds at the places of a pattern."""
-    places, out = (pattern.indptr, pattern.indices), Out(np.float32, indptr=pattern.indptr)
-    values: Floats = run.fill("diffusion", kernel, (*args, *places), len(pattern), out)
+    """What a kernel computes at the places of a pattern."""
+    args = (*args, pattern.indptr, pattern.indices)
+    out = Out(np.float32, indptr=pattern.indptr)
+    values: Floats = run.fill("diffusion", kernel, args, len(pattern), out)
     return values
 
 
 def _polynomial_rows(
-    low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, series: Coefficients,
-    decay: float, floor: Floats, *places: Array,
-) -> None:  # fmt: skip
+    low: int,
+    high: int,
+    rows: Ints,
+    ptr: Longs,
+    ids: Ints,
+    s: Floats,
+    series: Coefficients,
+    decay: float,
+    floor: Floats,
+    out_ptr: Longs,
+    out_ids: Ints,
+    out: Floats,
+) -> None:
     walk = (_NONE, _NONE, series, decay, floor)
-    own = (rows, NO_GROUPS, plain_rows(ptr, ids, s))
+    graph = plain_rows(ptr, ids, s)
     with lent_space(len(ptr) - 1) as space:
-        kernels.polynomial_rows(low, high, *own, walk, *places, space)
+        kernels.polynomial_rows(
+            low, high, rows, NO_GROUPS, graph, walk, out_ptr, out_ids, out, space
+        )
 
 
 def _walk_rows(
-    low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, start: Floats,
-    powers: Coefficients, binomial: Coefficients, decay: float, floor: Floats, *places: Array,
-) -> None:  # fmt: skip
+    low: int,
+    high: int,
+    rows: Ints,
+    ptr: Longs,
+    ids: Ints,
+    s: Floats,
+    start: Floats,
+    powers: Coefficients,
+    binomial: Coefficients,
+    decay: float,
+    floor: Floats,
+    out_ptr: Longs,
+    out_ids: Ints,
+    out: Floats,
+) -> None:
     walk = (powers, binomial, _NONE, decay, floor)
-    own = (rows, NO_GROUPS, plain_rows(ptr, ids, s), (start, start[:0]))
+    graph = plain_rows(ptr, ids, s)
+    starts = (start, start[:0])
     with lent_space(len(ptr) - 1) as space:
-        kernels.walk_rows(low, high, *own, walk, *places, space)
+        kernels.walk_rows(
+            low, high, rows, NO_GROUPS, graph, starts, walk, out_ptr, out_ids, out, space
+        )
 
 
 def _walk_groups(
-    low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, start: Floats,
-    powers: Coefficients, binomial: Coefficients, decay: float, floor: Floats, *places: Array,
-) -> None:  # fmt: skip
+    low: int,
+    high: int,
+    rows: Ints,
+    ptr: Longs,
+    ids: Ints,
+    s: Floats,
+    start: Floats,
+    powers: Coefficients,
+    binomial: Coefficients,
+    decay: float,
+    floor: Floats,
+    out_ptr: Longs,
+    out_ids: Ints,
+    out: Floats,
+) -> None:
     walk = (powers, binomial, _NONE, decay, floor)
-    own = (rows, plain_rows(ptr, ids, s), (start, start[:0]))
+    graph = plain_rows(ptr, ids, s)
+    starts = (start, start[:0])
     with lent_space(len(ptr) - 1) as space:
-        walk_groups(low, high, *own, walk, *places, space)
+        walk_groups(low, high, rows, graph, starts, walk, out_ptr, out_ids, out, space)
 
 
 def _bilinear_rows(
-    low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, reach: Floats,
-    m_ptr: Longs, m_ids: Ints, m: Floats, plane: Coefficients, decay: float, floor: Floats,
-    *places: Array,
-) -> None:  # fmt: skip
+    low: int,
+    high: int,
+    rows: Ints,
+    ptr: Longs,
+    ids: Ints,
+    s: Floats,
+    reach: Floats,
+    middle_ptr: Longs,
+    middle_ids: Ints,
+    middle: Floats,
+    plane: Coefficients,
+    decay: float,
+    floor: Floats,
+    out_ptr: Longs,
+    out_ids: Ints,
+    out: Floats,
+) -> None:
     walk = (_NONE, _NONE, _NONE, decay, floor)
-    followed, middle = plain_rows(ptr, ids, reach), plain_rows(m_ptr, m_ids, m)
-    own = (rows, plain_rows(ptr, ids, s), followed, middle, plane, walk)
+    graph = plain_rows(ptr, ids, s)
+    followed = plain_rows(ptr, ids, reach)
+    regularizer = plain_rows(middle_ptr, middle_ids, middle)
     with lent_space(len(ptr) - 1) as space:
-        kernels.bilinear_rows(low, high, *own, *places, space)
+        kernels.bilinear_rows(
+            low,
+            high,
+            rows,
+            graph,
+            followed,
+            regularizer,
+            plane,
+            walk,
+            out_ptr,
+            out_ids,
+            out,
+            space,
+        )
 
 
 def _ball_rows(
-    low: int, high: int, rows: Ints, ptr: Longs, ids: Ints, s: Floats, decay: float, floor: Floats
+    low: int,
+    high: int,
+    rows: Ints,
+    ptr: Longs,
+    ids: Ints,
+    s: Floats,
+    decay: float,
+    floor: Floats,
 ) -> Any:
+    graph = plain_rows(ptr, ids, s)
     with lent_space(len(ptr) - 1) as space:
-        return kernels.ball_rows(low, high, rows, plain_rows(ptr, ids, s), decay, floor, space)
+        return kernels.ball_rows(low, high, rows, graph, decay, floor, space)
 
 
-def _spread(s: SparseRows, other: SparseRows, weight: float, run: Runner) -> SparseRows:
+def _sum_on_both(s: SparseRows, other: SparseRows, weight: float, run: Runner) -> SparseRows:
     """S + weight * other, on the pattern of both."""
-    return added(s, other.with_data((weight * other.values).astype(np.float32)), run)
+    scaled = other.with_data((weight * other.values).astype(np.float32))
+    return added(s, scaled, run)

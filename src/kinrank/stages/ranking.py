@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from kinrank.filters import Filter, empty_ranking, first_answer, short_lists
-from kinrank.graph.layout import Layout
 from kinrank.kernels import bounded, paths, select
 from kinrank.kernels.answer import first_candidates
 from kinrank.kernels.order import rank_rows
 from kinrank.ordering import ascending, move_rows
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.search.stored import for_kernels
-from kinrank.stages.distance import Distances, VectorDistances
-from kinrank.stages.diverge import Columns, Divergence, Levels
+from kinrank.stages.distances import Distances, VectorDistances
+from kinrank.stages.divergence import Columns, Divergence, Levels
+from kinrank.stages.layout import Layout
 from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 UNREACHABLE = np.float32(50)

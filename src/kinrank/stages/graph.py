@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinrank.errors import KinrankWarning
-from kinrank.graph.clusters import reciprocal, regular
-from kinrank.graph.matrix import half_sum, normalized, row_sums, times
-from kinrank.graph.spectrum import extreme_value
 from kinrank.kernels.lists import favoured_rows, sorted_weights, without_diagonal
 from kinrank.kernels.rows import values_at
-from kinrank.parallel import ALONE, Out, Runner
+from kinrank.parallel import ALONE, Array, Out, Runner
+from kinrank.stages.clusters import reciprocal, regular
+from kinrank.stages.sparse import half_sum, normalized, row_sums, times
+from kinrank.stages.spectrum import extreme_value
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 
@@ -36,30 +36,45 @@ class Graph:
         return floor
 
 
-def affinity(
+def affinity(squared: Array, farthest: Array | float, sigma: float) -> Floats:
+    """exp(-d^2 / sigma^2); d^2 : the squared distance over the row's farthest, at most 1.
+
+    0 where ``squared`` is infinite, as behind the end of a list. ``kernels.query.affinity`` is the
+    same for the lists of a query, one entry at a time.
+    """
+    scale = np.where(np.asarray(farthest) > 0, farthest, 1).astype(np.float64)
+    d2 = np.minimum(squared / scale, 1.0)
+    weights: Floats = np.exp(-d2 / sigma**2).astype(np.float32)
+    weights[np.isinf(squared)] = 0
+    return weights
+
+
+def list_affinities(
     neighbors: Neighbors, first: int, last: int, sigma: float, run: Runner = ALONE
 ) -> Floats:
-    """exp(-d^2 / sigma^2) to the neighbours in columns [first, last) of the lists.
+    """The affinity to the neighbours in columns [first, last) of the lists.
 
-    d^2 is the squared distance over the row's farthest. Returns (n, last - first) float32, or
-    fewer columns if the lists end before.
+    Returns (n, last - first) float32, or fewer columns if the lists end before.
     """
     last = min(last, neighbors.k)
     args = (neighbors.distances, neighbors.farthest, first, last, sigma)
     out = Out(np.float32, last - first)
-    weights: Floats = run.fill("graph", _affinity_rows, args, len(neighbors), out)
+    weights: Floats = run.fill("graph", _list_affinity_rows, args, len(neighbors), out)
     return weights
 
 
-def _affinity_rows(
-    low: int, high: int, distances: Floats, farthest: Floats, first: int, last: int, sigma: float,
+def _list_affinity_rows(
+    low: int,
+    high: int,
+    distances: Floats,
+    farthest: Floats,
+    first: int,
+    last: int,
+    sigma: float,
     out: Floats,
-) -> None:  # fmt: skip
-    largest = farthest[low:high]
-    scale = np.where(largest > 0, largest, 1).astype(np.float64)
-    d2 = np.minimum(distances[low:high, first:last] / scale[:, None], 1.0)
-    out[low:high] = np.exp(-d2 / sigma**2)
-    out[low:high][np.isinf(distances[low:high, first:last])] = 0  # behind the end of a list
+) -> None:
+    squared = distances[low:high, first:last]
+    out[low:high] = affinity(squared, farthest[low:high, None], sigma)
 
 
 def weighted_lists(lists: Ints, first: int, weights: Floats, run: Runner) -> SparseRows:
@@ -70,28 +85,37 @@ def weighted_lists(lists: Ints, first: int, weights: Floats, run: Runner) -> Spa
     return regular(ids, data, len(lists))
 
 
-def build_graph(
-    neighbors: Neighbors, k: int, sigma: float, kappa: float, xi: SparseRows, *, symmetric: bool,
+def affinity_graph(
+    neighbors: Neighbors,
+    k: int,
+    sigma: float,
+    kappa: float,
+    confident: SparseRows,
+    *,
+    symmetric: bool,
     run: Runner,
-) -> Graph:  # fmt: skip
+) -> Graph:
     """W_ij = exp(-d^2 / sigma^2) for the k nearest j of i, times kappa in xi[i]; S from W.
 
+    confident : xi
     symmetric : W becomes (W + W^T) / 2 and S = D^-1/2 W D^-1/2. Otherwise W stays as it is and S
-    is the symmetric part of D^-1/2 W D^-1/2.
+        is the symmetric part of D^-1/2 W D^-1/2.
     """
-    weights = affinity(neighbors, 1, k + 1, sigma, run)
+    weights = list_affinities(neighbors, 1, k + 1, sigma, run)
     w = weighted_lists(neighbors.indices, 1, weights, run)
-    args = (w.indptr, w.values, _look_up(w, xi, run), float(kappa))
-    own = Out(np.float32, indptr=w.indptr)
-    w = w.with_data(run.fill("graph", favoured_rows, args, len(w), own))
+    is_confident = values_on(w, confident, run)
+    args = (w.indptr, w.values, is_confident, float(kappa))
+    out = Out(np.float32, indptr=w.indptr)
+    w = w.with_data(run.fill("graph", favoured_rows, args, len(w), out))
     if symmetric:
         w = half_sum(w, run)
         return Graph(normalized(w, run), w)
     s = half_sum(normalized(w, run), run)
-    return Graph(_bound_radius(s), s.with_data(_look_up(s, w, run)))
+    return Graph(_bound_radius(s), s.with_data(values_on(s, w, run)))
 
 
-def _look_up(pattern: SparseRows, other: SparseRows, run: Runner) -> Floats:
+def values_on(pattern: SparseRows, other: SparseRows, run: Runner) -> Floats:
+    """The values of ``other`` at the places of a pattern, 0 where it has none."""
     args = (pattern.indptr, pattern.indices, other.indptr, other.indices, other.values)
     out = Out(np.float32, indptr=pattern.indptr)
     found: Floats = run.fill("graph", values_at, args, len(pattern), out)
@@ -134,7 +158,7 @@ def mutual_graph(neighbors: Neighbors, k: int, gamma: float, run: Runner) -> Spa
     weights = run.fill("graph", _power_rows, args, n, Out(np.float32, k))
     near = weighted_lists(neighbors.indices, 0, weights, run)
     pattern = reciprocal(neighbors.indices, k, run)
-    w = pattern.with_data(_look_up(pattern, near, run))
+    w = pattern.with_data(values_on(pattern, near, run))
     return normalized(run.rows("graph", without_diagonal, w.csr, n, n), run)
 
 

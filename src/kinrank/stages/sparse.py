@@ -1,4 +1,4 @@
-"""Sparse matrices: transposed, made symmetric, normalised."""
+"""Sparse matrices: transposed, added, multiplied, normalised."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.kernels import lists, rows
+from kinrank.kernels.cross import product_sum_rows
 from kinrank.kernels.lanes import multiply_one
+from kinrank.kernels.overlay import NO_GROUPS, lent_space, plain_rows
+from kinrank.kernels.product import product_rows
 from kinrank.kernels.rows import gather_rows
 from kinrank.parallel import ALONE, Out, Runner
-from kinrank.types import Ints, SparseRows
+from kinrank.stages.layout import Layout
+from kinrank.types import Floats, Ints, Longs, SparseRows
 
 Doubles: TypeAlias = npt.NDArray[np.float64]
 
@@ -43,12 +47,15 @@ def transposed(a: SparseRows, run: Runner = ALONE) -> SparseRows:
 
 def columns(a: SparseRows, first: int, wanted: npt.NDArray[np.bool_], run: Runner) -> SparseRows:
     """The wanted columns of A as rows, from its row ``first`` on; the others are empty."""
-    own = (a.indptr, a.indices)
-    starts = rows.column_starts(first, *own, wanted)
-    args = (first, *own, a.values, wanted, starts)
-    outs = (Out(np.int32, indptr=starts), Out(np.float32, indptr=starts))
-    n = a.n_columns
-    ids, data = _by_thread(run, n).fill("graph", rows.fill_columns, args, n, *outs)
+    starts = rows.column_starts(first, a.indptr, a.indices, wanted)
+    ids, data = _by_thread(run, a.n_columns).fill(
+        "graph",
+        rows.fill_columns,
+        (first, a.indptr, a.indices, a.values, wanted, starts),
+        a.n_columns,
+        Out(np.int32, indptr=starts),
+        Out(np.float32, indptr=starts),
+    )
     return SparseRows(starts, ids, data, len(a))
 
 
@@ -70,9 +77,14 @@ def added(a: SparseRows, b: SparseRows, run: Runner, scale: float = 1.0) -> Spar
 
 def sorted_rows(a: SparseRows, run: Runner) -> SparseRows:
     """The same with the columns of each row ascending."""
-    outs = (Out(np.int32, indptr=a.indptr), Out(np.float32, indptr=a.indptr))
-    args = (a.indptr, a.indices, a.values)
-    ids, data = run.fill("graph", lists.sorted_rows, args, len(a), *outs)
+    ids, data = run.fill(
+        "graph",
+        lists.sorted_rows,
+        (a.indptr, a.indices, a.values),
+        len(a),
+        Out(np.int32, indptr=a.indptr),
+        Out(np.float32, indptr=a.indptr),
+    )
     return SparseRows(a.indptr, ids, data, a.n_columns)
 
 
@@ -85,8 +97,7 @@ def times(a: SparseRows, x: Doubles) -> Doubles:
 
 def row_sums(a: SparseRows, run: Runner) -> Doubles:
     """The sum of each row."""
-    args, out = (a.indptr, a.values), Out(np.float64)
-    sums: Doubles = run.fill("graph", lists.row_sums, args, len(a), out)
+    sums: Doubles = run.fill("graph", lists.row_sums, (a.indptr, a.values), len(a), Out(np.float64))
     return sums
 
 
@@ -98,3 +109,58 @@ def normalized(w: SparseRows, run: Runner) -> SparseRows:
     args = (w.indptr, w.indices, w.values, root)
     out = Out(np.float32, indptr=w.indptr)
     return w.with_data(run.fill("graph", lists.scaled_rows, args, len(w), out))
+
+
+def unit_rows(f: SparseRows, run: Runner = ALONE) -> SparseRows:
+    """Rows of L1 norm 1; a row without weight becomes uniform on its pattern."""
+    out = Out(np.float32, indptr=f.indptr)
+    return f.with_data(run.fill("rows", lists.unit_rows, (f.indptr, f.values), len(f), out))
+
+
+def product(
+    stage: str,
+    a: SparseRows,
+    b: SparseRows,
+    run: Runner,
+    keep: int = 0,
+    layout: Layout | None = None,
+) -> SparseRows:
+    """A B with rows of L1 norm 1, each cut to its ``keep`` largest entries (0: all).
+
+    stage : under which progress is reported
+    layout : the old numbers of the columns, by which ties go to the lower; None for their own
+    """
+    layout = layout or Layout.identity(b.n_columns)
+    args = (*a.csr, *b.csr, b.n_columns, min(keep, b.n_columns), layout.names, layout.places)
+    return run.rows(stage, _product_rows, args, len(a), b.n_columns)
+
+
+def product_sum(
+    stage: str, pairs: list[tuple[SparseRows, SparseRows]], n: int, run: Runner
+) -> SparseRows:
+    """The first ``n`` rows of the sum of products A B, not normalised; columns in no order."""
+    left, right = (tuple(matrix.csr for matrix in side) for side in zip(*pairs, strict=True))
+    n_columns = pairs[0][1].n_columns
+    return run.rows(stage, product_sum_rows, (left, right, n_columns), n, n_columns)
+
+
+def _product_rows(
+    low: int,
+    high: int,
+    a_ptr: Longs,
+    a_ids: Ints,
+    a: Floats,
+    b_ptr: Longs,
+    b_ids: Ints,
+    b: Floats,
+    n: int,
+    keep: int,
+    names: Ints,
+    places: Ints,
+) -> tuple[Longs, Ints, Floats]:
+    stored = plain_rows(b_ptr, b_ids, b)
+    with lent_space(n) as space:
+        indptr, ids, data = product_rows(
+            low, high, a_ptr, a_ids, a, NO_GROUPS, stored, keep, names, places, space
+        )
+    return np.diff(indptr), ids, data

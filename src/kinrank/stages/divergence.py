@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.graph.clusters import nearest, regular
-from kinrank.graph.matrix import columns, transposed
 from kinrank.kernels import bounded
 from kinrank.kernels import divergence as kernels
 from kinrank.kernels.paths import shortest_first
 from kinrank.kernels.rows import values_at
 from kinrank.parallel import ALONE, Out, Runner
+from kinrank.stages.clusters import nearest, regular
+from kinrank.stages.sparse import columns, transposed
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
 # x log2 x of the first rows; pointers, rows, values and x log2 x of the columns of the others.

@@ -1,1 +1,0 @@
-"""Neighbours to clusters and graphs."""
