@@ -10,6 +10,8 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
+from serve_process import ask
+
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 400, "height": 800}
 
 
@@ -41,10 +43,35 @@ def tab(windows, request):
 
 
 def opened(tab, server, tile=5):
+    """The page at a query, with its parameters open."""
     tab.goto(server.url)
-    tab.click(f".tile >> nth={tile}")
+    tab.wait_for_selector("#right-list .result")
+    with tab.expect_response("**/v1/compare"):
+        tab.click(f".tile >> nth={tile}")
     settled(tab)
+    show_parameters(tab)
     return tab
+
+
+def show_parameters(tab):
+    if not tab.locator("#parameters").evaluate("one => one.open"):
+        tab.click("#parameters summary")
+
+
+def say(tab, word, at):
+    """Mark a result, and wait for what follows."""
+    with tab.expect_response("**/v1/compare"):
+        tab.click(f'#right-list li >> nth={at} >> [data-mark="{word}"]')
+    settled(tab)
+
+
+def distances(tab):
+    """Of the right list as it is shown, by id."""
+    shown = tab.eval_on_selector_all(
+        "#right-list .result",
+        "all => all.map(one => [one.dataset.id, one.querySelector('.facts').innerText])",
+    )
+    return {item: float(re.search(r"\d\.\d{4}", facts).group()) for item, facts in shown}
 
 
 def settled(tab):
@@ -97,8 +124,148 @@ def test_it_starts_with_a_query(tab, demo):
     tab.goto(f"{demo.url}/#%")  # an address that was cut off
     tab.wait_for_selector("#right-list .result")
     settled(tab)
+    assert tab.complaints == []
+
+
+def test_it_opens_on_a_query_that_gains(tab, demo):
+    """What is shown at once has more right results after than before."""
+    tab.goto(demo.url)
+    tab.wait_for_selector("#right-list .result")
+    settled(tab)
+    before = tab.locator("#left-list .card.right").count()
+    after = tab.locator("#right-list .card.right").count()
+    assert after >= before + 5
+    listed = ask(demo, "GET", "/v1/items?order=gained&limit=500")[2]["items"]
+    assert listed[0]["id"] in tab.inner_text("#asked")
+    assert listed[0]["after"] > listed[0]["before"]
+    said = tab.inner_text("#opening")
+    assert f"{100 * listed[0]['before']:.1f} % before" in said
+    assert f"{100 * listed[0]['after']:.1f} % after" in said
+    tab.click(".tile >> nth=0")
+    expect(tab.locator("#opening")).to_be_hidden()
+    tab.goto(f"{demo.url}/#query-0003")  # a link is followed
+    tab.reload()
+    expect(tab.locator("#asked")).to_contain_text("query-0003")
+    expect(tab.locator("#opening")).to_be_hidden()
+    assert tab.complaints == []
+
+
+def test_it_opens_on_the_first_row_where_labels_are_not_known(tab, limited):
+    tab.goto(limited.url)
+    tab.wait_for_selector("#right-list .result")
     assert tab.get_attribute(".tile >> nth=0", "aria-selected") == "true"
-    assert tab.get_attribute(".tile >> nth=0", "data-id") in tab.inner_text("#asked")
+    expect(tab.locator("#opening")).to_be_hidden()
+    assert not any("order=gained" in url for url in tab.asked)
+
+
+def test_thumbnails_are_enlarged(tab, pictures, artefacts):
+    """By a click and by a key; Escape closes, and the focus is where it was."""
+    tab.goto(f"{pictures.url}/#blue")
+    tab.wait_for_selector("#right-list .result")
+    dialog = tab.locator("#enlarged")
+    expect(dialog).to_be_hidden()
+    tab.click("#asked .thumb")
+    expect(dialog).to_be_visible()
+    expect(tab.locator("#enlarged-words")).to_contain_text("blue")
+    expect(tab.locator("#enlarged-query")).to_be_hidden()  # it is the query
+    image = tab.locator("#enlarged-picture img")
+    assert "/v1/items/blue/image?size=1024" in image.get_attribute("src")
+    assert image.bounding_box()["width"] > 300
+    tab.screenshot(path=artefacts / "enlarged.png")
+    tab.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(tab.locator("#asked .thumb")).to_be_focused()
+    tab.keyboard.press("Enter")
+    expect(dialog).to_be_visible()
+    tab.mouse.click(3, 3)  # beside the picture
+    expect(dialog).to_be_hidden()
+
+
+@pytest.mark.parametrize("tab", [("light", WIDE), ("light", PHONE)], indirect=True)
+def test_an_enlarged_result_can_become_the_query(tab, demo):
+    opened(tab, demo)
+    asked, wanted = tab.inner_text("#asked"), order(tab)[4]
+    tab.focus("#right-list .thumb >> nth=4")
+    tab.keyboard.press("Space")
+    expect(tab.locator("#enlarged-words")).to_contain_text(wanted)
+    box = tab.locator("#enlarged-picture img").bounding_box()
+    assert box["width"] > 0.5 * min(tab.viewport_size["width"], 576)
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= tab.viewport_size["width"]
+    assert tab.inner_text("#asked") == asked  # to look is not to choose
+    with tab.expect_response("**/v1/compare"):
+        tab.click("#enlarged-query")
+    expect(tab.locator("#enlarged")).to_be_hidden()
+    expect(tab.locator("#asked")).to_contain_text(wanted)
+    assert tab.complaints == []
+
+
+def test_parameters_are_behind_a_word_and_stay_as_they_were(browser, demo):
+    with closing(browser.new_context(viewport=WIDE)) as context:
+        tab = context.new_page()
+        tab.goto(demo.url)
+        tab.wait_for_selector("#right-list .result")
+        expect(tab.locator("#set-k1")).to_be_hidden()
+        tab.click("#parameters summary")
+        expect(tab.locator("#set-k1")).to_be_visible()
+        for name in ("k1", "k2", "omega", "sigma", "mu", "kappa", "geodesic"):
+            hint = tab.inner_text(f"label:has(#set-{name}) .hint")
+            assert hint.endswith(".")
+            assert len(hint.split()) > 6
+        tab.reload()
+        tab.wait_for_selector("#right-list .result")
+        expect(tab.locator("#set-k1")).to_be_visible()
+        tab.click("#parameters summary")
+        tab.reload()
+        tab.wait_for_selector("#right-list .result")
+        expect(tab.locator("#set-k1")).to_be_hidden()
+
+
+def test_it_says_what_its_figures_are(tab, demo):
+    tab.goto(demo.url)
+    tab.wait_for_selector("#right-list .result")
+    assert "a vector of 64 numbers" in tab.inner_text("#about")
+    words = tab.inner_text("body")
+    assert "average precision, is 100 % when" in words
+    for unexplained in ("columns", "regulariser", "As the index"):
+        assert unexplained not in words
+
+
+def test_a_mark_moves_rows_and_leaves_distances(tab, demo):
+    """Each row has the distance that it had before, whatever is said of others."""
+    tab.goto(f"{demo.url}/#query-0005")
+    tab.wait_for_selector("#right-list .result")
+    tab.select_option("#k", "100")
+    expect(tab.locator("#right-list .result")).to_have_count(100)
+    settled(tab)
+    before = distances(tab)
+    first = order(tab)
+    for word, at in (("right", 6), ("wrong", 9)):
+        say(tab, word, at)
+        after = distances(tab)
+        both = before.keys() & after.keys()
+        assert len(both) > 50
+        assert {item: after[item] for item in both} == {item: before[item] for item in both}
+    assert order(tab)[0] == first[6]
+    assert order(tab) != first
+
+
+def test_without_marks_for_this_query_nothing_is_said_of_it(tab, demo):
+    opened(tab, demo)
+    say(tab, "right", 3)
+    assert "Your marks" in tab.inner_text("#said-words")
+    with tab.expect_response("**/v1/compare"):
+        tab.click(".tile >> nth=8")
+    settled(tab)
+    assert tab.inner_text("#said-words") == "No marks for this query; 1 other query has marks."
+    expect(tab.locator("#undo")).to_be_hidden()
+    expect(tab.locator("#export")).to_be_visible()
+    say(tab, "wrong", 0)
+    assert "Your marks" in tab.inner_text("#said-words")
+    with tab.expect_response("**/v1/compare"):
+        tab.click("#undo")
+    settled(tab)
+    assert "No marks for this query" in tab.inner_text("#said-words")
     assert tab.complaints == []
 
 
@@ -201,6 +368,9 @@ def test_it_works_with_the_keyboard(tab, demo):
     tab.keyboard.press("ArrowDown")
     tab.keyboard.press("Enter")
     tab.wait_for_selector("#right-list .result")
+    tab.focus("#parameters summary")
+    if not tab.locator("#parameters").evaluate("one => one.open"):
+        tab.keyboard.press("Enter")
     tab.focus("#set-k1")
     with tab.expect_response("**/v1/compare"):
         tab.keyboard.press("ArrowLeft")
@@ -317,17 +487,11 @@ def test_sliders_that_move_are_not_queued(tab, demo):
 def test_what_is_said_is_followed_undone_and_exported(tab, demo, artefacts):
     opened(tab, demo)
     before = order(tab)
-
-    def say(word, at):
-        with tab.expect_response("**/v1/compare"):
-            tab.click(f'#right-list li >> nth={at} >> [data-mark="{word}"]')
-        settled(tab)
-
-    say("wrong", 0)
+    say(tab, "wrong", 0)
     assert before[0] not in order(tab)
     assert tab.inner_text("#said-list") == f"✕ {before[0]}"
     second = order(tab)[3]
-    say("right", 3)
+    say(tab, "right", 3)
     assert order(tab)[0] == second
     pressed = tab.locator('#right-list [data-mark="right"][aria-pressed="true"]')
     expect(pressed).to_have_count(1)

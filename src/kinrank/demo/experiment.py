@@ -31,7 +31,7 @@ class Subject:
     """The words of a page.
 
     title, many, vectors : what is ranked, many of it, and what is compared
-    caption : a picture in words, with {} for its class
+    caption : a picture in words, with {} for its class or its name
     word : what a class is called
     origin, command : where the pictures come from, and how the page was made
     kind : how pictures are drawn: a few large pixels, or photos
@@ -137,8 +137,13 @@ class Demo:
         labels = getattr(self.data, side).labels
         return "" if labels is None else str(labels[row])
 
+    def name(self, side: Side, row: int) -> str:
+        """What a row is called; the digits have no names."""
+        return f"{side} {row}"
+
     def words(self, side: Side, row: int) -> str:
-        return self.subject.caption.format(self.label(side, row) or row)
+        """A picture in words: its class, or its name where no class is known."""
+        return self.subject.caption.format(self.label(side, row) or self.name(side, row))
 
     def results(self, outcome: Outcome, row: int) -> list[tuple[int, str]]:
         """The first results of a query: right or wrong, or new or kept where nobody knows."""

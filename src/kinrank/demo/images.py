@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,10 +40,21 @@ class PictureDemo(Demo):
 
     def picture(self, side: Side, row: int) -> str:
         """A small JPEG of the file."""
-        paths = getattr(self.data, side).paths
-        image = read_image(Path(paths[row]))
+        image = read_image(self._path(side, row))
         image.thumbnail((THUMBNAIL, THUMBNAIL))
         return jpeg_uri(image)
+
+    def name(self, side: Side, row: int) -> str:
+        """The file, as it is called below the folder that holds all of them."""
+        return self._path(side, row).relative_to(self._folder).as_posix()
+
+    @cached_property
+    def _folder(self) -> Path:
+        files = [*(self.queries.paths or ()), *(self.gallery.paths or ())]
+        return Path(os.path.commonpath([Path(file).parent for file in files]))
+
+    def _path(self, side: Side, row: int) -> Path:
+        return Path(getattr(self.data, side).paths[row])
 
 
 @contextmanager

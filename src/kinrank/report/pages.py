@@ -68,7 +68,9 @@ def tuning_page(tuning: Tuning) -> str:
 
 def demo_page(demo: Demo) -> str:
     """The queries of a demonstration before and after."""
-    names = [f"Query {row}, {demo.words('query', row)}" for row in range(len(demo.queries))]
+    names = [
+        f"{demo.name('query', row)}, {demo.words('query', row)}" for row in range(len(demo.queries))
+    ]
     chart = None
     if demo.judged:
         aps = (demo.before.ap / 100, demo.after.ap / 100)

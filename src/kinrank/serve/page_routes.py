@@ -11,10 +11,12 @@ import numpy as np
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from kinrank.index.explorer import ClusterMember, RankedRows
+from kinrank.index.explorer import ClusterMember, Explorer, RankedRows
+from kinrank.index.explorer import Query as QueryRow
 from kinrank.serve import explore, models
 from kinrank.serve.bodies import IMAGE, JSON, parse_json
 from kinrank.serve.curves import Curves, draw
+from kinrank.serve.opening import largest_gains
 from kinrank.serve.pictures import SIDES
 from kinrank.serve.problems import Problem, documented
 from kinrank.serve.routes import (
@@ -61,12 +63,16 @@ async def items(
     request: Request,
     search: Annotated[str, Query(max_length=200, description="part of a name or a label")] = "",
     order: Annotated[
-        Literal["given", "worst"], Query(description="worst: those that were asked, by their AP")
+        Literal["given", "worst", "gained"],
+        Query(
+            description="worst: a sample of the rows, lowest AP first; "
+            "gained: a sample, those first whose results gain most by re-ranking"
+        ),
     ] = "given",
     offset: Annotated[int, Query(ge=0, le=100_000_000)] = 0,
     limit: Annotated[int, Query(ge=1, le=500)] = 60,
 ) -> Response:
-    """By name or label; the worst first when labels are known."""
+    """By name or label; where labels are known, the worst first or those that gain most."""
     return await work(request, _items, service_of(request), search, order, offset, limit)
 
 
@@ -77,6 +83,11 @@ def _items(service: Service, search: str, order: str, offset: int, limit: int) -
     if order == "worst":
         precisions = curves_of(service).precisions
         chosen = sorted(precisions, key=lambda position: precisions[position][1])
+    elif order == "gained":
+        with _drawing:
+            gains = largest_gains(view)
+        precisions = {gain.position: (gain.before, gain.after) for gain in gains}
+        chosen = list(precisions)
     if wanted:
         labelled = [position for position in chosen if view.labels[position].lower() == wanted]
         named = [position for position in chosen if wanted in view.names[position].lower()]
@@ -159,17 +170,16 @@ def _compare(service: Service, sent: models.CompareRequest, stop: threading.Even
         ids = (sent.right_ids, sent.wrong_ids)
         marks = [[service.typed(item) for item in said] for said in ids] if any(ids) else None
 
-        def timed(way: models.MethodBody, marks: Any = None) -> tuple[RankedRows, float]:
-            begun, chosen = time.perf_counter(), (way.method, way.params, marks)
-            ranked = explore.rank(explorer, query, *chosen, whole=sent.whole, threads=threads)
-            return ranked, 1000 * (time.perf_counter() - begun)
-
-        left, right = timed(sent.left), timed(sent.right, marks)
+        left, left_time = _timed(explorer, query, sent.left, None, sent, threads)
+        right, right_time = _timed(explorer, query, sent.right, marks, sent, threads)
+        # Marks change the order. Each row keeps its distance from the query, so that the numbers
+        # before and after a mark can be compared.
+        measured = right if marks is None else explorer.rank(query)
         position = query.position
         answer: dict[str, Any] = {
             "query": None if position < 0 else _row(view, position),
-            "left": _side(view, position, *left, right[0], sent.k),
-            "right": _side(view, position, *right, left[0], sent.k),
+            "left": _side(view, position, left, left, left_time, right, sent.k),
+            "right": _side(view, position, right, measured, right_time, left, sent.k),
         }
         if sent.cluster:
             way = sent.right
@@ -179,20 +189,48 @@ def _compare(service: Service, sent: models.CompareRequest, stop: threading.Even
         return answer_json(models.CompareAnswer, answer)
 
 
+def _timed(
+    explorer: Explorer,
+    query: QueryRow,
+    way: models.MethodBody,
+    marks: list[list[int | str]] | None,
+    sent: models.CompareRequest,
+    threads: int | None,
+) -> tuple[RankedRows, float]:
+    """A ranking, and the milliseconds that it took."""
+    begun = time.perf_counter()
+    ranked = explore.rank(
+        explorer, query, way.method, way.params, marks, whole=sent.whole, threads=threads
+    )
+    return ranked, 1000 * (time.perf_counter() - begun)
+
+
 def _side(
-    view: RowView, query: int, ranked: RankedRows, milliseconds: float, other: RankedRows, k: int
+    view: RowView,
+    query: int,
+    ranked: RankedRows,
+    measured: RankedRows,
+    milliseconds: float,
+    other: RankedRows,
+    k: int,
 ) -> dict[str, Any]:
-    """query : its position, -1 for a vector from outside."""
+    """One of the two lists.
+
+    query : its position, -1 for a vector from outside
+    measured : the ranking whose distances are shown; the same one unless somebody marked results
+    """
     ranks = np.zeros(len(view.keys), np.int64)
     ranks[other.order] = np.arange(1, len(other.order) + 1)
+    distances = np.full(len(view.keys), np.nan)
+    distances[measured.order[: len(measured.distances)]] = measured.distances
     results = [
         {
             **_row(view, position),
-            "distance": float(ranked.distances[at]) if at < len(ranked.distances) else None,
+            "distance": None if np.isnan(distances[position]) else float(distances[position]),
             "right": _right(view, query, position),
             "other_rank": int(ranks[position]),
         }
-        for at, position in enumerate(ranked.order[:k].tolist())
+        for position in ranked.order[:k].tolist()
     ]
     code = -1 if query < 0 else view.codes[query]
     return {

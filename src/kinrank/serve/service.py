@@ -23,6 +23,7 @@ from kinrank.types import Floats, Longs
 
 if TYPE_CHECKING:
     from kinrank.serve.curves import Curves
+    from kinrank.serve.opening import Gain
 
 
 @dataclass(eq=False)
@@ -30,7 +31,7 @@ class RowView:
     """The rows of an index as people know them, in the order of its ids.
 
     keys : ids as text; names : what they are called; labels : "" where none is known
-    codes : (n,) a number for each label, -1 for none; curves : when they were asked for
+    codes : (n,) a number for each label, -1 for none; curves, gains : once they were asked for
     """
 
     explorer: Explorer
@@ -38,6 +39,7 @@ class RowView:
     names: list[str]
     labels: list[str]
     curves: Curves | None = None
+    gains: list[Gain] | None = None
 
     @cached_property
     def codes(self) -> Longs:

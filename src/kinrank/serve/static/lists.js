@@ -1,6 +1,6 @@
 // Two rankings side by side, and who moved.
 
-import { picture } from "./api.js";
+import { thumbnail } from "./enlarge.js";
 import { byId, called, make, percent, shape } from "./draw.js";
 
 function move(result, rank, shown) {
@@ -19,18 +19,19 @@ function entry(result, rank, shown, side, images, pick, marks) {
   const distance = result.distance === null ? "behind the nearest" : result.distance.toFixed(4);
   const label = result.label ? ` · ${result.label}` : "";
   const button = make("button", {
-    type: "button", class: `result ${known} ${images ? "" : "plain"}`, "data-id": result.id,
+    type: "button", class: "result", "data-id": result.id,
     "aria-label": `${rank}. ${called(result)}, distance ${distance}` +
       `${known ? `, ${known}` : ""}${words ? `, ${words}` : ""}. Make it the query.`,
   });
-  if (images) button.append(picture(result.id, ""));
   button.append(
     make("span", {}, make("span", { class: "name", title: result.name }, `${rank}. ${result.name}`),
       make("span", { class: "facts" }, `${mark}${distance}${label}`)),
   );
   if (side === "right") button.append(make("span", { class: `move ${way}` }, sign));
   button.addEventListener("click", () => pick(result.id));
-  const item = make("li", {}, button);
+  const card = make("div", { class: `card ${known}` }, button);
+  if (images) card.prepend(thumbnail(result, pick));
+  const item = make("li", {}, card);
   if (side === "right") item.append(marks(result));
   for (const kind of ["mouseenter", "focusin", "mouseleave", "focusout"]) {
     item.addEventListener(kind, () => {

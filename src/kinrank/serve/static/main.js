@@ -5,13 +5,24 @@ import { byId, called, make, percent } from "./draw.js";
 import { drawLines, showLists } from "./lists.js";
 import { showGraph } from "./graph.js";
 import { showCurves } from "./curves.js";
+import { listenEnlarged, ownThumbnail, thumbnail } from "./enlarge.js";
 import { buttons, exported, sent, showMarks, undo } from "./marks.js";
 
+// Name, lowest, highest, step, and what it does for who has not read the paper.
 const SLIDERS = [
-  ["k1", "k1, cluster", 2, 100, 1], ["k2", "k2, neighbour set", 1, 20, 1],
-  ["omega", "omega, old distance", 0, 1, 0.01], ["sigma", "sigma, width", 0.05, 1.5, 0.01],
-  ["mu", "mu, regulariser", 0.01, 2, 0.01], ["kappa", "kappa, set's weight", 0.1, 10, 0.1],
+  ["k1", 2, 100, 1, "How many nearest rows may be in the query's cluster. About as many as there " +
+    "are right answers, or fewer."],
+  ["k2", 1, 20, 1, "How many of the nearest rows are trusted most. Keep it well below k1."],
+  ["omega", 0, 1, 0.01, "How much the plain distance counts in the result: 0 is re-ranking alone, " +
+    "1 is the plain distance alone."],
+  ["sigma", 0.05, 1.5, 0.01, "How fast similarity falls with distance. Small: only very near rows " +
+    "are similar."],
+  ["mu", 0.01, 2, 0.01, "How much similarity is held back while it spreads over the graph. Small: " +
+    "it reaches further."],
+  ["kappa", 0.1, 10, 0.1, "How much the k2 trusted rows count against the rest of the cluster."],
 ];
+const GEODESIC = "Measure along chains of neighbours instead of straight from the query.";
+const OPENED = "kinrank-parameters"; // whether the parameters are open, kept for the next visit
 const PAGE = 60;
 const WAIT = 600; // milliseconds that people may be left without an answer
 const state = {
@@ -44,10 +55,11 @@ async function trying(work) {
 const indexParams = () => Object.fromEntries(
   [...SLIDERS.map((one) => one[0]), "geodesic"].map((name) => [name, state.info.parameters[name]]));
 
-function slider([name, words, low, high, step]) {
+function slider([name, low, high, step, words]) {
   const input = make("input", { type: "range", min: low, max: high, step, id: `set-${name}` });
   const output = make("output", { for: `set-${name}` });
-  const label = make("label", { class: "slider" }, words, output, input);
+  const label = make("label", { class: "slider" }, make("b", {}, name), output, input,
+    make("span", { class: "hint" }, words));
   const show = () => { input.value = state.params[name]; output.textContent = state.params[name]; };
   input.addEventListener("input", () => {
     state.params[name] = Number(input.value);
@@ -60,7 +72,7 @@ function slider([name, words, low, high, step]) {
 
 function makeSettings() {
   const methods = state.info.methods;
-  const words = { plain: "plain distance", index: "the index", cas: "CAS with the sliders" };
+  const words = { plain: "plain distance", index: "the index", cas: "CAS with the parameters below" };
   const options = (names) => names.map((name) => make("option", { value: name }, words[name] ?? name));
   byId("left").replaceChildren(...options(["plain", "index", ...methods.filter((one) => one !== "cas")]));
   byId("right").replaceChildren(...options(["index", "cas", "plain", ...methods.filter((one) => one !== "cas")]));
@@ -69,7 +81,8 @@ function makeSettings() {
   const geodesic = make("input", { type: "checkbox", id: "set-geodesic" });
   geodesic.addEventListener("change", () => { state.params.geodesic = geodesic.checked; changed(); });
   byId("sliders").replaceChildren(...sliders.map((one) => one.label),
-    make("label", { class: "check" }, geodesic, "geodesic: shortest paths"));
+    make("label", { class: "slider" }, make("span", { class: "check" }, geodesic,
+      make("b", {}, "geodesic")), make("span", { class: "hint" }, GEODESIC)));
   state.show = () => { sliders.forEach((one) => one.show()); geodesic.checked = state.params.geodesic; };
   state.show();
 }
@@ -122,8 +135,8 @@ async function list(more) {
   else grid.replaceChildren(...tiles);
   grid.querySelector(".tile")?.setAttribute("tabindex", 0);
   const count = found.total.toLocaleString("en");
-  const sampled = byId("order").value === "worst" ? ` of those that were asked, out of ${
-    state.info.rows.toLocaleString("en")}` : "";
+  const sampled = byId("order").value === "given" ? "" :
+    ` that were tried, out of ${state.info.rows.toLocaleString("en")}`;
   byId("found").textContent = found.total
     ? `${count} rows${sampled}` : "No row has this name or label. Try another word.";
   byId("more").hidden = state.offset + PAGE >= found.total;
@@ -143,6 +156,7 @@ function tile(item) {
 
 function pick(id) {
   state.query = { id };
+  byId("opening").hidden = true;
   history.replaceState(null, "", `#${encodeURIComponent(id)}`);
   for (const one of byId("grid").children) {
     one.setAttribute("aria-selected", String(one.dataset.id === id));
@@ -159,6 +173,7 @@ async function drop(file) {
       if (state.preview) URL.revokeObjectURL(state.preview);
       state.preview = URL.createObjectURL(file);
       state.query = { vector, name: file.name };
+      byId("opening").hidden = true;
       history.replaceState(null, "", location.pathname);
       for (const one of byId("grid").children) one.setAttribute("aria-selected", "false");
       compare();
@@ -258,12 +273,12 @@ async function ask(whole, signal) {
 function showQuery(item) {
   const box = byId("asked");
   if (item === null) {
-    box.replaceChildren(make("img", { src: state.preview, alt: "your picture" }),
+    box.replaceChildren(ownThumbnail(state.preview, "your picture"),
       make("p", {}, `Your picture, ${state.query.name}`));
     return;
   }
   box.replaceChildren(make("p", {}, called(item)));
-  if (state.info.images) box.prepend(picture(item.id, called(item)));
+  if (state.info.images) box.prepend(thumbnail(item, null));
 }
 
 async function openCurves() {
@@ -322,6 +337,11 @@ function listen() {
   byId("export").addEventListener("click", exported);
   byId("cluster").addEventListener("toggle", () => { if (byId("cluster").open) compare(); });
   byId("curves").addEventListener("toggle", openCurves);
+  const parameters = byId("parameters");
+  parameters.open = localStorage.getItem(OPENED) === "yes";
+  parameters.addEventListener("toggle", () =>
+    localStorage.setItem(OPENED, parameters.open ? "yes" : "no"));
+  listenEnlarged();
   byId("file").addEventListener("change", () => drop(byId("file").files[0]));
   addEventListener("resize", () => { if (state.answer) drawLines(state.answer); });
   const zone = byId("drop");
@@ -342,25 +362,48 @@ function linked() {
   }
 }
 
+// A query that gains by re-ranking, so that there is something to see; the first row without one.
+async function openQuery() {
+  const first = byId("grid").querySelector(".tile")?.dataset.id;
+  const wanted = linked();
+  if (wanted || !state.info.labels) {
+    if ((wanted || first) !== undefined) pick(wanted || first);
+    return;
+  }
+  byId("empty").textContent = "Looking for a query that gains by re-ranking …";
+  let best;
+  try {
+    [best] = (await get("/v1/items?order=gained&limit=1")).items;
+  } catch { /* a service at work: the first row will do */ }
+  byId("empty").textContent = "Pick a query: choose a row, or drop a picture.";
+  if (state.query) return; // somebody was quicker
+  const gains = best && best.after > best.before;
+  if (gains || first !== undefined) pick(gains ? best.id : first);
+  if (!gains) return;
+  byId("opening").textContent = `Opened on the query that gains most of those tried: AP ${
+    percent(best.before)} before, ${percent(best.after)} after. Pick any other row under “Query”.`;
+  byId("opening").hidden = false;
+}
+
 async function begin() {
   await trying(async () => {
     state.info = await get("/v1/info");
     const { info } = state;
     byId("login").hidden = true;
     document.title = `kinrank: ${info.title}`;
-    byId("about").textContent = `${info.title}: ${info.rows.toLocaleString("en")} rows, ` +
-      `${info.columns} columns${info.labels ? "" : ", no labels"}${info.images ? "" : ", no pictures"}`;
+    byId("about").textContent = `${info.title}: ${info.rows.toLocaleString("en")} rows` +
+      `${info.images ? ", one for each picture" : ", no pictures"}${info.labels ? "" : ", no labels"}. ` +
+      `Each row is a vector of ${info.columns.toLocaleString("en")} numbers.`;
     byId("drop").hidden = !info.model;
     byId("order-label").hidden = !info.labels;
     document.body.classList.toggle("pixels", info.model === "8 x 8 pixels");
     byId("grid").classList.toggle("words", !info.images);
     byId("legend-labels").hidden = !info.labels;
+    byId("legend-ap").hidden = !info.labels;
     makeSettings();
     byId("main").hidden = false;
     await list(false);
-    const first = byId("grid").querySelector(".tile")?.dataset.id;
-    const wanted = linked() || first; // there is something to see at once
-    if (wanted !== undefined) pick(wanted);
+    await openQuery();
   });
   if (!state.info) byId("about").textContent = "";
 }

@@ -36,8 +36,12 @@ export function buttons(query, result, changed) {
 
 export function showMarks(query, changed) {
   const marks = [...marksOf(query)];
+  const others = said.size - (marks.length ? 1 : 0);
+  const elsewhere = others === 1 ? "1 other query has marks." : `${others} other queries have marks.`;
   byId("said").hidden = said.size === 0;
-  byId("undo").disabled = marks.length === 0;
+  byId("undo").hidden = marks.length === 0;
+  byId("said-words").textContent = marks.length
+    ? "Your marks, which the right list follows:" : `No marks for this query; ${elsewhere}`;
   byId("said-list").replaceChildren(...marks.map(([id, word]) => {
     const button = make("button", { type: "button", class: `key ${word}`, "data-said": id,
       title: "Take it back" }, `${word === "right" ? "✓" : "✕"} ${id}`);
