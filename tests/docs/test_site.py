@@ -54,6 +54,18 @@ def test_pages_fit_the_screen(site, page, name):
     assert page.evaluate(broken) == []
 
 
+@pytest.mark.parametrize("page", [(1280, "light"), (1920, "light")], indirect=True)
+def test_code_is_not_cut_off_on_a_desktop(site, page):
+    """On any page: no block of code is wider than its frame."""
+    wider = (
+        "[...document.querySelectorAll('.md-typeset pre > code')]"
+        ".filter(code => code.scrollWidth > code.clientWidth).map(code => code.innerText)"
+    )
+    for path in sorted(site.rglob("*.html")):
+        page.goto(path.as_uri())
+        assert page.evaluate(wider) == [], path.name
+
+
 def test_no_link_is_broken(site):
     import re
 

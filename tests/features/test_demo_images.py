@@ -126,6 +126,15 @@ def test_in_a_browser(classes, tmp_path, browser):
     assert {url.partition(":")[0] for url in asked} <= {"file", "data"}
     assert complaints == []
     assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+    # Pictures come before times, and are called by their files.
+    pictures = tab.locator("article.query").first.bounding_box()
+    assert pictures["y"] < tab.locator("table.times").bounding_box()["y"]
+    names = tab.locator(".asked .file").all_inner_texts()
+    files = {file.relative_to(classes).as_posix() for file in classes.rglob("*.jpg")}
+    assert {name.splitlines()[0] for name in names} <= files
+    titles = tab.eval_on_selector_all("li img", "all => all.map(one => one.title)")
+    assert set(titles) <= files
+    assert "query 0" not in tab.inner_text("body")
     shown = "getComputedStyle(document.images[0]).filter"
     assert tab.evaluate(shown) == "none"  # photos keep their colours in the dark
     context.close()

@@ -184,6 +184,27 @@ def test_what_was_chosen_and_why(toy_set) -> None:
     assert "chosen without labels" not in report([toy_set], methods="none,cas", isolate=False)
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_reasons_are_not_cut_off(browser, toy_set, tmp_path, size) -> None:
+    out = tmp_path / "report.html"
+    report([toy_set], out, methods="none,cas(params=auto)", isolate=False)
+    tuned = tmp_path / "tuning.html"
+    tuning = kinrank.tune(toy_set.query.features, toy_set.gallery.features)
+    tuned.write_text(pages.tuning_page(tuning), encoding="utf-8")
+    width, height = SIZES[size]
+    page = browser.new_page(viewport={"width": width, "height": height})
+    for file in (out, tuned):
+        page.goto(file.as_uri())
+        cells = page.locator(".facts td")
+        assert cells.count() > 3
+        for cell in cells.all():
+            box = cell.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.close()
+
+
 def test_names_are_escaped(toy_set) -> None:
     named = replace(toy_set, name="<script>alert(1)</script>")
     text = report([named], methods="none,cas(k1=8,k2=3)", isolate=False, title="<i>")
