@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kinrank
@@ -121,15 +122,65 @@ def test_one_warning_says_what_to_set_where_nothing_can_be_kept(tmp_path, bare):
 
 def test_numbas_own_folder_is_heeded(tmp_path, bare):
     run(RANK, NUMBA_CACHE_DIR=str(tmp_path), KINRANK_CACHE="", **bare)
-    assert list((tmp_path / "kinrank" / "kernels").rglob("*.nbc"))
+    assert list((tmp_path / "kinrank" / "kernels").rglob("*.kernel"))
 
 
-def test_a_damaged_cache_is_as_good_as_none(filled, tmp_path, bare):
+def damaged(content, random):
+    """Bytes with one of the accidents that disks have."""
+    place = int(random.integers(len(content)))
+    match random.integers(4):
+        case 0:
+            flipped = content[place] ^ 1 << int(random.integers(8))
+            return content[:place] + bytes([flipped]) + content[place + 1 :]
+        case 1:
+            place = int(random.integers(max(1, len(content) - 64)))
+            return content[:place] + bytes(64) + content[place + 64 :]
+        case 2:
+            return content[:place]
+        case _:
+            return content + content[place:]
+
+
+ANSWER = (
+    RANK.replace("kinrank.rerank", "found = kinrank.rerank")
+    + """
+print(found.indices.tobytes().hex(), found.distances.tobytes().hex())
+"""
+)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_damaged_cache_gives_the_right_answer(filled, tmp_path, bare, seed):
     cache = shutil.copytree(filled, tmp_path / "cache")
-    for path in cache.rglob("*.nb?"):
-        path.write_bytes(path.read_bytes()[:20])
-    count, _ = compiled(KINRANK_CACHE=str(cache), **bare)
+    random = np.random.default_rng(seed)
+    for path in cache.rglob("*.kernel"):
+        path.write_bytes(damaged(path.read_bytes(), random))
+    right, _ = run(ANSWER, KINRANK_CACHE=str(filled), **bare)
+    assert run(ANSWER, KINRANK_CACHE=str(cache), **bare) == (right, "")
+    assert compiled(KINRANK_CACHE=str(cache), **bare) == (0, "")  # it is whole again
+
+
+def test_code_of_one_signature_is_not_found_under_another(filled, tmp_path, bare):
+    cache = shutil.copytree(filled, tmp_path / "cache")
+    paths = sorted(cache.rglob("*.kernel"))
+    contents = [path.read_bytes() for path in paths]
+    for path, content in zip(paths, [*contents[1:], contents[0]], strict=True):
+        path.write_bytes(content)
+    right, _ = run(ANSWER, KINRANK_CACHE=str(filled), **bare)
+    assert run(ANSWER, KINRANK_CACHE=str(cache), **bare) == (right, "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights of POSIX")
+def test_code_that_others_can_write_is_not_run(filled, tmp_path, bare):
+    cache = shutil.copytree(filled, tmp_path / "cache")
+    for path in cache.rglob("*.kernel"):
+        path.chmod(0o666)
+    count, said = compiled(KINRANK_CACHE=str(cache), **bare)
     assert count > 0
+    assert said.count("KinrankWarning") == 1
+    assert "can be written to by other users" in said
+    assert "set KINRANK_CACHE to one of your own" in said
+    assert compiled(KINRANK_CACHE=str(cache), **bare) == (0, "")  # kept again, as files of ours
 
 
 def on_terminal(*arguments, **environment):
@@ -179,18 +230,20 @@ def test_what_another_process_cannot_compile_is_compiled_here(monkeypatch):
     assert time.monotonic() - begun < 60
 
 
-def test_numba_types_the_functions_of_others_by_itself(tmp_path, bare):
+def test_numba_and_garbage_collection_are_left_as_they_were_found(tmp_path, bare):
     code = """
-import numba, numpy as np
-from numba.core import types
-from kinrank.kernels import jit
+import gc, numba
+from numba.core import event, types
+call_type = types.functions.BaseFunction.get_call_type
+listeners = list(event._registered["numba:compile"])
 from kinrank.kernels.divergence import finish
-@numba.njit
-def twice(x):
-    return x + x
-assert (twice(2), twice(2.5), tuple(twice(np.ones(2)))) == (4, 5.0, (2.0, 2.0))
-assert not jit._typed and types.functions.BaseFunction.get_call_type is jit._call_type
-finish(0, 0.5, 1.0, 1.0)
-assert jit._typed and types.functions.BaseFunction.get_call_type is jit._call_type
+assert event._registered["numba:compile"] == listeners
+class Look(event.Listener):
+    def on_start(self, _):
+        assert gc.isenabled() and types.functions.BaseFunction.get_call_type is call_type
+    on_end = on_start
+with event.install_listener("numba:compile", Look()):
+    numba.njit(lambda x: x + x)(2)
+    finish(0, 0.5, 1.0, 1.0)
 """
     run(code, KINRANK_CACHE=str(tmp_path), **bare)

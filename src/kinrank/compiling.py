@@ -6,6 +6,7 @@ seconds that they take to compile; ``benchmarks/bench_start.py --record`` writes
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import subprocess
@@ -200,7 +201,8 @@ def _say(stream: Any, line: str) -> None:
 
 
 def work() -> None:
-    """Compile what comes in on standard input."""
+    """Compile what comes in on standard input, in a process of its own."""
+    gc.disable()  # it would take a sixth of the time
     while True:
         _say(sys.stdout, "ready")
         line = sys.stdin.readline()

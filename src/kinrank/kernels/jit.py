@@ -13,24 +13,31 @@ small function, and counting who uses an array a quarter of it: so most function
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import os
 import pickle
+import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import llvmlite.binding as llvm
 import numba
-from numba.core import caching, config, event, types
+from numba.core import caching, compiler, config
 from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
 
-from kinrank.cache import cache_folder
+from kinrank.cache import (
+    UntrustedError,
+    cache_folder,
+    make_entry_folder,
+    read_entry,
+    write_entry,
+)
 from kinrank.errors import KinrankWarning
 
 Function: TypeAlias = Callable[..., Any]
@@ -42,7 +49,6 @@ def _flavour(**options: Any) -> Callable[[Function], Function]:
     return lambda function: _compiled(function, **options)
 
 
-_DAMAGED = (EOFError, ValueError, pickle.UnpicklingError, AttributeError, IndexError)
 # Processors that code is made for elsewhere, and what they have, best first.
 _TARGETS = {
     "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
@@ -123,98 +129,95 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-class _Locator:
-    """What numba asks of the place of a cache; one that cannot be written to can still be read."""
-
-    def __init__(self, function: Function) -> None:
-        self._code = function.__code__
-        self._py_file = self._code.co_filename  # for numba's message that a kernel cannot be kept
-
-    @classmethod
-    def from_function(cls, function: Function, _file: str) -> _Locator:
-        return cls(function)
-
-    def get_cache_path(self) -> str:
-        return str(kernel_folder())
-
-    def get_source_stamp(self) -> str:
-        return _digest(Path(self._code.co_filename))
-
-    def get_disambiguator(self) -> str:
-        return str(self._code.co_firstlineno)
-
-    def ensure_cache_path(self) -> None:
-        kernel_folder().mkdir(parents=True, exist_ok=True)
+def _trusted_as(folder: Path) -> Path | None:
+    """What a folder of code came with: whoever may write our sources may write it too."""
+    return Path(__file__) if folder == shipped_folder() else None
 
 
-class _Entries(caching.CompileResultCacheImpl):
-    _locator_classes: ClassVar[list[Any]] = [_Locator]
-
-
-class KernelCache(caching.FunctionCache):
-    """numba's cache in a place of ours; without a place, kernels are compiled in every process.
+class KernelCache(caching.NullCache):
+    """Compiled kernels on disk, a file for each signature; see ``kinrank.cache``.
 
     What came with the package is looked for first, so that a kernel has the same code, and a result
-    the same bits, whatever the user's cache holds.
+    the same bits, whatever the user's cache holds. What is missing, damaged or cannot be trusted is
+    compiled.
     """
 
-    _impl_class = _Entries
-
     def __init__(self, function: Function) -> None:
-        super().__init__(function)
-        stamp = self._impl.locator.get_source_stamp()
-        self._shipped = caching.IndexDataCacheFile(
-            str(shipped_folder()), self._impl.filename_base, stamp
-        )
+        if function.__closure__ is not None:
+            raise TypeError(f"{function.__qualname__} must not depend on variables around it.")
+        self._function = function
+
+    @property
+    def cache_path(self) -> str:
+        """Where numba says that code is kept."""
+        return str(kernel_folder())
 
     def holds(self, types: tuple[Any, ...], context: Any) -> bool:
-        """Whether there is an entry for a signature."""
-        for place, key in self._places(types, context.codegen()):
-            with _unreadable_is_empty():
-                if key in place._load_index():
-                    return True
-        return False
+        """Whether there is code for a signature."""
+        return any(True for _ in self._kept(types, context.codegen()))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled function, or None."""
         # Less than numba does: its modules for compiling take longer to import than code to load.
         rtsys.initialize(target_context)
-        for place, key in self._places(sig, target_context.codegen()):
-            with _unreadable_is_empty():
-                reduced = place.load(key)
-                if reduced is not None:
-                    return self._impl.rebuild(target_context, reduced)
+        for code in self._kept(sig, target_context.codegen()):
+            with suppress(Exception):  # whatever is wrong: it is compiled
+                parts = pickle.loads(code)  # noqa: S301 - checked by ``read_entry``
+                return compiler.CompileResult._rebuild(target_context, *parts)
         return None
 
-    def _places(self, types: Any, codegen: Any) -> Iterator[tuple[Any, Any]]:
-        """Where the code of a signature may be, under which key."""
-        types, native, code = self._index_key(types, codegen)
-        if shipped_folder().is_dir():
-            for target in (native, *((native[0], name, "") for name in targets())):
-                yield self._shipped, (types, target, code)
-        yield self._cache_file, (types, native, code)
-
     def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled function where that is possible."""
+        if data.library.has_dynamic_globals:  # addresses of this process
+            return
+        name = self._entry(sig, data.codegen.magic_tuple())
         try:
-            super().save_overload(sig, data)
+            write_entry(kernel_folder(), name, dumps(data._reduce()), _trusted_as(kernel_folder()))
+        except UntrustedError as error:
+            warn_untrusted(str(error))
         except OSError:
             warn_unwritable()
-        except _DAMAGED:  # a list that cannot be read begins anew
-            self._cache_file.flush()
-            super().save_overload(sig, data)
 
+    def _kept(self, types: Any, codegen: Any) -> Iterator[bytes]:
+        """The code of a signature, from each place that has it."""
+        native = codegen.magic_tuple()
+        places = [(shipped_folder(), native)]
+        places += [(shipped_folder(), (native[0], name, "")) for name in targets()]
+        places += [(kernel_folder(), native)]
+        for folder, target in places:
+            try:
+                code = read_entry(folder, self._entry(types, target), _trusted_as(folder))
+            except UntrustedError as error:
+                warn_untrusted(str(error))
+            except OSError:
+                continue
+            else:
+                if code is not None:
+                    yield code
 
-@contextmanager
-def _unreadable_is_empty() -> Iterator[None]:
-    """Damaged files of the cache, and those of others, are as good as none."""
-    with suppress(OSError, *_DAMAGED):
-        yield
+    def _entry(self, types: Any, target: tuple[Any, ...]) -> str:
+        """The name of the file with the code of a signature for a processor."""
+        source = self._function.__code__
+        place = f"{Path(source.co_filename).stem}.{self._function.__name__}-{source.co_firstlineno}"
+        key = (
+            numba.__version__,
+            sys.implementation.cache_tag,
+            sys.abiflags if sys.platform != "win32" else "",
+            _digest(Path(source.co_filename)),
+            [str(kind) for kind in types],
+            [str(part) for part in target],
+        )
+        return f"{place}.{hashlib.blake2b(repr(key).encode(), digest_size=12).hexdigest()}.kernel"
 
 
 def can_keep() -> bool:
     """Whether the cache can be written to; says once that it cannot."""
     try:
-        kernel_folder().mkdir(parents=True, exist_ok=True)
+        make_entry_folder(kernel_folder(), _trusted_as(kernel_folder()))
         TemporaryFile(dir=kernel_folder()).close()
+    except UntrustedError as error:
+        warn_untrusted(str(error))
+        return False
     except OSError:
         warn_unwritable()
         return False
@@ -232,52 +235,12 @@ def warn_unwritable() -> None:
     )
 
 
-_typed: dict[Any, Any] = {}
-_functions: Any = types.functions.BaseFunction
-_call_type = _functions.get_call_type
-
-
-def _known_call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
-    """As numba types a call, but once for the same types.
-
-    At every operator numba tries the implementations for texts, lists and sets before that for
-    numbers: a tenth of the time. Implementations that are compiled for their callers are not kept.
-    """
-    if kws:
-        return _call_type(function, context, args, kws)
-    signature = _typed.get((function, args))
-    if signature is None:
-        signature = _call_type(function, context, args, kws)
-        if function._impl_keys[signature.args] is function.typing_key:
-            _typed[function, args] = signature
-    else:
-        function._impl_keys[signature.args] = function.typing_key
-    return signature
-
-
-class _Compiling(event.Listener):
-    """While a kernel of ours is compiled, types are remembered and no garbage is collected.
-
-    To collect it would take a sixth of the time.
-    """
-
-    def __init__(self) -> None:
-        self._depth, self._collects = 0, False
-
-    def on_start(self, begun: Any) -> None:
-        if self._depth == 0:
-            self._collects = gc.isenabled()
-            gc.disable()
-            if isinstance(getattr(begun.data["dispatcher"], "_cache", None), KernelCache):
-                _functions.get_call_type = _known_call_type
-        self._depth += 1
-
-    def on_end(self, _event: Any) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            _functions.get_call_type = _call_type
-            if self._collects:
-                gc.enable()
-
-
-event.register("numba:compile", _Compiling())  # holds numba's lock while it is told
+@cache  # once for each reason
+def warn_untrusted(reason: str) -> None:
+    """Say that code on disk is not run."""
+    warnings.warn(
+        f"{reason} Compiled kernels that are kept there are not used, as they may be somebody "
+        "else's. Remove the folder, or set KINRANK_CACHE to one of your own.",
+        KinrankWarning,
+        stacklevel=2,
+    )
