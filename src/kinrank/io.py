@@ -6,10 +6,11 @@ import errno
 import os
 import re
 import secrets
+import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -19,6 +20,11 @@ import numpy.typing as npt
 from kinrank import _safetensors
 from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError, UnwritableError
 from kinrank.reading import open_npz, reading
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Member: TypeAlias = Callable[[str], IO[bytes]]  # opens a part of an npz file by its name
@@ -80,24 +86,54 @@ def replacing(path: PathLike) -> Iterator[IO[bytes]]:
         # "x" gives the rights that the user's umask asks for, which tempfile's files lack.
         file = temporary.open("xb")
     try:
-        with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        with writing(target):
-            temporary.replace(target)
+        with in_use(file):
+            with file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            with writing(target):
+                temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
+def take_lock(file: IO[bytes]) -> None:
+    """Lock a file for this opening of it; raises OSError if another one has it locked."""
+    if sys.platform == "win32":
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def in_use(file: IO[bytes]) -> Iterator[None]:
+    """Keep a file locked to the end of the block, also when it is closed before."""
+    if sys.platform == "win32":  # where a file that is open cannot be removed anyhow
+        yield
+        return
+    with suppress(OSError):  # a file system without locks
+        take_lock(file)
+    second = os.dup(file.fileno())
+    try:
+        yield
+    finally:
+        os.close(second)
+
+
 def remove_leftovers(path: PathLike) -> None:
-    """Remove what writers of ``path`` that were killed left beside it; no other may be writing."""
+    """Remove what writers of ``path`` that were killed left beside it; who still writes is spared.
+
+    To be called by who may write ``path``.
+    """
     target = Path(path).resolve()
     leftover = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{{2 * _TOKEN}}}\.tmp")
-    for file in target.parent.iterdir():
-        if leftover.fullmatch(file.name):
-            file.unlink(missing_ok=True)
+    for place in target.parent.iterdir():
+        if leftover.fullmatch(place.name):
+            with suppress(OSError), place.open("rb") as file:
+                if sys.platform != "win32":
+                    take_lock(file)
+                place.unlink(missing_ok=True)
 
 
 def save_npz(path: PathLike, /, **arrays: npt.ArrayLike) -> None:

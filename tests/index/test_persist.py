@@ -270,7 +270,7 @@ def test_no_lock_file_stays_behind(path):
 
 def test_a_lock_that_was_removed_meanwhile_is_taken_again(tmp_path, monkeypatch):
     """A file that its last holder removed between our opening and locking it locks nobody out."""
-    plain, left = index_file._take, [3]
+    plain, left = index_file.take_lock, [3]
 
     def take(file):
         if left[0]:
@@ -278,7 +278,7 @@ def test_a_lock_that_was_removed_meanwhile_is_taken_again(tmp_path, monkeypatch)
             (tmp_path / "x.lock").unlink()
         plain(file)
 
-    monkeypatch.setattr(index_file, "_take", take)
+    monkeypatch.setattr(index_file, "take_lock", take)
     held = index_file.WriteLock(tmp_path / "x")
     assert left == [0]
     with pytest.raises(LockedError):

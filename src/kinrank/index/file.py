@@ -12,6 +12,7 @@ There is one writer at a time; the operating system takes its lock back when a p
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import mmap
@@ -32,12 +33,10 @@ import numpy.typing as npt
 
 from kinrank import progress
 from kinrank.errors import FileFormatError, InvalidInputError, LockedError
-from kinrank.io import READ_ONLY, PathLike, remove_leftovers, replacing
+from kinrank.io import READ_ONLY, PathLike, remove_leftovers, replacing, take_lock
 from kinrank.reading import reading
 
-if sys.platform == "win32":
-    import msvcrt
-else:
+if sys.platform != "win32":
     import fcntl
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
@@ -189,22 +188,53 @@ def _sync_folder(folder: Path) -> None:
 
 
 class WriteLock:
-    """Held from its making to ``release``, in a file beside the index that goes with it.
+    """The right to write an index: of one object in one process, until ``release``.
 
-    A process that is killed leaves the file, empty, and the next writer takes it.
+    Two files are locked: one beside the index, since saving puts another file in its place, and the
+    index itself, which may have other names (hard links). A process that is killed leaves the file
+    beside it, empty, and the next writer takes it.
     """
 
     def __init__(self, path: PathLike) -> None:
-        target = Path(path).resolve()
-        self._path = target.with_name(f"{target.name}.lock")
-        file = None
-        while file is None:
-            file = self._taken(path)
+        self._target = Path(path).resolve()
+        self._path = self._target.with_name(f"{self._target.name}.lock")
+        self._owner = os.getpid()
+        beside = None
+        while beside is None:
+            beside = self._taken(path)
+        self._files = [beside]
         # Also when the holder is forgotten, or the process ends, without a release.
-        self._end = weakref.finalize(self, _remove, file, self._path, os.getpid())
+        self._end = weakref.finalize(self, _remove, self._files, self._path, self._owner)
+        if not self._lock_target():
+            self.release()
+            raise _locked(path)
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this process is a copy of the one that took the lock."""
+        return os.getpid() != self._owner
+
+    def check_process(self) -> None:
+        """Raise in a copy of the process that took the lock."""
+        if self.inherited:
+            raise LockedError(
+                f"{self._target} is open for writing in the process that this one was forked from "
+                f"({self._owner}). Save it there, or save to another file here."
+            )
+
+    def written(self) -> None:
+        """Lock the file that has taken the place of the old one."""
+        for old in self._files[1:]:
+            _unlock(old)
+            self._files.remove(old)
+        self._lock_target()
+
+    def release(self) -> None:
+        """Let others write."""
+        self._end()
 
     def _taken(self, path: PathLike) -> IO[bytes] | None:
-        """The file, locked; None if its last holder removed it meanwhile."""
+        """The file beside the index, locked; None if its last holder removed it meanwhile."""
         try:
             file = self._path.open("ab")
         except OSError as error:
@@ -215,36 +245,55 @@ class WriteLock:
                 f"written to ({error.strerror}). To search it, leave out writable=True."
             ) from error
         try:
-            _take(file)
+            take_lock(file)
         except OSError as error:
             file.close()
-            raise LockedError(
-                f"{os.fspath(path)} is open for writing in another process or object. Close it "
-                "there first; to search it, leave out writable=True."
-            ) from error
+            raise _locked(path) from error
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
                 return file
         file.close()
         return None
 
-    def release(self) -> None:
-        """Let others write."""
-        self._end()
+    def _lock_target(self) -> bool:
+        """Lock the index itself, if it is there; False if another has it."""
+        # On Windows a lock would keep others from reading it; to open a pipe would wait for ever.
+        if sys.platform == "win32" or not self._target.is_file():
+            return True
+        try:
+            file = self._target.open("rb")
+        except OSError:  # who reads it is told why
+            return True
+        try:
+            take_lock(file)
+        except OSError as error:
+            file.close()
+            return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+        self._files.append(file)
+        return True
 
 
-def _take(file: IO[bytes]) -> None:
-    if sys.platform == "win32":
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    else:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def _locked(path: PathLike) -> LockedError:
+    return LockedError(
+        f"{os.fspath(path)} is open for writing in another process or object. Close it there "
+        "first; to search it, leave out writable=True."
+    )
 
 
-def _remove(file: IO[bytes], path: Path, owner: int) -> None:
+def _unlock(file: IO[bytes]) -> None:
+    if sys.platform != "win32":
+        # Copies of the process have the file open too: to close it here would not unlock it.
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_UN)
+    file.close()
+
+
+def _remove(files: list[IO[bytes]], path: Path, owner: int) -> None:
     if os.getpid() != owner:  # a copy of the process: the lock is not its own
         return
     if sys.platform == "win32":  # a file that is open cannot be removed there
-        file.close()
+        files[0].close()
     with suppress(OSError):  # another one has it already
         path.unlink()
-    file.close()
+    for file in files:
+        _unlock(file)

@@ -80,6 +80,7 @@ class Index:
         """
         self._loaded, self._unchecked = engine, unchecked
         self._change_lock = threading.Lock()
+        self._save_lock = threading.Lock()  # shared with drafts, which save to the same file
         self._explorer: Explorer | None = None
         self._path, self._lock = path, lock
         self.recipe: str | None = None
@@ -368,6 +369,7 @@ class Index:
         copy = Index(self.engine, None, self._path, self._lock)
         copy.recipe, copy.chosen, copy.calibration = self.recipe, self.chosen, self.calibration
         copy.notes = dict(self.notes)
+        copy._save_lock = self._save_lock
         return copy
 
     def adopt(self, draft: Index) -> None:
@@ -407,29 +409,47 @@ class Index:
 
         path : None is the file that was opened for writing
         """
-        held = self._lock is not None and (path is None or self._path == os.path.realpath(path))
-        target = self._path if path is None or held else path
-        if target is None or (path is None and not held):
-            raise InvalidInputError(
-                "`path` is missing: say where to save, as no file is open for writing."
-            )
-        lock = None if held else file.WriteLock(target)
-        try:
-            engine = self.engine
-            beside = {f"attribute.{name}": c for name, c in engine.attributes.columns.items()}
-            if self.calibration is not None:
-                rates = self.calibration.arrays()
-                beside |= {f"calibration.{name}": array for name, array in rates.items()}
-            save_state(target, engine.state, self.recipe, self.chosen, self.notes, beside)
-        finally:
-            if lock is not None:
-                lock.release()
+        if self._lock is not None and self._opened_from(path):
+            self._lock.check_process()  # before waiting for threads that a copy does not have
+        # What is saved later is never older: the rows are taken and written by one at a time.
+        with self._save_lock:
+            held = self._lock if self._opened_from(path) else None
+            target = self._path if held is not None else path
+            if target is None:
+                raise InvalidInputError(
+                    "`path` is missing: say where to save, as no file is open for writing."
+                )
+            lock = file.WriteLock(target) if held is None else held
+            try:
+                self._write(target)
+                lock.written()
+            finally:
+                if held is None:
+                    lock.release()
+
+    def _opened_from(self, path: PathLike | None) -> bool:
+        """Whether a path, or none, means the file that was opened."""
+        return path is None or self._path == os.path.realpath(path)
+
+    def _write(self, target: PathLike) -> None:
+        engine = self.engine
+        beside = {f"attribute.{name}": c for name, c in engine.attributes.columns.items()}
+        if self.calibration is not None:
+            rates = self.calibration.arrays()
+            beside |= {f"calibration.{name}": array for name, array in rates.items()}
+        save_state(target, engine.state, self.recipe, self.chosen, self.notes, beside)
 
     def close(self) -> None:
-        """Let others write the file; what was not saved is lost."""
-        if self._lock is not None:
-            self._lock.release()
+        """Let others write the file, after a save that is under way; what was not saved is lost."""
+        if self._lock is None:
+            return
+        if self._lock.inherited:  # others write already; who was saving is not in this process
             self._lock = None
+            return
+        with self._save_lock:
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
 
     def __reduce__(self) -> str:
         raise UnsupportedError(
