@@ -18,10 +18,10 @@ from kinrank.kernels.scan import farthest_of
 from kinrank.parallel import Out, Runner
 from kinrank.search.exact import exact_search
 from kinrank.search.tiles import SLACK
+from kinrank.stages.layout import Layout
 from kinrank.stages.sparse import take, transposed
 from kinrank.types import Floats, Ints, Longs, Neighbors, SparseRows
 
-_SPARE = 16  # rows beyond k, among which ties are settled by name
 _TILE = 1 << 24  # entries of a block of products
 
 Mask = npt.NDArray[np.bool_]
@@ -38,6 +38,11 @@ class Change:
     kept: Mask
     names: Ints
     vectors: Floats
+
+    @cached_property
+    def places(self) -> Ints:
+        """(n_new,) the row of each name."""
+        return Layout.of(self.names).places
 
     @cached_property
     def n_kept(self) -> int:
@@ -158,17 +163,15 @@ def _by_products(
 
 def _search(change: Change, rows: Ints, k: int, run: Runner) -> tuple[Ints, Floats]:
     """The lists of some rows, searched: the row itself first, ties by name."""
-    n = len(change.names)
-    nearest = exact_search(change.vectors[rows], change.vectors, min(n, k + _SPARE), run)
-    value = np.where(nearest.indices == rows[:, None], np.float32(-1), nearest.values)
-    order = np.lexsort((change.names[nearest.indices], value), axis=1)
-    ids = np.take_along_axis(nearest.indices, order, axis=1)[:, :k]
-    values = np.take_along_axis(value, order, axis=1)[:, :k]
-    # A row with more duplicates than the list is long may not have found itself.
-    lost = ids[:, 0] != rows
-    ids[lost, 1:], values[lost, 1:] = ids[lost, :-1], values[lost, :-1]
-    ids[:, 0], values[:, 0] = rows, 0
-    return ids, values
+    names = change.names
+    others = exact_search(
+        change.vectors[rows], change.vectors, k - 1, run, own=names[rows], numbers=names
+    )
+    own_distances = np.zeros((len(rows), 1), np.float32)
+    return (
+        np.concatenate([rows[:, None], change.places[others.indices]], axis=1),
+        np.concatenate([own_distances, others.values], axis=1),
+    )
 
 
 def put(a: SparseRows, at: Ints, rows: SparseRows) -> SparseRows:

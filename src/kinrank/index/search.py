@@ -46,7 +46,7 @@ class SearchStore(Protocol):
 
 
 class Nearest(NamedTuple):
-    """The nearest rows of each query, ascending by (distance, row).
+    """The nearest rows of each query, ascending by (distance, name).
 
     indices : (n_queries, k) int32; distances : squared; counts : (n_queries,) how many are known
     """
@@ -84,16 +84,24 @@ class VectorSearch:
 
     def search(self, queries: Floats, k: int, run: Runner) -> Nearest:
         """The ``k`` nearest rows of each query."""
-        vectors, n = self.state.vectors, len(queries)
-        k = min(k, len(vectors))
+        state = self.state
+        n = len(queries)
+        k = min(k, len(state.vectors))
         if self.exact:
-            lists = exact_search(queries, vectors, k, run)
-            out = lists.indices, lists.values
+            names, distances = exact_search(queries, state.vectors, k, run, numbers=state.names)
         else:
-            out = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
-            args = (queries, vectors, self.state.centres, *self._members, _PROBES, *out)
-            run.map("search", lambda a, b: search_cells(a, b, *args), n)
-        return Nearest(*out, np.full(n, k, np.int64))
+            pointers, members = self._members
+            names = np.empty((n, k), np.int32)
+            distances = np.empty((n, k), np.float32)
+            run.map(
+                "search",
+                lambda low, high: search_cells(
+                    low, high, queries, state.vectors, state.names, state.centres, pointers,
+                    members, _PROBES, names, distances,
+                ),
+                n,
+            )  # fmt: skip
+        return Nearest(state.places[names], distances, np.full(n, k, np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +122,7 @@ class StoreSearch:
         names, values = store_search(self.opened(), queries, min(k, len(state)), state.table)
         known = names >= 0
         rows = np.where(known, state.places[names], np.int32(-1))
-        order = np.lexsort((rows, values), axis=1)
+        order = np.lexsort((names, values), axis=1)
         return Nearest(
             np.take_along_axis(rows, order, axis=1),
             np.take_along_axis(values, order, axis=1),

@@ -9,6 +9,10 @@ from kinrank.kernels.overlay import Rows, begins, ended, named_space, tick
 from kinrank.kernels.rows import begin_sums, enlarge
 from kinrank.kernels.topk import heap_offer
 
+# Sums that differ by less, relatively, are equal at a cut: rounding, and walks that are left out,
+# depend on where rows lie, and must not decide between a row and its copy.
+TIE = 1e-5
+
 
 @inner
 def add_row(weight, begin, end, ids, values, stamp, count, seen, total, touched):
@@ -48,17 +52,34 @@ def product_row(begin, end, a_ids, a_values, b, stamp, space):
 def keep_largest(count, names, places, best, chosen, space):
     """The columns with the largest sums, as many as ``chosen`` has room for.
 
-    names, places : what columns are called, by which ties go to the lower, and the way back; a
-    query is behind them all
+    Columns whose sums equal the last of these, up to TIE, are kept by their names, the lower first.
+    names, places : what columns are called, and the way back; a query is behind them all
     """
-    size, n, total, touched = np.int64(0), names.shape[0], space.total, space.touched
+    keep, n, total, touched = chosen.shape[0], names.shape[0], space.total, space.touched
+    size = np.int64(0)
     for t in range(count):
         c = touched[t]
-        if size == chosen.shape[0] and -total[c] > best[0]:
-            continue  # most of them, without a look at their names
-        name = names[c] if c < n else c
-        size = heap_offer(best, chosen, size, chosen.shape[0], -total[c], name)
-    for t in range(size):
+        if size < keep or -total[c] < best[0]:
+            size = heap_offer(best, chosen, size, keep, -total[c], c)
+    last = -best[0]
+    above, below = last * (1 + TIE), last * (1 - TIE)
+    larger, candidates = np.int64(0), np.int64(0)
+    for t in range(count):
+        larger += total[touched[t]] > above
+        candidates += total[touched[t]] >= below
+    if candidates == keep:
+        return
+    at = size = np.int64(0)
+    for t in range(count):
+        c = touched[t]
+        if total[c] > above:
+            chosen[at] = c
+            at += 1
+        elif total[c] >= below:
+            name = names[c] if c < n else c
+            room = keep - larger
+            size = heap_offer(best[:room], chosen[larger:], size, room, np.float64(name), name)
+    for t in range(larger, keep):
         chosen[t] = places[chosen[t]] if chosen[t] < n else chosen[t]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from kinrank.kernels.jit import helper, kernel
 from kinrank.kernels.lists import enhancing_rows
 from kinrank.kernels.overlay import Lists, named_space, tick
-from kinrank.kernels.product import product_rows
+from kinrank.kernels.product import TIE, product_rows
 from kinrank.kernels.rows import enlarge, gather_rows
 
 
@@ -108,7 +108,7 @@ def supported_rows(f, rows, p_ptr, p_ids, p, space):
         size = 0
         for e in range(p_ptr[query], p_ptr[query + 1]):
             size += p[e] > 0
-        even = 1 / max(size, 1)
+        even = (1 + TIE) / max(size, 1)  # equal entries have an even share, however rounded
         for e in range(p_ptr[query], p_ptr[query + 1]):
             if p[e] > even and space.seen[p_ids[e]] != stamp:
                 out_names[count] = p_ids[e]

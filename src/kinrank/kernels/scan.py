@@ -44,21 +44,26 @@ def first_values(values, ids, out_ids, out):
 
 
 @kernel
-def search_rows(low, high, queries, rows, inner, out_ids, out):
-    """The nearest rows of queries [low, high) among all; inner : by minus the inner product."""
+def search_rows(low, high, queries, rows, numbers, inner, out_ids, out):
+    """The nearest rows of queries [low, high) among all, ascending by (value, number).
+
+    numbers : (n,) what rows go by, or nothing where that is their position
+    inner : by minus the inner product
+    """
     values, space = np.empty(rows.shape[0], np.float32), np.empty(rows.shape[1], np.float32)
     for at in range(low, high):
         x = queries[at]
         for j in range(rows.shape[0]):
             y = row_of(rows, j, space)
             values[j] = -inner_product(x, y) if inner else squared_distance(x, y)
-        first_values(values, np.empty(0, np.int32), out_ids[at], out[at])
+        first_values(values, numbers, out_ids[at], out[at])
 
 
 @kernel
-def search_cells(low, high, queries, rows, centres, ptr, members, probes, out_ids, out):
+def search_cells(low, high, queries, rows, numbers, centres, ptr, members, probes, out_ids, out):
     """The nearest rows of queries [low, high) among those of the cells that are nearest to them.
 
+    numbers : (n,) what rows go by in the result and in ties
     ptr, members : the rows of each cell; probes : how many cells, or more until there are k rows
     """
     k, n_cells = out.shape[1], centres.shape[0]
@@ -81,7 +86,9 @@ def search_cells(low, high, queries, rows, centres, ptr, members, probes, out_id
         filled = 0
         for t in range(count):
             for e in range(ptr[near[t]], ptr[near[t] + 1]):
-                ids[filled], values[filled] = members[e], squared_distance(x, rows[members[e]])
+                row = members[e]
+                ids[filled] = numbers[row]
+                values[filled] = squared_distance(x, rows[row])
                 filled += 1
         first_values(values, ids, out_ids[at], out[at])
 

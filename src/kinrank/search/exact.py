@@ -19,7 +19,7 @@ from kinrank.ordering import ascending
 from kinrank.parallel import Array, Out, Runner
 from kinrank.search.stored import Stored, for_kernels, rows_between
 from kinrank.search.tiles import BLOCK, band_rows, search_pairs, search_tiles, squared_norms
-from kinrank.types import Floats, Ints, Neighbors
+from kinrank.types import Floats, Ints, Longs, Neighbors
 
 Measure = Literal["squared", "inner"]
 _CELLS = 1 << 22  # of a dense block
@@ -91,13 +91,15 @@ def _search_rows(
 
 
 def _search_block(
-    low: int, high: int, queries: Stored, gallery: Stored, norms: Floats, inner: bool,
-    run: Runner, indices: Ints, values: Floats,
+    low: int, high: int, queries: Stored, gallery: Stored, norms: Floats, numbers: Ints,
+    inner: bool, run: Runner, indices: Ints, values: Floats,
 ) -> None:  # fmt: skip
     """Queries in the gallery."""
-    lists = (indices[low:high], values[low:high])
     rows = rows_between(queries, low, high)
-    search_tiles(rows, gallery, norms, *lists, threads=run.threads, inner=inner)
+    search_tiles(
+        rows, gallery, norms, indices[low:high], values[low:high],
+        threads=run.threads, inner=inner, numbers=numbers,
+    )  # fmt: skip
 
 
 def stacked(longer: Neighbors, rest: Neighbors, run: Runner) -> Neighbors:
@@ -123,27 +125,53 @@ def _stack_block(low: int, high: int, longer: Neighbors, rest: Neighbors, *outs:
 
 def exact_search(
     queries: Stored, gallery: Stored, k: int, run: Runner, measure: Measure = "squared",
-    own: Ints | None = None,
+    own: Ints | None = None, numbers: Ints | None = None,
 ) -> SearchResult:  # fmt: skip
     """The ``k`` nearest gallery rows of each query, 1 <= k <= len(gallery).
 
     own : the row that each query is, which is left out; there may then be one fewer
+    numbers : (n,) what gallery rows go by, a permutation: ties go to the lower, the result and
+        ``own`` tell it; None where that is their position
     """
     if own is not None:
-        more = exact_search(queries, gallery, min(k + 1, len(gallery)), run, measure)
+        more = exact_search(
+            queries, gallery, min(k + 1, len(gallery)), run, measure, numbers=numbers
+        )
         return without_own(more, own, k)
-    n, inner = len(queries), measure == "inner"
-    out = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
+    n = len(queries)
+    inner = measure == "inner"
+    numbers = np.empty(0, np.int32) if numbers is None else numbers
+    indices = np.empty((n, k), np.int32)
+    values = np.empty((n, k), np.float32)
     if 4 * k > len(gallery):
-        each, all_of = few(run, n, len(gallery)), (queries, gallery, measure, *out)
-        each.map("search", lambda low, high: _search_all(low, high, *all_of), n)
+        positions = np.argsort(numbers)
+        few(run, n, len(gallery)).map(
+            "search",
+            lambda low, high: _search_all(
+                low, high, queries, gallery, measure, positions, indices, values
+            ),
+            n,
+        )
     elif n < _FEW:
-        rows = (queries[:], for_kernels(gallery), inner, *out)
-        Runner(run.threads, 1).map("search", lambda at, end: search_rows(at, end, *rows), n)
+        vectors = queries[:]
+        rows = for_kernels(gallery)
+        Runner(run.threads, 1).map(
+            "search",
+            lambda low, high: search_rows(
+                low, high, vectors, rows, numbers, inner, indices, values
+            ),
+            n,
+        )
     else:
-        args = (queries, gallery, squared_norms(gallery), inner, run, *out)
-        Runner(1, BLOCK).map("search", lambda low, high: _search_block(low, high, *args), n)
-    return SearchResult(*out)
+        norms = squared_norms(gallery)
+        Runner(1, BLOCK).map(
+            "search",
+            lambda low, high: _search_block(
+                low, high, queries, gallery, norms, numbers, inner, run, indices, values
+            ),
+            n,
+        )
+    return SearchResult(indices, values)
 
 
 def without_own(found: SearchResult, own: Ints, k: int) -> SearchResult:
@@ -155,12 +183,16 @@ def without_own(found: SearchResult, own: Ints, k: int) -> SearchResult:
 
 
 def _search_all(
-    low: int, high: int, queries: Stored, gallery: Stored, measure: Measure, indices: Ints,
-    values: Floats,
+    low: int, high: int, queries: Stored, gallery: Stored, measure: Measure,
+    positions: Longs, indices: Ints, values: Floats,
 ) -> None:  # fmt: skip
-    """The lists of queries low to high, in which most rows are."""
+    """The lists of queries low to high, in which most rows are.
+
+    positions : (n,) the gallery row of each number, or nothing where that is the number
+    """
     k = indices.shape[1]
-    for row, every in enumerate(dense_search(queries[low:high], gallery, measure), start=low):
+    for row, found in enumerate(dense_search(queries[low:high], gallery, measure), start=low):
+        every = found[positions] if len(positions) else found
         indices[row] = order = ascending(every, k)
         values[row] = every[order]
 

@@ -53,10 +53,12 @@ Watch: TypeAlias = Callable[[slice, Floats, Floats, int], None]
 def search_tiles(
     rows: Stored, gallery: Stored, norms: Floats, indices: Ints, values: Floats, *,
     threads: int = 1, inner: bool = False, watch: Watch | None = None,
+    numbers: Ints | None = None,
 ) -> None:  # fmt: skip
-    """Fill in the nearest gallery rows of each row, ascending by value, ties by lower index.
+    """Fill in the nearest gallery rows of each row, ascending by value, ties by lower number.
 
     norms : ``squared_norms`` of the gallery
+    numbers : (n,) what gallery rows go by; None or nothing where that is their position
     indices, values : (n_rows, k); squared distances, or with ``inner`` minus the inner products
     """
     tile = np.empty(min(len(rows), TILE_ROWS) * min(len(gallery), TILE_COLUMNS), np.float32)
@@ -79,7 +81,9 @@ def search_tiles(
                 own = squared_norms(some)
                 slack = np.float32(SLACK * math.sqrt(some.shape[1])) * (own + norms.max())
                 bounds = (heaps[0][:, 0] / 2 if inner else heaps[0][:, 0] + own) - slack
-            args = settling(some, for_kernels(gallery), heaps[1], bounds=bounds, inner=inner)
+            args = settling(
+                some, for_kernels(gallery), heaps[1], numbers=numbers, bounds=bounds, inner=inner
+            )
             _spread(pool, threads, settle, count, *args, indices[part], values[part])
 
 
