@@ -203,26 +203,33 @@ def enhance(F, xi, rank, k, kappa):
     return l1(np.stack(rows))
 
 
+TIE = 1e-5  # entries of P that differ by less, relatively, are equal where P is cut
+UNDECIDED = TIE / 2  # decisions that are nearer, relatively, may be taken otherwise in float32
+
+
 def cut(P, keep):
     """The ``keep`` largest of each row, ties to the lower column, L1 norm 1."""
     out = np.zeros_like(P)
     for i, row in enumerate(P):
-        top = np.lexsort((np.arange(len(row)), -row))[:keep]
+        last = np.sort(row)[-min(keep, len(row))]
+        larger = np.flatnonzero(row > last * (1 + TIE))
+        equal = np.flatnonzero(np.abs(row - last) <= last * TIE)
+        top = np.concatenate([larger, equal])[:keep]
         out[i, top] = row[top]
     return l1(out)
 
 
 def cut_margin(F, keep, scheme):
-    """How far apart, relatively, the last entry of P that is kept and the first that is not are."""
+    """How near, relatively, an entry of P is to the border of what equals the last one kept."""
     return margin(F.T @ F if scheme == "transpose" else F @ F, keep)
 
 
 def margin(P, keep):
-    P = np.sort(P, axis=1)[:, ::-1]
     if keep >= P.shape[1]:
         return 1.0
-    last, next_ = P[:, keep - 1], P[:, keep]
-    return np.where(next_ > 0, (last - next_) / np.where(last > 0, last, 1), 1).min()
+    last = np.sort(P, axis=1)[:, -keep][:, None]
+    apart = np.abs(P - last) / np.where(last > 0, last, 1)
+    return np.where(last > 0, np.abs(apart - TIE), 1).min()
 
 
 def transition(F, keep, scheme):
@@ -380,14 +387,13 @@ def offline(X, o, K, over_store=False):
 
 
 @one_thread
-def online(X, x, o, K, before, places=None):
+def online(X, x, o, K, before):
     """d* from a query that is not a row to the rows of an index, and the matrices on the way.
 
     X : (n, d) rows, gallery first, then context; x : (d,) the query, which gets the number n
     K : the length of the index's lists, the row itself counted; o : as in ``cas``
     before : ``offline`` of the rows, where over_store says that the index knows no distances but
         those of its lists
-    places : (n,) where the index keeps each row, by which ties among the query's nearest go
 
     The query notices every row. Of the rows, these notice it, and no others:
       lists     those of its K - 1 nearest that are no farther from it than from the last they list
@@ -404,7 +410,7 @@ def online(X, x, o, K, before, places=None):
     D, D2, known = before
     far = D.max(axis=1)
     d = ((np.asarray(x, np.float64) - X) ** 2).sum(axis=1)
-    near = np.lexsort((np.arange(n) if places is None else places, d))
+    near = np.argsort(d, kind="stable")
     far_q = max(far[near[:5]].mean(), d[near[: K - 1][-1]])
 
     def grown(A, row=0.0, column=0.0):
@@ -454,7 +460,7 @@ def online(X, x, o, K, before, places=None):
     closest = 0.0 if ((gaps > 0) & (gaps < 3e-7)).any() else 1.0  # float32 cannot tell
     closest = min(closest, margin(F_tilde[made] @ F_tilde, o.keep))
     if o.enhancement:
-        share = 1 / (P[q] > 0).sum()
+        share = (1 + TIE) / (P[q] > 0).sum()
         closest = min(closest, np.abs(P[q][P[q] > 0] / share - 1).min())
         made += [j for j in range(n) if P[q, j] > share and j not in made]
     closest = min(closest, margin(F_tilde[made] @ F_tilde, o.keep))

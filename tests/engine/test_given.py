@@ -79,7 +79,7 @@ def test_lists_of_any_length_are_as_the_twin_says(options, lengths):
     while True:  # entries of P that tie where it is cut are left to rounding: cut elsewhere
         fitted = method.resolved(max(max(lengths) + 1, 2))
         expected, stages = naive.cas(d2, 10, fitted, rank=rank)
-        if naive.cut_margin(stages["F_tilde"], fitted.keep, fitted.propagation) >= 2e-5:
+        if naive.cut_margin(stages["F_tilde"], fitted.keep, fitted.propagation) >= naive.UNDECIDED:
             break
         method = method.replace(keep=method.keep + 1)
     found = method.rerank_neighbors(distances, order, n_queries=10, farthest=far)

@@ -58,7 +58,7 @@ def assert_equal(method, queries, gallery, regularizer=None):
     rows = np.concatenate([queries, gallery])
     d2 = naive.squared_distances(rows)
     expected, stages = naive.cas(d2, len(queries), method, regularizer)
-    while naive.cut_margin(stages["F_tilde"], method.keep, method.propagation) < 2e-5:
+    while naive.cut_margin(stages["F_tilde"], method.keep, method.propagation) < naive.UNDECIDED:
         # Entries of P tie where P is cut, often exactly: rounding would decide, so cut elsewhere.
         method = method.replace(keep=method.keep + 1)
         expected, stages = naive.cas(d2, len(queries), method, regularizer)

@@ -8,6 +8,24 @@ from fuzz.calls import length, neighbor_lists, scenario
 from fuzz.options import options
 from fuzz.outcome import Failure, check_ranking, require
 from kinrank import CAS, Index
+from storm_data import (
+    KINDS,
+    by_item,
+    changed_and_fresh,
+    different_rows_tie,
+    is_decided,
+    permuted_order,
+    tied_rows,
+)
+
+CHANGED = (
+    {},
+    {"variant": "paper"},
+    {"clusters": "knn", "smoothing": "aqe"},
+    {"geodesic": True},
+    {"propagation": "transpose"},
+    {"metric": "cosine"},
+)
 
 
 def method(draw, outcomes, n):
@@ -34,6 +52,40 @@ def index_life(draw, outcomes):
     )  # fmt: skip
     if index is not None:
         live(draw, outcomes, index, draw.size(2, 24))
+
+
+@scenario(2)
+def changed_index(draw, outcomes):
+    """A storm of changes ends as a fresh fit, whatever ties."""
+    kind, n, d = draw.pick(KINDS), draw.size(8, 60), draw.size(2, 12)
+    k1 = draw.size(2, 12)
+    cas = CAS(k1=k1, k2=draw.size(1, k1), **draw.pick(CHANGED))
+    rows = tied_rows(draw.rng, kind, n + 60, d)
+    queries = tied_rows(draw.rng, kind, 3, d)
+    both = outcomes.attempt("changes", changed_and_fresh, draw.rng, cas, rows, n, draw.size(1, 10))
+    require(both is not None, "changes refused")
+    changed, fresh = both
+    apart = np.abs(by_item(changed, queries, base=True) - by_item(fresh, queries, base=True)).max()
+    require(apart <= 1e-5, "plain distances after changes")
+    if is_decided(fresh):  # else rounding decides who is kept in P
+        apart = np.abs(by_item(changed, queries) - by_item(fresh, queries)).max()
+        require(apart <= 1e-5, "distances after changes")
+
+
+@scenario(1)
+def permuted_gallery(draw, outcomes):
+    """A permuted gallery gives the permuted result."""
+    kind, n, d = draw.pick(("copies", "random")), draw.size(8, 60), draw.size(2, 12)
+    k1 = draw.size(2, 12)
+    cas = CAS(k1=k1, k2=draw.size(1, k1), **draw.pick(CHANGED))
+    rows = tied_rows(draw.rng, kind, n, d)
+    queries = tied_rows(draw.rng, "random", 3, d)
+    order = permuted_order(draw.rng, rows)
+    index = outcomes.attempt("CAS.fit", cas.fit, rows)
+    permuted = outcomes.attempt("CAS.fit", cas.fit, rows[order])
+    if not different_rows_tie(index, rows):
+        apart = np.abs(by_item(index, queries)[:, order] - by_item(permuted, queries)).max()
+        require(apart <= 1e-5, "distances after permuting")
 
 
 def live(draw, outcomes, index, steps):

@@ -134,26 +134,29 @@ class Engine:
         """The first ``k`` gallery rows of each query by their plain distance."""
         state = self.state
         if allowed is not None:
-            least = state.neighbors.k - 1  # shorter lists tell less of the farthest row
             return allowed.ranked(
                 k,
                 lambda some, depth: self.base(
-                    queries if some is None else queries[some], max(depth, least), run
+                    queries if some is None else queries[some], depth, run
                 ),
             )
-        rows = self.near(queries, self._length(k) if len(state) > state.n_gallery else k, run)
-        if len(state) > state.n_gallery and self._short(rows, k):
+        has_context = len(state) > state.n_gallery
+        # The scale of a query is told by the lists that its stages are made from: shorter ones
+        # would give other distances.
+        length = self._length(k) if has_context else max(k, state.neighbors.k - 1)
+        rows = self.near(queries, length, run)
+        if has_context and self._short(rows, k):
             rows = self.near(queries, len(state), run)
         names = np.where(rows.indices >= 0, state.names[rows.indices], -1)
         scale = np.maximum(self.farthest(rows), np.finfo(np.float32).tiny)[:, None]
         d = (np.minimum(rows.distances, scale) / scale).astype(np.float32)
         d = np.sqrt(d) if state.method.fusion == "euclidean" else d
-        out = Ranking(np.full((len(names), k), -1, np.int32), np.full((len(names), k), np.inf))
+        out = empty_ranking(len(names), k)
         for row in range(len(names)):
-            known = (names[row] >= 0) & (names[row] < state.n_gallery)
-            count = min(k, int(known.sum()))
-            out.indices[row, :count] = names[row][known][:count]
-            out.distances[row, :count] = d[row][known][:count]
+            is_answer = (names[row] >= 0) & (names[row] < state.n_gallery)
+            count = min(k, int(is_answer.sum()))
+            out.indices[row, :count] = names[row][is_answer][:count]
+            out.distances[row, :count] = d[row][is_answer][:count]
         return out
 
     def _short(self, rows: Nearest, k: int) -> bool:
