@@ -171,7 +171,10 @@ def filters():
     queries = (centres[:64] + 0.6 * rng.normal(size=(64, 128))).astype(np.float32)
     print("\n| allowed | exact, one | exact, each of 64 | cells, one | cells, each of 64 |")
     print("| --- | --- | --- | --- | --- |")
-    made = [kinrank.CAS(metric="cosine").fit(rows, search=how) for how in ("exact", "approximate")]
+    made = [
+        kinrank.CAS(metric="cosine").fit(rows, run=kinrank.Run(search=how))
+        for how in ("exact", "approximate")
+    ]
     for share in SHARES:
         mask = None if share == 1 else rng.random(n) < share
         cells = [f"{cost:.1f}" for index in made for cost in _costs(index, queries, mask)]

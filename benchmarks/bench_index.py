@@ -262,7 +262,7 @@ def million(options):
     watch = progress.Stopwatch()
     begin = time.perf_counter()
     with progress.listen(watch):
-        index = kinrank.CAS().fit(rows[1_000:], search="approximate")
+        index = kinrank.CAS().fit(rows[1_000:], run=kinrank.Run(search="approximate"))
     print(f"Built in {time.perf_counter() - begin:.0f} s:")
     print(", ".join(f"{name} {taken:.0f} s" for name, taken in watch.seconds.items()))
     print(f"Recall of the lists: {index.recall:.3f}\n", flush=True)

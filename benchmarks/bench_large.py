@@ -133,7 +133,7 @@ def child(
     name, _, params = method.partition(":")
     pairs = (pair.partition("=") for pair in params.split(";") if pair)
     made = registry.method_class(name)(**{key: json.loads(value) for key, _, value in pairs})
-    made.rerank(rows[:5], rows[5:600], 50, vectors=vectors)
+    made.rerank(rows[:5], rows[5:600], 50, run=kinrank.Run(vectors=vectors))
     work = Path(f"{folder}/{method}-{n}")
     where = {} if budget == "none" else {"memory_budget": budget, "work": work}
     where.update(search="approximate", vectors=vectors)
@@ -393,7 +393,7 @@ def vectors(options):
         query, gallery, score = load(Path(options.data) / name)
         for method in ("cas", "kreciprocal"):
             one, other = (
-                kinrank.rerank(query, gallery, method, 200, vectors=kind)
+                kinrank.rerank(query, gallery, method, 200, run=kinrank.Run(vectors=kind))
                 for kind in ("float32", "float16")
             )
             same = np.mean(one.indices[:, 0] == other.indices[:, 0])

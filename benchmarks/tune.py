@@ -330,7 +330,7 @@ def _seconds(n, width):
         return time.perf_counter() - begun, time.process_time() - used
 
     calls = (
-        lambda: kinrank.rerank(queries, gallery, k=100, search=search),
+        lambda: kinrank.rerank(queries, gallery, k=100, run=kinrank.Run(search=search)),
         lambda: kinrank.tune(queries, gallery),
     )
     with warnings.catch_warnings():

@@ -174,7 +174,7 @@ def make_index(path):
 def make_cells(path):
     """An index with integers as ids, cells, and the stages that the paper's text has."""
     method = kinrank.CAS(k1=6, k2=3, variant="paper", metric="cosine")
-    method.fit(ROWS[:90], search="approximate").save(path)
+    method.fit(ROWS[:90], run=kinrank.Run(search="approximate")).save(path)
 
 
 def make_torch(path):

@@ -160,7 +160,7 @@ def test_no_folder_for_temporary_files(monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", list)
     with pytest.raises(kinrank.UnwritableError, match="Set TMPDIR to one that can"):
-        kinrank.rerank(ROWS[:5], ROWS[5:], "aqe", memory_budget="1GB")
+        kinrank.rerank(ROWS[:5], ROWS[5:], "aqe", run=kinrank.Run(memory_budget="1GB"))
 
 
 def test_a_user_without_a_home_has_no_cache(monkeypatch):

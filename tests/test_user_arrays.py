@@ -116,7 +116,7 @@ def test_ids_that_cannot_be():
     with pytest.raises(UnknownIdError, match="no row with the id 999"):
         index.vectors(number for number in (1, 999))
     with pytest.raises(InvalidInputError, match="`k` must be an integer"):
-        kinrank.rerank(Q, G, k="", memory_budget="4GB")
+        kinrank.rerank(Q, G, k="", run=kinrank.Run(memory_budget="4GB"))
     one = kinrank.rerank_pool(Q[:1], memoryview(G), METHOD)
     np.testing.assert_array_equal(one.indices, kinrank.rerank_pool(Q[:1], G, METHOD).indices)
     assert len(index) == 90

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from kinrank.methods.query_expansion.expansion import AQE, DQE, AlphaQE, AQEwD
     from kinrank.methods.query_expansion.sg import SG
     from kinrank.pool import rerank_pool
+    from kinrank.runs.run import Run
     from kinrank.search.whitening import Whitening
     from kinrank.stores.attach import attach
 
@@ -96,6 +97,7 @@ __all__ = [
     "Manifold",
     "OptionalDependencyError",
     "Ranking",
+    "Run",
     "StoreError",
     "UnknownIdError",
     "UnknownNameError",
@@ -125,6 +127,7 @@ _LAZY = {
     **_class_modules(),
     "Client": "kinrank.client",
     "Index": "kinrank.index",
+    "Run": "kinrank.runs.run",
     "Whitening": "kinrank.search.whitening",
     "attach": "kinrank.stores.attach",
     "jaccard_graph": "kinrank.jaccard",

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from kinrank.errors import InvalidInputError
 from kinrank.grouped import rank_groups
-from kinrank.io import PathLike
 from kinrank.registry import make_method
+from kinrank.runs.run import Run, as_run
 from kinrank.types import Ranking
 from kinrank.validation import as_matrix, check_choice, check_float, check_int, reduce_k
 
 if TYPE_CHECKING:
-    from kinrank.cluster import Cluster
-    from kinrank.methods.base import Method
-    from kinrank.runs.options import RunOptions
     from kinrank.tune.result import Tuning
 
 
@@ -32,13 +30,7 @@ def rerank(
     threshold: float | None = None,
     params: str | None = None,
     threads: int | None = None,
-    block_size: int | None = None,
-    search: Literal["exact", "approximate"] = "exact",
-    memory_budget: int | str | None = None,
-    work: PathLike | None = None,
-    vectors: Literal["float32", "float16"] = "float32",
-    cluster: str | Cluster | None = None,
-    storage: PathLike | None = None,
+    run: Run | None = None,
     **options: Any,
 ) -> Ranking:
     """Re-rank the gallery for each query.
@@ -57,24 +49,13 @@ def rerank(
     groups : ``(of_queries, of_gallery)``, a value for each query and for each gallery row; without
         a gallery, one for each row. Each group is ranked as if it were a collection of its own, and
         "auto" chooses its parameters for it.
-    of : whose picture each query is, such as ``[0, 0, 0, 1, 1]``: one ranking for each thing, in
-        the order of its first picture, by the mean distance of its pictures
+    of : which item each query is a picture of, such as ``[0, 0, 0, 1, 1]``: one ranking for each
+        item, in the order of its first picture, by the mean distance of its pictures
     threshold : leave out results that are farther away; see ``Ranking.within``
     params : "auto" chooses the parameters that are not given by ``kinrank.tune``; None leaves them
         at their defaults
-    threads : how many threads to use; None is one per core
-    block_size : how many rows a thread takes at a time; never changes the result
-    search : "exact", or "approximate" for many rows
-    memory_budget : bytes, or a size such as "4GB", that the process may occupy; stages are then
-        kept in files, and arrays that are mapped from files are never copied into memory
-    work : the folder of these files, in which a run that was stopped goes on; it is emptied when
-        the ranking is there. None is a temporary one.
-    vectors : "float32"; or "float16", to which values are rounded once and in which they are kept,
-        in memory and in files; everything is computed in float32 from them
-    cluster : other machines to do the work: "local", an address, or what
-        ``kinrank.cluster.connect`` returned (extra ``ray``)
-    storage : for ``cluster``, a folder that all machines see or a URL to exchange arrays by; None
-        is their memory
+    threads : how many threads to use; None is one per core; never changes the result
+    run : where the work is done: approximately, in files under a memory budget, on other machines
     **options : parameters of the method, see its class
 
     Returns
@@ -89,80 +70,70 @@ def rerank(
     >>> kinrank.rerank(points[:3], points[3:], k=5, k1=6, k2=3).indices.shape
     (3, 5)
     """
+    run = as_run(run)
     if threshold is not None:
         check_float("threshold", threshold, -math.inf)
-
-    def near(ranking: Ranking) -> Ranking:
-        return ranking if threshold is None else ranking.within(threshold)
-
-    same: dict[str, Any] = {"params": params, "threads": threads, "block_size": block_size}
-    same |= {"search": search, "vectors": vectors, **options}
-    files: dict[str, Any] = {"memory_budget": memory_budget, "work": work, "cluster": cluster}
-    if of is not None:
-        _refuse_beside("with `of`", groups=groups)
-        same |= {"allowed": allowed, "exclude": exclude, **files, "storage": storage}
-        return near(_of_things(queries, gallery, of, method, k, same))
-    if groups is not None:
-        _refuse_beside("with `groups`", **files)
-
-        def group(queries: Any, gallery: Any, k: int | None, allowed: Any) -> Ranking:
-            return rerank(queries, gallery, method, k, allowed=allowed, **same)
-
-        return near(rank_groups(group, queries, gallery, groups, k, allowed, exclude))
-    if params is None:
-        chosen = make_method(method, **options)
-    else:
+    if params is not None:
         check_choice("params", params, ("auto",))
-        found = tune(queries, gallery, method, threads=threads, block_size=block_size, **options)
-        chosen = found.make()
-    usual = {"search": "exact", "memory_budget": None, "work": None, "vectors": "float32"}
-    where: Any = {"search": search, "memory_budget": memory_budget, "work": work}
-    where |= {"vectors": vectors}
-    where = {name: value for name, value in where.items() if value != usual[name]}
-    ranking = rank_on(
-        cluster, storage, chosen, queries, gallery, k, threads, block_size, allowed=allowed,
-        exclude=exclude, **where,
-    )  # fmt: skip
-    return near(ranking)
+    ranker = _Ranker(method, params, threads, run, options)
+    if of is not None and groups is not None:
+        raise InvalidInputError("`groups` cannot be used with `of`: give one of them.")
+    if of is not None:
+        ranking = ranker.rank_items(queries, gallery, of, k, allowed, exclude)
+    elif groups is not None:
+        for name in ("memory_budget", "work", "cluster"):
+            if getattr(run, name) is not None:
+                raise InvalidInputError(f"`{name}` cannot be used with `groups`.")
+        ranking = rank_groups(ranker.rank, queries, gallery, groups, k, allowed, exclude)
+    else:
+        ranking = ranker.rank(queries, gallery, k, allowed, exclude)
+    return ranking if threshold is None else ranking.within(threshold)
 
 
-def _of_things(
-    queries: Any, gallery: Any, of: Any, method: str, k: int | None, same: dict[str, Any]
-) -> Ranking:
-    """One ranking for each thing; those of its pictures are held whole."""
-    if gallery is None:
-        raise InvalidInputError("`gallery` must be given with `of`, got None.")
-    n = len(as_matrix("gallery", gallery))
-    from kinrank.things import mean_ranking, things_of
+@dataclass(frozen=True)
+class _Ranker:
+    """What stays the same when one call ranks several times: for groups, for items."""
 
-    things = things_of(of, len(as_matrix("queries", queries)))
-    k = n if k is None else reduce_k("k", check_int("k", k, 1), n, "gallery rows")
-    return mean_ranking(rerank(queries, gallery, method, **same), things, n, k)
+    method: str
+    params: str | None
+    threads: int | None
+    run: Run
+    options: dict[str, Any]
 
-
-def rank_on(
-    cluster: str | Cluster | None, storage: PathLike | None, method: Method, queries: Any,
-    gallery: Any, k: int | None, threads: int | None, block_size: int | None,
-    allowed: Any = None, exclude: Any = None, **where: Unpack[RunOptions],
-) -> Ranking:  # fmt: skip
-    """``method.rerank`` on this machine, or on a cluster."""
-    if cluster is None:
-        _refuse_beside("without `cluster`", storage=storage)
-        given: dict[str, Any] = {"allowed": allowed, "exclude": exclude}
-        given = {name: value for name, value in given.items() if value is not None}
-        work_on = {"threads": threads, "block_size": block_size}
-        return method.rerank(queries, gallery, k, **given, **work_on, **where)
-    from kinrank.runs.ray.session import using
-
-    if gallery is None:
-        raise InvalidInputError("`gallery` must be given with `cluster`, got None.")
-    _refuse_beside("with `cluster`", allowed=allowed, exclude=exclude)
-    search = where.pop("search", "exact")
-    _refuse_beside("with `cluster`", **where)
-    with using(cluster, storage, threads) as joined:
-        return joined.rerank(
-            method, queries, gallery, k, threads=threads, block_size=block_size, search=search
+    def rank(
+        self, queries: Any, gallery: Any, k: int | None, allowed: Any = None, exclude: Any = None
+    ) -> Ranking:
+        """The first ``k`` gallery rows of each query."""
+        if self.params is None:
+            chosen = make_method(self.method, **self.options)
+        else:
+            tuning_run = Run(block_size=self.run.block_size)
+            chosen = tune(
+                queries, gallery, self.method, threads=self.threads, run=tuning_run, **self.options
+            ).make()
+        return chosen.rerank(
+            queries,
+            gallery,
+            k,
+            allowed=allowed,
+            exclude=exclude,
+            threads=self.threads,
+            run=self.run,
         )
+
+    def rank_items(
+        self, queries: Any, gallery: Any, of: Any, k: int | None, allowed: Any, exclude: Any
+    ) -> Ranking:
+        """One ranking for each item; the rankings of its pictures are held whole."""
+        if gallery is None:
+            raise InvalidInputError("`gallery` must be given with `of`, got None.")
+        from kinrank.things import mean_ranking, things_of
+
+        n = len(as_matrix("gallery", gallery))
+        items = things_of(of, len(as_matrix("queries", queries)))
+        k = n if k is None else reduce_k("k", check_int("k", k, 1), n, "gallery rows")
+        whole = self.rank(queries, gallery, None, allowed, exclude)
+        return mean_ranking(whole, items, n, k)
 
 
 def tune(
@@ -173,7 +144,7 @@ def tune(
     *,
     seed: int = 0,
     threads: int | None = None,
-    block_size: int | None = None,
+    run: Run | None = None,
     **fixed: Any,
 ) -> Tuning:
     """Choose the parameters of a method without labels, and say whether it will help.
@@ -186,7 +157,8 @@ def tune(
     budget : what may be spent: the neighbours of 25 rows are looked at for each unit, 250 by
         default; more is less noise
     seed : of the random numbers; the same seed gives the same answer
-    threads, block_size : how the work is divided; never changes the result
+    threads : how many threads to use; never changes the result
+    run : its ``block_size`` is taken
     **fixed : parameters of the method that stay as they are given
 
     Returns
@@ -207,11 +179,5 @@ def tune(
 
     if gallery is None:
         queries, gallery = None, queries
-    return run_tuning(queries, gallery, method, budget, seed, threads, block_size, fixed)
-
-
-def _refuse_beside(how: str, **given: Any) -> None:
-    """Say that parameters do not go with another one, or not without it."""
-    for name, value in given.items():
-        if value is not None:
-            raise InvalidInputError(f"`{name}` cannot be used {how}.")
+    runner = as_run(run).runner_in_memory(threads, "tune")
+    return run_tuning(queries, gallery, method, budget, seed, runner, fixed)

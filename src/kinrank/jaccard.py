@@ -12,6 +12,7 @@ from kinrank.kernels.graph_jaccard import first_members, sorted_rows
 from kinrank.methods.common import JointRows
 from kinrank.methods.context.kreciprocal import DIALECTS, SquaredDistances, encode, list_length
 from kinrank.parallel import Runner
+from kinrank.runs.run import Run, as_run
 from kinrank.search.stored import whitening_for
 from kinrank.search.whitening import Whiten, Whitening, check_whiten
 from kinrank.stages.distances import Distances
@@ -46,7 +47,7 @@ def jaccard_graph(
     connected: bool = False,
     whiten: float | Whitening | None = None,
     threads: int | None = None,
-    block_size: int | None = None,
+    run: Run | None = None,
 ) -> csr_array:
     """Jaccard distances between the k-reciprocal features of rows, where they are below 1.
 
@@ -67,7 +68,8 @@ def jaccard_graph(
         have no path between them at distance 1, and put 1.2e-7 for 0 between different rows;
         HDBSCAN needs all three
     whiten : a power between 0 and 0.5, fitted to the features, or a ``Whitening``; see ``Method``
-    threads, block_size : how the work is divided; never changes the result
+    threads : how many threads to use; never changes the result
+    run : its ``block_size`` is taken
 
     Returns
     -------
@@ -83,11 +85,18 @@ def jaccard_graph(
     (60, 60)
     """
     prepare("jaccard_graph")
-    run = Runner.of(threads, block_size)
+    runner = as_run(run).runner_in_memory(threads, "jaccard_graph")
     return jaccard_rows(
-        features, k1, k2, run, max_distance=max_distance, metric=metric, dialect=dialect,
-        connected=connected, whiten=whiten,
-    ).to_scipy()  # fmt: skip
+        features,
+        k1,
+        k2,
+        runner,
+        max_distance=max_distance,
+        metric=metric,
+        dialect=dialect,
+        connected=connected,
+        whiten=whiten,
+    ).to_scipy()
 
 
 def jaccard_rows(

@@ -19,6 +19,7 @@ from kinrank.index.ids import Ids, IdTable, as_ids
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner, thread_count
 from kinrank.registry import make_method
+from kinrank.runs.run import Run
 from kinrank.types import Ranking
 from kinrank.validation import as_array, as_matrix, check_int, reduce_k
 
@@ -107,13 +108,16 @@ class Pool:
         """The first ``k`` candidates, or all if there are fewer."""
         if len(self) == 0:
             return Ranking(np.empty((1, 0), np.int32), np.empty((1, 0), np.float32))
-        k, block = min(k, len(self)), None
+        k = min(k, len(self))
+        run = None
         if len(self) <= _ALONE:
-            threads, block = threads if len(self) > _ALL_ALONE else 1, _ALONE + 1
-        given: dict[str, Any] = {} if self.allowed is None else {"allowed": self.allowed}
-        work: dict[str, Any] = {"threads": threads, "block_size": block}
+            run = Run(block_size=_ALONE + 1)
+            if len(self) <= _ALL_ALONE:
+                threads = 1
         try:
-            return method.rerank(self.query, self.candidates, k, **given, **work)
+            return method.rerank(
+                self.query, self.candidates, k, allowed=self.allowed, threads=threads, run=run
+            )
         except InvalidInputError as error:
             raise InvalidInputError(f"{self.place}: {error}") from error
 

@@ -290,13 +290,13 @@ def test_kernels_with_frozen_arguments_are_refused(cluster):
 def test_what_does_not_go_together(cluster):
     rows = np.eye(8)
     with pytest.raises(InvalidInputError, match="`memory_budget` cannot be used with `cluster`"):
-        kinrank.rerank(rows[:2], rows[2:], cluster=cluster, memory_budget="1GB")
-    with pytest.raises(InvalidInputError, match="`storage` cannot be used without `cluster`"):
-        kinrank.rerank(rows[:2], rows[2:], storage="somewhere")
+        kinrank.rerank(rows[:2], rows[2:], run=kinrank.Run(cluster=cluster, memory_budget="1GB"))
+    with pytest.raises(InvalidInputError, match="`storage` is for work on a cluster"):
+        kinrank.rerank(rows[:2], rows[2:], run=kinrank.Run(storage="somewhere"))
     with pytest.raises(InvalidInputError, match="has its storage already"):
-        kinrank.rerank(rows[:2], rows[2:], cluster=cluster, storage="somewhere")
+        kinrank.rerank(rows[:2], rows[2:], run=kinrank.Run(cluster=cluster, storage="somewhere"))
     with pytest.raises(UnknownNameError, match="`search` must be one of approximate, exact, got"):
-        kinrank.rerank(rows[:2], rows[2:], cluster=cluster, search="nearest")
+        kinrank.rerank(rows[:2], rows[2:], run=kinrank.Run(cluster=cluster, search="nearest"))
 
 
 class Busy:

@@ -21,7 +21,11 @@ def test_the_object_store(cluster, name):
 def test_the_front_door(cluster):
     with progress.gather() as told:
         ranking = kinrank.rerank(
-            *data(), "kreciprocal", 40, cluster=cluster, block_size=300, **METHODS["kreciprocal"]
+            *data(),
+            "kreciprocal",
+            40,
+            run=kinrank.Run(cluster=cluster, block_size=300),
+            **METHODS["kreciprocal"],
         )
     assert_same(ranking, "kreciprocal")
     assert told["cluster"] is cluster.report
@@ -29,7 +33,9 @@ def test_the_front_door(cluster):
 
 def test_whitened_rows(cluster):
     options = {**METHODS["cas"], "whiten": 0.25}
-    found = kinrank.rerank(*data(), "cas", 40, cluster=cluster, block_size=300, **options)
+    found = kinrank.rerank(
+        *data(), "cas", 40, run=kinrank.Run(cluster=cluster, block_size=300), **options
+    )
     expected = kinrank.rerank(*data(), "cas", 40, **options)
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_array_equal(found.distances, expected.distances)
@@ -63,7 +69,7 @@ def test_lists_of_shards(cluster):
 def test_the_approximate_search_is_that_of_one_process(cluster, monkeypatch):
     monkeypatch.setattr("kinrank.search.find.FEW", 500)
     method = make_method("cas", **METHODS["cas"])
-    expected = method.rerank(*data(), 40, search="approximate")
+    expected = method.rerank(*data(), 40, run=kinrank.Run(search="approximate"))
     ranking = cluster.rerank(method, *data(), 40, block_size=450, search="approximate")
     assert (ranking.indices == expected.indices).all()
     np.testing.assert_allclose(ranking.distances, expected.distances, atol=1e-6)

@@ -47,7 +47,7 @@ def test_form(blobs):
         assert graph.data[part][0] == 0
         assert (np.diff(graph.data[part]) >= 0).all()
         assert graph.data[part].max() < 1
-    same = kinrank.jaccard_graph(blobs[0], 8, 3, threads=3, block_size=7)
+    same = kinrank.jaccard_graph(blobs[0], 8, 3, threads=3, run=kinrank.Run(block_size=7))
     assert same.data.tobytes() == graph.data.tobytes()
     assert same.indices.tobytes() == graph.indices.tobytes()
 

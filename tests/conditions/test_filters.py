@@ -121,18 +121,18 @@ def test_threads_change_nothing(sets):
     mask = np.random.default_rng(4).random((NQ, NG)) < 0.3
     method = CAS(k1=8, k2=4)
     expected = method.rerank(*sets, 10, allowed=mask, threads=1)
-    for work in ({"threads": 3}, {"threads": 2, "block_size": 2}):
-        got = method.rerank(*sets, 10, allowed=mask, **work)
+    for threads, run in ((3, None), (2, kinrank.Run(block_size=2))):
+        got = method.rerank(*sets, 10, allowed=mask, threads=threads, run=run)
         assert got.indices.tobytes() == expected.indices.tobytes()
         assert got.distances.tobytes() == expected.distances.tobytes()
 
 
 def test_half_precision_and_approximate_search(sets):
     mask = np.random.default_rng(4).random(NG) < 0.2
-    for where in ({"vectors": "float16"}, {"search": "approximate"}):
+    for run in (kinrank.Run(vectors="float16"), kinrank.Run(search="approximate")):
         for name in ("cas", "alphaqe"):
-            whole = make(name).rerank(*sets, **where)
-            assert_struck(make(name).rerank(*sets, 5, allowed=mask, **where), whole, mask, 5)
+            whole = make(name).rerank(*sets, run=run)
+            assert_struck(make(name).rerank(*sets, 5, allowed=mask, run=run), whole, mask, 5)
 
 
 def test_the_junk_rule_is_a_filter():
@@ -165,7 +165,10 @@ def test_the_junk_rule_is_a_filter():
         ({"allowed": ["a"]}, "numbers of gallery rows or a mask"),
         ({"allowed": 3}, "a list of ids"),
         ({"allowed": np.zeros((1, 2, 3), int)}, "a list of ids"),
-        ({"allowed": [0], "memory_budget": "4GB"}, "`memory_budget` must be left out"),
+        (
+            {"allowed": [0], "run": kinrank.Run(memory_budget="4GB")},
+            "`memory_budget` cannot be used with `allowed` or `exclude`",
+        ),
     ],
 )
 def test_bad_filters(sets, given, message):
@@ -174,8 +177,8 @@ def test_bad_filters(sets, given, message):
 
 
 def test_a_cluster_takes_no_filter(sets):
-    with pytest.raises(InvalidInputError, match="`allowed` cannot be used with `cluster`"):
-        kinrank.rerank(*sets, k=5, allowed=[0], cluster="local")
+    with pytest.raises(InvalidInputError, match="`cluster` cannot be used with `allowed`"):
+        kinrank.rerank(*sets, k=5, allowed=[0], run=kinrank.Run(cluster="local"))
 
 
 def test_nothing_allowed_is_an_empty_answer(sets):

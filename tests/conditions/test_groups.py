@@ -91,7 +91,10 @@ def test_a_group_of_one_row():
         ({"groups": (["a"] * NQ, np.zeros(NG, int))}, "values of one kind"),
         ({"groups": (np.zeros(NQ), np.zeros(NG))}, "a whole number or text"),
         (
-            {"groups": (np.zeros(NQ, int), np.zeros(NG, int)), "memory_budget": "4GB"},
+            {
+                "groups": (np.zeros(NQ, int), np.zeros(NG, int)),
+                "run": kinrank.Run(memory_budget="4GB"),
+            },
             "`memory_budget` cannot be used with `groups`",
         ),
     ],

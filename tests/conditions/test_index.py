@@ -197,7 +197,9 @@ def test_a_store_answers_as_vectors_do(sets, refine):
 
 
 def test_an_approximate_search_finds_what_is_allowed(sets):
-    fitted = METHOD.fit(np.concatenate([rows(21_000, 3), sets[1]]), search="approximate")
+    fitted = METHOD.fit(
+        np.concatenate([rows(21_000, 3), sets[1]]), run=kinrank.Run(search="approximate")
+    )
     mask = np.zeros(len(fitted), bool)
     mask[[5, 17, 21_050]] = True
     got = fitted.search(sets[0], 5, allowed=mask)

@@ -37,7 +37,7 @@ def test_each_row_asks_all_others(points, name, params):
     expected = [np.setdiff1d(np.arange(N), [row]) for row in range(N)]
     np.testing.assert_array_equal(np.sort(whole.indices, axis=1), expected)
     assert (np.diff(whole.distances, axis=1) >= 0).all()
-    first = method.rerank(points, k=7, threads=2, block_size=11)
+    first = method.rerank(points, k=7, threads=2, run=kinrank.Run(block_size=11))
     np.testing.assert_array_equal(first.indices, whole.indices[:, :7])
     np.testing.assert_array_equal(first.distances, whole.distances[:, :7])
     mask = np.random.default_rng(0).random(N) < 0.2
@@ -117,10 +117,10 @@ def test_compare_asks_the_collection_itself(points):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"memory_budget": "4GB"}, "a gallery to rank given"),
-        ({"cluster": "local"}, "`gallery` must be given with `cluster`"),
+        ({"memory_budget": "4GB"}, "`memory_budget` needs queries and a gallery"),
+        ({"cluster": "local"}, "`cluster` needs queries and a gallery"),
     ],
 )
 def test_what_it_cannot_do(points, given, message):
     with pytest.raises(InvalidInputError, match=message):
-        kinrank.rerank(points, k=3, **given)
+        kinrank.rerank(points, k=3, run=kinrank.Run(**given))

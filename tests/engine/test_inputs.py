@@ -111,7 +111,7 @@ def test_zero_vectors():
         ({"sigma": 0}, "`sigma` must be a number in \\[1e-06"),
         ({"mu": float("nan")}, "`mu` must be a number"),
         ({"threads": 0}, "`threads` must be an integer"),
-        ({"block_size": -1}, "`block_size` must be an integer"),
+        ({"run": "4GB"}, "`run` must be a kinrank.Run"),
         ({"geodesic": 1}, "`geodesic` must be True or False, got 1"),
         (
             {"regularizer": np.eye(3)},
@@ -222,7 +222,9 @@ def test_threads_and_blocks_do_not_change_a_bit(geodesic):
     for k in (None, 20):
         expected = method.rerank(queries, gallery, k, threads=1)
         for threads, block_size in [(2, None), (4, None), (4, 7), (1, 100), (2, 10**9)]:
-            found = method.rerank(queries, gallery, k, threads=threads, block_size=block_size)
+            found = method.rerank(
+                queries, gallery, k, threads=threads, run=kinrank.Run(block_size=block_size)
+            )
             np.testing.assert_array_equal(found.indices, expected.indices)
             np.testing.assert_array_equal(found.distances, expected.distances)
 

@@ -75,15 +75,17 @@ def test_values_that_float16_has_not_are_refused():
     gallery[333, 1] = -70000
     message = r"`gallery` must hold values of at most 65504 .*float16.*got -70000 in row 333\."
     with pytest.raises(kinrank.InvalidInputError, match=message):
-        kinrank.rerank(queries, gallery, k=3, vectors="float16")
-    kinrank.rerank(queries, gallery + 1, "aqe", k=3, vectors="float16")  # normalised first
+        kinrank.rerank(queries, gallery, k=3, run=kinrank.Run(vectors="float16"))
+    kinrank.rerank(
+        queries, gallery + 1, "aqe", k=3, run=kinrank.Run(vectors="float16")
+    )  # normalised first
 
 
 @pytest.mark.parametrize("vectors", ["float64", "half", None, 16])
 def test_other_names_are_refused(vectors):
     points = np.random.default_rng(3).normal(size=(60, 4))
     with pytest.raises(kinrank.UnknownNameError, match="vectors"):
-        kinrank.rerank(points[:5], points[5:], k=3, vectors=vectors)
+        kinrank.rerank(points[:5], points[5:], k=3, run=kinrank.Run(vectors=vectors))
 
 
 def test_bad_rows_are_named_as_ever():
@@ -91,7 +93,7 @@ def test_bad_rows_are_named_as_ever():
     points[:5] += 1
     points[555] = 0
     with pytest.raises(kinrank.InvalidInputError, match="Row 550 of `gallery` is a zero vector"):
-        kinrank.rerank(points[:5], points[5:], "aqe", 3, vectors="float16")
+        kinrank.rerank(points[:5], points[5:], "aqe", 3, run=kinrank.Run(vectors="float16"))
     points[555, 2] = np.nan
     with pytest.raises(kinrank.InvalidInputError, match=r"`gallery` must be finite.* row 550"):
-        kinrank.rerank(points[:5], points[5:], k=3, vectors="float16")
+        kinrank.rerank(points[:5], points[5:], k=3, run=kinrank.Run(vectors="float16"))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fakes import Fake
-from kinrank import InvalidInputError
+from kinrank import InvalidInputError, Run
 from kinrank.datasets.base import StackedRows
 from kinrank.evaluate import search
 from kinrank.evaluate.search import Plain, Pooled
@@ -23,7 +23,7 @@ def test_plain_search(queries, gallery, k, gallery_block, query_block) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "GALLERY_BLOCK", gallery_block)
         k = min(k, len(gallery))
-        found = Plain().rerank(queries, gallery, k, threads=2, block_size=query_block)
+        found = Plain().rerank(queries, gallery, k, threads=2, run=Run(block_size=query_block))
     distances = ((queries[:, None] - gallery) ** 2).sum(axis=2)
     expected = np.argsort(distances, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(found.indices, expected)
@@ -46,7 +46,7 @@ def test_plain_distances_do_not_depend_on_blocks_and_are_0_between_equal_rows() 
     rows = np.tile(np.random.default_rng(0).normal(size=(20, 37)) * 7, (3, 1)).astype(np.float32)
     whole = Plain().rerank(rows[:9], rows, threads=1)
     for threads, block_size in ((1, 1), (2, 2)):
-        parts = Plain().rerank(rows[:9], rows, threads=threads, block_size=block_size)
+        parts = Plain().rerank(rows[:9], rows, threads=threads, run=Run(block_size=block_size))
         np.testing.assert_array_equal(whole.distances, parts.distances)
     assert (whole.distances[:, :3] == 0).all()
 
@@ -58,8 +58,8 @@ def test_plain_search_errors() -> None:
         Plain().rerank(np.ones((2, 2)), np.ones((4, 2)), 5)
     with pytest.raises(ValueError, match="metric"):
         Plain(metric="manhattan")
-    with pytest.raises(InvalidInputError, match="Plain does not take `search`"):
-        Plain().rerank(np.ones((2, 2)), np.ones((4, 2)), search="exact")
+    with pytest.raises(InvalidInputError, match="`search` cannot be used with Plain"):
+        Plain().rerank(np.ones((2, 2)), np.ones((4, 2)), run=Run(search="approximate"))
 
 
 class Reverse(Method):

@@ -3,6 +3,8 @@
 Other files add to them: ``index_calls``, ``store_calls`` and ``other_calls``.
 """
 
+from dataclasses import fields
+
 import numpy as np
 
 import kinrank
@@ -70,14 +72,24 @@ def where(draw):
     """Where a call may do its work; rarely, as it costs more than the call itself."""
     if not draw.chance(0.03):
         return {}
-    return draw.pick((
+    return run_options(draw.pick((
         {"vectors": "float16"}, {"vectors": "float64"}, {"vectors": None}, {"search": "exact"},
         {"search": "approximate"}, {"search": 3}, {"memory_budget": "4GB"}, {"memory_budget": 1},
         {"memory_budget": "many"}, {"memory_budget": -1}, {"memory_budget": np.nan},
         {"work": draw.file("work")}, {"memory_budget": 2**62, "vectors": "float16"},
         {"block_size": 1}, {"block_size": 0}, {"block_size": "a"}, {"cluster": 3}, {"storage": "a"},
         {"params": "auto"}, {"params": "other"},
-    ))  # fmt: skip
+    )))  # fmt: skip
+
+
+def run_options(given):
+    """What belongs into a Run as one; what it refuses as it is, to be refused by the call."""
+    if not given.keys() & {field.name for field in fields(kinrank.Run)}:
+        return given
+    try:
+        return {"run": kinrank.Run(**given)}
+    except kinrank.KinrankError:
+        return {"run": given}
 
 
 def call_rerank(draw, outcomes, name, **needed):
@@ -252,7 +264,8 @@ def jaccard_graph(draw, outcomes):
     for name, choices in (
         ("max_distance", (0.5, 1.0, 1e-6, 0, 2, np.nan)), ("metric", ("euclidean", "cosine", 3)),
         ("dialect", ("spcl", "zhong", "torchreid", "layumi", "other", None)),
-        ("connected", (True, False, True, 1, None)), ("block_size", (1, 7, 0)),
+        ("connected", (True, False, True, 1, None)),
+        ("run", (kinrank.Run(block_size=7), kinrank.Run(work="a"), 0)),
     ):  # fmt: skip
         if draw.chance(0.4):
             given[name] = draw.pick(choices)

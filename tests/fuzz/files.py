@@ -172,7 +172,9 @@ def stopped(folder):
 
     journal.Call.finished = finished
     try:
-        kinrank.rerank(QUERIES, ROWS, k=9, k1=6, k2=3, threads=1, block_size=9, work=work)
+        kinrank.rerank(
+            QUERIES, ROWS, k=9, k1=6, k2=3, threads=1, run=kinrank.Run(block_size=9, work=work)
+        )
     except Stop:
         return work, whole
     finally:
@@ -196,8 +198,8 @@ def damaged_work(draw, outcomes):
         require(ranking.distances.tobytes() == whole.distances.tobytes(), "other distances")
 
     outcomes.attempt(
-        "rerank(work=)", kinrank.rerank, QUERIES, ROWS, k=9, k1=6, k2=3, threads=1, block_size=9,
-        work=copy, check=check,
+        "rerank(work=)", kinrank.rerank, QUERIES, ROWS, k=9, k1=6, k2=3, threads=1,
+        run=kinrank.Run(block_size=9, work=copy), check=check,
     )  # fmt: skip
 
 

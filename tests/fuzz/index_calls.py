@@ -45,9 +45,9 @@ def index_life(draw, outcomes):
     gallery = values.vectors(draw, n, d, 0.05)
     names = values.ids(draw, n) if draw.chance(0.6) else None
     context = values.vectors(draw, draw.size(1, 9), d) if draw.chance(0.1) else None
-    search = draw.pick(("approximate", "other", None)) if draw.chance(0.04) else "exact"
+    run = draw.pick((kinrank.Run(search="approximate"), "other")) if draw.chance(0.04) else None
     index = outcomes.attempt(
-        "CAS.fit", cas.fit, gallery, names, context, search=search, threads=values.threads(draw),
+        "CAS.fit", cas.fit, gallery, names, context, run=run, threads=values.threads(draw),
         refuse=draw.refuse,
     )  # fmt: skip
     if index is not None:

@@ -189,7 +189,7 @@ def test_bad_queries():
 
 def test_approximate_search():
     method = CAS(k1=10, k2=4)
-    exact, index = method.fit(ROWS), method.fit(ROWS, search="approximate")
+    exact, index = method.fit(ROWS), method.fit(ROWS, run=kinrank.Run(search="approximate"))
     assert index.recall > 0.9
     a, b = exact.search(QUERIES, k=10), index.search(QUERIES, k=10)
     shared = [len(np.intersect1d(x, y)) for x, y in zip(a.ids, b.ids, strict=True)]

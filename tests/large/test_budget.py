@@ -39,7 +39,9 @@ def test_other_sizes_are_refused(given):
 def test_a_budget_that_cannot_be_kept_is_refused_before_the_work(tmp_path):
     queries, gallery = large_data.rows(400)
     with pytest.raises(kinrank.InvalidInputError, match=r"must be at least .*B.*got 10\.0 MB"):
-        kinrank.rerank(queries, gallery, "cas", 5, memory_budget="10MB", work=tmp_path / "w")
+        kinrank.rerank(
+            queries, gallery, "cas", 5, run=kinrank.Run(memory_budget="10MB", work=tmp_path / "w")
+        )
     assert not (tmp_path / "w").exists()
 
 
@@ -55,7 +57,10 @@ def test_a_disk_that_is_too_small_is_refused_before_the_work(tmp_path, monkeypat
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
     with pytest.raises(kinrank.InvalidInputError, match=r"`work` must be on a disk with .* free"):
         kinrank.rerank(
-            *large_data.rows(400), "cas", 5, memory_budget="4GB", work=tmp_path / "a" / "w"
+            *large_data.rows(400),
+            "cas",
+            5,
+            run=kinrank.Run(memory_budget="4GB", work=tmp_path / "a" / "w"),
         )
     assert not (tmp_path / "a").exists()
 
@@ -65,7 +70,7 @@ def test_a_budget_changes_no_bit(name):
     queries, gallery = large_data.rows(1500)
     expected = kinrank.rerank(queries, gallery, name, 10)
     with progress.gather() as facts:
-        found = kinrank.rerank(queries, gallery, name, 10, memory_budget="4GB")
+        found = kinrank.rerank(queries, gallery, name, 10, run=kinrank.Run(memory_budget="4GB"))
     assert large_data.digest(found) == large_data.digest(expected)
     plan = facts["plan"]
     assert {stage.name for stage in plan.stages} >= {"vectors", "neighbours", "ranking"}
@@ -77,7 +82,7 @@ def test_mapped_half_precision_is_taken_as_it_is(tmp_path):
     np.save(tmp_path / "g.npy", gallery.astype(np.float16))
     mapped = np.load(tmp_path / "g.npy", mmap_mode="r")
     expected = kinrank.rerank(queries, np.array(mapped), "cas", 10)
-    found = kinrank.rerank(queries, mapped, "cas", 10, work=tmp_path / "w")
+    found = kinrank.rerank(queries, mapped, "cas", 10, run=kinrank.Run(work=tmp_path / "w"))
     assert large_data.digest(found) == large_data.digest(expected)
 
 
@@ -121,7 +126,7 @@ def test_recall_is_told(monkeypatch):
     large_data.searched_in_cells(monkeypatch)
     queries, gallery = large_data.rows()
     with progress.gather() as facts:
-        found = kinrank.rerank(queries, gallery, "cas", 20, search="approximate")
+        found = kinrank.rerank(queries, gallery, "cas", 20, run=kinrank.Run(search="approximate"))
     assert 0.8 < facts["recall"] <= 1
     exact = kinrank.rerank(queries, gallery, "cas", 20)
     same = [len(np.intersect1d(*pair)) for pair in zip(found.indices, exact.indices, strict=True)]
@@ -132,7 +137,7 @@ def test_recall_is_told(monkeypatch):
 def test_every_method_takes_approximate_neighbours(monkeypatch, name):
     large_data.searched_in_cells(monkeypatch)
     queries, gallery = large_data.rows()
-    found = kinrank.rerank(queries, gallery, name, 10, search="approximate")
+    found = kinrank.rerank(queries, gallery, name, 10, run=kinrank.Run(search="approximate"))
     exact = kinrank.rerank(queries, gallery, name, 10)
     same = [len(np.intersect1d(*pair)) for pair in zip(found.indices, exact.indices, strict=True)]
     assert np.mean(same) > 8
@@ -170,7 +175,7 @@ def test_lists_are_looked_through_again_while_that_brings_many(monkeypatch):
 def test_unknown_search_is_refused():
     for name in ("aproximate", "quantized"):
         with pytest.raises(kinrank.UnknownNameError, match="one of approximate, exact, got"):
-            kinrank.rerank(*large_data.rows(400), "cas", 5, search=name)
+            kinrank.rerank(*large_data.rows(400), "cas", 5, run=kinrank.Run(search=name))
 
 
 def test_minutes_of_a_plan_are_whole_ones():

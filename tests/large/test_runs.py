@@ -39,7 +39,9 @@ METHODS = [
 def test_files_change_no_bit(tmp_path, name, params):
     queries, gallery = large_data.rows()
     expected = kinrank.rerank(queries, gallery, name, 20, **params)
-    found = kinrank.rerank(queries, gallery, name, 20, work=tmp_path / "w", **params)
+    found = kinrank.rerank(
+        queries, gallery, name, 20, run=kinrank.Run(work=tmp_path / "w"), **params
+    )
     assert large_data.digest(found) == large_data.digest(expected)
     assert not (tmp_path / "w").exists()
 
@@ -48,7 +50,7 @@ def test_approximate_neighbours_in_files_change_no_bit(tmp_path, monkeypatch):
     large_data.searched_in_cells(monkeypatch)
     queries, gallery = large_data.rows()
     found = [
-        kinrank.rerank(queries, gallery, "cas", 20, search="approximate", **where)
+        kinrank.rerank(queries, gallery, "cas", 20, run=kinrank.Run(search="approximate"), **where)
         for where in ({}, {"work": tmp_path / "w"}, {"block_size": 33}, {"threads": 1})
     ]
     assert len({large_data.digest(ranking) for ranking in found}) == 1
@@ -96,9 +98,13 @@ def test_blocks_may_be_of_another_size_when_a_run_goes_on(tmp_path, monkeypatch)
 
     monkeypatch.setattr(journal.Call, "finished", finished)
     with pytest.raises(Stop):
-        kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path, block_size=70, threads=1)
+        kinrank.rerank(
+            queries, gallery, "cas", 20, threads=1, run=kinrank.Run(work=tmp_path, block_size=70)
+        )
     monkeypatch.undo()
-    found = kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path, block_size=111, threads=3)
+    found = kinrank.rerank(
+        queries, gallery, "cas", 20, threads=3, run=kinrank.Run(work=tmp_path, block_size=111)
+    )
     assert large_data.digest(found) == large_data.digest(expected)
 
 
@@ -157,7 +163,9 @@ def stopped(folder, monkeypatch, after, n=3000, **options):
     with monkeypatch.context() as patch:
         patch.setattr(journal.Call, "finished", finished)
         with pytest.raises(Stop):
-            kinrank.rerank(queries, gallery, "cas", 20, work=folder, block_size=100, **options)
+            kinrank.rerank(
+                queries, gallery, "cas", 20, run=kinrank.Run(work=folder, block_size=100), **options
+            )
     return queries, gallery
 
 
@@ -172,11 +180,11 @@ def test_other_data_or_parameters_are_refused(tmp_path, monkeypatch):
         (gallery, {"search": "approximate"}),
     ):
         with pytest.raises(kinrank.InvalidInputError, match="another run in it"):
-            kinrank.rerank(queries, rows, "cas", 20, work=tmp_path, **params)
+            kinrank.rerank(queries, rows, "cas", 20, run=kinrank.Run(work=tmp_path), **params)
     with pytest.raises(kinrank.InvalidInputError, match="another run in it"):
-        kinrank.rerank(queries, gallery, "cas", 21, work=tmp_path)
+        kinrank.rerank(queries, gallery, "cas", 21, run=kinrank.Run(work=tmp_path))
     assert listed(tmp_path) == before
-    found = kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path)
+    found = kinrank.rerank(queries, gallery, "cas", 20, run=kinrank.Run(work=tmp_path))
     assert large_data.digest(found) == large_data.digest(
         kinrank.rerank(queries, gallery, "cas", 20)
     )
@@ -185,7 +193,7 @@ def test_other_data_or_parameters_are_refused(tmp_path, monkeypatch):
 def test_a_folder_with_other_files_is_refused(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(kinrank.InvalidInputError, match="with other files in it"):
-        kinrank.rerank(*large_data.rows(400), "cas", 5, work=tmp_path)
+        kinrank.rerank(*large_data.rows(400), "cas", 5, run=kinrank.Run(work=tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
@@ -226,13 +234,17 @@ def test_parts_that_are_not_what_was_written_are_made_again(tmp_path, monkeypatc
     assert list(tmp_path.glob(files))
     for file in tmp_path.glob(files):
         file.write_bytes(change(file.read_bytes()))
-    found = kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path, search="approximate")
+    found = kinrank.rerank(
+        queries, gallery, "cas", 20, run=kinrank.Run(work=tmp_path, search="approximate")
+    )
     assert large_data.digest(found) == approximate_digest()
 
 
 @cache
 def approximate_digest():
-    return large_data.digest(kinrank.rerank(*large_data.rows(900), "cas", 20, search="approximate"))
+    return large_data.digest(
+        kinrank.rerank(*large_data.rows(900), "cas", 20, run=kinrank.Run(search="approximate"))
+    )
 
 
 def test_parts_that_changed_places_are_made_again(tmp_path, monkeypatch):
@@ -241,7 +253,7 @@ def test_parts_that_changed_places_are_made_again(tmp_path, monkeypatch):
     contents = [file.read_bytes() for file in files]
     for file, content in zip(files, contents[1:] + contents[:1], strict=True):
         file.write_bytes(content)
-    found = kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path)
+    found = kinrank.rerank(queries, gallery, "cas", 20, run=kinrank.Run(work=tmp_path))
     assert large_data.digest(found) == large_data.digest(
         kinrank.rerank(queries, gallery, "cas", 20)
     )
@@ -253,7 +265,7 @@ def test_a_broken_journal_is_refused(tmp_path, monkeypatch, name, content):
     queries, gallery = stopped(tmp_path, monkeypatch, 5)
     next(iter(tmp_path.glob(name))).write_bytes(content)
     with pytest.raises(kinrank.KinrankError):
-        kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path)
+        kinrank.rerank(queries, gallery, "cas", 20, run=kinrank.Run(work=tmp_path))
 
 
 def test_room_on_the_disk_is_taken_before_it_is_needed(tmp_path):
@@ -273,9 +285,9 @@ def test_a_disk_without_room_or_reservations(tmp_path, monkeypatch, error):
         patch.setattr(os, "posix_fallocate", refused, raising=False)
         if error == errno.ENOSPC:
             with pytest.raises(kinrank.InvalidInputError, match="make room and call again"):
-                kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path)
+                kinrank.rerank(queries, gallery, "cas", 20, run=kinrank.Run(work=tmp_path))
             patch.undo()
-        found = kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path)
+        found = kinrank.rerank(queries, gallery, "cas", 20, run=kinrank.Run(work=tmp_path))
     assert large_data.digest(found) == large_data.digest(
         kinrank.rerank(queries, gallery, "cas", 20)
     )
@@ -285,7 +297,7 @@ def test_a_list_that_ends_in_the_middle_of_a_line_is_read(tmp_path, monkeypatch)
     queries, gallery = stopped(tmp_path, monkeypatch, 90)
     last = max(tmp_path.glob("*/blocks"))
     last.write_bytes(last.read_bytes() + b"12 3")
-    found = kinrank.rerank(queries, gallery, "cas", 20, work=tmp_path)
+    found = kinrank.rerank(queries, gallery, "cas", 20, run=kinrank.Run(work=tmp_path))
     assert large_data.digest(found) == large_data.digest(
         kinrank.rerank(queries, gallery, "cas", 20)
     )

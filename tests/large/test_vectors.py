@@ -101,11 +101,11 @@ def test_a_stopped_run_is_not_gone_on_with_in_another_form(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large_data.journal.Call, "finished", stop)
         with pytest.raises(Stop):
-            kinrank.rerank(*rows, k=5, work=tmp_path, vectors="float16")
+            kinrank.rerank(*rows, k=5, run=kinrank.Run(work=tmp_path, vectors="float16"))
     with pytest.raises(kinrank.InvalidInputError, match="another run in it"):
-        kinrank.rerank(*rows, k=5, work=tmp_path)
-    found = kinrank.rerank(*rows, k=5, work=tmp_path, vectors="float16")
-    expected = kinrank.rerank(*rows, k=5, vectors="float16")
+        kinrank.rerank(*rows, k=5, run=kinrank.Run(work=tmp_path))
+    found = kinrank.rerank(*rows, k=5, run=kinrank.Run(work=tmp_path, vectors="float16"))
+    expected = kinrank.rerank(*rows, k=5, run=kinrank.Run(vectors="float16"))
     assert large_data.digest(found) == large_data.digest(expected)
 
 
@@ -158,4 +158,6 @@ def test_the_command_has_it(tmp_path):
 
 def test_a_cluster_refuses_it():
     with pytest.raises(kinrank.InvalidInputError, match="`vectors` cannot be used with `cluster`"):
-        kinrank.rerank(*large_data.rows(400), k=5, cluster="local", vectors="float16")
+        kinrank.rerank(
+            *large_data.rows(400), k=5, run=kinrank.Run(cluster="local", vectors="float16")
+        )

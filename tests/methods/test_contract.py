@@ -69,8 +69,9 @@ def test_whole_gallery_and_first_k(sets, name):
 @pytest.mark.parametrize("name", METHODS)
 def test_same_bits_for_any_threads_and_blocks(sets, name):
     expected = make(name).rerank(*sets, 20, threads=1)
-    for work in ({"threads": 4}, {"threads": 2, "block_size": 7}, {"threads": 1, "block_size": 1}):
-        got = make(name).rerank(*sets, 20, **work)
+    for threads, block_size in ((4, None), (2, 7), (1, 1)):
+        run = kinrank.Run(block_size=block_size)
+        got = make(name).rerank(*sets, 20, threads=threads, run=run)
         assert got.indices.tobytes() == expected.indices.tobytes()
         assert got.distances.tobytes() == expected.distances.tobytes()
 
@@ -80,8 +81,8 @@ def test_variants_keep_the_promises(sets, name, params):
     method = make(name, **params)
     whole = method.rerank(*sets, threads=1)
     check_ranking(whole, NQ, NG, NG)
-    for k, work in ((10, {"threads": 3}), (40, {"threads": 2, "block_size": 5})):
-        first = method.rerank(*sets, k, **work)
+    for k, threads, run in ((10, 3, None), (40, 2, kinrank.Run(block_size=5))):
+        first = method.rerank(*sets, k, threads=threads, run=run)
         assert first.indices.tobytes() == whole.indices[:, :k].tobytes()
         assert first.distances.tobytes() == whole.distances[:, :k].tobytes()
 

@@ -47,8 +47,8 @@ def test_neither_way_to_find_members_changes_a_bit(vectors):
     gallery = unit(rng, 150)
     gallery[40:60] = gallery[:20]  # duplicates tie
     queries, method = unit(rng, 30), kinrank.SG(m=40, k1=5)
-    together = method.rerank(queries, gallery, 60, vectors=vectors)
+    together = method.rerank(queries, gallery, 60, run=kinrank.Run(vectors=vectors))
     for row, query in enumerate(queries):
-        alone = method.rerank(query[None], gallery, 60, vectors=vectors)
+        alone = method.rerank(query[None], gallery, 60, run=kinrank.Run(vectors=vectors))
         np.testing.assert_array_equal(alone.indices[0], together.indices[row])
         np.testing.assert_array_equal(alone.distances[0], together.distances[row])

@@ -71,8 +71,8 @@ def test_every_method_ranks_whitened_rows(name, power):
 def test_same_bits_for_any_threads_blocks_and_other_queries(name, tmp_path):
     method = make(name, whiten=0.25)
     expected = method.rerank(QUERY, GALLERY, 20, threads=1)
-    for work in ({"threads": 4, "block_size": 7}, {"work": tmp_path / "w"}):
-        got = method.rerank(QUERY, GALLERY, 20, **work)
+    for threads, how in ((4, kinrank.Run(block_size=7)), (None, kinrank.Run(work=tmp_path / "w"))):
+        got = method.rerank(QUERY, GALLERY, 20, threads=threads, run=how)
         assert got.distances.tobytes() == expected.distances.tobytes()
         assert got.indices.tobytes() == expected.indices.tobytes()
 
@@ -116,10 +116,13 @@ def test_a_fit_has_the_same_bits_again():
 def test_half_precision():
     method = make("cas", whiten=0.25)
     whole, half = (
-        method.rerank(QUERY, GALLERY, 20, vectors=kind) for kind in ("float32", "float16")
+        method.rerank(QUERY, GALLERY, 20, run=kinrank.Run(vectors=kind))
+        for kind in ("float32", "float16")
     )
     np.testing.assert_allclose(half.distances, whole.distances, atol=0.05)
-    again = method.rerank(QUERY, GALLERY, 20, vectors="float16", threads=1, block_size=3)
+    again = method.rerank(
+        QUERY, GALLERY, 20, threads=1, run=kinrank.Run(vectors="float16", block_size=3)
+    )
     assert again.distances.tobytes() == half.distances.tobytes()
 
 

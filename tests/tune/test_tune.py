@@ -47,7 +47,7 @@ def test_what_is_found(found):
 
 
 def test_the_same_for_a_seed_and_any_number_of_threads(found):
-    again = kinrank.tune(QUERIES, GALLERY, budget=1, threads=1, block_size=101)
+    again = kinrank.tune(QUERIES, GALLERY, budget=1, threads=1, run=kinrank.Run(block_size=101))
     assert without_time(again) == without_time(found)
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -60,7 +60,7 @@ def index() -> None:
 def build(
     gallery: str, out: Path, ids: str | None, attributes: Any, context: str | None, method: str,
     model: str | None, pool: str | None, chosen_by: str | None, as_json: bool,
-    params: dict[str, Any], **options: Any,
+    params: dict[str, Any], search: Literal["exact", "approximate"], threads: int | None,
 ) -> None:  # fmt: skip
     """Build an index over a gallery.
 
@@ -75,8 +75,15 @@ def build(
     with working(as_json) as done:
         recipe = _recipe(gallery, model, pool)
         vectors, others = load_array(gallery), None if context is None else load_array(context)
-        options |= {"attributes": read_attributes(attributes), "params": chosen_by}
-        made = chosen.fit(vectors, read_words(ids), others, **options)
+        made = chosen.fit(
+            vectors,
+            read_words(ids),
+            others,
+            attributes=read_attributes(attributes),
+            params=chosen_by,
+            threads=threads,
+            run=kinrank.Run(search=search),
+        )
         made.recipe = recipe
         made.save(out)
         done({"rows": len(made), "recall": made.recall, "output": str(out)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from functools import partial
@@ -21,8 +22,10 @@ from kinrank.io import load_array
 from kinrank.parallel import Runner, thread_count
 from kinrank.progress import format_seconds
 from kinrank.registry import make_method
-from kinrank.runs.options import SEARCHES, VECTORS
+from kinrank.runs.run import SEARCHES, VECTORS, Run
 from kinrank.validation import as_matrix
+
+RUN_OPTIONS = [field.name for field in dataclasses.fields(Run)]
 
 
 @click.command(cls=MethodCommand)
@@ -85,13 +88,20 @@ def rerank(
             return
         if out is None:
             raise click.UsageError("Missing option '--out'.")
+        work_on = {name: asked.pop(name) for name in RUN_OPTIONS}
         conditions = rerank_conditions(asked)
         if chosen_by is not None and conditions["groups"] is None:  # each group has its own
             tuning = kinrank.tune(queries, searched, method, threads=asked["threads"], **params)
             chosen, params, chosen_by = tuning.make(), tuning.params, None
             reasons = {"chosen": dict(tuning.reasons)}
         ranking = kinrank.rerank(
-            queries, searched, method, params=chosen_by, **conditions, **params
+            queries,
+            searched,
+            method,
+            params=chosen_by,
+            run=kinrank.Run(**work_on),
+            **conditions,
+            **params,
         )
     ranking.save(out)
     plain: dict[str, Any] = {"recall": float, "cluster": methodcaller("summary")}

@@ -16,6 +16,7 @@ from kinrank.errors import InvalidInputError
 from kinrank.filters import Filter
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner
+from kinrank.runs.run import Run
 from kinrank.search.exact import search_pieces
 from kinrank.search.stored import whitening_for
 from kinrank.types import Ranking
@@ -130,9 +131,12 @@ class Pooled(Method):
                 # In the order of the gallery, so that ties are settled as in the whole one.
                 members = np.sort(first.indices[query, :pool])
                 second = method.rerank(
-                    vector[None], rows[members], pool,
-                    threads=run.threads, block_size=run.block_size,
-                )  # fmt: skip
+                    vector[None],
+                    rows[members],
+                    pool,
+                    threads=run.threads,
+                    run=Run(block_size=run.block_size),
+                )
                 order = second.indices[0]
                 indices[query, :pool] = np.where(order >= 0, members[order], -1)
                 distances[query, :pool] = second.distances[0]

@@ -24,17 +24,14 @@ from kinrank.stages.parameters import StageParameters
 from kinrank.stages.precomputed import precomputed_distances
 from kinrank.stages.sparse import row_sums, transposed
 from kinrank.types import Floats, Neighbors, SparseRows
-from kinrank.validation import as_matrix, check_choice
+from kinrank.validation import as_matrix
 
 _SAMPLE = 1024  # rows that tell how far the farthest is
 
 
-def build_from_vectors(
-    method: CAS, gallery: Any, ids: Any, context: Any, search: str, run: Runner
-) -> State:
+def build_from_vectors(method: CAS, gallery: Any, ids: Any, context: Any, run: Runner) -> State:
     """All lists searched, all stages computed."""
     check_online(method)
-    check_choice("search", search, ("exact", "approximate"))
     gallery = as_matrix("gallery", gallery)
     named = [("gallery", gallery)] + ([] if context is None else [("context", context)])
     cosine = method.metric == "cosine"
@@ -44,7 +41,7 @@ def build_from_vectors(
     ids = refuse_duplicates(as_ids(ids, len(gallery)))
     resolved = method.resolved(len(vectors))
     length, cells = resolved.list_length(), dict[str, Any]()
-    if search == "exact":
+    if run.search == "exact":
         neighbors = exact_neighbors(vectors, length, run)
     else:
         neighbors, cells = _approximate(vectors, length, run)

@@ -32,6 +32,7 @@ from kinrank.index.state import State
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
+from kinrank.runs.run import Run, as_run
 from kinrank.search.whitening import Whitening
 from kinrank.types import Floats, Ranking
 from kinrank.validation import as_array, as_matrix, check_int
@@ -91,13 +92,13 @@ class Index:
     @classmethod
     def fit(
         cls, method: CAS, gallery: Any, ids: Any = None, context: Any = None, *,
-        attributes: Any = None, search: str = "exact", threads: int | None = None,
+        attributes: Any = None, threads: int | None = None, run: Run | None = None,
     ) -> Index:  # fmt: skip
         """See ``CAS.fit``."""
         prepare("index")
-        run = Runner.of(threads)
+        runner = as_run(run).runner_in_memory(threads, "fit", "search")
         known = Attributes.of(attributes, len(as_matrix("gallery", gallery)))
-        state = build_from_vectors(method, gallery, ids, context, search, run)
+        state = build_from_vectors(method, gallery, ids, context, runner)
         return cls(Engine(state, search_of(state), known))
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from kinrank.compiling import prepare
 from kinrank.conditions import NotItself
@@ -13,7 +13,7 @@ from kinrank.filters import Filter, empty_ranking, filter_of
 from kinrank.options import Checked, option
 from kinrank.parallel import Runner
 from kinrank.registry import method_class, methods
-from kinrank.runs.options import RunOptions, runner_for
+from kinrank.runs.run import Run, as_run
 from kinrank.search.whitening import Whiten, Whitening, check_whiten
 from kinrank.types import Ranking
 from kinrank.validation import as_matrix, reduce_k
@@ -71,8 +71,7 @@ class Method(Checked):
         allowed: Any = None,
         exclude: Any = None,
         threads: int | None = None,
-        block_size: int | None = None,
-        **where: Unpack[RunOptions],
+        run: Run | None = None,
     ) -> Ranking:
         """Rank the gallery for each query.
 
@@ -83,32 +82,37 @@ class Method(Checked):
             itself
         k : how many results per query; None ranks the whole gallery
         allowed, exclude : gallery rows that may be answers, that may not; see ``kinrank.rerank``
-        threads, block_size : how the work is divided; never changes the result
-        **where : ``search``, ``memory_budget``, ``work`` and ``vectors``, see ``kinrank.rerank``
+        threads : how many threads to use; never changes the result
+        run : where the work is done, see ``kinrank.Run``
 
         Returns
         -------
         Ranking
         """
-        shape = getattr(gallery, "shape", None)  # neither it nor k is checked yet
-        whole = k is None or (
-            isinstance(k, Integral) and isinstance(shape, tuple) and k in shape[:1]
-        )
-        prepare(type(self).__name__.lower(), whole=whole)
+        run = as_run(run)
+        prepare(type(self).__name__.lower(), whole=_ranks_all(k, gallery))
         filtered = answers_filter(queries, gallery, allowed, exclude)
         if filtered is not None:
-            for name in ("memory_budget", "work"):  # files hold the ranks of a whole gallery
-                if where.get(name) is not None:
-                    what = "a gallery to rank" if filtered.own else "no `allowed` or `exclude`"
-                    raise InvalidInputError(
-                        f"`{name}` must be left out, or {what} given, got both."
-                    )
+            _refuse_filter(run, filtered)
             if filtered.own and filtered.n == 1:  # nobody to ask
                 return empty_ranking(1, 0)
-        with runner_for(self, queries, gallery, k, threads, block_size, where) as run:
+        if run.cluster is not None:
+            from kinrank.runs.ray.session import using
+
+            with using(run.cluster, run.storage, threads) as cluster:
+                return cluster.rerank(
+                    self,
+                    queries,
+                    gallery,
+                    k,
+                    threads=threads,
+                    block_size=run.block_size,
+                    search=run.search,
+                )
+        with run.runner(self, queries, gallery, k, threads) as runner:
             if filtered is None:
-                return self.ranked(queries, gallery, k, run)
-            return self.ranked(queries, gallery, k, run, filtered)
+                return self.ranked(queries, gallery, k, runner)
+            return self.ranked(queries, gallery, k, runner, filtered)
 
     if not TYPE_CHECKING:  # or every name would be an attribute
 
@@ -125,6 +129,26 @@ class Method(Checked):
     ) -> Ranking:
         """As ``rerank``, with a given runner."""
         raise NotImplementedError
+
+
+def _ranks_all(k: int | None, gallery: Any) -> bool:
+    """Whether the whole gallery is ranked, as far as can be told before anything is checked."""
+    shape = getattr(gallery, "shape", None)
+    if k is None:
+        return True
+    return isinstance(k, Integral) and isinstance(shape, tuple) and k in shape[:1]
+
+
+def _refuse_filter(run: Run, filtered: Filter) -> None:
+    """Refuse what cannot rank some rows alone: files and machines rank whole galleries."""
+    for name in ("memory_budget", "work", "cluster"):
+        if getattr(run, name) is None:
+            continue
+        if filtered.own:
+            raise InvalidInputError(
+                f"`{name}` needs queries and a gallery: it cannot rank rows among themselves."
+            )
+        raise InvalidInputError(f"`{name}` cannot be used with `allowed` or `exclude`.")
 
 
 def answers_filter(queries: Any, gallery: Any, allowed: Any, exclude: Any) -> Filter | None:

@@ -19,6 +19,7 @@ from kinrank.methods.cas_options import check_regularizer, filled_options
 from kinrank.methods.common import JointMethod, JointRows, results
 from kinrank.options import option
 from kinrank.parallel import Runner
+from kinrank.runs.run import Run, as_run
 from kinrank.stages import diffusion
 from kinrank.stages.distances import Distances, lay_out
 from kinrank.stages.divergence import Divergence
@@ -170,8 +171,8 @@ class CAS(JointMethod):
         *,
         attributes: Any = None,
         params: str | None = None,
-        search: Literal["exact", "approximate"] = "exact",
         threads: int | None = None,
+        run: Run | None = None,
     ) -> Index:
         """Prepare the gallery for queries that come one at a time (online).
 
@@ -186,8 +187,9 @@ class CAS(JointMethod):
             ``Index.search`` takes conditions on them.
         params : "auto" chooses the parameters that are at their defaults by ``kinrank.tune``, and
             keeps what was chosen and why in ``Index.chosen``
-        search : "exact", or "approximate" for many rows, for lists and for queries
         threads : how many threads to use; never changes the result
+        run : its ``search`` is taken, for lists and for queries: "approximate" is for many rows;
+            and its ``block_size``
 
         Returns
         -------
@@ -195,16 +197,20 @@ class CAS(JointMethod):
         """
         from kinrank.index.index import Index
 
-        where: Any = {"attributes": attributes, "search": search, "threads": threads}
-        if params is None:
-            return Index.fit(self, gallery, ids, context, **where)
-        from kinrank._api import tune
+        method = self
+        chosen = None
+        if params is not None:
+            from kinrank._api import tune
 
-        check_choice("params", params, ("auto",))
-        tuning = tune(None, gallery, "cas", threads=threads, **self._not_default())
-        made: Index = Index.fit(CAS(**tuning.params), gallery, ids, context, **where)
-        made.chosen = tuning.chosen
-        return made
+            check_choice("params", params, ("auto",))
+            tuning = tune(None, gallery, "cas", threads=threads, **self._not_default())
+            method = CAS(**tuning.params)
+            chosen = tuning.chosen
+        index = Index.fit(
+            method, gallery, ids, context, attributes=attributes, threads=threads, run=run
+        )
+        index.chosen = chosen
+        return index
 
     def _not_default(self) -> dict[str, Any]:
         """The parameters that were given and are not their defaults."""
@@ -222,7 +228,7 @@ class CAS(JointMethod):
         squared: bool = False,
         farthest: Any = None,
         threads: int | None = None,
-        block_size: int | None = None,
+        run: Run | None = None,
     ) -> Ranking:
         """Rank from neighbours or distances that are already known.
 
@@ -238,7 +244,8 @@ class CAS(JointMethod):
         squared : whether the distances are squared already (as faiss gives them)
         farthest : with ``indices``: the largest distance from each row to any other, (n,) or one
             number for all (2 is near it for unit vectors and squared distances)
-        k, threads, block_size : as in ``rerank``
+        k, threads : as in ``rerank``
+        run : its ``block_size`` is taken
 
         Returns
         -------
@@ -251,14 +258,14 @@ class CAS(JointMethod):
                 f"`whiten` must be None where distances are given, got {self.whiten!r}: take them "
                 "between rows that were whitened (Whitening.apply)."
             )
-        run = Runner.of(threads, block_size)
+        runner = as_run(run).runner_in_memory(threads, "rerank_neighbors")
         source = precomputed_distances(distances, indices, squared=squared, farthest=farthest)
         n = len(source.neighbors)
         n_queries = check_int("n_queries", n_queries, 1, n - 1)
         k = results(k, n - n_queries)
         limit = n if indices is None else source.neighbors.k
         fitted = self.resolved(limit, "rows" if indices is None else "listed neighbours")
-        return fitted.order(fitted.compare(source, n_queries, run), n_queries, k, run)
+        return fitted.order(fitted.compare(source, n_queries, runner), n_queries, k, runner)
 
     def resolved(self, limit: int, what: str = "rows") -> CAS:
         """The same method with no list longer than ``limit``."""

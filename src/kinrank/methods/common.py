@@ -17,6 +17,7 @@ from kinrank.filters import Filter, filter_of, first_answer
 from kinrank.methods.base import Method
 from kinrank.options import option
 from kinrank.parallel import Runner
+from kinrank.runs.run import Run, as_run
 from kinrank.search.find import find_neighbors, find_neighbors_and_more
 from kinrank.search.stored import Stored, rows_between, stored_vectors, whitening_for
 from kinrank.search.whitening import Whitening
@@ -137,14 +138,14 @@ class InductiveMethod(Method):
     """A method that prepares the gallery once and answers each query on its own."""
 
     def fit(
-        self, gallery: Any, *, threads: int | None = None, block_size: int | None = None
+        self, gallery: Any, *, threads: int | None = None, run: Run | None = None
     ) -> FittedMethod:
         """Prepare the gallery; the result has ``search(queries, k)``."""
         prepare(type(self).__name__.lower())
-        run = Runner.of(threads, block_size)
+        runner = as_run(run).runner_in_memory(threads, "fit", "search")
         whitening = whitening_for(self.whiten, same_width(("gallery", gallery)))
         vectors = as_vectors(("gallery", gallery), cosine=True, onto=whitening)
-        return replace(self.fitted(vectors, run), whitening=whitening)
+        return replace(self.fitted(vectors, runner), whitening=whitening)
 
     def ranked(
         self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
@@ -206,7 +207,7 @@ class FittedMethod:
         allowed: Any = None,
         exclude: Any = None,
         threads: int | None = None,
-        block_size: int | None = None,
+        run: Run | None = None,
     ) -> Ranking:
         """Rank the gallery for each query on its own.
 
@@ -215,9 +216,10 @@ class FittedMethod:
         queries : (n_queries, d) array of any real dtype, or a torch tensor
         k : how many results per query; None ranks the whole gallery
         allowed, exclude : gallery rows that may be answers, that may not; see ``kinrank.rerank``
-        threads, block_size : how the work is divided; never changes the result
+        threads : how many threads to use; never changes the result
+        run : its ``block_size`` is taken
         """
-        run = Runner.of(threads, block_size)
+        runner = as_run(run).runner_in_memory(threads, "search", "search")
         queries, whitening = as_matrix("queries", queries), self.whitening
         width = self.gallery.shape[1] if whitening is None else whitening.width
         if queries.shape[1] != width:
@@ -227,7 +229,7 @@ class FittedMethod:
             )
         vectors = as_vectors(("queries", queries), cosine=True, onto=whitening)
         filtered = filter_of(len(vectors), len(self), allowed, exclude)
-        return self.answer(vectors, results(k, len(self)), run, filtered)
+        return self.answer(vectors, results(k, len(self)), runner, filtered)
 
     def answer(
         self, queries: Stored, k: int, run: Runner, allowed: Filter | None = None

@@ -36,14 +36,18 @@ UNKNOWN = Diagnosis(
 
 
 def run_tuning(
-    queries: Any, gallery: Any, method: str, budget: float, seed: int, threads: int | None,
-    block_size: int | None, fixed: dict[str, Any],
-) -> Tuning:  # fmt: skip
+    queries: Any,
+    gallery: Any,
+    method: str,
+    budget: float,
+    seed: int,
+    run: Runner,
+    fixed: dict[str, Any],
+) -> Tuning:
     """See ``kinrank.tune``."""
     begun = time.perf_counter()
     prepare("tune")
     check_tunable(method)
-    run = Runner.of(threads, block_size)
     n_asked = max(1, round(ASKED * check_float("budget", budget, 0, low_open=True)))
     random = np.random.default_rng(check_int("seed", seed, 0))
     vectors = _vectors(queries, gallery, make_method(method, **fixed))

@@ -20,6 +20,7 @@ from kinrank.methods.common import FittedMethod, InductiveMethod, JointRows, res
 from kinrank.methods.diffusion.solve import query_starts
 from kinrank.options import option
 from kinrank.parallel import Out, Runner
+from kinrank.runs.run import Run
 from kinrank.search.find import find_neighbors
 from kinrank.search.stored import Stored
 from kinrank.stages.graph import mutual_graph
@@ -68,11 +69,11 @@ class EIR(InductiveMethod):
     mode: Literal["online", "joint"] = option("online", "queries one by one, or with the gallery")
 
     def fit(
-        self, gallery: Any, *, threads: int | None = None, block_size: int | None = None
+        self, gallery: Any, *, threads: int | None = None, run: Run | None = None
     ) -> FittedMethod:
         if self.mode == "joint":
             raise InvalidInputError("`mode` must be 'online' for a fitted gallery, got 'joint'.")
-        return super().fit(gallery, threads=threads, block_size=block_size)
+        return super().fit(gallery, threads=threads, run=run)
 
     def ranked(
         self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None

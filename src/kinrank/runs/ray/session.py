@@ -13,12 +13,12 @@ from kinrank._version import __version__
 from kinrank.errors import ClusterError, InvalidInputError, KinrankWarning
 from kinrank.optional import require
 from kinrank.parallel import Runner, thread_count
-from kinrank.runs.options import SEARCHES
 from kinrank.runs.ray import tasks
 from kinrank.runs.ray.handles import PURPOSE
 from kinrank.runs.ray.join import join
 from kinrank.runs.ray.report import Report
 from kinrank.runs.ray.storage import Storage, UrlStorage, make_storage
+from kinrank.runs.run import SEARCHES
 from kinrank.validation import check_choice, check_int
 
 if TYPE_CHECKING:

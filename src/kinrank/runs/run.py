@@ -1,0 +1,117 @@
+"""Where the work of a call is done: in memory, in files under a budget, or on other machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from kinrank.errors import InvalidInputError
+from kinrank.io import PathLike
+from kinrank.parallel import Runner
+from kinrank.validation import check_choice, check_int
+
+if TYPE_CHECKING:
+    from kinrank.cluster import Cluster
+    from kinrank.methods.base import Method
+
+SEARCHES = ("exact", "approximate")
+VECTORS = ("float32", "float16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Where and how work is done. Only ``search`` and ``vectors`` can change a result.
+
+    Parameters
+    ----------
+    search : "exact", or "approximate" for many rows
+    memory_budget : bytes, or a size such as "4GB", that the process may occupy; stages are then
+        kept in files, and arrays that are mapped from files are never copied into memory
+    work : the folder of these files, in which a run that was stopped goes on; it is emptied when
+        the ranking is there. None is a temporary one.
+    vectors : "float32"; or "float16", to which values are rounded once and in which they are kept,
+        in memory and in files; everything is computed in float32 from them
+    cluster : other machines to do the work: "local", an address, or what
+        ``kinrank.cluster.connect`` returned (extra ``ray``)
+    storage : for ``cluster``, a folder that all machines see or a URL to exchange arrays by; None
+        is their memory
+    block_size : how many rows a thread takes at a time
+
+    Examples
+    --------
+    >>> import numpy as np, kinrank
+    >>> points = np.random.default_rng(0).normal(size=(100, 8))
+    >>> half = kinrank.Run(vectors="float16")
+    >>> kinrank.rerank(points[:3], points[3:], k=5, k1=6, k2=3, run=half).indices.shape
+    (3, 5)
+    """
+
+    search: Literal["exact", "approximate"] = "exact"
+    memory_budget: int | str | None = None
+    work: PathLike | None = None
+    vectors: Literal["float32", "float16"] = "float32"
+    cluster: str | Cluster | None = None
+    storage: PathLike | None = None
+    block_size: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("search", self.search, SEARCHES)
+        check_choice("vectors", self.vectors, VECTORS)
+        if self.block_size is not None:
+            check_int("block_size", self.block_size, 1)
+        if self.cluster is None and self.storage is not None:
+            raise InvalidInputError(
+                f"`storage` is for work on a cluster: give `cluster` too, got {self.storage!r}."
+            )
+        if self.cluster is not None:
+            self._refuse_others("with `cluster`", ("cluster", "storage", "search", "block_size"))
+
+    def runner_in_memory(self, threads: int | None, call: str, *allowed: str) -> Runner:
+        """The runner of a call that works in memory, which takes no more than ``allowed`` fields.
+
+        call : its name for messages
+        """
+        self._refuse_others(f"with `{call}`", ("block_size", *allowed))
+        return replace(Runner.of(threads, self.block_size), search=self.search)
+
+    @contextmanager
+    def runner(
+        self, method: Method, queries: Any, gallery: Any, k: int | None, threads: int | None
+    ) -> Iterator[Runner]:
+        """The runner of one call of ``method.rerank`` on this machine."""
+        if method.reads_in_blocks:
+            self._refuse_others(f"with {type(method).__name__}", ("block_size",))
+        runner = replace(
+            Runner.of(threads, self.block_size), search=self.search, vectors=self.vectors
+        )
+        if self.memory_budget is None and self.work is None:
+            yield runner
+            return
+        from kinrank.runs.disk import disk_run
+
+        with disk_run(
+            method, queries, gallery, k, runner, self.memory_budget, self.work
+        ) as on_disk:
+            yield on_disk
+
+    def _refuse_others(self, beside: str, allowed: tuple[str, ...]) -> None:
+        """Refuse fields that are set and mean nothing here."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in allowed and value != field.default:
+                raise InvalidInputError(
+                    f"`{field.name}` cannot be used {beside}, got {value!r}: leave it out."
+                )
+
+
+def as_run(run: Run | None) -> Run:
+    """What a user gave as ``run``, or the usual one."""
+    if run is None:
+        return Run()
+    if not isinstance(run, Run):
+        raise InvalidInputError(
+            f"`run` must be a kinrank.Run, such as Run(memory_budget='4GB'), got {run!r}."
+        )
+    return run
