@@ -140,7 +140,7 @@ def child(
     most = min(1000, len(rows) // 100)
     query, gallery = rows[: min(int(queries), most)], rows[most:]
     with Largest(work) as files:
-        found = measured(lambda: made.rerank(query, gallery, 100, **where))[1]
+        found = measured(lambda: made.rerank(query, gallery, 100, run=kinrank.Run(**where)))[1]
     print(json.dumps({**found, "files": files.bytes}))
 
 
@@ -303,7 +303,7 @@ def recall(options):
         row, share = [], 1.0
         for method in ("cas", "kreciprocal"):
             with progress.gather() as facts:
-                ranking = kinrank.rerank(query, gallery, method, 200, **where)
+                ranking = kinrank.rerank(query, gallery, method, 200, run=kinrank.Run(**where))
             share = facts.get("recall", 1.0) if method == "cas" else share
             row.append(score(ranking))
         name = "all (exact)" if probes is None else str(probes)
@@ -356,7 +356,7 @@ def distractors(options):
     where = {"search": "approximate", "memory_budget": options.budget, "work": options.work}
     runs = {
         "no re-ranking": lambda: evaluate.Plain().rerank(query, whole),
-        "CAS, whole graph, approximate": lambda: cas.rerank(query, whole, **where),
+        "CAS, whole graph, approximate": lambda: cas.rerank(query, whole, run=kinrank.Run(**where)),
         "CAS, first 5,000 of each query": lambda: evaluate.Pooled(method=cas).rerank(query, whole),
     }
     print(f"{options.set}, {len(query)} queries, {len(gallery):,} rows + {options.count:,}, "

@@ -75,7 +75,7 @@ def spent(queries, gallery, k1, k2, **where):
     """CPU seconds of a call: of the search, after it, and of each stage."""
     watch, begin = progress.Stopwatch(), time.process_time()
     with progress.listen(watch):
-        kinrank.CAS(k1=k1, k2=k2).rerank(queries, gallery, k=100, **where)
+        kinrank.CAS(k1=k1, k2=k2).rerank(queries, gallery, k=100, run=kinrank.Run(**where))
     whole, stages = time.process_time() - begin, watch.seconds
     search = stages["neighbours"]
     return [search, whole - search, *(stages.get(stage, 0) for stage in STAGES)]

@@ -65,7 +65,7 @@ def test_plain_search_errors() -> None:
 class Reverse(Method):
     """The farthest first, so that what was re-ranked can be seen."""
 
-    def rerank(self, queries, gallery, k=None, *, threads=None, block_size=None):
+    def rerank(self, queries, gallery, k=None, *, threads=None, run=None):
         plain = Plain().rerank(queries, gallery)
         k = len(gallery) if k is None else k
         return Ranking(plain.indices[:, ::-1][:, :k], np.arange(k)[None] * np.ones((1, 1)))

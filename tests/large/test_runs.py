@@ -50,8 +50,20 @@ def test_approximate_neighbours_in_files_change_no_bit(tmp_path, monkeypatch):
     large_data.searched_in_cells(monkeypatch)
     queries, gallery = large_data.rows()
     found = [
-        kinrank.rerank(queries, gallery, "cas", 20, run=kinrank.Run(search="approximate"), **where)
-        for where in ({}, {"work": tmp_path / "w"}, {"block_size": 33}, {"threads": 1})
+        kinrank.rerank(
+            queries,
+            gallery,
+            "cas",
+            20,
+            run=kinrank.Run(search="approximate", **where),
+            threads=threads,
+        )
+        for where, threads in (
+            ({}, None),
+            ({"work": tmp_path / "w"}, None),
+            ({"block_size": 33}, None),
+            ({}, 1),
+        )
     ]
     assert len({large_data.digest(ranking) for ranking in found}) == 1
 
@@ -63,7 +75,7 @@ class Stop(Exception):  # noqa: N818 - what a test throws
 @pytest.mark.parametrize("name", ["cas", "kreciprocal", "dfs"])
 def test_a_stopped_run_goes_on_at_the_last_finished_block(tmp_path, monkeypatch, name):
     queries, gallery = large_data.rows()
-    options = {"work": tmp_path / "w", "block_size": 200}
+    options = {"run": kinrank.Run(work=tmp_path / "w", block_size=200)}
     with large_data.counted() as every:
         expected = kinrank.rerank(queries, gallery, name, 20, **options)
     for stop in (3, len(every) // 2, len(every) - 1):
@@ -148,7 +160,7 @@ def listed(folder):
     return sum(file.read_bytes().count(b"\n") for file in files if file.exists())
 
 
-def stopped(folder, monkeypatch, after, n=3000, **options):
+def stopped(folder, monkeypatch, after, n=3000, search="exact"):
     """Leave a run of CAS in a folder."""
     queries, gallery = large_data.rows(n)
     left = [after]
@@ -164,7 +176,11 @@ def stopped(folder, monkeypatch, after, n=3000, **options):
         patch.setattr(journal.Call, "finished", finished)
         with pytest.raises(Stop):
             kinrank.rerank(
-                queries, gallery, "cas", 20, run=kinrank.Run(work=folder, block_size=100), **options
+                queries,
+                gallery,
+                "cas",
+                20,
+                run=kinrank.Run(work=folder, block_size=100, search=search),
             )
     return queries, gallery
 
@@ -174,13 +190,14 @@ def test_other_data_or_parameters_are_refused(tmp_path, monkeypatch):
     before = listed(tmp_path)
     changed = gallery.copy()
     changed[7, 3] += 1e-3
-    for rows, params in (
-        (changed, {}),
-        (gallery, {"k1": 19}),
-        (gallery, {"search": "approximate"}),
+    same = kinrank.Run(work=tmp_path)
+    for rows, params, run in (
+        (changed, {}, same),
+        (gallery, {"k1": 19}, same),
+        (gallery, {}, kinrank.Run(work=tmp_path, search="approximate")),
     ):
         with pytest.raises(kinrank.InvalidInputError, match="another run in it"):
-            kinrank.rerank(queries, rows, "cas", 20, run=kinrank.Run(work=tmp_path), **params)
+            kinrank.rerank(queries, rows, "cas", 20, run=run, **params)
     with pytest.raises(kinrank.InvalidInputError, match="another run in it"):
         kinrank.rerank(queries, gallery, "cas", 21, run=kinrank.Run(work=tmp_path))
     assert listed(tmp_path) == before

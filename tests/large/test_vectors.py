@@ -37,7 +37,9 @@ def rounded(rows):
 
 def ranking(rows, name, where, params, k=20):
     options = {**SMALL.get(name, {}), **untrained(name, 16), **params}
-    return large_data.digest(kinrank.rerank(*rows, name, k, **options, **where))
+    threads = where.get("threads")
+    run = kinrank.Run(**{field: where[field] for field in where if field != "threads"})
+    return large_data.digest(kinrank.rerank(*rows, name, k, threads=threads, run=run, **options))
 
 
 @pytest.mark.parametrize(("name", "params"), EVERY)
@@ -121,8 +123,8 @@ def test_files_hold_half_the_bytes(tmp_path, monkeypatch):
             plain(self)
 
         monkeypatch.setattr(large_data.journal.Journal, "clear", clear)
-        where = {"search": "approximate", "work": tmp_path / vectors, "vectors": vectors}
-        kinrank.rerank(*rows, k=5, **where)
+        how = kinrank.Run(search="approximate", work=tmp_path / vectors, vectors=vectors)
+        kinrank.rerank(*rows, k=5, run=how)
     assert kept == {"float32": 2 * 1200 * 16 * 4, "float16": 2 * 1200 * 16 * 2}
 
 
