@@ -16,8 +16,8 @@ queries, gallery = large_data.rows(int(sys.argv[4]))
 method, search = sys.argv[3], sys.argv[5]
 with large_data.counted() as done:
     print("ready", flush=True)
-    found = kinrank.rerank(queries, gallery, method, 20, work=sys.argv[2], search=search,
-                           block_size=64)
+    found = kinrank.rerank(queries, gallery, method, 20, run=kinrank.Run(
+        work=sys.argv[2], search=search, block_size=64))
 print(json.dumps({"digest": large_data.digest(found), "blocks": len(done)}), flush=True)
 """
 
