@@ -17,8 +17,9 @@ KinrankWarning (UserWarning)           the answer is right, but not quite what w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 _SHOWN = 80
 
@@ -42,6 +43,26 @@ class KinrankError(Exception):
     `k1` must be an integer of at least 1, got 0.
     """
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By default an error is unpickled by a call of its class with ``args``, which hold the
+        # message alone: a class with other arguments would fail, and hang a pool of processes.
+        return _restored, (type(self), self.args, self._attributes())
+
+    def _attributes(self) -> dict[str, Any]:
+        """What an error has beside its message."""
+        return dict(self.__dict__)
+
+
+def _restored(
+    cls: type[KinrankError], args: tuple[Any, ...], attributes: Mapping[str, Any]
+) -> KinrankError:
+    """An error that was pickled, made without a call of its class."""
+    error = cls.__new__(cls)
+    error.args = args
+    for name, value in attributes.items():
+        setattr(error, name, value)
+    return error
+
 
 class InvalidInputError(KinrankError, ValueError):
     """Data or a parameter that cannot be used; the message says what is allowed."""
@@ -60,8 +81,13 @@ class UnwritableError(KinrankError, PermissionError):
     def __init__(self, message: str, refusal: OSError | None = None) -> None:
         super().__init__(message)
         if refusal is not None:
-            self.errno, self.strerror = refusal.errno, refusal.strerror
+            self.errno = refusal.errno
+            self.strerror = refusal.strerror
             self.filename = refusal.filename
+
+    def _attributes(self) -> dict[str, Any]:
+        system = {"errno": self.errno, "strerror": self.strerror, "filename": self.filename}
+        return {**super()._attributes(), **system}
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -72,6 +98,9 @@ class UnknownNameError(KinrankError, ValueError):
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         names = sorted(known)
+        if not names:
+            super().__init__(f"There is no `{kind}` to choose from, got {shown(name)}.")
+            return
         near = get_close_matches(str(name), names, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(f"`{kind}` must be one of {', '.join(names)}, got {shown(name)}.{hint}")
