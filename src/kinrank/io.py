@@ -20,6 +20,7 @@ import numpy.typing as npt
 from kinrank import _safetensors
 from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError, UnwritableError
 from kinrank.reading import open_npz, reading
+from kinrank.validation import check_path
 
 if sys.platform == "win32":
     import msvcrt
@@ -56,6 +57,7 @@ def writing(path: PathLike) -> Iterator[None]:
 
 def make_folder(folder: PathLike) -> None:
     """Make a folder and those above it, where they are not there yet."""
+    check_path("folder", folder)
     with writing(folder):
         Path(folder).mkdir(parents=True, exist_ok=True)
 
@@ -73,7 +75,7 @@ def temporary_folder() -> str:
 @contextmanager
 def replacing(path: PathLike) -> Iterator[IO[bytes]]:
     """A file beside ``path`` that takes its place when the block ends without an exception."""
-    target = Path(path).resolve()  # a link stays a link
+    target = Path(check_path("path", path)).resolve()  # a link stays a link
     if target.exists() and not target.is_file():
         # A pipe or /dev/null is written to: to put a file in its place would destroy it.
         with writing(target):
@@ -180,7 +182,7 @@ def save_safetensors(
 
 def load_safetensors(path: PathLike) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
     """All arrays of a safetensors file, in memory, and what it says about itself."""
-    file = Path(path)
+    file = Path(check_path("path", path))
     entries, metadata, begin = _safetensors.read_header(file)
     if not isinstance(metadata, dict):
         raise FileFormatError(f"{file} must have a JSON object as its metadata, got {metadata!r}.")
@@ -241,7 +243,7 @@ def load_array(path: PathLike, key: str | None = None) -> npt.NDArray[Any]:
 
 def split_name(path: PathLike) -> tuple[Path, str | None]:
     """``"file.npz:name"`` as its file and name; a file that is really called so goes first."""
-    whole = os.fspath(path)
+    whole = check_path("path", path)
     front, _, name = whole.rpartition(":")
     if front and name and not Path(whole).exists() and Path(front).exists():
         return Path(front), name

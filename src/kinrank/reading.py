@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import FileFormatError, OptionalDependencyError
+from kinrank.validation import check_path
 
 MAX_RATIO = 100  # of the bytes of a compressed array over those in the file, ...
 SMALL = 1 << 28  # ... unless it is small: equal labels shrink to almost nothing
@@ -49,12 +50,14 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
 
 def read_json(path: str | os.PathLike[str], what: str) -> Any:
     """The value in a JSON file."""
+    check_path("path", path)
     with reading(path, what):
         return json.loads(read_text(path, what))
 
 
 def read_text(path: str | os.PathLike[str], what: str = "text in UTF-8") -> str:
     """The text of a file."""
+    check_path("path", path)
     with reading(path, what):
         return Path(path).read_text(encoding="utf-8")
 
@@ -98,13 +101,17 @@ def read_npy_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = np.lib.format.read_magic(stream)
     if version not in _HEADERS:
         raise ValueError(f"an array in version {version} of the npy format")
-    header: tuple[tuple[int, ...], bool, np.dtype[Any]] = _HEADERS[version](stream)
-    return header
+    shape, by_columns, dtype = _HEADERS[version](stream)
+    # numpy takes True for 1 here, and refuses it where it makes an array of that shape.
+    if not all(type(length) is int and length >= 0 for length in shape):
+        raise ValueError(f"an array of the shape {shape}")
+    return shape, by_columns, dtype
 
 
 @contextmanager
 def open_npz(path: str | os.PathLike[str], what: str) -> Iterator[Npz]:
     """An npz file; what is raised while it is open counts as its content."""
+    check_path("path", path)
     with reading(path, what), Path(path).open("rb") as stream:
         yield Npz(stream)
 

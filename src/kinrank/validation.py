@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Collection, Iterator
 from numbers import Integral, Real
@@ -73,6 +74,15 @@ def check_bool(name: str, value: object) -> bool:
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise InvalidInputError(f"`{name}` must be True or False, got {shown(value)}.")
+
+
+def check_path(name: str, value: object) -> str:
+    """``value`` as the path of a file or folder, which may or may not be there."""
+    if isinstance(value, (str, os.PathLike)):
+        path = os.fspath(value)
+        if isinstance(path, str) and path and "\0" not in path:
+            return path
+    raise InvalidInputError(f"`{name}` must be the path of a file or folder, got {shown(value)}.")
 
 
 def check_choice(name: str, value: Name, choices: Collection[Name]) -> Name:

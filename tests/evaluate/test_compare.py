@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -106,10 +107,51 @@ def test_a_failure_does_not_stop_the_others(fake_method, toy_set) -> None:
 
 
 def test_what_is_refused(fake_method, toy_set) -> None:
-    with pytest.raises(InvalidInputError, match="`sets` must have at least one entry"):
+    with pytest.raises(InvalidInputError, match="`sets` must have at least one data set"):
         compare("none", [])
     with pytest.raises(InvalidInputError, match="`sets` must have different names, got toy twice"):
         compare("none", [toy_set, toy_set])
+
+
+def test_methods_as_a_list(fake_method, toy_set) -> None:
+    """Names, what the command line takes, and parsed methods; each once."""
+    given = ["none", "fake(k1=3)", parse_method("fake"), "none,fake"]
+    found = compare(given, [toy_set], isolate=False)
+    assert found.methods == ["none", "fake(k1=3)", "fake"]
+    assert not found.failures
+    assert compare(("none",), (toy_set,), isolate=False).methods == ["none"]
+
+
+@pytest.mark.parametrize(
+    "methods", [None, 3, [None], [kinrank.CAS()], kinrank.CAS(), {"cas": 1}, b"cas", [["cas"]]]
+)
+def test_what_is_no_method(methods, toy_set) -> None:
+    with pytest.raises(InvalidInputError, match="`methods` must be names such as"):
+        compare(methods, [toy_set], isolate=False)
+
+
+@pytest.mark.parametrize("methods", ["", [], [""], " , "])
+def test_no_method_at_all(methods, toy_set) -> None:
+    with pytest.raises(InvalidInputError, match="`methods` must name at least one"):
+        compare(methods, [toy_set], isolate=False)
+
+
+@pytest.mark.parametrize("sets", ["toy", ["toy"], None, 3, [None]])
+@pytest.mark.parametrize("call", [partial(compare, "none"), ablate])
+def test_what_is_no_set(sets, call) -> None:
+    with pytest.raises(InvalidInputError, match="`sets` must be a list of data sets"):
+        call(sets)
+
+
+def test_one_set_is_put_in_a_list(toy_set) -> None:
+    with pytest.raises(InvalidInputError, match="`sets` must be a list of data sets"):
+        compare("none", toy_set)
+
+
+@pytest.mark.parametrize("work", [0, "", False, b"here", "a\0b", 3.5, ["here"]])
+def test_a_folder_for_finished_cells_is_a_path(work, toy_set) -> None:
+    with pytest.raises(InvalidInputError, match="`work` must be the path"):
+        compare("none", [toy_set], work=work, isolate=False)
 
 
 def test_a_cell_in_its_own_process(toy_set, tmp_path) -> None:

@@ -5,10 +5,12 @@ import json
 import numpy as np
 import pytest
 
+import naive
 from engine_data import digits
 from index_data import QUERIES, ROWS
 from kinrank import CAS
 from kinrank.errors import InvalidInputError
+from kinrank.index import explain as explain_module
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,29 @@ def test_an_explanation_adds_up(options):
             assert why.stages["propagation"] == why.modified
             assert sum(m.similarity for m in why.members) == pytest.approx(1, abs=1e-5)
             assert [m.role for m in why.members].count("query") == 1
+
+
+@pytest.mark.parametrize("measure", ["js", "jaccard", "cosine", "euclidean"])
+def test_explained_distances_are_those_of_the_stage(measure):
+    """Against the slow twin of the stage, and each gain by leaving a column out."""
+    rng = np.random.default_rng(0)
+    weights = rng.random((2, 12)) * (rng.random((2, 12)) < 0.7)
+    weights = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    query, item = ({int(c): float(row[c]) for c in np.flatnonzero(row)} for row in weights)
+    without = [{c: w for c, w in query.items() if c != left_out} for left_out in query]
+    found = explain_module._distances([query, *without], item, measure)
+    for row, distance in zip([query, *without], found, strict=True):
+        dense = np.zeros((2, 12))
+        dense[0, list(row)] = list(row.values())
+        dense[1] = weights[1]
+        if measure == "jaccard" and row is not query:
+            continue  # the stage takes rows for such that add up to 1
+        assert distance == pytest.approx(naive.divergence(dense, measure, 1)[0, 1], abs=1e-6)
+
+
+@pytest.mark.parametrize("measure", ["js", "cosine"])
+def test_what_has_nothing_in_common(measure):
+    assert explain_module._distances([{0: 1.0}, {}], {3: 1.0}, measure).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("sigma", [0.01, 0.02])

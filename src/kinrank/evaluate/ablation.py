@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from kinrank.datasets.base import Dataset
 from kinrank.errors import InvalidInputError, UnknownNameError
 from kinrank.evaluate.cells import Failed, Measured
-from kinrank.evaluate.comparison import OnCell, run_cells
+from kinrank.evaluate.comparison import OnCell, check_sets, run_cells
 from kinrank.evaluate.spec import NONE, MethodSpec, parse_method
 from kinrank.registry import method_class, untrained_methods
 from kinrank.registry import methods as registered
@@ -118,9 +118,8 @@ def ablate(
     threads : how many threads the method may use
     on_cell : called with each cell, how many are done, and how many there are
     """
-    if not sets:
-        raise InvalidInputError("`sets` must have at least one data set, got none.")
-    base = parse_method(method) if isinstance(method, str) else method
+    sets = check_sets(sets)
+    base = method if isinstance(method, MethodSpec) else parse_method(method)
     if base.auto:
         raise InvalidInputError(
             f"`method` must have its own parameters to be varied, got {base.label}."

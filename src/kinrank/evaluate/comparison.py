@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -15,12 +15,13 @@ import numpy as np
 from kinrank import progress
 from kinrank.datasets.base import Dataset
 from kinrank.datasets.features import save_features
-from kinrank.errors import FileFormatError, InvalidInputError, KinrankError
+from kinrank.errors import FileFormatError, InvalidInputError, KinrankError, shown
 from kinrank.evaluate.cells import Failed, Measured, cell_key, fingerprint, measure
 from kinrank.evaluate.spec import MethodSpec, parse_methods
 from kinrank.evaluate.worker import WorkerError, run_worker
 from kinrank.io import make_folder, temporary_folder
 from kinrank.metrics.results import DRAWS, Interval, confidence_intervals
+from kinrank.validation import check_path
 
 OnCell = Callable[[Measured | Failed, int, int], None]
 
@@ -91,7 +92,7 @@ class Comparison:
 
 
 def compare(
-    methods: str | Sequence[MethodSpec],
+    methods: str | Sequence[str | MethodSpec],
     sets: Sequence[Dataset],
     *,
     work: str | Path | None = None,
@@ -103,7 +104,7 @@ def compare(
 
     Parameters
     ----------
-    methods : such as ``"none,cas,cas(k1=60)"`` or ``"all"``, or parsed ones
+    methods : such as ``"none,cas,cas(k1=60)"``, ``["none", "cas", "cas(k1=60)"]`` or ``"all"``
     sets : data sets with vectors
     work : a folder that keeps finished cells; the same call again computes only what is missing
     isolate : run each cell in a process of its own, which measures its peak of memory
@@ -123,18 +124,31 @@ def compare(
     >>> round(table.cells["cas", "toy"].summary["mAP"], 2)
     0.48
     """
-    specs = parse_methods(methods) if isinstance(methods, str) else list(methods)
-    labels, names = [spec.label for spec in specs], [data.name for data in sets]
-    for kind, known in (("methods", labels), ("sets", names)):
-        if not known:
-            raise InvalidInputError(f"`{kind}` must have at least one entry, got none.")
-        doubled = sorted({name for name in known if known.count(name) > 1})
-        if doubled:
-            raise InvalidInputError(f"`{kind}` must have different names, got {doubled[0]} twice.")
+    specs = parse_methods(methods)
+    sets = check_sets(sets)
+    names = [data.name for data in sets]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise InvalidInputError(f"`sets` must have different names, got {doubled[0]} twice.")
     jobs = [(spec, data, isolate) for data in sets for spec in specs]
     cells = run_cells(jobs, work, threads, on_cell)
     places = ((spec.label, data.name) for spec, data, _ in jobs)
+    labels = [spec.label for spec in specs]
     return Comparison(labels, names, dict(zip(places, cells, strict=True)))
+
+
+def check_sets(sets: Any) -> list[Dataset]:
+    """Data sets in a list, at least one."""
+    listed = list(sets) if isinstance(sets, Iterable) and not isinstance(sets, str) else [sets]
+    for data in listed:
+        if isinstance(sets, Dataset) or not isinstance(data, Dataset):
+            raise InvalidInputError(
+                "`sets` must be a list of data sets, such as [kinrank.datasets.load('digits')], "
+                f"got {shown(data)}."
+            )
+    if not listed:
+        raise InvalidInputError("`sets` must have at least one data set, got none.")
+    return listed
 
 
 def run_cells(
@@ -147,7 +161,7 @@ def run_cells(
     """
     cells: list[Measured | Failed] = []
     with tempfile.TemporaryDirectory(prefix="kinrank-", dir=temporary_folder()) as temporary:
-        folder = Path(work or temporary) / "cells"
+        folder = Path(temporary if work is None else check_path("work", work)) / "cells"
         make_folder(folder)
         print_of, source_of = cache(fingerprint), cache(partial(_source, Path(temporary)))
         for spec, data, isolate in jobs:

@@ -14,7 +14,7 @@ from kinrank.datasets.base import NOT_COUNTED, RIGHT, Dataset
 from kinrank.errors import InvalidInputError
 from kinrank.evaluate.ablation import ablate
 from kinrank.evaluate.cells import timed_ranking
-from kinrank.evaluate.comparison import Comparison, OnCell, compare
+from kinrank.evaluate.comparison import Comparison, OnCell, check_sets, compare
 from kinrank.evaluate.spec import MethodSpec, parse_methods
 from kinrank.io import write_text_atomic
 from kinrank.report.pages import check_extra, comparison_page
@@ -31,7 +31,7 @@ def report(
     sets: Sequence[Dataset],
     out: str | Path | None = None,
     *,
-    methods: str = "none,cas",
+    methods: str | Sequence[str | MethodSpec] = "none,cas",
     focus: str | None = None,
     studies: Sequence[str] | None = (),
     values: Mapping[str, Sequence[float]] | None = None,
@@ -64,6 +64,7 @@ def report(
         The page: self-contained, without any link to the network.
     """
     check_extra()
+    sets = check_sets(sets)
     specs = parse_methods(methods)
     comparison = compare(specs, sets, work=work, isolate=isolate, threads=threads, on_cell=on_cell)
     chosen = _focus(comparison, specs, focus)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinrank.errors import InvalidInputError, UnknownNameError
+from kinrank.errors import InvalidInputError, UnknownNameError, shown
 from kinrank.evaluate.search import Plain, Pooled
 from kinrank.methods.base import Method
 from kinrank.registry import make_method, method_class, ready_methods
@@ -69,17 +69,46 @@ class MethodSpec:
         return whole | ({"auto": True, "given": sorted(self.params)} if self.auto else {})
 
 
-def parse_methods(text: str) -> list[MethodSpec]:
-    """Methods from a list with commas; ``all`` is ``none`` and all that work without weights."""
+def parse_methods(methods: str | Iterable[str | MethodSpec]) -> list[MethodSpec]:
+    """Methods from a text with commas, or from a list of such texts and of parsed methods.
+
+    ``all`` is ``none`` and all that work without weights; a method that is named twice is one.
+    """
+    if isinstance(methods, (str, MethodSpec)):
+        entries: list[Any] = [methods]
+    elif isinstance(methods, Iterable) and not isinstance(methods, (bytes, Mapping)):
+        entries = list(methods)
+    else:
+        raise _no_method(methods)
+    specs: list[MethodSpec] = []
+    for entry in entries:
+        if isinstance(entry, MethodSpec):
+            specs.append(entry)
+        elif isinstance(entry, str):
+            specs += _parse_text(entry)
+        else:
+            raise _no_method(entry)
+    if not specs:
+        raise InvalidInputError("`methods` must name at least one method, got none.")
+    return list({spec.label: spec for spec in specs}.values())
+
+
+def _parse_text(text: str) -> list[MethodSpec]:
+    """Methods from a text with commas."""
     specs: list[MethodSpec] = []
     for word in _split(text):
         if word == ALL:
             specs += [MethodSpec(NONE), *(MethodSpec(name) for name in ready_methods())]
         else:
             specs.append(parse_method(word))
-    if not specs:
-        raise InvalidInputError("`methods` must name at least one method, got none.")
-    return list({spec.label: spec for spec in specs}.values())
+    return specs
+
+
+def _no_method(given: object) -> InvalidInputError:
+    return InvalidInputError(
+        f"`methods` must be names such as 'none,cas(k1=60)' or ['none', 'cas(k1=60)'], "
+        f"got {shown(given)}."
+    )
 
 
 def left_out(text: str) -> dict[str, str]:
@@ -95,9 +124,9 @@ def left_out(text: str) -> dict[str, str]:
 
 def parse_method(text: str) -> MethodSpec:
     """One method, with its parameters in brackets."""
-    matched = SHAPE.fullmatch(text)
+    matched = SHAPE.fullmatch(text) if isinstance(text, str) else None
     if matched is None:
-        raise InvalidInputError(f"`methods` must be like cas or cas(k1=60,k2=6), got {text!r}.")
+        raise InvalidInputError(f"`methods` must be like cas or cas(k1=60,k2=6), got {shown(text)}.")
     name = matched[1]
     if name != NONE and name not in registered():
         raise UnknownNameError("method", name, [NONE, ALL, *registered()])

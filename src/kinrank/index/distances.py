@@ -11,7 +11,8 @@ from kinrank.kernels.paths import path_rows
 from kinrank.kernels.product import product_rows
 from kinrank.kernels.ranking import compared_rows
 from kinrank.search.exact import dense_search
-from kinrank.stages.ranking import UNREACHABLE, within_one
+from kinrank.stages.distances import over_farthest
+from kinrank.stages.ranking import UNREACHABLE, fuse, within_one
 from kinrank.stages.sparse import take, transposed
 from kinrank.types import Floats, Ints, SparseRows
 
@@ -53,11 +54,13 @@ def fused(state: State, modified: Floats, squared: Floats, farthest: float) -> F
 
 def mixed(state: State, modified: Floats, squared: Floats, farthest: float) -> Floats:
     """(1 - omega) d' + omega d."""
-    omega, scale = np.float32(state.method.omega), np.float32(farthest)
-    d = np.minimum(squared, scale) / scale if farthest > 0 else np.zeros_like(squared)
-    d = np.sqrt(d) if state.method.fusion == "euclidean" else d
-    out: Floats = ((np.float32(1) - omega) * modified + omega * d).astype(np.float32)
-    return out
+    return fuse(modified, plain(state, squared, farthest), state.method.omega)
+
+
+def plain(state: State, squared: Floats, farthest: float) -> Floats:
+    """d, the plain distance: squared, or its root, over the farthest."""
+    d = over_farthest(squared, np.full_like(squared, farthest))
+    return np.sqrt(d) if state.method.fusion == "euclidean" else d
 
 
 def encoding_rows(engine: Engine, rows: Ints, space: Workspace) -> SparseRows:

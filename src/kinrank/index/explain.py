@@ -7,13 +7,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from kinrank.index.distances import encoding_rows, fused, mixed, path_lengths
+from kinrank.index.distances import encoding_rows, fused, path_lengths, plain
 from kinrank.index.engine import Engine
 from kinrank.index.query import Overlay, QueryStages
 from kinrank.index.state import State
-from kinrank.kernels.divergence import finish
-from kinrank.parallel import Runner
-from kinrank.stages.divergence import MEASURES
+from kinrank.parallel import ALONE, Runner
+from kinrank.stages.divergence import Divergence
 from kinrank.stages.ranking import UNREACHABLE
 from kinrank.stages.sparse import take
 from kinrank.types import Floats, Ints, SparseRows
@@ -116,7 +115,7 @@ class Explanation:
 
 def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanation:
     """query : (1, d), scaled; name : of the item."""
-    state, omega = engine.state, engine.state.method.omega
+    state = engine.state
     row = int(state.places[name])
     squared = engine.distance(query, row)
     near = engine.near(query, state.neighbors.k - 1, Runner(1))
@@ -132,13 +131,12 @@ def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanat
     path: list[int] = []
     if edges is not None:
         modified, path = _path(state, near.indices[0, : near.counts[0]], edges, row)
-    plain = float(mixed(state, np.zeros(1, np.float32), squared, far)[0])
     return Explanation(
         id=state.ids[name].item(),
         distance=float(fused(state, np.array([modified], np.float32), squared, far)[0]),
-        plain=plain / omega if omega else float(np.minimum(squared[0] / far, 1)),
+        plain=float(plain(state, squared, far)[0]),
         modified=modified,
-        omega=omega,
+        omega=state.method.omega,
         anchor=float(stages.anchor[0]) if len(stages.anchor) else 0.0,
         in_cluster=bool((stages.similarity.ids == row).any()),
         stages=divergences,
@@ -188,7 +186,8 @@ def _divergences(
     pairs["propagation"] = (_own(stages.encoding), encoding)
     measure = state.method.divergence
     return {
-        name: _divergence(weights_of(a), weights_of(b), measure) for name, (a, b) in pairs.items()
+        name: float(_distances([weights_of(a)], weights_of(b), measure)[0])
+        for name, (a, b) in pairs.items()
     }
 
 
@@ -208,21 +207,20 @@ def weights_of(row: SparseRows) -> dict[int, float]:
     return dict(zip(row.indices.tolist(), row.values.tolist(), strict=True))
 
 
-def _terms(a: dict[int, float], b: dict[int, float], measure: str) -> dict[int, float]:
-    """What each shared column adds to the sum that ``divergence.finish`` takes."""
-
-    def term(u: float, v: float) -> float:
-        if measure == "js":
-            return float(u * np.log2(u) + v * np.log2(v) - (u + v) * np.log2(u + v))
-        return min(u, v) if measure == "jaccard" else u * v
-
-    return {c: term(u, b[c]) for c, u in a.items() if u > 0 and b.get(c, 0) > 0}
-
-
-def _divergence(a: dict[int, float], b: dict[int, float], measure: str) -> float:
-    norms = (sum((v * v for v in row.values()), 0.0) for row in (a, b))
-    total = sum(_terms(a, b, measure).values(), 0.0)
-    return float(finish(MEASURES[measure], total, *norms))
+def _distances(rows: list[dict[int, float]], item: dict[int, float], measure: str) -> Floats:
+    """d' from each of some rows to the item, by the stage that compares rows, (len(rows),)."""
+    columns = {column: at for at, column in enumerate(sorted(set(item).union(*rows)))}
+    ordered = [sorted(weights.items()) for weights in (*rows, item)]
+    lengths = [len(entries) for entries in ordered]
+    stacked = SparseRows(
+        indptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        indices=np.array([columns[c] for entries in ordered for c, _ in entries], np.int32),
+        data=np.array([weight for entries in ordered for _, weight in entries], np.float32),
+        n_columns=max(len(columns), 1),
+    )
+    # The item is listed for every row, so that one with nothing in common has its distance too.
+    lists = np.full((len(lengths), 1), len(rows), np.int32)
+    return Divergence.of(stacked, measure).near(len(rows), lists, ALONE).values
 
 
 def _members(state: State, stages: QueryStages) -> list[Member]:
@@ -238,15 +236,15 @@ def _members(state: State, stages: QueryStages) -> list[Member]:
 
 
 def _shared(state: State, a: dict[int, float], b: dict[int, float]) -> list[Shared]:
-    measure, out = state.method.divergence, []
-    whole = _divergence(a, b, measure)
-    for row, term in _terms(a, b, measure).items():
-        if measure == "js":  # the sum is a sum: no need to take one out
-            without = whole - term / 2
-        else:
-            without = _divergence({c: v for c, v in a.items() if c != row}, b, measure)
-        out.append(Shared(*_identity(state, row), a[row], b[row], without - whole))
-    return sorted(out, key=lambda shared: -shared.gain)
+    """What both rows have; the gain of a row is what the distance grows by without it."""
+    common = [row for row, weight in a.items() if weight > 0 and b.get(row, 0) > 0]
+    without = [{other: w for other, w in a.items() if other != row} for row in common]
+    whole, *others = _distances([a, *without], b, state.method.divergence).tolist()
+    shared = [
+        Shared(*_identity(state, row), a[row], b[row], distance - whole)
+        for row, distance in zip(common, others, strict=True)
+    ]
+    return sorted(shared, key=lambda row: -row.gain)
 
 
 def _identity(state: State, row: int) -> tuple[Any, Role]:

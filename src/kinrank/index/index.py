@@ -35,7 +35,7 @@ from kinrank.parallel import Runner
 from kinrank.runs.run import Run, as_run
 from kinrank.search.whitening import Whitening
 from kinrank.types import Floats, Ranking
-from kinrank.validation import as_array, as_matrix, check_int
+from kinrank.validation import as_array, as_matrix, check_int, check_path
 
 if TYPE_CHECKING:
     from kinrank.index.explorer import Explorer
@@ -410,6 +410,8 @@ class Index:
 
         path : None is the file that was opened for writing
         """
+        if path is not None:
+            check_path("path", path)
         if self._lock is not None and self._opened_from(path):
             self._lock.check_process()  # before waiting for threads that a copy does not have
         # What is saved later is never older: the rows are taken and written by one at a time.

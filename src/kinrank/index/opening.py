@@ -13,6 +13,7 @@ from kinrank.index.index import Index
 from kinrank.index.search import SearchStore, search_of
 from kinrank.io import PathLike
 from kinrank.reading import reading
+from kinrank.validation import check_bool, check_path
 
 # Files up to this size are read and verified when they are opened; larger ones when asked.
 _VERIFIED = 1 << 28
@@ -41,6 +42,9 @@ def open_index(
     >>> kinrank.open("gallery.index")
     <Index of 330 rows, 8 columns>
     """
+    check_path("path", path)
+    check_bool("writable", writable)
+    check_bool("verify", verify is not None and verify)
     lock = file.WriteLock(path) if writable and os.path.exists(path) else None  # noqa: PTH110
     try:
         stored = file.read(path)

@@ -26,7 +26,7 @@ from kinrank.runs.journal import BlockEntry, Call, Journal, check_sum, described
 from kinrank.runs.mapped import Memory
 from kinrank.runs.plan import make_plan, parse_bytes
 from kinrank.types import SparseRows
-from kinrank.validation import as_matrix
+from kinrank.validation import as_matrix, check_path
 
 if TYPE_CHECKING:
     from kinrank.methods.base import Method
@@ -158,6 +158,8 @@ def disk_run(
     budget: int | str | None, work: PathLike | None,
 ) -> Iterator[DiskRunner]:  # fmt: skip
     """A runner with files in ``work``; they are removed when the block ends without an error."""
+    if work is not None:
+        check_path("work", work)
     matrices = (as_matrix("queries", queries), as_matrix("gallery", gallery))
     limit = None if budget is None else parse_bytes("memory_budget", budget)
     if limit is not None:

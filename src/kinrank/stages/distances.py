@@ -98,10 +98,10 @@ class MatrixDistances:
 
     def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:  # noqa: ARG002
         owner = np.repeat(rows, np.diff(indptr))
-        return _over_farthest(self.matrix[owner, ids], self.neighbors.farthest[owner])
+        return over_farthest(self.matrix[owner, ids], self.neighbors.farthest[owner])
 
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:  # noqa: ARG002
-        return _over_farthest(self.matrix[rows, first:], self.neighbors.farthest[rows, None])
+        return over_farthest(self.matrix[rows, first:], self.neighbors.farthest[rows, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ class ListDistances:
         known = self.neighbors
         values = np.ones(len(known), np.float32)
         listed = known.indices[row] >= 0
-        near = _over_farthest(known.distances[row, listed], known.farthest[row])
+        near = over_farthest(known.distances[row, listed], known.farthest[row])
         values[known.indices[row, listed]] = near
         return values
 
@@ -151,7 +151,8 @@ def lay_out(distances: Distances, k: int, n_queries: int, run: Runner) -> tuple[
     return VectorDistances(moved, lists, distances.vectors, names), layout
 
 
-def _over_farthest(squared: Floats, farthest: Floats) -> Floats:
-    scale = np.where(farthest > 0, farthest, 1)
+def over_farthest(squared: Floats, farthest: Floats) -> Floats:
+    """d: squared distances over the farthest, at most 1; 0 where all rows are alike."""
+    scale = np.where(farthest > 0, farthest, np.float32(np.inf))
     # The smaller one first: a quotient could overflow.
-    return (np.minimum(squared, scale) / scale).astype(np.float32)
+    return (np.minimum(squared, farthest) / scale).astype(np.float32)

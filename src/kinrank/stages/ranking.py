@@ -37,6 +37,12 @@ def within_one(values: Floats) -> Floats:
     return np.divide(wide, 1 + wide, out=wide, where=np.isfinite(wide)).astype(np.float32)
 
 
+def fuse(modified: Floats, base: Floats, omega: float) -> Floats:
+    """d* = (1 - omega) d' + omega d, in float32 as the kernels compute it."""
+    share = np.float32(omega)
+    return (np.float32(1) - share) * modified + share * base
+
+
 @dataclass(frozen=True, eq=False)
 class Ranker:
     """All that a ranking is made from.
@@ -276,8 +282,7 @@ class Ranker:
         return np.sqrt(d2) if self.fusion == "euclidean" else d2
 
     def _fuse(self, modified: Floats, base: Floats) -> Floats:
-        omega = np.float32(self.omega)
-        return (np.float32(1) - omega) * modified + omega * base
+        return fuse(modified, base, self.omega)
 
 
 def _put(sparse: SparseRows, row: int, first: int, out: Floats) -> None:
