@@ -41,7 +41,7 @@ def test_a_power_of_two_changes_no_bit(scale, metric):
     same(index.search(q * scale, k=9, base=True), other.search(q, k=9, base=True))
     for one, by in ((index, scale), (other, 1.0)):
         one.add(q[:2] * by)
-        one.update(q[2:4] * by, [3, 5])
+        one.update([3, 5], q[2:4] * by)
     same(index.search(q * scale, k=9), other.search(q, k=9))
     assert index.explain(q[0] * scale, 7) == other.explain(q[0], 7)
     same(
@@ -87,7 +87,7 @@ def test_rows_far_beyond_those_of_an_index_are_refused(gallery):
         found = index.search(Q * gallery * 1e13, base=base)
         assert np.isfinite(found.distances).all()
         assert np.isfinite(index.search(Q * gallery * 1e-30, base=base).distances).all()
-    for call in (index.add, lambda rows: index.update(rows, np.arange(6))):
+    for call in (index.add, lambda rows: index.update(np.arange(6), rows)):
         with pytest.raises(InvalidInputError, match="`vectors` must hold values of at most"):
             call(Q * gallery * 1e20)
     with pytest.raises(InvalidInputError, match=r"at most .* in size, .* got .* in row 0"):

@@ -120,7 +120,7 @@ def test_ids_that_cannot_be():
     one = kinrank.rerank_pool(Q[:1], memoryview(G), METHOD)
     np.testing.assert_array_equal(one.indices, kinrank.rerank_pool(Q[:1], G, METHOD).indices)
     assert len(index) == 90
-    for call in (index.remove, lambda ids: index.update(Q, ids)):
+    for call in (index.remove, lambda ids: index.update(ids, Q)):
         with pytest.raises(InvalidInputError, match="`ids` is missing: name the items"):
             call(None)
     with pytest.raises(InvalidInputError, match="one list for each of the 6 queries, got 5"):
@@ -131,7 +131,7 @@ def test_ids_that_cannot_be():
 
 def test_all_rows_updated_are_a_fresh_index():
     index = METHOD.fit(G)
-    index.update(G[::-1] + 1, np.arange(84))
+    index.update(np.arange(84), G[::-1] + 1)
     fresh = METHOD.fit(G[::-1] + 1).search(Q, k=20)
     found = index.search(Q, k=20)
     np.testing.assert_array_equal(found.ids, fresh.ids)

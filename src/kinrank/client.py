@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import numpy as np
 
+from kinrank.conditions import refuse_pair
 from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.io import PathLike
 from kinrank.types import Ranking
@@ -79,6 +80,9 @@ class Client:
         rows = np.atleast_2d(as_array("vectors", vectors))
         if not conditions:
             return _ranking(self._ask("POST", "/v1/search", _npy(rows), _NPY, k=k, base=base))
+        if isinstance(conditions.get("where"), Mapping):
+            for name, wanted in conditions["where"].items():
+                refuse_pair(f"where[{name!r}]", wanted)  # JSON would make a list of it
         body = _plain_fields({"vectors": rows, "k": k, "base": base, **conditions})
         return _ranking(self._ask("POST", "/v1/search", body))
 
@@ -110,18 +114,34 @@ class Client:
         return self._ask("GET", "/v1/explain", item=item, query=query, vector=vector)
 
     def add(
-        self, vectors: Any, ids: Any = None, *, labels: Any = None, update: bool = False,
-        attributes: Any = None,
-    ) -> int:  # fmt: skip
-        """Add rows, or with ``update`` change them; returns how many the index has then.
+        self, vectors: Any, ids: Any = None, *, labels: Any = None, attributes: Any = None
+    ) -> int:
+        """Add rows; returns how many the index has then.
 
         labels : text, one for each row; saved with the index
         attributes : values of each row, by the names that the index has
         """
-        words = None if labels is None else [str(label) for label in labels]
-        sent = {"vectors": np.atleast_2d(as_array("vectors", vectors)), "update": update}
-        sent |= {"ids": None if ids is None else np.asarray(ids)}
-        sent |= {"labels": words, "attributes": attributes}
+        return self._send_items(vectors, ids, labels, attributes, update=False)
+
+    def update(
+        self, ids: Any, vectors: Any = None, *, labels: Any = None, attributes: Any = None
+    ) -> int:
+        """Give rows that are there other vectors, attributes or both, as ``Index.update``.
+
+        labels : text, one for each row, beside the vectors or attributes
+        """
+        return self._send_items(vectors, ids, labels, attributes, update=True)
+
+    def _send_items(
+        self, vectors: Any, ids: Any, labels: Any, attributes: Any, *, update: bool
+    ) -> int:
+        sent = {
+            "vectors": None if vectors is None else np.atleast_2d(as_array("vectors", vectors)),
+            "ids": None if ids is None else np.atleast_1d(as_array("ids", ids)),
+            "labels": None if labels is None else [str(label) for label in labels],
+            "attributes": attributes,
+            "update": update,
+        }
         return int(self._ask("POST", "/v1/items", _plain_fields(sent))["rows"])
 
     def add_image(

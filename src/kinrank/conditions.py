@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from numbers import Real
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.errors import InvalidInputError, shown
 from kinrank.types import Ints, Longs
+from kinrank.validation import refuse_last_nulls
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -176,6 +181,106 @@ class NotItself:
 
     def part(self, queries: Longs, rows: Longs) -> NotItself:  # noqa: ARG002
         return NotItself(len(rows))
+
+
+@dataclass(frozen=True)
+class Range:
+    """Values from ``low`` to ``high``, both among them; None for no end."""
+
+    low: Any
+    high: Any
+
+    @classmethod
+    def of(cls, name: str, given: Mapping[Any, Any]) -> Range:
+        """``{"min": 0, "max": 0.5}``, of which one may be missing or None."""
+        unknown = [key for key in given if key not in ("min", "max")]
+        low, high = (_bound(name, given.get(end)) for end in ("min", "max"))
+        if unknown or (low is None and high is None):
+            raise InvalidInputError(
+                f"`{name}` as a range must have 'min', 'max' or both, such as "
+                f"{{'min': 0, 'max': 0.5}}, got {shown(dict(given))}."
+            )
+        text = [isinstance(bound, str) for bound in (low, high) if bound is not None]
+        if len(set(text)) > 1 or (len(text) == 2 and low > high):
+            raise InvalidInputError(
+                f"`{name}` as a range must have a 'min' that is not above its 'max', "
+                f"got {shown(dict(given))}."
+            )
+        return cls(low, high)
+
+    @property
+    def of_text(self) -> bool:
+        """Whether its ends are text."""
+        return isinstance(self.low if self.high is None else self.high, str)
+
+    def mask(self, column: npt.NDArray[Any]) -> Mask:
+        """Which values lie in it. Numbers are compared exactly, whatever their types are."""
+        out = np.ones(len(column), np.bool_)
+        if self.low is not None:
+            out &= _not_below(column, self.low)
+        if self.high is not None:
+            out &= _not_above(column, self.high)
+        return out
+
+
+def _not_below(column: npt.NDArray[Any], low: Any) -> Mask:
+    if column.dtype.kind == "i":
+        limits = np.iinfo(column.dtype)
+        if low > limits.max:
+            return np.zeros(len(column), np.bool_)
+        return np.asarray(column >= (limits.min if low <= limits.min else math.ceil(low)))
+    if column.dtype.kind == "f":
+        nearest = _nearest_float(low)
+        return np.asarray(column >= nearest if nearest >= low else column > nearest)
+    return np.asarray(column >= low)
+
+
+def _not_above(column: npt.NDArray[Any], high: Any) -> Mask:
+    if column.dtype.kind == "i":
+        limits = np.iinfo(column.dtype)
+        if high < limits.min:
+            return np.zeros(len(column), np.bool_)
+        return np.asarray(column <= (limits.max if high >= limits.max else math.floor(high)))
+    if column.dtype.kind == "f":
+        nearest = _nearest_float(high)
+        return np.asarray(column <= nearest if nearest <= high else column < nearest)
+    return np.asarray(column <= high)
+
+
+def _nearest_float(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # of an integer or a fraction
+        return math.inf if number > 0 else -math.inf
+
+
+def _bound(name: str, given: Any) -> Any:
+    """An end of a range: a number or text."""
+    if isinstance(given, (np.generic, np.ndarray)) and given.ndim == 0:
+        given = given.item()
+    if isinstance(given, str):
+        refuse_last_nulls(name, given)
+        return given
+    number = isinstance(given, Real) and not isinstance(given, bool)
+    if given is None or (number and given == given):  # noqa: PLR0124 - not NaN
+        return given
+    raise InvalidInputError(
+        f"`{name}` as a range must have numbers or text as its ends, got {shown(given)}."
+    )
+
+
+def refuse_pair(name: str, given: Any) -> None:
+    """Refuse a tuple of two numbers, which could be meant as a range or as two values."""
+    numbers = isinstance(given, tuple) and all(
+        isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) for value in given
+    )
+    if numbers and len(given) == 2:
+        low, high = given
+        raise InvalidInputError(
+            f"`{name}` must be a list of values or a range, got the tuple {shown(given)}, which "
+            f"could be both: write {{'min': {low}, 'max': {high}}} for all values from one to the "
+            f"other, or [{low}, {high}] for these two."
+        )
 
 
 def rows_per_query(lists: list[Ints], n: int, wanted: bool) -> PerQuery:

@@ -59,9 +59,14 @@ def _values(groups: Any, n_queries: int, n_rows: int | None) -> tuple[npt.NDArra
         )
     of_queries = as_labels("groups[0]", groups[0], n_queries, "queries", "biuUS")
     of_rows = as_labels("groups[1]", groups[1], n_rows, "gallery rows", "biuUS")
-    if (of_queries.dtype.kind in "US") != (of_rows.dtype.kind in "US"):
+    if _kind(of_queries) != _kind(of_rows):
         raise InvalidInputError(
-            f"`groups` must have values of one kind, got {of_queries.dtype} for queries and "
-            f"{of_rows.dtype} for the gallery."
+            f"`groups` must have values of one kind, got {_kind(of_queries)} for queries and "
+            f"{_kind(of_rows)} for the gallery."
         )
     return of_queries, of_rows
+
+
+def _kind(labels: npt.NDArray[Any]) -> str:
+    """What labels are; bytes are never equal to text."""
+    return {"U": "text", "S": "bytes"}.get(labels.dtype.kind, "whole numbers")

@@ -125,16 +125,44 @@ def as_array(name: str, values: Any) -> npt.NDArray[Any]:
         if library == "torch":
             values = values.detach().cpu()
             values = values.float() if str(values.dtype) == "torch.bfloat16" else values
-        return np.asarray(values)
+        array = np.asarray(values)
     except Exception as error:  # whatever the user's object raises
         ragged = "inhomogeneous" in str(error)
         got = "rows of different lengths" if ragged else f"{type(values).__name__} ({error})"
         raise InvalidInputError(f"`{name}` must be an array, got {got}.") from error
+    if array.dtype.kind in "US":
+        refuse_last_nulls(name, values)
+    return array
+
+
+def refuse_last_nulls(name: str, values: Any) -> None:
+    """Refuse text that ends with the character 0: numpy drops it, so that "a\\0" would be "a"."""
+    if isinstance(values, (str, bytes)):
+        if values[-1:] in ("\0", b"\0"):
+            raise InvalidInputError(
+                f"`{name}` must be text that does not end with the character \\0, "
+                f"got {shown(values)}."
+            )
+    elif isinstance(values, (list, tuple)) or getattr(values, "dtype", None) == object:
+        for value in values:
+            refuse_last_nulls(name, value)
+
+
+def text_of_objects(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """An array of Python's texts as one of numpy's; others stay as they are."""
+    if array.dtype != object or {type(value) for value in array.ravel()} != {str}:
+        return array
+    refuse_last_nulls(name, array.ravel())
+    return array.astype(str)
 
 
 def as_labels(name: str, values: Any, n: int, what: str, kinds: str = "biuU") -> npt.NDArray[Any]:
     """``values`` as a whole number or text for each of the ``n`` ``what``."""
-    array = as_array(name, values)
+    array = text_of_objects(name, as_array(name, values))
+    if array.dtype.kind in "US" and isinstance(values, (list, tuple)):
+        kinds_given = {isinstance(value, (str, bytes)) for value in values}
+        if len(kinds_given) > 1:  # numpy makes the text "1" of the number 1
+            raise InvalidInputError(f"`{name}` must be all numbers or all text, got both.")
     if array.shape != (n,) or array.dtype.kind not in kinds:
         raise InvalidInputError(
             f"`{name}` must be a whole number or text for each of the {n} {what}, got shape "

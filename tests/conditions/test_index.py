@@ -12,30 +12,12 @@ import kinrank
 from kinrank import CAS, InvalidInputError
 from kinrank.errors import UnknownIdError, UnknownNameError
 from kinrank.index.index import Index
+from row_store import RowStore
 from struck import assert_struck, rows, struck
 
 NQ, NG = 7, 400
 METHOD = CAS(k1=8, k2=4)
 IDS = np.array([f"row {number}" for number in range(NG)])
-
-
-class RowStore:
-    """Vectors that somebody else keeps; counts what is fetched."""
-
-    def __init__(self, vectors, ids):
-        self.vectors, self.ids, self.fetched = vectors, ids, 0
-
-    def __len__(self):
-        return len(self.ids)
-
-    def search(self, queries, k):
-        d = ((queries[:, None].astype(np.float64) - self.vectors) ** 2).sum(axis=2)
-        order = np.argsort(d, axis=1, kind="stable")[:, :k]
-        return self.ids[order], np.take_along_axis(d, order, axis=1)
-
-    def fetch(self, ids):
-        self.fetched += len(ids)
-        return self.vectors[np.searchsorted(self.ids, ids)]
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +137,7 @@ def test_attributes_are_kept_and_changed(sets, tmp_path):
         np.testing.assert_array_equal(opened.attributes["camera"], numbers % 3)
         opened.add(rows(4, 20), attributes={"camera": [7, 7, 8, 8], "night": [True] * 4})
         opened.remove([0, 5])
-        opened.update(rows(2, 21), [10, 11], attributes={"camera": [5, 5]})
+        opened.update([10, 11], rows(2, 21), attributes={"camera": [5, 5]})
         at = {id_: place for place, id_ in enumerate(opened.ids.tolist())}
         cameras, night = opened.attributes["camera"], opened.attributes["night"]
         assert cameras[[at[400], at[403], at[10], at[11], at[12]]].tolist() == [7, 8, 5, 5, 0]
@@ -263,9 +245,9 @@ def test_changes_need_the_attributes(sets):
     with pytest.raises(InvalidInputError, match="must have 'camera' for rows that are added"):
         fitted.add(rows(2, 3))
     with pytest.raises(UnknownNameError, match="colour"):
-        fitted.update(rows(1, 3), [4], attributes={"colour": ["red"]})
+        fitted.update([4], rows(1, 3), attributes={"colour": ["red"]})
     with pytest.raises(InvalidInputError, match="must be integers, as in the index, got text"):
-        fitted.update(rows(1, 3), [4], attributes={"camera": ["red"]})
+        fitted.update([4], rows(1, 3), attributes={"camera": ["red"]})
     assert len(fitted) == NG
 
 

@@ -214,7 +214,7 @@ def update(draw, outcomes, index):
     count = len(names) if hasattr(names, "__len__") else 1
     rows = values.vectors(draw, max(count, 1), index.width)
     outcomes.attempt(
-        "Index.update", index.update, rows, names, threads=values.threads(draw), refuse=draw.refuse
+        "Index.update", index.update, names, rows, threads=values.threads(draw), refuse=draw.refuse
     )
 
 

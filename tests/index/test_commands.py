@@ -78,7 +78,13 @@ def test_integers_context_and_update(folder):
     assert done("index", "remove", path, "--ids", folder / "gone.npy")["rows"] == 146
     np.save(folder / "same.npy", np.arange(20, 30) * 3)
     more = ("--vectors", folder / "more.npy", "--ids", folder / "same.npy")
-    assert done("index", "add", path, *more, "--update")["rows"] == 146
+    told = done("index", "update", path, *more)
+    assert (told["rows"], told["updated"]) == (146, 10)
+    assert kinrank.open(path).ids[-10:].tolist() == list(range(60, 90, 3))
+    (folder / "same.txt").write_text("0\n6\n")
+    np.save(folder / "two.npy", np.load(folder / "more.npy")[:2])
+    more = ("--vectors", folder / "two.npy", "--ids", folder / "same.txt")
+    assert done("index", "update", path, *more)["updated"] == 2
     assert kinrank.open(path).info()["context"] == 24
 
 

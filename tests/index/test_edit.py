@@ -25,7 +25,7 @@ def test_add_remove_update(method):
     index.remove(gone)
     left = np.delete(np.arange(len(ROWS)), gone)
     assert_same(index, method.fit(ROWS[left], ids=left))
-    index.update(ROWS[200:203] + 0.1, ids=[200, 201, 202])
+    index.update([200, 201, 202], ROWS[200:203] + 0.1)
     order = np.concatenate([np.setdiff1d(left, [200, 201, 202]), [200, 201, 202]])
     rows = ROWS.copy()
     rows[200:203] += 0.1
@@ -115,7 +115,7 @@ def test_a_change_that_is_refused_changes_nothing():
     with pytest.raises(InvalidInputError, match="The ids of this index are integers"):
         index.add(ROWS[:1], ids=["a"])
     with pytest.raises(UnknownIdError):
-        index.update(ROWS[:1], ids=[1000])
+        index.update([1000], ROWS[:1])
     assert index.engine is before
 
 

@@ -62,7 +62,7 @@ def test_changes_are_those_of_a_fresh_build():
     index.remove(IDS[10:20])
     rows, ids = np.delete(ROWS, np.s_[10:20], axis=0), IDS[:10] + IDS[20:]
     assert_same(index, METHOD.fit(rows, ids=ids))
-    index.update(ROWS[20:23] + 0.05, IDS[20:23])
+    index.update(IDS[20:23], ROWS[20:23] + 0.05)
     rows = np.concatenate([np.delete(rows, np.s_[10:13], axis=0), ROWS[20:23] + 0.05])
     assert_same(index, METHOD.fit(rows, ids=ids[:10] + ids[13:] + IDS[20:23]))
 
@@ -92,7 +92,7 @@ def test_a_small_change_leaves_most_edges_alone(divergence, monkeypatch):
     patched = changed_paths
     index.add(rows[-3:], ids[-3:])
     index.remove([8, 500])
-    index.update(rows[20:21] + 0.1, [20])
+    index.update([20], rows[20:21] + 0.1)
     assert len(made) == 3
     kept = np.setdiff1d(ids, [8, 20, 500])
     fresh = method.fit(np.concatenate([rows[kept], rows[20:21] + 0.1]), ids=np.append(kept, 20))

@@ -48,7 +48,7 @@ def test_changes_keep_the_whitening(tmp_path):
     index = METHOD.fit(ROWS[:400], ids=IDS[:400])
     index.add(ROWS[400:], IDS[400:])
     index.remove(IDS[10:20])
-    index.update(ROWS[20:25] + 0.1, IDS[20:25])
+    index.update(IDS[20:25], ROWS[20:25] + 0.1)
     rows = np.concatenate([ROWS[:10], ROWS[25:], ROWS[20:25] + 0.1])
     ids = IDS[:10] + IDS[25:] + IDS[20:25]
     fresh = METHOD.replace(whiten=index.whitening).fit(rows, ids=ids)

@@ -180,6 +180,14 @@ def test_broken_headers_of_npy_files_are_refused():
     headers = [b"(-2, -8)", b"(-2,-8,)", b"(2, 8", b"[2, 8]", b"(2.0, 8)", b"('a',)", b"(2, 8L)",
                b"(10**99, 8)", b"((2, 8),)", b"()", b"(True, 16)", b"{}", b"(" * 50]  # fmt: skip
     broken = [whole.replace(b"(2, 8)", shape) for shape in headers]
+    # The same length, as the header says how long it is.
+    shapes = (b"(True, 16)", b"(16, True)", b"(-2, -8)", b"(2, 8, True)", b"(16, False)")
+    for shape in shapes:
+        body = whole.replace(b"(2, 8), }".ljust(20), (shape + b", }").ljust(20))
+        assert shape in body
+        with pytest.raises(Problem, match="must be an npy file") as refused:
+            parse_npy(body, Settings())
+        assert refused.value.status == 422
     descriptions = (b"[]", b"'<f9'", b"{}", b"('f4', -1)", b"[('a', 'f4')]", b"'O'", b"None", b"1")
     broken += [whole.replace(b"'<f4'", kind) for kind in descriptions]
     for _ in range(2000):

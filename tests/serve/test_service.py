@@ -296,10 +296,10 @@ def test_rows_are_added_and_removed_to_stay(writable):
         assert client.add(ROWS[:1], ids=["seen"], labels=["cat"]) == len(ROWS) + 2
         found = ask(writable, "GET", "/v1/items?search=cat")[2]["items"]
         assert [(one["id"], one["label"]) for one in found] == [("seen", "cat")]
-        with pytest.raises(ServiceError, match="one for each vector"):
+        with pytest.raises(ServiceError, match="one for each item"):
             client.add(ROWS[:1], ids=["other"], labels=["cat", "dog"])
         assert client.remove("seen") == len(ROWS) + 1
-        assert client.add(ROWS[5:6], ids=["new/one"], update=True) == len(ROWS) + 1
+        assert client.update(["new/one"], ROWS[5:6]) == len(ROWS) + 1
         with pytest.raises(ServiceError, match="more than once"):
             client.add(ROWS[:1], ids=["new/one"])
         with pytest.raises(ServiceError, match="the ids of this index are text"):
@@ -330,7 +330,7 @@ def test_labels_are_saved_with_the_rows(folder, tmp_path):
         assert labels_of(server) == before
     with serving(path, "--writable", *given) as server, kinrank.Client(server.url) as client:
         assert labels_of(server) == before  # with it, though it is shorter
-        client.add(ROWS[5:6], ids=["cat 1"], update=True)  # which keeps its label
+        client.update(["cat 1"], ROWS[5:6])  # which keeps its label
         client.remove("cat 2")
         assert labels_of(server) == {one: word for one, word in before.items() if one != "cat 2"}
         client.add(ROWS[7:8], ids=["bare"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -13,6 +14,8 @@ from kinrank.index import Index
 from kinrank.io import load_array
 from kinrank.reading import read_text
 
+_BETWEEN = ".."
+_TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _WORDS = "an array, or a .txt file with one on each line"
 
 
@@ -45,7 +48,9 @@ ask_rerank_conditions = ask_all(
 ask_conditions = ask_all(
     *_FILTERS,
     ask(
-        "--where", "An attribute that answers must have; one repeated may be any of its values.",
+        "--where",
+        "An attribute that answers must have; one repeated may be any of its values. Of numbers "
+        "also a range, such as price=0..0.5, price=3.. or price=..3.",
         type=_pair, metavar="NAME=VALUE", multiple=True,
     ),
     ask(
@@ -109,13 +114,36 @@ def search_conditions(opened: Index, given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _typed(opened: Index, name: str, words: list[str]) -> list[Any]:
-    """Typed values of an attribute, as those of the index."""
+def _typed(opened: Index, name: str, words: list[str]) -> list[Any] | dict[str, Any]:
+    """Typed values of an attribute, as those of the index, or a range of them."""
     column = opened.attributes.get(name)
     kind = "U" if column is None else column.dtype.kind
+    if kind == "U":
+        return words
     if kind == "b":
-        return [word.lower() in ("true", "1", "yes") for word in words]
-    return words if kind == "U" else [*np.asarray(_numbers(words)).tolist()]
+        return [_truth(name, word) for word in words]
+    if len(words) == 1 and _BETWEEN in words[0]:
+        low, _, high = words[0].partition(_BETWEEN)
+        return {"min": _number(name, low or None), "max": _number(name, high or None)}
+    return [_number(name, word) for word in words]
+
+
+def _truth(name: str, word: str) -> bool:
+    if word.lower() not in _TRUTHS:
+        raise InvalidInputError(f"`--where {name}` must be true or false, got {word!r}.")
+    return _TRUTHS[word.lower()]
+
+
+def _number(name: str, word: str | None) -> Any:
+    """A number that was typed; None for none."""
+    for kind in (int, float):
+        try:
+            return None if word is None else kind(word)
+        except ValueError:
+            continue
+    raise InvalidInputError(
+        f"`--where {name}` must be a number or one range such as 0..0.5, got {word!r}."
+    )
 
 
 def _numbers(words: Any) -> Any:
@@ -130,7 +158,7 @@ def _numbers(words: Any) -> Any:
     return words
 
 
-def typed_ids(typed: tuple[str, ...], *, text: bool) -> list[Any]:
+def typed_ids(typed: Sequence[str], *, text: bool) -> list[Any]:
     """Ids typed on the command line, as those of the index."""
     try:
         return [word if text else int(word) for word in typed]

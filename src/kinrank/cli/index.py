@@ -158,22 +158,51 @@ def _described(opened: kinrank.Index, images: tuple[str, ...]) -> Floats:
 @ask_array("--vectors", "Vectors of the new rows.", required=True)
 @_IDS
 @conditions.ask_attributes
-@ask("--update", "The ids are there already: give them other vectors.", is_flag=True)
 @ask_threads
 @ask_json()
 def add(
-    index: str, vectors: str, ids: str | None, attributes: Any, update: bool, as_json: bool,
-    threads: int | None,
-) -> None:  # fmt: skip
+    index: str, vectors: str, ids: str | None, attributes: Any, as_json: bool, threads: int | None
+) -> None:
     """Add rows, and save; when the command is done, they are there to stay."""
     with working(as_json) as done, kinrank.open(index, writable=True) as opened:
-        rows, names, known = load_array(vectors), read_words(ids), read_attributes(attributes)
-        if update:
-            opened.update(rows, [] if names is None else names, attributes=known, threads=threads)
-        else:
-            opened.add(rows, names, attributes=known, threads=threads)
+        rows, names = load_array(vectors), read_words(ids)
+        opened.add(rows, names, attributes=read_attributes(attributes), threads=threads)
         opened.save()
         done({"added": len(rows), "rows": len(opened), "output": index})
+
+
+@index.command()
+@_INDEX
+@click.argument("typed", nargs=-1, metavar="[ID]...")
+@_IDS
+@ask_array("--vectors", "Other vectors of these rows.  [default: they stay]")
+@conditions.ask_attributes
+@ask_threads
+@ask_json()
+def update(
+    index: str, typed: tuple[str, ...], ids: str | None, vectors: str | None, attributes: Any,
+    as_json: bool, threads: int | None,
+) -> None:  # fmt: skip
+    """Give rows that are there other vectors, other attributes or both, and save.
+
+    Attributes alone compute nothing again, however large the index is.
+    """
+    with working(as_json) as done, kinrank.open(index, writable=True) as opened:
+        changed = _named_rows(opened, typed, ids)
+        rows = None if vectors is None else load_array(vectors)
+        opened.update(changed, rows, attributes=read_attributes(attributes), threads=threads)
+        opened.save()
+        done({"updated": len(changed), "rows": len(opened), "output": index})
+
+
+def _named_rows(opened: kinrank.Index, typed: tuple[str, ...], ids: str | None) -> Any:
+    """The ids of rows, either typed or from a file."""
+    if bool(typed) == (ids is not None):
+        raise click.UsageError("Ids must be given, either one by one or as --ids FILE.")
+    words = list(typed) if ids is None else read_words(ids)
+    if isinstance(words, list):  # typed, or lines of a text file
+        return conditions.typed_ids(words, text=opened.ids.dtype.kind == "U")
+    return words
 
 
 @index.command()
@@ -186,11 +215,8 @@ def remove(
     index: str, typed: tuple[str, ...], ids: str | None, threads: int | None, as_json: bool
 ) -> None:
     """Remove rows by their ids, and save."""
-    if bool(typed) == (ids is not None):
-        raise click.UsageError("Ids must be given, either one by one or as --ids FILE.")
     with working(as_json) as done, kinrank.open(index, writable=True) as opened:
-        text = opened.ids.dtype.kind == "U"
-        gone = read_words(ids) if ids is not None else conditions.typed_ids(typed, text=text)
+        gone = _named_rows(opened, typed, ids)
         opened.remove(gone, threads=threads)
         opened.save()
         done({"removed": len(gone), "rows": len(opened), "output": index})

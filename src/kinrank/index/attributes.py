@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.conditions import Condition, Different, ForAll
+from kinrank.conditions import Condition, Different, ForAll, Mask, Range, refuse_pair
 from kinrank.errors import InvalidInputError, UnknownNameError, shown
 from kinrank.index.ids import Ids, IdTable
 from kinrank.types import Ints
-from kinrank.validation import as_array
+from kinrank.validation import as_array, text_of_objects
 
 Column: TypeAlias = npt.NDArray[Any]
 
@@ -45,9 +46,33 @@ class Attributes:
 
     def column(self, name: str) -> Column:
         """The values of one name."""
+        if not self.columns:
+            raise InvalidInputError(
+                f"This index has no attributes, so there is no {shown(name)}. Attributes are given "
+                "when an index is made: fit(gallery, attributes={...})."
+            )
         if name not in self.columns:
             raise UnknownNameError("attribute", name, list(self.columns))
         return self.columns[name]
+
+    def read_only(self) -> dict[str, Column]:
+        """The columns by name, to be looked at."""
+        return {name: locked(column) for name, column in self.columns.items()}
+
+    def with_values(self, places: Ints, given: Any) -> Attributes:
+        """With other values of the rows at ``places``; names that are not given stay."""
+        new = Attributes.of(given, len(places))
+        columns = dict(self.columns)
+        for name, values in new.columns.items():
+            old = self.column(name)
+            if len(places) == 0:
+                continue  # a list of nothing is of no kind
+            fitting = _as_kept(name, values, old.dtype.kind)
+            # Text may be longer than all that was there.
+            column = old.astype(np.promote_types(old.dtype, fitting.dtype))
+            column[places] = fitting
+            columns[name] = column
+        return Attributes(columns)
 
     def changed(self, old: IdTable, ids: Ids, added: Ids, given: Any) -> Attributes:
         """Those of the rows ``ids`` after a change.
@@ -67,39 +92,84 @@ class Attributes:
         )
 
     def where(self, wanted: Any) -> list[Condition]:
-        """Rows whose values are those wanted, one or any of several for each name."""
+        """Rows whose values are those wanted: one, any of several, or a range for each name."""
         return [
-            ForAll(np.isin(self.column(name), self._values("where", name, values)))
+            ForAll(self._matches(name, values))
             for name, values in _mapping("where", wanted).items()
         ]
+
+    def _matches(self, name: str, wanted: Any) -> Mask:
+        column, option = self.column(name), f"where[{name!r}]"
+        if not isinstance(wanted, Mapping):
+            refuse_pair(option, wanted)
+            values, possible = self._values("where", name, wanted)
+            return np.isin(column, values[possible])
+        between, kind = Range.of(option, wanted), column.dtype.kind
+        if kind == "b" or between.of_text != (kind == "U"):
+            allowed = "a range of text" if kind == "U" else "a range of numbers"
+            allowed = "True or False" if kind == "b" else allowed
+            raise InvalidInputError(
+                f"`{option}` must be {allowed}, as the attribute, got {shown(dict(wanted))}."
+            )
+        return between.mask(column)
 
     def differ(self, of_queries: Any, n_queries: int) -> list[Condition]:
         """Rows whose values are other than the query's."""
         conditions: list[Condition] = []
-        for name, values in _mapping("differ", of_queries).items():
-            column, own = self.column(name), self._values("differ", name, values)
-            if len(own) != n_queries:
+        for name, given in _mapping("differ", of_queries).items():
+            column = self.column(name)
+            values, possible = self._values("differ", name, given)
+            if len(values) != n_queries:
                 raise InvalidInputError(
-                    f"`differ[{name!r}]` must be one value per query ({n_queries}), got {len(own)}."
+                    f"`differ[{name!r}]` must be one value per query ({n_queries}), "
+                    f"got {len(values)}."
                 )
             known, codes = np.unique(column, return_inverse=True)
-            at = np.minimum(np.searchsorted(known, own), len(known) - 1)
-            numbers = np.where(known[at] == own, at, -1).astype(np.int32)
+            at = np.minimum(np.searchsorted(known, values), len(known) - 1)
+            numbers = np.where(possible & (known[at] == values), at, -1).astype(np.int32)
             conditions.append(Different(numbers, codes.astype(np.int32)))
         return conditions
 
-    def _values(self, option: str, name: str, given: Any) -> Column:
-        several = given if isinstance(given, (list, tuple, set, frozenset, np.ndarray)) else [given]
+    def _values(self, option: str, name: str, given: Any) -> tuple[Column, Mask]:
+        """Values of the attribute's dtype, and which of them it can have at all."""
+        if isinstance(given, np.ndarray):
+            several: Any = np.atleast_1d(given)
+        else:
+            several = given if isinstance(given, (list, tuple, set, frozenset)) else [given]
+        column = self.column(name)
         if len(several) == 0:
-            return self.column(name)[:0]
+            return column[:0], np.empty(0, np.bool_)
         values = as_column(f"{option}[{name!r}]", several)
-        kind = self.column(name).dtype.kind
+        kind = column.dtype.kind
         if values.dtype.kind != kind and {values.dtype.kind, kind} != {"i", "f"}:
             raise InvalidInputError(
                 f"`{option}[{name!r}]` must be {_KINDS[kind]}, as the attribute, "
                 f"got {_KINDS[values.dtype.kind]}."
             )
-        return values
+        return _as_numbers(values, kind)
+
+
+def locked(array: Column) -> Column:
+    """The same values, which cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _as_numbers(values: Column, kind: str) -> tuple[Column, Mask]:
+    """Values as integers ("i") or numbers ("f"), and which of them stay exactly what they were.
+
+    Beyond 2^53 not every integer is a float64: a comparison of both would round.
+    """
+    if kind == "i" and values.dtype.kind == "f":
+        whole = (values == np.floor(values)) & (values >= -(2.0**63)) & (values < 2.0**63)
+        return np.where(whole, values, 0).astype(np.int64), whole
+    if kind == "f" and values.dtype.kind == "i":
+        floats = values.astype(np.float64)
+        inside = floats < 2.0**63
+        back = np.where(inside, floats, 0).astype(np.int64)
+        return floats, inside & (back == values)
+    return values, np.ones(len(values), np.bool_)
 
 
 def _mapping(name: str, given: Any) -> Mapping[str, Any]:
@@ -113,24 +183,60 @@ def _mapping(name: str, given: Any) -> Mapping[str, Any]:
 def as_column(name: str, given: Any) -> Column:
     """One value per row: all text, all integers, all True or False, or all numbers."""
     values = list(given) if isinstance(given, (set, frozenset)) else given
-    array = as_array(name, values)
-    kinds = {type(value) for value in values} if isinstance(values, (list, tuple)) else set()
-    text, truth = kinds & {str, np.str_}, kinds & {bool, np.bool_}
-    mixed = (text and kinds - {str, np.str_}) or (truth and kinds - {bool, np.bool_})
-    if array.dtype.kind == "O" and {type(value) for value in array.ravel()} == {str}:
-        array = array.astype(str)
+    array = text_of_objects(name, as_array(name, values))
+    kinds = {_kind_of(value) for value in values} if isinstance(values, (list, tuple)) else set()
     kind = array.dtype.kind.replace("u", "i")
+    mixed = len(kinds) > 1 and not kinds <= {"i", "f"}
     if array.ndim != 1 or mixed or kind not in _KINDS:
         raise InvalidInputError(
-            f"`{name}` must be a list of text, of integers, of numbers or of True and False, got "
-            + ("values of several kinds." if mixed or kind == "O" else f"{shown(given)}.")
+            f"`{name}` must be a list of text, of integers of 64 bits, of numbers or of True and "
+            "False, got " + ("values of several kinds." if mixed else f"{shown(given)}.")
         )
-    if kind == "f" and not np.isfinite(array).all():
-        raise InvalidInputError(f"`{name}` must be finite, got NaN or infinity.")
+    if kind == "f":
+        if not np.isfinite(array).all():
+            raise InvalidInputError(f"`{name}` must be finite, got NaN or infinity.")
+        _refuse_rounded(name, array, values)
     if kind == "i" and len(array) and array.max() > np.iinfo(np.int64).max:
         raise InvalidInputError(f"`{name}` must be integers of 64 bits, got {array.max()}.")
     kept = {"i": np.dtype(np.int64), "f": np.dtype(np.float64)}.get(kind, array.dtype)
     return np.asarray(array, kept)
+
+
+def _kind_of(value: Any) -> str:
+    """The kind of one value of a list, as numpy names it."""
+    if isinstance(value, (bool, np.bool_)):
+        return "b"
+    if isinstance(value, Integral):
+        return "i"
+    if isinstance(value, Real):
+        return "f"
+    return "U" if isinstance(value, str) else "O"
+
+
+def _refuse_rounded(name: str, array: Column, given: Any) -> None:
+    """Refuse integers that became other numbers beside floats."""
+    if not isinstance(given, (list, tuple)):
+        return
+    for number, value in zip(array.tolist(), given, strict=True):
+        if isinstance(value, Integral) and int(value) != number:
+            raise InvalidInputError(
+                f"`{name}` must be all integers, or numbers that float64 can hold, got {value} "
+                "beside other numbers."
+            )
+
+
+def _as_kept(name: str, values: Column, kind: str) -> Column:
+    """New values of an attribute, as those that the index has."""
+    if kind == "f" and values.dtype.kind == "i":
+        numbers, exact = _as_numbers(values, kind)
+        if exact.all():
+            return numbers
+    if values.dtype.kind != kind:
+        raise InvalidInputError(
+            f"`attributes[{name!r}]` must be {_KINDS[kind]}, as in the index, "
+            f"got {_KINDS[values.dtype.kind]}."
+        )
+    return values
 
 
 def _joined(name: str, old: Column, new: Column | None, places: Ints, at: Ints) -> Column:
@@ -143,9 +249,5 @@ def _joined(name: str, old: Column, new: Column | None, places: Ints, at: Ints) 
                 "got none."
             )
         return old[places]
-    if new.dtype.kind != old.dtype.kind:
-        raise InvalidInputError(
-            f"`attributes[{name!r}]` must be {_KINDS[old.dtype.kind]}, as in the index, "
-            f"got {_KINDS[new.dtype.kind]}."
-        )
+    new = _as_kept(name, new, old.dtype.kind)
     return np.where(fresh, new[np.maximum(at, 0)], old[np.maximum(places, 0)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,12 @@ class Engine:
         self.search = search
         self._spaces: list[Workspace] = []
         self._line = Line(thread_count())
+
+    def with_attributes(self, attributes: Attributes) -> Engine:
+        """The same with others; it shares the workspaces and those who wait for an answer."""
+        other = copy(self)
+        other.attributes = attributes
+        return other
 
     def workspace(self) -> lent_space:
         """A workspace that nobody else uses inside ``with``."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, UnknownIdError, shown
 from kinrank.types import Ints
-from kinrank.validation import as_array
+from kinrank.validation import as_array, text_of_objects
 
 Ids: TypeAlias = npt.NDArray[Any]
 
@@ -26,7 +26,9 @@ def as_ids(ids: Any, n: int | None = None, first: int = 0) -> Ids:
         return np.arange(first, first + (n or 0), dtype=np.int64)
     if isinstance(ids, (str, bytes)) or not isinstance(ids, (np.ndarray, Iterable)):
         raise InvalidInputError(f"`ids` must be a list or an array, got {shown(ids)}.")
-    values = as_array("ids", ids) if isinstance(ids, np.ndarray) else list(ids)
+    values = as_array("ids", ids) if isinstance(ids, np.ndarray) else _listed(ids)
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise InvalidInputError(f"`ids` must be one-dimensional, got shape {values.shape}.")
     array = _as_text_or_integers(values)
     if array.ndim != 1:
         raise InvalidInputError(f"`ids` must be one-dimensional, got shape {array.shape}.")
@@ -35,21 +37,31 @@ def as_ids(ids: Any, n: int | None = None, first: int = 0) -> Ids:
     return array
 
 
+def _listed(ids: Iterable[Any]) -> list[Any]:
+    try:
+        return list(ids)
+    except Exception as error:  # whatever the user's object raises
+        raise InvalidInputError(f"`ids` must be a list or an array, got {shown(ids)}.") from error
+
+
 def _as_text_or_integers(values: Any) -> Ids:
     if len(values) == 0:
         return np.empty(0, np.int64)
-    array = as_array("ids", values)
-    kinds = {type(value) for value in array.ravel()} if array.dtype.kind == "O" else set()
-    mixed = isinstance(values, list) and len({isinstance(value, str) for value in values}) > 1
+    array = text_of_objects("ids", as_array("ids", values))
+    # numpy makes the text "1" of the number 1 beside text, and 1 of True beside numbers.
+    kinds = {_kind_of(value) for value in values} if isinstance(values, list) else set()
+    mixed = len(kinds) > 1
     if array.dtype.kind == "U" and not mixed:
         return array
-    if kinds == {str}:
-        return array.astype(str)
     if array.dtype.kind in "iu" and not mixed and array.max() <= np.iinfo(np.int64).max:
         return array.astype(np.int64)
     raise InvalidInputError(
         f"`ids` must be all text or all integers of 64 bits, got dtype {array.dtype}."
     )
+
+
+def _kind_of(value: Any) -> type:
+    return next((kind for kind in (str, bool, np.bool_) if isinstance(value, kind)), int)
 
 
 def refuse_duplicates(ids: Ids) -> Ids:

@@ -17,7 +17,7 @@ from kinrank.compiling import prepare
 from kinrank.errors import InvalidInputError, KinrankWarning, UnsupportedError
 from kinrank.index import file
 from kinrank.index.ask import Conditions, ask
-from kinrank.index.attributes import Attributes
+from kinrank.index.attributes import Attributes, locked
 from kinrank.index.build import build_from_lists, build_from_vectors
 from kinrank.index.calibrate import Calibration, calibrate
 from kinrank.index.change import changed
@@ -154,13 +154,14 @@ class Index:
 
     @property
     def ids(self) -> Ids:
-        """(n,) the ids of the gallery rows, in the order that ``Ranking.indices`` count."""
-        return self._loaded.state.ids
+        """(n,) the ids of the gallery rows, in the order that ``Ranking.indices`` count; read-only.
+        """
+        return locked(self._loaded.state.ids)
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """(n,) values of each attribute in the order of ``ids``."""
-        return dict(self._loaded.attributes.columns)
+        """(n,) values of each attribute in the order of ``ids``; read-only, see ``update``."""
+        return self._loaded.attributes.read_only()
 
     @property
     def recall(self) -> float:
@@ -225,8 +226,9 @@ class Index:
         allowed, exclude : rows that may be answers, that may not: ids or a boolean mask in the
             order of ``Index.ids``; for each query a list of ids, or a mask (n_queries, n), which
             may be a sparse matrix of scipy. Other rows stay in the graph.
-        where : attributes that answers must have, ``{"species": "lynx"}`` or any of several values
-            ``{"species": ["lynx", "fox"]}``
+        where : attributes that answers must have: a value, ``{"species": "lynx"}``, any of several,
+            ``{"species": ["lynx", "fox"]}``, or a range with both its ends,
+            ``{"price": {"min": 0, "max": 0.5}}``, of which one may be left out
         differ : attributes that answers must not share with the query, one value per query:
             ``{"camera": [3]}``
         threshold : the largest distance of an answer
@@ -301,7 +303,7 @@ class Index:
         from kinrank.index.explorer import Explorer  # few need it, and its kernels take a while
 
         engine, known = self.engine, self._explorer
-        if known is None or known.engine is not engine:
+        if known is None or known.engine.state is not engine.state:
             engine.state.check_vectors("`explorer` is not available")
             known = self._explorer = Explorer(engine)
         return known
@@ -352,18 +354,34 @@ class Index:
             self._replace(left, self._attributes(left.ids, as_ids([]), None))
 
     def update(
-        self, vectors: Any, ids: Any, *, attributes: Any = None, threads: int | None = None
+        self, ids: Any, vectors: Any = None, *, attributes: Any = None, threads: int | None = None
     ) -> None:
-        """Give rows that are there other vectors; they become the last ones.
+        """Give rows that are there other vectors, other attributes, or both.
 
-        attributes : those of the rows that change too
+        ids : the rows; those whose vectors change become the last ones
+        vectors : (n, d), one for each; None leaves them as they are, and nothing is computed again
+        attributes : other values, one for each of these rows; names that are left out stay
         """
+        if vectors is None:
+            self._update_attributes(ids, attributes)
+            return
         with self._changing() as state:
             rows = state.scaling.apply("vectors", vectors)
             known = refuse_duplicates(_known_ids(ids, len(rows)))
             self._attributes(state.ids, known, attributes)  # refused before the work
             new = changed(state, known, rows, known, Runner.of(threads))
             self._replace(new, self._attributes(new.ids, known, attributes))
+
+    def _update_attributes(self, ids: Any, attributes: Any) -> None:
+        if attributes is None:
+            raise InvalidInputError(
+                "`vectors` or `attributes` must be given: `update` needs something to change."
+            )
+        with self._writing():
+            engine = self.engine
+            known = refuse_duplicates(_known_ids(ids))
+            places = engine.state.table.places(known)
+            self.engine = engine.with_attributes(engine.attributes.with_values(places, attributes))
 
     def draft(self) -> Index:
         """A copy to change and save in this one's place, which stays as it is until ``adopt``."""
@@ -394,16 +412,24 @@ class Index:
 
     @contextmanager
     def _changing(self) -> Iterator[State]:
-        """One change at a time; searches go on meanwhile."""
+        """A change of rows, one at a time; searches go on meanwhile."""
         prepare("change")
+        with self._writing():
+            self.engine.state.check_vectors(
+                "it cannot change: change the store, and attach it again"
+            )
+            yield self.engine.state
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A change of anything, one at a time."""
         if self._path is not None and self._lock is None:
             raise InvalidInputError(
                 f"{self._path} is open for reading only. Open it with "
                 "kinrank.open(path, writable=True) to change it."
             )
-        self.engine.state.check_vectors("it cannot change: change the store, and attach it again")
         with self._change_lock:
-            yield self.engine.state
+            yield
 
     def save(self, path: PathLike | None = None) -> None:
         """Write the index to a file, whole or not at all; readers keep what they opened.

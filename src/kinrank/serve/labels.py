@@ -101,6 +101,10 @@ class Labels:
             return replace(known, moved=self.moved or bool(set(ids) - self.added))
         return replace(known, added=self.added | set(ids))
 
+    def after_naming(self, ids: list[Any], words: list[str] | None) -> Labels:
+        """With other words for rows that stay where they are; None leaves them theirs."""
+        return self if words is None else self._labelled(dict(zip(ids, words, strict=True)))
+
     def after_removing(self, item: Any) -> Labels:
         words = {row: word for row, word in self.words.items() if row != item}
         return Labels(words, self.added - {item}, self.moved or item not in self.added)

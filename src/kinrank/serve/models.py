@@ -44,6 +44,14 @@ K: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
 Value: TypeAlias = bool | int | Number | str
 Values: TypeAlias = Annotated[Value | Annotated[list[Value], Field(fail_fast=True)], _SENT]
 Attributes: TypeAlias = dict[str, Values] | None
+# The index says what is wrong with a range; here nobody would know that it was meant as one.
+_END = {"type": ["number", "string", "null"]}
+_RANGE = {
+    "type": "object", "properties": {"min": _END, "max": _END}, "minProperties": 1,
+    "additionalProperties": False,
+}  # fmt: skip
+Range: TypeAlias = Annotated[dict[str, Value | None], WithJsonSchema(_RANGE)]
+Wanted: TypeAlias = Annotated[Value | Annotated[list[Value], Field(fail_fast=True)] | Range, _SENT]
 Distance: TypeAlias = Annotated[float, Field(ge=0, le=LIMIT)] | None
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)] | None
 _PLAIN = {"vector", "vectors", "k", "base"}  # of a search; all else are conditions
@@ -90,7 +98,10 @@ class SearchRequest(EitherOr):
     base: bool = said("by the plain distance, to compare with", False)
     allowed: Ids | None = said("ids that alone may be answers")
     exclude: Ids | None = said("ids that may not be answers")
-    where: Attributes = said("attributes that answers must have: a value, or any of several")
+    where: dict[str, Wanted] | None = said(
+        "attributes that answers must have: a value, any of several, or a range "
+        '{"min": 0, "max": 0.5}'
+    )
     differ: Attributes = said("attributes that answers must not share: a value for each query")
     threshold: Distance = said("the largest distance of an answer")
     false_match_rate: Share = said("instead, the share of wrong rows that may count as answers")
@@ -125,16 +136,25 @@ class RerankRequest(RequestBody):
 
 
 class ItemsRequest(RequestBody):
-    """Rows to add."""
+    """Rows to add, or with `update` to change."""
 
     example = {"vectors": [[0.1, 0.7, 0.2]], "ids": ["new.jpg"]}
-    vectors: Vectors
+    vectors: Vectors = said("may be left out to update attributes alone", [])
     ids: Ids | None = said(
         "new ids of the rows, of the kind that the index has; text must be given"
     )
     labels: Words | None = said("labels of the rows; saved with the index")
-    update: bool = said("the ids are there: give them other vectors", False)
-    attributes: Attributes = said("a value for each row, of every attribute that the index has")
+    update: bool = said("the ids are there: give them other vectors or attributes", False)
+    attributes: Attributes = said(
+        "a value for each row, of every attribute that the index has; to update, of some"
+    )
+
+    @model_validator(mode="after")
+    def _something_to_do(self) -> Self:
+        without = "vectors" not in self.model_fields_set
+        if without and not (self.update and self.attributes is not None):
+            raise ValueError("`vectors` must be given, unless `update` changes `attributes`")
+        return self
 
 
 class RankingAnswer(BaseModel):

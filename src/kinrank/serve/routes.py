@@ -264,7 +264,8 @@ async def add(
 ) -> Response:
     """Vectors as JSON, or the bytes of a picture when a model is known.
 
-    They are saved when this is answered. Needs a service that was started with --writable.
+    With `update`, items that are there get other vectors, other attributes, or both; attributes
+    alone compute nothing again. Changes are saved when this is answered. Needs a service that was started with --writable.
     `id`, `label` and `update` in the address are for pictures; JSON has its own.
     """
     _check_writable(request)
@@ -279,7 +280,11 @@ async def add(
         )  # fmt: skip
     given = {name: getattr(sent, name) for name in sent.model_fields_set}
     limit = service.settings.max_batch
-    given["vectors"] = checked_rows(sent.vectors, "vectors", service.index.width, limit)
+    if "vectors" in given:
+        given["vectors"] = checked_rows(sent.vectors, "vectors", service.index.width, limit)
+    elif len(sent.ids or ()) > limit:
+        words = f"`ids` must be at most {limit:,}, got {len(sent.ids or ()):,}."
+        raise Problem(422, "too-many", words)
     count = await request.app.state.workers.write(partial(service.add, **given))
     return answer_json(ItemsAnswer, {"rows": count})
 

@@ -119,20 +119,26 @@ class Service:
         return self.describer.describe(picture)
 
     def add(
-        self, vectors: Any, *, ids: Any = None, labels: list[str] | None = None,
+        self, vectors: Any = None, *, ids: Any = None, labels: list[str] | None = None,
         update: bool = False, attributes: Mapping[str, Any] | None = None,
     ) -> int:  # fmt: skip
-        """Add or change rows, and save; returns how many there are."""
-        if labels is not None and len(labels) != len(vectors):
+        """Add or change rows, and save; returns how many there are.
+
+        vectors : None where rows that are there get other attributes alone
+        """
+        ids = [] if update and ids is None else ids
+        count = len(ids) if vectors is None else len(vectors)
+        if labels is not None and len(labels) != count:
             raise InvalidInputError(
-                f"`labels` must be one for each vector ({len(vectors)}), got {len(labels)}."
+                f"`labels` must be one for each item ({count}), got {len(labels)}."
             )
         draft = self.index.draft()  # what is served stays if this fails
         if update:
-            ids = [] if ids is None else ids
-            draft.update(vectors, ids, attributes=attributes, threads=1)
+            draft.update(ids, vectors, attributes=attributes, threads=1)
         else:
             draft.add(vectors, ids, attributes=attributes, threads=1)
+        if vectors is None:
+            return self._saved(draft, self.labels.after_naming(ids, labels))
         # New rows are the last ones, and so are those that changed.
         last = draft.ids[len(draft) - len(vectors) :].tolist()
         return self._saved(draft, self.labels.after_change(last, labels, update=update))
