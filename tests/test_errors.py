@@ -55,6 +55,11 @@ def all_classes():
     return {cls for cls in waiting if cls.__module__.startswith("kinrank")}
 
 
+def sent(error, protocol=pickle.DEFAULT_PROTOCOL):
+    """What another process gets."""
+    return pickle.loads(pickle.dumps(error, protocol))  # noqa: S301 - our own
+
+
 def same(error, other):
     assert type(other) is type(error)
     assert str(other) == str(error)
@@ -67,7 +72,7 @@ def same(error, other):
 @pytest.mark.parametrize("error", MADE, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_pickled(error, protocol):
-    same(error, pickle.loads(pickle.dumps(error, protocol)))
+    same(error, sent(error, protocol))
 
 
 @pytest.mark.parametrize("error", MADE, ids=lambda error: type(error).__name__)
@@ -79,7 +84,7 @@ def test_copied(error):
 def test_notes_travel():
     error = errors.UnknownNameError("method", "casx", ["cas"])
     error.add_note("in the third file")
-    assert pickle.loads(pickle.dumps(error)).__notes__ == ["in the third file"]
+    assert sent(error).__notes__ == ["in the third file"]
 
 
 def test_no_class_is_left_out():
@@ -90,7 +95,7 @@ def test_no_class_is_left_out():
 def test_one_of_pictures():
     images = pytest.importorskip("kinrank.features.images")
     error = images.UnreadableError("It is no picture.")
-    same(error, pickle.loads(pickle.dumps(error)))
+    same(error, sent(error))
 
 
 def _fails(how):

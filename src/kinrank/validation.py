@@ -136,14 +136,14 @@ def as_array(name: str, values: Any) -> npt.NDArray[Any]:
 
 
 def refuse_last_nulls(name: str, values: Any) -> None:
-    """Refuse text that ends with the character 0: numpy drops it, so that "a\\0" would be "a"."""
+    r"""Refuse text that ends with the character \0: numpy drops it, so that "a\0" would be "a"."""
     if isinstance(values, (str, bytes)):
         if values[-1:] in ("\0", b"\0"):
             raise InvalidInputError(
                 f"`{name}` must be text that does not end with the character \\0, "
                 f"got {shown(values)}."
             )
-    elif isinstance(values, (list, tuple)) or getattr(values, "dtype", None) == object:
+    elif isinstance(values, (list, tuple)) or getattr(values, "dtype", None) == np.dtype(object):
         for value in values:
             refuse_last_nulls(name, value)
 

@@ -73,8 +73,10 @@ def test_search_by_command(made, index):
         (("--where", "species=lynx"), {"where": {"species": "lynx"}}),
         (("--where", "price=0.2..0.5"), {"where": {"price": {"min": 0.2, "max": 0.5}}}),
         (("--where", "price=..0.5"), {"where": {"price": {"max": 0.5}}}),
-        (("--where", "camera=1..", "--where", "night=no"),
-         {"where": {"camera": {"min": 1}, "night": False}}),
+        (
+            ("--where", "camera=1..", "--where", "night=no"),
+            {"where": {"camera": {"min": 1}, "night": False}},
+        ),
         (("--where", "price=0...5"), {"where": {"price": {"min": 0, "max": 0.5}}}),
         (("--where", "price=-1..-.5"), {"where": {"price": {"min": -1, "max": -0.5}}}),
         (("--differ", f"camera={made / 'own.npy'}"), {"differ": {"camera": [0, 1, 2, 0]}}),
@@ -119,9 +121,10 @@ def test_rows_with_attributes_by_command(made, tmp_path):
     assert "must have 'camera'" in run(*add, code=2).output
     np.save(tmp_path / "p.npy", [0.5, 0.5])
     np.save(tmp_path / "n.npy", [True, False])
-    values = [f"{name}={tmp_path / file}" for name, file in
-              (("camera", "c.txt"), ("species", "s.txt"), ("price", "p.npy"), ("night", "n.npy"))]  # fmt: skip
-    run(*add, *(word for value in values for word in ("--attribute", value)))
+    files = {"camera": "c.txt", "species": "s.txt", "price": "p.npy", "night": "n.npy"}
+    for name, file in files.items():
+        add = (*add, "--attribute", f"{name}={tmp_path / file}")
+    run(*add)
     assert kinrank.open(path).attributes["species"][-1] == "owl"
 
 

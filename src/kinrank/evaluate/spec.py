@@ -69,7 +69,7 @@ class MethodSpec:
         return whole | ({"auto": True, "given": sorted(self.params)} if self.auto else {})
 
 
-def parse_methods(methods: str | Iterable[str | MethodSpec]) -> list[MethodSpec]:
+def parse_methods(methods: object) -> list[MethodSpec]:
     """Methods from a text with commas, or from a list of such texts and of parsed methods.
 
     ``all`` is ``none`` and all that work without weights; a method that is named twice is one.
@@ -122,11 +122,13 @@ def left_out(text: str) -> dict[str, str]:
     }
 
 
-def parse_method(text: str) -> MethodSpec:
+def parse_method(text: object) -> MethodSpec:
     """One method, with its parameters in brackets."""
     matched = SHAPE.fullmatch(text) if isinstance(text, str) else None
     if matched is None:
-        raise InvalidInputError(f"`methods` must be like cas or cas(k1=60,k2=6), got {shown(text)}.")
+        raise InvalidInputError(
+            f"`methods` must be like cas or cas(k1=60,k2=6), got {shown(text)}."
+        )
     name = matched[1]
     if name != NONE and name not in registered():
         raise UnknownNameError("method", name, [NONE, ALL, *registered()])

@@ -154,8 +154,7 @@ class Index:
 
     @property
     def ids(self) -> Ids:
-        """(n,) the ids of the gallery rows, in the order that ``Ranking.indices`` count; read-only.
-        """
+        """(n,) the ids of the gallery rows as ``Ranking.indices`` count them; read-only."""
         return locked(self._loaded.state.ids)
 
     @property

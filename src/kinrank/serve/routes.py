@@ -265,7 +265,8 @@ async def add(
     """Vectors as JSON, or the bytes of a picture when a model is known.
 
     With `update`, items that are there get other vectors, other attributes, or both; attributes
-    alone compute nothing again. Changes are saved when this is answered. Needs a service that was started with --writable.
+    alone compute nothing again. Changes are saved when this is answered. Needs a service that was
+    started with --writable.
     `id`, `label` and `update` in the address are for pictures; JSON has its own.
     """
     _check_writable(request)
