@@ -37,7 +37,7 @@ def changed_and_fresh(rng, method, rows, n, changes):
             index.remove(ids)
         else:
             new = np.array([waiting.pop() for _ in range(count)])
-            index.add(new, ids=ids) if kind == "add" else index.update(new, ids=ids)
+            index.add(new, ids=ids) if kind == "add" else index.update(ids, new)
         for item in ids.tolist():
             vectors.pop(item, None)  # an updated row becomes the last one
         if kind != "remove":
