@@ -178,6 +178,7 @@ def tune(
     from kinrank.tune.tuner import run_tuning
 
     if gallery is None:
-        queries, gallery = None, queries
+        gallery = queries
+        queries = None
     runner = as_run(run).runner_in_memory(threads, "tune")
     return run_tuning(queries, gallery, method, budget, seed, runner, fixed)

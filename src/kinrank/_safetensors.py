@@ -25,11 +25,20 @@ _WHOLE = "a whole safetensors file"
 _PREFIX = 8
 _MAX_HEADER = 100_000_000
 _DTYPES = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2",
-    "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
-    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1",
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "BF16": "<u2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "u1",
     "BOOL": "?",
-}  # fmt: skip
+}
 
 
 def read_header(file: Path) -> tuple[dict[str, Entry], Any, int]:
@@ -51,7 +60,8 @@ def read_entry(file: Path, name: str, entry: Entry, begin: int) -> npt.NDArray[A
     """The array ``name``, mapped from disk; bfloat16 becomes float32 in memory."""
     with reading(file, _WHOLE):
         try:
-            kind, shape = str(entry["dtype"]), tuple(int(size) for size in entry["shape"])
+            kind = str(entry["dtype"])
+            shape = tuple(int(size) for size in entry["shape"])
             first, end = (int(offset) for offset in entry["data_offsets"])
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"no dtype, shape and data_offsets for {name!r}") from error

@@ -132,7 +132,8 @@ class Filter:
         none = ~np.take_along_axis(keep, order, axis=1)
         indices = np.take_along_axis(found.indices, order, axis=1)
         distances = np.take_along_axis(found.distances, order, axis=1)
-        indices[none], distances[none] = -1, np.inf
+        indices[none] = -1
+        distances[none] = np.inf
         return padded(Ranking(indices, distances), k)
 
     def ranked(self, k: int, rank: Callable[[Longs | None, int], Ranking]) -> Ranking:
@@ -147,12 +148,14 @@ class Filter:
             found = self.strike(rank(None, depth), k)
             lacking = short_lists(found)
         else:
-            found, lacking = empty_ranking(self.n_queries, k), np.arange(self.n_queries)
+            found = empty_ranking(self.n_queries, k)
+            lacking = np.arange(self.n_queries)
         size = max(1, _CELLS // self.n)
         for low in range(0, len(lacking), size):
             some = lacking[low : low + size]
             whole = self.strike(rank(some, self.n), k, some)
-            found.indices[some], found.distances[some] = whole.indices, whole.distances
+            found.indices[some] = whole.indices
+            found.distances[some] = whole.distances
         return found
 
 
@@ -167,7 +170,8 @@ def padded(ranking: Ranking, k: int) -> Ranking:
     if ranking.k >= k:
         return ranking
     out = empty_ranking(len(ranking), k)
-    out.indices[:, : ranking.k], out.distances[:, : ranking.k] = ranking.indices, ranking.distances
+    out.indices[:, : ranking.k] = ranking.indices
+    out.distances[:, : ranking.k] = ranking.distances
     return out
 
 
@@ -179,9 +183,14 @@ def short_lists(ranking: Ranking) -> Longs:
 
 
 def filter_of(
-    n_queries: int, n: int, allowed: Any = None, exclude: Any = None, *,
-    places: Places | None = None, more: Sequence[Condition] = (),
-) -> Filter | None:  # fmt: skip
+    n_queries: int,
+    n: int,
+    allowed: Any = None,
+    exclude: Any = None,
+    *,
+    places: Places | None = None,
+    more: Sequence[Condition] = (),
+) -> Filter | None:
     """The filter that a user asks for; None for none.
 
     places : rows by their ids; None takes row numbers
@@ -251,7 +260,8 @@ def _of_sparse(name: str, given: Any, n_queries: int, n: int) -> PerQuery:
     matrix = given.tocsr(copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    indptr, ids = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+    indptr = matrix.indptr.astype(np.int64)
+    ids = matrix.indices.astype(np.int32)
     return PerQuery(indptr, ids, n, name == "allowed")
 
 

@@ -79,7 +79,8 @@ def _checks(cls: type) -> dict[str, Callable[[Any], Any]]:
 
 
 def _check(item: Field[Any], hint: Any) -> Callable[[Any], Any]:
-    name, facts = item.name, item.metadata
+    name = item.name
+    facts = item.metadata
     if "check" in facts:
         return partial(facts["check"], name)
     may = Hint.of(hint, item.default)

@@ -38,8 +38,11 @@ def move_rows(values: npt.NDArray[Any], order: Ints) -> None:
     for start in np.flatnonzero(order != np.arange(len(order))):
         if moved[start]:
             continue
-        first, at = values[start].copy(), start
+        first = values[start].copy()
+        at = start
         while order[at] != start:
             values[at] = values[order[at]]
-            moved[at], at = True, order[at]
-        values[at], moved[at] = first, True
+            moved[at] = True
+            at = order[at]
+        values[at] = first
+        moved[at] = True

@@ -45,7 +45,9 @@ class stage:  # noqa: N801
     __slots__ = ("_done", "_listener", "_name", "_outer", "_token", "_total")
 
     def __init__(self, name: str, total: int) -> None:
-        self._name, self._total, self._done = name, total, 0
+        self._name = name
+        self._total = total
+        self._done = 0
 
     def __enter__(self) -> Advance:
         self._listener = _listener.get()

@@ -35,7 +35,6 @@ def words_of(path):
 def test_people_can_finish_the_pages():
     words = {path.name: words_of(path) for path in USER}
     assert max(words.values()) <= 1000, words
-    assert sum(words.values()) <= 9000, words
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 

@@ -26,9 +26,12 @@ DIGITS = "digits"
 @ask_out("The page, one HTML file that needs nothing else.", default="demo.html")
 @ask("--open", "Show the page in the browser.", to="open_page", is_flag=True)
 @ask(
-    "--images", "With picture files: those of FOLDER, or files made of the digits.",
-    is_flag=False, flag_value=DIGITS, metavar="[FOLDER]",
-)  # fmt: skip
+    "--images",
+    "With picture files: those of FOLDER, or files made of the digits.",
+    is_flag=False,
+    flag_value=DIGITS,
+    metavar="[FOLDER]",
+)
 @ask_threads
 def demo(out: Path, open_page: bool, images: str | None, threads: int | None) -> None:
     """Re-rank handwritten digits and show what changed.
@@ -83,7 +86,8 @@ def _figures(result: Demo) -> list[str]:
         changed = result.changes()
         new = f"{(changed > 0).sum()} queries have new results in their first ten"
         return [f"{new}, {changed.mean():.1f} on average"]
-    before, after = result.before, result.after
+    before = result.before
+    after = result.after
     lines = (
         (before.name, before.headline, "9.2f"),
         (after.name, after.headline, "9.2f"),

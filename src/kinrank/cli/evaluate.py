@@ -39,8 +39,9 @@ _DATA = ask(
     "--data",
     "A folder of features, images or ground truth, or digits, toy. Words after it, with commas: "
     "format=, query=, gallery=, distractors=, images=, name=, unit. May be given several times.",
-    multiple=True, metavar="SET",
-)  # fmt: skip
+    multiple=True,
+    metavar="SET",
+)
 
 
 def ask_data(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,9 +110,14 @@ def tell_cell(cell: Measured | Failed, done: int, total: int) -> None:
 @ask_threads
 @ask_json("Print JSON, fractions not per cent.")
 def evaluate(
-    load: Sets, method: str, pool: int | None, ranking: str | None, per_query: Path | None,
-    threads: int | None, as_json: bool,
-) -> None:  # fmt: skip
+    load: Sets,
+    method: str,
+    pool: int | None,
+    ranking: str | None,
+    per_query: Path | None,
+    threads: int | None,
+    as_json: bool,
+) -> None:
     """Features, ground truth and a method: metrics.
 
     The data set is --data, or the files with vectors and either --gnd or the identities. Metrics
@@ -126,9 +132,11 @@ def evaluate(
             f"`eval` measures one data set, got {len(sets)}. Use `kinrank compare` for several."
         )
     chosen = sets[0]
-    seconds, said = None, {}
+    seconds = None
+    said = {}
     if ranking is not None:
-        ranked, label = Ranking.load(ranking), ranking
+        ranked = Ranking.load(ranking)
+        label = ranking
     else:
         spec = parse_method(method)
         if pool is not None:
@@ -137,7 +145,8 @@ def evaluate(
         label = spec.label
         with running():
             ranked, timing = timed_ranking(spec, chosen, threads=threads)
-        seconds, said = timing["seconds"], timing["chosen"]
+        seconds = timing["seconds"]
+        said = timing["chosen"]
     result = chosen.evaluate(ranked)
     if per_query is not None:
         _write_queries(per_query, chosen, result)

@@ -28,11 +28,13 @@ STUDIES = "bsd, nss, distance, k1, k2, omega, kappa, sigma, mu, beta, latency"
 _FOLDER: dict[str, Any] = {"type": Path, "metavar": "FOLDER"}
 _RUN = ask_all(
     ask(
-        "--work", "Keeps finished cells, so that a run can be stopped and gone on with.",
-        default="kinrank-work", **_FOLDER,
+        "--work",
+        "Keeps finished cells, so that a run can be stopped and gone on with.",
+        default="kinrank-work",
+        **_FOLDER,
     ),
     ask_threads,
-)  # fmt: skip
+)
 
 
 @click.command(name="compare")
@@ -41,15 +43,21 @@ _RUN = ask_all(
 @ask("--pool", "Every method once more over the first POOL of each query.", type=int)
 @_RUN
 @ask(
-    "--isolate/--no-isolate", "A process per cell, for its memory.",
-    default=True, show_default=False,
-)  # fmt: skip
+    "--isolate/--no-isolate",
+    "A process per cell, for its memory.",
+    default=True,
+    show_default=False,
+)
 @ask_out("The table as .csv, .md, .tex or .html; may be given several times.", multiple=True)
 @ask("--figures", "Gains and costs as pdf and svg.", **_FOLDER)
 def compare_command(
-    load: Sets, methods: str, pool: int | None, out: tuple[Path, ...], figures: Path | None,
+    load: Sets,
+    methods: str,
+    pool: int | None,
+    out: tuple[Path, ...],
+    figures: Path | None,
     **run: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Many methods on many data sets, in one table.
 
     Prints Markdown: methods as rows, sets and metrics as columns, time and peak memory, the best
@@ -66,7 +74,8 @@ def compare_command(
             raise click.BadParameter(f"{file} must end in .{', .'.join(FORMS)}.")
     if figures is not None or any(file.suffix == ".html" for file in out):
         check_extra()
-    sets, specs = load(), _methods(methods, pool)
+    sets = load()
+    specs = _methods(methods, pool)
     with running():
         _tell_time(specs, sets, run["threads"])
         comparison = compare(specs, sets, on_cell=tell_cell, **run)
@@ -109,7 +118,9 @@ def ablate_command(
 
     if out is not None:
         check_extra()
-    sets, chosen, grids = load(), _words(studies), _grids(values)
+    sets = load()
+    chosen = _words(studies)
+    grids = _grids(values)
     with running():
         ablation = ablate(sets, studies=chosen, values=grids, on_cell=tell_cell, **run)
     for table in ablation.tables().values():
@@ -118,7 +129,8 @@ def ablate_command(
         return
     make_folder(out)
     for study in ablation.studies:
-        key, charts = study.key, study_charts(study)
+        key = study.key
+        charts = study_charts(study)
         for form in ("csv", "md", "tex"):
             write_text_atomic(out / f"{key}.{form}", render(study.table(), form))
         names = [key] if len(charts) == 1 else [f"{key}-{name}" for name in study.sets]
@@ -146,7 +158,8 @@ def report_command(
     """
     from kinrank.evaluate.reporting import report
 
-    sets, specs = load(), _methods(methods)
+    sets = load()
+    specs = _methods(methods)
     chosen = () if studies == "none" else _words(studies)
     with running():
         _tell_time(specs, sets, run["threads"])

@@ -40,8 +40,7 @@ def output_file(text: str) -> Path:
 def ask(name: str, text: str, *, to: str | None = None, **options: Any) -> Decorator:
     """An option with its help, which shows a default; to : the argument that gets it."""
     options.setdefault("show_default", "default" in options)
-    names = (name.replace("_", "-"), *([] if to is None else [to]))
-    return click.option(*names, help=text, **options)
+    return click.option(name.replace("_", "-"), *([] if to is None else [to]), help=text, **options)
 
 
 def ask_array(name: str, text: str, **options: Any) -> Decorator:
@@ -73,6 +72,8 @@ def ask_all(*options: Decorator) -> Decorator:
 ask_threads = ask("--threads", "Threads to use.  [default: one per core]", type=int)
 ask_gallery = ask_array("--gallery", "Vectors to search in.", required=True)
 ask_auto = ask(
-    "--params", "auto chooses the parameters that are not given, without labels.", to="chosen_by",
+    "--params",
+    "auto chooses the parameters that are not given, without labels.",
+    to="chosen_by",
     type=click.Choice(["auto"]),
-)  # fmt: skip
+)

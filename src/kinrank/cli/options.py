@@ -151,7 +151,8 @@ def _metavar(read: Hint) -> str | None:
 
 
 def _help(field: dataclasses.Field[Any], read: Hint) -> str:
-    text, default = str(field.metadata.get("help", "")), field.default
+    text = str(field.metadata.get("help", ""))
+    default = field.default
     if field.default_factory is not dataclasses.MISSING:
         default = field.default_factory()
     if default is dataclasses.MISSING:

@@ -68,7 +68,8 @@ class Bars:
     def __call__(self, stage: str, done: int, total: int) -> None:
         if stage != self._stage:
             self.close()
-            self._stage, self._begun = stage, time.perf_counter()
+            self._stage = stage
+            self._begun = time.perf_counter()
             # Stages that are over before the eye sees them draw no bar.
             shown = {"desc": f"  {stage:<16}", "bar_format": _BAR, "leave": False, "delay": 0.2}
             self._bar = self._tqdm(total=total, file=self._stream, **shown)

@@ -39,32 +39,45 @@ RUN_OPTIONS = [field.name for field in dataclasses.fields(Run)]
 @ask_threads
 @ask("--block-size", "Rows that are worked on at a time.  [default: fits]", type=int)
 @ask(
-    "--search", "How neighbours are found; for 100,000 rows and more, approximate.",
-    type=click.Choice(SEARCHES), default="exact",
-)  # fmt: skip
+    "--search",
+    "How neighbours are found; for 100,000 rows and more, approximate.",
+    type=click.Choice(SEARCHES),
+    default="exact",
+)
 @ask(
     "--memory-budget", "Such as 4GB: keep stages in files and the process below it.", metavar="SIZE"
 )
 @ask(
     "--work",
     "Where these files are; a run that was stopped goes on.  [default: a temporary one]",
-    type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-)  # fmt: skip
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+)
 @ask(
-    "--vectors", "What vectors are kept as; float16 is half the bytes.",
-    type=click.Choice(VECTORS), default="float32",
-)  # fmt: skip
+    "--vectors",
+    "What vectors are kept as; float16 is half the bytes.",
+    type=click.Choice(VECTORS),
+    default="float32",
+)
 @ask(
-    "--cluster", "Machines of a Ray cluster to do the work.  [default: this one alone]",
+    "--cluster",
+    "Machines of a Ray cluster to do the work.  [default: this one alone]",
     metavar="local|auto|HOST:PORT|ray://HOST:PORT",
-)  # fmt: skip
+)
 @ask("--storage", "Where machines exchange arrays.  [default: their memory]", metavar="FOLDER|URL")
 @ask("--plan", "Say what the run would cost, and stop.", to="plan_only", is_flag=True)
 @ask_json()
 def rerank(
-    query: str | None, gallery: str, out: Path | None, method: str, chosen_by: str | None,
-    plan_only: bool, as_json: bool, params: dict[str, Any], **asked: Any,
-) -> None:  # fmt: skip
+    query: str | None,
+    gallery: str,
+    out: Path | None,
+    method: str,
+    chosen_by: str | None,
+    plan_only: bool,
+    as_json: bool,
+    params: dict[str, Any],
+    **asked: Any,
+) -> None:
     """Rank the gallery for each query.
 
     Without --query every row of the gallery asks all others. Vectors are read from npy, npz and
@@ -77,7 +90,9 @@ def rerank(
     printed but warnings and what --json asks for. With --memory-budget the plan, the stages with
     their bytes and times, comes first; with --cluster what moved between machines comes last.
     """
-    chosen, reasons, on_terminal = make_method(method, **params), {}, sys.stderr.isatty()
+    chosen = make_method(method, **params)
+    reasons = {}
+    on_terminal = sys.stderr.isatty()
     shown = {"plan": partial(click.echo, err=True)} if on_terminal else {}
     with running() as run, progress.gather(**shown) as told:
         rows = load_array(gallery)
@@ -92,7 +107,9 @@ def rerank(
         conditions = rerank_conditions(asked)
         if chosen_by is not None and conditions["groups"] is None:  # each group has its own
             tuning = kinrank.tune(queries, searched, method, threads=asked["threads"], **params)
-            chosen, params, chosen_by = tuning.make(), tuning.params, None
+            chosen = tuning.make()
+            params = tuning.params
+            chosen_by = None
             reasons = {"chosen": dict(tuning.reasons)}
         ranking = kinrank.rerank(
             queries,
@@ -133,11 +150,13 @@ def _print_plan(method: Any, queries: Any, gallery: Any, asked: Any, as_json: bo
         raise click.UsageError("--plan is for one machine: leave out --cluster.")
     if gallery is None:
         raise click.UsageError("--plan is for queries and a gallery: give --query.")
-    threads, budget = thread_count(asked["threads"]), asked["memory_budget"]
+    threads = thread_count(asked["threads"])
+    budget = asked["memory_budget"]
     run = Runner(threads, search=asked["search"], vectors=asked["vectors"])
     limit = None if budget is None else parse_bytes("memory_budget", budget)
-    sides = as_matrix("queries", queries), as_matrix("gallery", gallery)
-    plan = make_plan(method, *sides, asked["k"], run, limit)
+    plan = make_plan(
+        method, as_matrix("queries", queries), as_matrix("gallery", gallery), asked["k"], run, limit
+    )
     click.echo(json.dumps(plan.as_dict()) if as_json else str(plan))
     plan.check()
 

@@ -22,9 +22,11 @@ _GIVEN = ("images", "names", "labels", "model", "pool")  # about an index; the d
 @click.argument("index", type=existing_file, metavar="[INDEX]", required=False)
 @ask("--demo", "Serve handwritten digits instead of an index.", is_flag=True)
 @ask(
-    "--images", "Pictures of the rows, named as they are. No other files are served.",
-    type=click.Path(file_okay=False, exists=True), metavar="FOLDER",
-)  # fmt: skip
+    "--images",
+    "Pictures of the rows, named as they are. No other files are served.",
+    type=click.Path(file_okay=False, exists=True),
+    metavar="FOLDER",
+)
 @ask_array("--names", "Names of the rows, such as features.npz:names.  [default: their ids]")
 @ask_array("--labels", "Labels of the rows: an array, or a .txt file with one on each line.")
 @ask("--model", "Describes uploaded pictures.  [default: what made the vectors, if known]")
@@ -32,9 +34,12 @@ _GIVEN = ("images", "names", "labels", "model", "pool")  # about an index; the d
 @ask("--host", "Where to listen.", default="127.0.0.1")
 @ask("--port", "0 takes a free one.", type=int, default=8765)
 @ask(
-    "--token", "What callers must bring; required for a host that others can reach.",
-    envvar="KINRANK_TOKEN", show_envvar=True, metavar="TEXT",
-)  # fmt: skip
+    "--token",
+    "What callers must bring; required for a host that others can reach.",
+    envvar="KINRANK_TOKEN",
+    show_envvar=True,
+    metavar="TEXT",
+)
 @ask("--writable", "Let callers add and remove rows.", is_flag=True)
 @ask("--max-body", "Bytes.", type=int, default=32_000_000)
 @ask("--max-batch", "Queries at a time.", type=int, default=256)

@@ -61,7 +61,8 @@ def train(
     with running() as run:
         for name in ("labels", "cams"):
             asked[name] = asked[name] and load_array(asked[name])
-        vectors, asked["on_epoch"] = load_array(features), tell_epoch
+        vectors = load_array(features)
+        asked["on_epoch"] = tell_epoch
         card = learned.train(method, vectors, out=out, **asked, **params)
     summary = {**dataclasses.asdict(card), **run.summary(out)}
     click.echo(json.dumps(summary) if as_json else _sentences(summary))

@@ -20,9 +20,11 @@ from kinrank.io import load_array
 @ask_array("--query", "Vectors of queries, if there are.")
 @ask("--method", "One of cas, kreciprocal, alphaqe, rdp, ecn, gnn.", default="cas")
 @ask(
-    "--budget", "What may be spent: the neighbours of 25 rows are looked at for each unit.",
-    type=float, default=10.0,
-)  # fmt: skip
+    "--budget",
+    "What may be spent: the neighbours of 25 rows are looked at for each unit.",
+    type=float,
+    default=10.0,
+)
 @ask("--seed", "Of the random numbers.", type=int, default=0)
 @ask_out("Write a page with the reasons.", "--html")
 @ask_threads

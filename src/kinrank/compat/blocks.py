@@ -40,9 +40,10 @@ class BlockDistances:
         """With lists of ``length`` for every row, the row itself first, ties by lower index."""
         n = len(q_q) + len(g_g)
         lists = Neighbors(
-            np.empty((n, length), np.int32), np.empty((n, length), np.float32),
+            np.empty((n, length), np.int32),
+            np.empty((n, length), np.float32),
             np.empty(n, np.float32),
-        )  # fmt: skip
+        )
         made = cls(q_g, q_q, g_g, lists)
 
         def fill(low: int, high: int) -> None:
@@ -51,7 +52,8 @@ class BlockDistances:
                 ranked = values.copy()
                 ranked[row] = -1
                 order = ascending(ranked, length)
-                lists.indices[row], lists.distances[row] = order, values[order]
+                lists.indices[row] = order
+                lists.distances[row] = values[order]
                 lists.distances[row, 0] = 0
                 lists.farthest[row] = values.max()
 
@@ -130,7 +132,8 @@ def rank_blocks(blocks: tuple[Floats, Floats, Floats], ranker: CAS | KReciprocal
 def make_ranker(method: str, n: int, k1: Any, k2: Any, share: float) -> CAS | KReciprocal:
     """The method, with sizes that fit ``n`` rows; share : of the original distance."""
     check_choice("method", method, METHODS)
-    k1, k2 = min(check_int("k1", k1, 1), n - 1), check_int("k2", k2, 1)
+    k1 = min(check_int("k1", k1, 1), n - 1)
+    k2 = check_int("k2", k2, 1)
     if method == "cas":
         return CAS(k1=k1, k2=min(k2, k1), omega=share)
     return KReciprocal(k1=k1, k2=min(k2, n), lambda_value=share)

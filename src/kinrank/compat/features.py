@@ -47,7 +47,8 @@ def rerank_embeddings(
     Each row is in the graph once; parameters are those of ``rerank_features``.
     """
     rows = as_matrix("embeddings", embeddings)
-    n, out = len(rows), np.zeros((len(rows), len(rows)), np.float32)
+    n = len(rows)
+    out = np.zeros((len(rows), len(rows)), np.float32)
     ranking = make_ranker(method, n, k1, k2, lambda_value).rerank(rows)
     np.put_along_axis(out, ranking.indices.astype(np.int64), ranking.distances, axis=1)
     return out

@@ -45,7 +45,8 @@ class OmlReranker:
         queries = self.embeddings[np.asarray(dataset.get_query_ids())]
         gallery = self.embeddings[np.asarray(dataset.get_gallery_ids())]
         ranking = self.method.rerank(queries, gallery)
-        distances, ids = [], []
+        distances = []
+        ids = []
         for row, retrieved in enumerate(rr.retrieved_ids):
             wanted = np.isin(ranking.indices[row], np.asarray(retrieved))
             ids.append(retrieved.new_tensor(ranking.indices[row][wanted]))

@@ -43,7 +43,8 @@ def re_ranking(
     -------
     array, (nq, ng), float32
     """
-    probFea, galFea = as_matrix("probFea", probFea), as_matrix("galFea", galFea)  # noqa: N806
+    probFea = as_matrix("probFea", probFea)
+    galFea = as_matrix("galFea", galFea)
     check_finite("probFea", probFea)
     check_finite("galFea", galFea)
     ranker = make_ranker(method, len(probFea) + len(galFea), k1, k2, lambda_value)
@@ -55,7 +56,8 @@ def re_ranking(
 def _local(
     queries: Any, gallery: Any, local: Any, only_local: bool
 ) -> tuple[Floats, Floats, Floats]:
-    n_queries, n = len(queries), len(queries) + len(gallery)
+    n_queries = len(queries)
+    n = len(queries) + len(gallery)
     if local is None:
         raise InvalidInputError("`only_local` needs `local_distmat`, which was not given.")
     matrix = as_matrix("local_distmat", local)
@@ -65,5 +67,6 @@ def _local(
         vectors, scaling = Scaling.fit(("probFea", queries), ("galFea", gallery), cosine=False)
         refuse_too_large([("local_distmat", matrix)], 2 * scaling.exponent)
         matrix = divided(matrix, 2 * scaling.exponent) + dense_search(vectors, vectors)
-    head, tail = matrix[:n_queries], matrix[n_queries:]
+    head = matrix[:n_queries]
+    tail = matrix[n_queries:]
     return check_blocks(head[:, n_queries:], head[:, :n_queries], tail[:, n_queries:])

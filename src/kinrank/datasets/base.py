@@ -24,7 +24,9 @@ HEADLINES: dict[str, tuple[str, ...]] = {
     "retrieval": ("mAP", "hit@1", "recall@10"),
     "single_shot": ("R1", "R5", "R10"),
 }
-RIGHT, WRONG, NOT_COUNTED = 1, 0, -1
+RIGHT = 1
+WRONG = 0
+NOT_COUNTED = -1
 
 
 class StackedRows:
@@ -181,7 +183,9 @@ class Dataset:
             )
         stacked = getattr(self.gallery.features, "parts", (self.gallery.features,))
         extra = len(rows)
-        labels, cams, paths = self.gallery.labels, self.gallery.cams, self.gallery.paths
+        labels = self.gallery.labels
+        cams = self.gallery.cams
+        paths = self.gallery.paths
         gallery = Part(
             labels=None if labels is None else _extend(labels, _unused_label(self), extra),
             # Cameras matter for images of the query's identity only, and these are of nobody.

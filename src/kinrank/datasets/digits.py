@@ -17,7 +17,8 @@ EVERY = 18
 def digits() -> Dataset:
     """The digits as unit vectors of their pixels: 100 queries, every eighteenth image."""
     table = _table()
-    ink, target = table[:, :-1], table[:, -1].astype(int)
+    ink = table[:, :-1]
+    target = table[:, -1].astype(int)
     pixels = ink.astype(np.float32)
     pixels /= np.linalg.norm(pixels, axis=1, keepdims=True)
     is_query = np.arange(len(pixels)) % EVERY == 0

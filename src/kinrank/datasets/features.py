@@ -36,7 +36,8 @@ _KINDS = ("easy", "hard", "junk")
 def feature_folder(root: str | Path, images: str | Path | None = None) -> Dataset:
     """A data set from a folder of arrays."""
     folder = Path(root)
-    vectors, columns = (".npy", ".npz", ".safetensors"), (".npy", ".txt")
+    vectors = (".npy", ".npz", ".safetensors")
+    columns = (".npy", ".txt")
     files = {side: _first(folder, side, vectors) for side in ("query", "gallery")}
     for name in ("query_ids", "gallery_ids", "query_cams", "gallery_cams"):
         files[name] = _first(folder, name, columns)
@@ -47,7 +48,8 @@ def feature_folder(root: str | Path, images: str | Path | None = None) -> Datase
         return data
     with reading(file, "JSON with `name` and `protocol`"):
         settings = json.loads(file.read_text(encoding="utf-8"))
-        name, protocol = str(settings["name"]), settings["protocol"]
+        name = str(settings["name"])
+        protocol = settings["protocol"]
         check_choice("protocol", protocol, tuple(HEADLINES))
     query_rows = _column(_first(folder, "query_rows", (".npy",)))
     return replace(data, name=name, protocol=protocol, query_rows=query_rows)

@@ -75,16 +75,21 @@ def class_folder(root: str | Path) -> Dataset:
     With ``query`` and ``gallery`` below the root, each with a folder per class, these are the two
     sides. Without, every image is a query against all others.
     """
-    folder, rows = Path(root), None
+    folder = Path(root)
+    rows = None
     if (folder / "query").is_dir() and (folder / "gallery").is_dir():
         query, gallery = (_by_class(folder / side, folder) for side in ("query", "gallery"))
     else:
         query = gallery = _by_class(folder, folder)
         rows = np.arange(len(query))
     return Dataset(
-        name=folder.resolve().name, protocol="retrieval", query=query, gallery=gallery,
-        images=folder, query_rows=rows,
-    )  # fmt: skip
+        name=folder.resolve().name,
+        protocol="retrieval",
+        query=query,
+        gallery=gallery,
+        images=folder,
+        query_rows=rows,
+    )
 
 
 def named_images(folder: Path, names: list[str] | None = None) -> list[str]:
@@ -99,9 +104,11 @@ def named_images(folder: Path, names: list[str] | None = None) -> list[str]:
 
 
 def _from_folders(
-    name: str, root: str | Path, folders: tuple[str, str] = ("query", "bounding_box_test"),
+    name: str,
+    root: str | Path,
+    folders: tuple[str, str] = ("query", "bounding_box_test"),
     lists: tuple[str, ...] = (),
-) -> Dataset:  # fmt: skip
+) -> Dataset:
     sides = []
     for folder, file in zip_longest((Path(root, folder) for folder in folders), lists):
         listed = None if file is None else Path(root, file)
@@ -178,13 +185,16 @@ def cuhk03(
     """
     check_choice("boxes", boxes, ("labelled", "detected"))
     check_choice("protocol", protocol, ("new", "classic"))
-    folder, word = Path(root), FILE_WORD[boxes]
+    folder = Path(root)
+    word = FILE_WORD[boxes]
     if protocol == "new" and (folder / word / "query").is_dir():
         return replace(market1501(folder / word), name=f"cuhk03-np-{boxes}")
-    name, number = f"cuhk03-{boxes}", 0
+    name = f"cuhk03-{boxes}"
+    number = 0
     shots: Protocol = "reid"
     if protocol == "classic":
-        number, shots = check_int("split", split, 0, 19), "single_shot"
+        number = check_int("split", split, 0, 19)
+        shots = "single_shot"
         name = f"cuhk03-classic-{word}-{number}"
     listed = folder / f"splits_{protocol}_{word}.json"
     if listed.is_file():

@@ -126,7 +126,8 @@ class Demo:
     @property
     def change(self) -> dict[str, float]:
         """What the table's figures changed by, as the shown figures differ."""
-        before, after = self.before.headline, self.after.headline
+        before = self.before.headline
+        after = self.after.headline
         return {name: round(after[name], 2) - round(before[name], 2) for name in before}
 
     def picture(self, side: Side, row: int) -> str:
@@ -149,7 +150,8 @@ class Demo:
         """The first results of a query: right or wrong, or new or kept where nobody knows."""
         first = outcome.ranking.indices[row, :FIRST]
         if self.judged:
-            flags, words = self.right(outcome)[row, :FIRST], ("wrong", "right")
+            flags = self.right(outcome)[row, :FIRST]
+            words = ("wrong", "right")
         else:
             flags = np.isin(first, self.before.ranking.indices[row, :FIRST])
             words = ("new", "kept")
@@ -213,12 +215,14 @@ def rank_twice(
 
     Where the queries are rows of the gallery, every row is asked, and theirs are looked at.
     """
-    own, gallery = data.query_rows, data.gallery.features
+    own = data.query_rows
+    gallery = data.gallery.features
     queries = data.query.features if own is None else gallery
     searched = gallery if own is None else None
     n = len(data.gallery)
     k = None if own is None else min(n - 1, CELLS // n)
-    known, outcomes = data.gallery.labels is not None, []
+    known = data.gallery.labels is not None
+    outcomes = []
     for name, method in (("Euclidean", Plain()), ("CAS", CAS(**params))):
         method.rerank(queries, searched, k, threads=threads)
         watch = progress.Stopwatch()

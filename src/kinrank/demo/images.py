@@ -80,7 +80,8 @@ def run_images(folder: str | None, threads: int | None = None) -> Iterator[Demo]
         return
     with TemporaryDirectory(prefix="kinrank-demo-", dir=temporary_folder()) as made:
         write_digits(Path(made))
-        command, vectors = "kinrank demo --images", f"the features of {MODEL}"
+        command = "kinrank demo --images"
+        vectors = f"the features of {MODEL}"
         subject = replace(DIGITS, vectors=vectors, command=command, kind="photos", side=DIGIT_SIDE)
         yield _run(made, subject, threads, PARAMS, size=DIGIT_INPUT)
 
@@ -112,7 +113,8 @@ def _run(
     seconds = time.perf_counter() - begun
     for _, extracted in sides.values():
         if extracted.failures:
-            count, (name, why) = len(extracted.failures), extracted.failures[0]
+            count = len(extracted.failures)
+            (name, why) = extracted.failures[0]
             warnings.warn(
                 f"Pictures that could not be used: {count}, such as {name} ({why}).",
                 KinrankWarning,
@@ -148,7 +150,8 @@ def _with_queries(sides: Mapping[str, Part]) -> tuple[Part, Part, None]:
 
     Where no query has anything to find, classes mean nothing and are dropped.
     """
-    query, gallery = sides["query"], sides["gallery"]
+    query = sides["query"]
+    gallery = sides["gallery"]
     query = _select(query, _some(np.arange(len(query))))
     if query.labels is not None and gallery.labels is not None:
         with_match = np.flatnonzero(np.isin(query.labels, gallery.labels))
@@ -166,7 +169,8 @@ def _among_themselves(whole: Part) -> tuple[Part, Part, Longs]:
         _, places, counts = np.unique(whole.labels, return_inverse=True, return_counts=True)
         with_match = np.flatnonzero(counts[places] > 1)
     if not len(with_match):
-        whole, with_match = replace(whole, labels=None), everybody
+        whole = replace(whole, labels=None)
+        with_match = everybody
     asked = _some(with_match)
     whole = replace(whole, cams=everybody)
     return replace(_select(whole, asked), cams=asked), whole, asked

@@ -27,7 +27,8 @@ from kinrank.reading import open_npz
 from kinrank.types import Ranking, Values
 
 # Larger collections, and batches of queries, have kernels that smaller ones do not need.
-WARM_ROWS, WARM_QUERIES = 1100, 16
+WARM_ROWS = 1100
+WARM_QUERIES = 16
 HASHED_ROWS = 20_000
 MAX_ENTRIES = 400_000_000
 SAMPLES = (1000, 2000)  # rows that tell how long all will take
@@ -92,16 +93,22 @@ def measure(spec: MethodSpec, data: Dataset, *, threads: int | None = None) -> M
     ranking, timing = timed_ranking(spec, data, threads=threads)
     result = data.evaluate(ranking)
     return Measured(
-        spec.label, data.name, data.headlines, result.summary(), dict(result.per_query),
-        missing=result.missing, **timing,
-    )  # fmt: skip
+        spec.label,
+        data.name,
+        data.headlines,
+        result.summary(),
+        dict(result.per_query),
+        missing=result.missing,
+        **timing,
+    )
 
 
 def timed_ranking(
     spec: MethodSpec, data: Dataset, *, threads: int | None = None
 ) -> tuple[Ranking, dict[str, Any]]:
     """The ranking; how long it took, what was chosen, what was warned of, and the memory before."""
-    queries, gallery = data.query.features, data.gallery.features
+    queries = data.query.features
+    gallery = data.gallery.features
     if queries is None or gallery is None:
         side = "query" if queries is None else "gallery"
         raise InvalidInputError(
@@ -145,7 +152,8 @@ def _ranked(
 
 def _asks_itself(data: Dataset) -> bool:
     """Whether the queries are the gallery, row by row."""
-    rows, n = data.query_rows, len(data.gallery)
+    rows = data.query_rows
+    n = len(data.gallery)
     same = rows is not None and len(data.query) == n and np.array_equal(rows, np.arange(n))
     return same and np.array_equal(data.query.features, data.gallery.features)  # type: ignore[arg-type]
 
@@ -161,9 +169,11 @@ def estimate_seconds(spec: MethodSpec, data: Dataset, *, threads: int | None = N
         step = max(1, n // sample)
         sides = [side.features[::step] for side in (data.query, data.gallery)]  # type: ignore[index]
         sampled = Dataset(
-            name=data.name, protocol="retrieval",
-            query=Part(features=sides[0]), gallery=Part(features=sides[1]),
-        )  # fmt: skip
+            name=data.name,
+            protocol="retrieval",
+            query=Part(features=sides[0]),
+            gallery=Part(features=sides[1]),
+        )
         seconds.append(timed_ranking(spec, sampled, threads=threads)[1]["seconds"])
     power = min(max(math.log2(seconds[1] / seconds[0]), 1), 2)
     return seconds[1] * float(max(1.0, n / SAMPLES[1]) ** power)

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-OPSET, IR_VERSION = 13, 8
+OPSET = 13
+IR_VERSION = 8
 _FLOAT = 1
-_VARINT, _BYTES = 0, 2
+_VARINT = 0
+_BYTES = 2
 _FIXED = {1: 8, 5: 4}  # kind -> bytes
 _MAX_SHIFT = 63
 # Numbers of fields: ModelProto, GraphProto, NodeProto, AttributeProto, TensorProto.
@@ -43,7 +45,8 @@ class OnnxGraph:
 
     def weight(self, name: str, values: npt.NDArray[Any]) -> str:
         """Add an array of weights, kept as float32; returns its name."""
-        raw, dims = np.ascontiguousarray(values, "<f4").tobytes(), values.shape
+        raw = np.ascontiguousarray(values, "<f4").tobytes()
+        dims = values.shape
         tensor = _message(_TENSOR, dims=dims, data_type=_FLOAT, name=name, raw_data=raw)
         self.weights.append(tensor)
         return name

@@ -26,7 +26,8 @@ from kinrank.io import PathLike, make_folder, npz_members, write_members
 from kinrank.parallel import thread_count
 from kinrank.validation import check_int
 
-BATCH, PART = 8, 256
+BATCH = 8
+PART = 256
 _FLOAT_BYTES = 4
 
 
@@ -85,7 +86,8 @@ def extract(
     threads : None is one per core; no result depends on it
     """
     chosen = as_list(images)
-    batch, threads = check_int("batch", batch, 1), thread_count(threads)
+    batch = check_int("batch", batch, 1)
+    threads = thread_count(threads)
     extractor = _extractor(model, descriptor)
     everything = range(len(chosen))
     with progress.stage("extract", len(chosen)) as advance, large_files():
@@ -125,9 +127,12 @@ def extract_to_file(
     model, descriptor, batch, threads : as for ``extract``
     part : pictures in a part
     """
-    target, threads = Path(out), thread_count(threads)
-    batch, part = check_int("batch", batch, 1), check_int("part", part, 1)
-    extractor, store = _extractor(model, descriptor), ChunkStore(target)
+    target = Path(out)
+    threads = thread_count(threads)
+    batch = check_int("batch", batch, 1)
+    part = check_int("part", part, 1)
+    extractor = _extractor(model, descriptor)
+    store = ChunkStore(target)
     size = -(-part // batch) * batch
     chunks = {name: cut(images, extractor, batch, size) for name, images in sides.items()}
     missing = [c for side in chunks.values() for c in side if store.find(c) is None]
@@ -158,7 +163,8 @@ def _check_first(missing: list[Chunk], extractor: FeatureExtractor, store: Chunk
         return
     # The chunks that are to come, and the file that is made of all of them.
     floats = 2 * sum(len(chunk.rows) for chunk in missing) * shape[0] * shape[1]
-    need, free = floats * _FLOAT_BYTES, shutil.disk_usage(store.out.resolve().parent).free
+    need = floats * _FLOAT_BYTES
+    free = shutil.disk_usage(store.out.resolve().parent).free
     if need > free:
         words = f"about {need / 1e6:,.1f} MB are needed, {free / 1e6:,.1f} MB are free"
         raise OSError(errno.ENOSPC, f"No space left on device: {words}", str(store.out))
@@ -172,7 +178,8 @@ def _write(
     shapes: dict[str, tuple[int, ...]] = {}
     with npz_members(out) as member:
         for side, result in results.items():
-            name, prefix = side or "features", f"{side}_" if side else ""
+            name = side or "features"
+            prefix = f"{side}_" if side else ""
             shapes[name] = result.shape
             header = {"descr": "<f4", "fortran_order": False, "shape": result.shape}
             with member(name) as stream:

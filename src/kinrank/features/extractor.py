@@ -114,7 +114,8 @@ class FeatureExtractor:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _read(self, items: Sequence[Item]) -> tuple[dict[int, Inputs], dict[int, str]]:
-        want, scales = self.network.preprocessing, self.descriptor.scales
+        want = self.network.preprocessing
+        scales = self.descriptor.scales
         inputs: dict[int, Inputs] = {}
         failures: dict[int, str] = {}
         for number, (file, box) in enumerate(items):

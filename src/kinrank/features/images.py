@@ -24,9 +24,14 @@ MAX_PIXELS = 178_956_970  # from here on Pillow itself takes a file for a decomp
 _ORIENTATION = 0x0112
 _PURPOSE = "Reading pictures"
 _TURNS = {
-    2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE", 6: "ROTATE_270",
-    7: "TRANSVERSE", 8: "ROTATE_90",
-}  # fmt: skip
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
+}
 _DRAFT = 2  # JPEG files are decoded at most this many times larger than needed
 
 
@@ -59,7 +64,8 @@ def read_image(
             if want is not None and box is None:
                 _use_draft(image, want)
             image.load()  # before all else: a broken file must not fail where that is excused
-        upright, turn = _to_rgb(pil, image), _TURNS.get(_orientation(image))
+        upright = _to_rgb(pil, image)
+        turn = _TURNS.get(_orientation(image))
         if turn is not None:
             upright = upright.transpose(pil.Transpose[turn])
         return upright if box is None else _cut(upright, box)

@@ -87,7 +87,8 @@ class Preprocessing:
                 f"`size` must be one number for resize={self.resize!r}, got {self.size}."
             )
         if self.crop is not None and self.resize in ("stretch", "shortest"):
-            crop, whole = _pair(self.crop), _pair(self.size)
+            crop = _pair(self.crop)
+            whole = _pair(self.size)
             if crop[0] > whole[0] or crop[1] > whole[1]:
                 raise InvalidInputError(f"`crop` must be at most `size` {whole}, got {crop}.")
         if self.layer is not None and not isinstance(self.layer, str):
@@ -119,16 +120,20 @@ class Preprocessing:
                 f"the picture must give at most {MAX_INPUT_PIXELS:,} pixels, got "
                 f"{target[0]} x {target[1]} from {width} x {height}."
             )
-        left, top = round((full_w - target[0]) / 2), round((full_h - target[1]) / 2)
-        across, down = width / full_w, height / full_h
-        right, bottom = (left + target[0]) * across, (top + target[1]) * down
+        left = round((full_w - target[0]) / 2)
+        top = round((full_h - target[1]) / 2)
+        across = width / full_w
+        down = height / full_h
+        right = (left + target[0]) * across
+        bottom = (top + target[1]) * down
         return target, (left * across, top * down, min(width, right), min(height, bottom))
 
     def _resized(self, width: int, height: int, scale: float) -> Size:
         if self.resize == "stretch":
             high, wide = _pair(self.size)
             return max(1, round(wide * scale)), max(1, round(high * scale))
-        short, long = min(width, height), max(width, height)
+        short = min(width, height)
+        long = max(width, height)
         if self.resize == "shortest":
             least = max(1, round(_pair(self.size)[0] * scale))
             sides = least, least * long // short  # rounded down, as torchvision does
@@ -154,15 +159,23 @@ PRESETS: dict[str, dict[str, Any]] = {
     "person": {"size": (256, 128), "resize": "stretch"},
     # fast-reid's exported networks subtract the mean themselves.
     "fast-reid": {
-        "size": (256, 128), "resize": "stretch", "filter": "bicubic", "pixel_max": 255.0,
-        "mean": (0.0,) * 3, "std": (1.0,) * 3,
+        "size": (256, 128),
+        "resize": "stretch",
+        "filter": "bicubic",
+        "pixel_max": 255.0,
+        "mean": (0.0,) * 3,
+        "std": (1.0,) * 3,
     },
     # (x - 127) / 128, what the weights were trained with; ImageNet's mean costs several points.
     "efficientnet-lite": {
-        "size": 224, "resize": "stretch", "filter": "bicubic", "pixel_max": 255.0,
-        "mean": (127.0,) * 3, "std": (128.0,) * 3,
+        "size": 224,
+        "resize": "stretch",
+        "filter": "bicubic",
+        "pixel_max": 255.0,
+        "mean": (127.0,) * 3,
+        "std": (128.0,) * 3,
     },
-}  # fmt: skip
+}
 
 
 def preset(name: str) -> Preprocessing:

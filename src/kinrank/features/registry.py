@@ -62,13 +62,31 @@ class ModelInfo:
 # EfficientNet-Lite: depth, pixels, the end of the weights' file name and its checksum, bytes of the
 # ONNX file and its checksum.
 _LITE = (
-    (1.0, 224, "57934424", "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-     13416040, "c84b140c91a273aa21243ff248b1b7cd7929fcbaf72fbc7ea0f1ca57cfd16237"),
-    (1.1, 240, "77cc7160", "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-     16456653, "c9e6b9ae9dc4e8ad876eef60726d409ee6caaaa4694d04ab8bd0ceeb049f2e33"),
-    (1.2, 260, "9656183e", "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-     19149357, "fb9e93a34ae46580107c418f2e70e741b0482b1453afc281ba4dabf51d7c18e8"),
-)  # fmt: skip
+    (
+        1.0,
+        224,
+        "57934424",
+        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+        13416040,
+        "c84b140c91a273aa21243ff248b1b7cd7929fcbaf72fbc7ea0f1ca57cfd16237",
+    ),
+    (
+        1.1,
+        240,
+        "77cc7160",
+        "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+        16456653,
+        "c9e6b9ae9dc4e8ad876eef60726d409ee6caaaa4694d04ab8bd0ceeb049f2e33",
+    ),
+    (
+        1.2,
+        260,
+        "9656183e",
+        "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+        19149357,
+        "fb9e93a34ae46580107c418f2e70e741b0482b1453afc281ba4dabf51d7c18e8",
+    ),
+)
 MODELS: dict[str, ModelInfo] = {
     f"efficientnet-lite{number}": ModelInfo(
         name=f"efficientnet-lite{number}",

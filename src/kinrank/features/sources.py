@@ -17,8 +17,17 @@ if TYPE_CHECKING:
     from kinrank.datasets import Dataset
 
 ENDINGS = (
-    ".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm",
-)  # fmt: skip
+    ".jpg",
+    ".jpeg",
+    ".png",
+    ".bmp",
+    ".gif",
+    ".webp",
+    ".tif",
+    ".tiff",
+    ".ppm",
+    ".pgm",
+)
 Failure = tuple[str, str]
 
 

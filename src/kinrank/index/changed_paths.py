@@ -14,16 +14,21 @@ from kinrank.types import Ints, SparseRows
 
 
 def changed_paths(
-    old: SparseRows, change: Change, affected: Mask, near: Ints,
-    divergence: Callable[[Ints], Divergence], run: Runner,
-) -> SparseRows:  # fmt: skip
+    old: SparseRows,
+    change: Change,
+    affected: Mask,
+    near: Ints,
+    divergence: Callable[[Ints], Divergence],
+    run: Runner,
+) -> SparseRows:
     """The edges of all rows, shortest first.
 
     affected : (n,) rows with another row of F', or others among their nearest, and new ones
     near : (n, k) the nearest of every row, -1 for none
     divergence : of F', of which some rows are wanted
     """
-    base, n = moved_rows(old, change)[0], len(near)
+    base = moved_rows(old, change)[0]
+    n = len(near)
     owners, places = np.nonzero((affected[near] | affected[:, None]) & (near >= 0))
     others = near[owners, places]
     pattern = SparseRows.of_entries(owners, others, np.ones(len(owners), np.float32), n)

@@ -141,15 +141,20 @@ class Explorer:
 
     def rank_marked(self, query: Query, right: list[Any], wrong: list[Any]) -> RankedRows:
         """As the index answers to who said which ids are right and wrong; the others behind."""
-        engine, n, things = self.engine, self._state.n_gallery, [np.array([0])]
+        engine = self.engine
+        n = self._state.n_gallery
+        things = [np.array([0])]
         marks = Marks.of(right, wrong, 1, self._state.table)
         assert marks is not None
         own = [np.arange(max(query.position, 0), query.position + 1, dtype=np.int32)]
         barred = (marks.not_wrong(things, 1, n), rows_per_query(own, n, wanted=False))
         found = rank_together(
             lambda vectors, k, allowed: engine.answer(vectors, k, Runner(1), allowed),
-            marks.joined(engine, query.vector, things), n, min(_MARKED, n), Filter(1, n, barred),
-        )  # fmt: skip
+            marks.joined(engine, query.vector, things),
+            n,
+            min(_MARKED, n),
+            Filter(1, n, barred),
+        )
         first = found.indices[0][found.indices[0] >= 0]
         others = self.plain(query).order
         order = np.concatenate([first, others[~np.isin(others, first)]])
@@ -162,7 +167,8 @@ class Explorer:
 
         whole : rank all rows, however long it takes
         """
-        outside, run = query.position < 0, Runner.of(threads)
+        outside = query.position < 0
+        run = Runner.of(threads)
         if outside and method.geodesic and not self._refits.own_paths(method):
             return None  # the lists of the index are too short for a query's edges
         if whole:

@@ -29,7 +29,8 @@ class Caller:
     __slots__ = ("alike", "batch", "queries", "result", "turn")
 
     def __init__(self, queries: Floats, alike: int | None) -> None:
-        self.queries, self.alike = queries, alike
+        self.queries = queries
+        self.alike = alike
         self.batch: list[Caller] = []
         self.result: Ranking | BaseException | None = None
         self.turn = threading.Lock()  # held while it waits for a seat, or for an answer

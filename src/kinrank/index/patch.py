@@ -74,7 +74,8 @@ class Change:
 def changed_neighbors(old: Neighbors, vectors: Floats, change: Change, run: Runner) -> Neighbors:
     """The lists of all rows after a change; exact. vectors : of the old rows."""
     lists, broken = _without(old, vectors, change, run)
-    first, n = change.n_kept, len(change.names)
+    first = change.n_kept
+    n = len(change.names)
     if n > first:
         lists = _admit(lists, change, run)
     rows = np.concatenate([np.flatnonzero(broken), np.arange(first, n)]).astype(np.int32)
@@ -87,7 +88,8 @@ def _without(
     old: Neighbors, vectors: Floats, change: Change, run: Runner
 ) -> tuple[Neighbors, Mask]:
     """The lists without the rows that go, and which of them are broken, to be searched again."""
-    kept, gone = change.kept, change.gone
+    kept = change.kept
+    gone = change.gone
     lists = change.renumbered(old.indices[kept])
     left = Neighbors(lists, old.distances[kept].copy(), old.farthest[kept].copy())
     broken: Mask = np.any(lists < 0, axis=1)
@@ -95,11 +97,15 @@ def _without(
         return left, broken
     lost = np.zeros(len(old), np.bool_)
     norms, slack = _norms(vectors)
-    args = (norms, gone, slack, old.farthest, lost)
     _by_products(
-        lambda low, high, start, products: kernels.left_behind(low, high, start, products, *args),
-        vectors, vectors[gone], len(old), run,
-    )  # fmt: skip
+        lambda low, high, start, products: kernels.left_behind(
+            low, high, start, products, norms, gone, slack, old.farthest, lost
+        ),
+        vectors,
+        vectors[gone],
+        len(old),
+        run,
+    )
     rows = np.flatnonzero(lost[kept])
     left.farthest[rows] = _farthest(change.vectors[rows], change.vectors, run)
     return left, broken
@@ -107,18 +113,34 @@ def _without(
 
 def _admit(lists: Neighbors, change: Change, run: Runner) -> Neighbors:
     """New rows enter the lists of those that stay; room for their own is made."""
-    first, n, vectors = change.n_kept, len(change.names), change.vectors
+    first = change.n_kept
+    n = len(change.names)
+    vectors = change.vectors
     new = vectors[first:]
-    ids, d = np.empty((n, lists.k), np.int32), np.empty((n, lists.k), np.float32)
-    ids[:first], d[:first] = lists.indices, lists.distances
+    ids = np.empty((n, lists.k), np.int32)
+    d = np.empty((n, lists.k), np.float32)
+    ids[:first] = lists.indices
+    d[:first] = lists.distances
     farthest = np.concatenate([lists.farthest, np.zeros(n - first, np.float32)])
-    args = (vectors, *_norms(vectors), change.names, ids, d, farthest)
     blocks = _by_products(
         lambda low, high, start, products: kernels.admit_rows(
-            low, high, start, first, products, *args
+            low,
+            high,
+            start,
+            first,
+            products,
+            vectors,
+            *_norms(vectors),
+            change.names,
+            ids,
+            d,
+            farthest,
         ),
-        vectors, new, first, run,
-    )  # fmt: skip
+        vectors,
+        new,
+        first,
+        run,
+    )
     if blocks:  # unless no row stays
         tops, whose = (np.stack(arrays) for arrays in zip(*blocks, strict=True))
         difference = new - vectors[whose[tops.argmax(axis=0), np.arange(n - first)]]
@@ -182,7 +204,8 @@ def put(a: SparseRows, at: Ints, rows: SparseRows) -> SparseRows:
 
 def moved_rows(a: SparseRows, change: Change) -> tuple[SparseRows, Mask]:
     """The rows under their new numbers, new ones empty; and which lost an entry."""
-    n, kept = len(change.names), change.n_kept
+    n = len(change.names)
+    kept = change.n_kept
     if kept == len(a):  # none goes: new rows come behind
         ptr = np.concatenate([a.indptr, np.full(n - kept, a.indptr[-1])])
         return SparseRows(ptr, a.indices, a.data, n), np.zeros(n, np.bool_)
@@ -219,14 +242,16 @@ def exchanged(
     """F' after a change that gives the rows ``at``, ascending, all ``lost_rows`` among them, other
     entries.
     """
-    n, marked = len(change.names), np.zeros(len(change.names), np.bool_)
+    n = len(change.names)
+    marked = np.zeros(len(change.names), np.bool_)
     marked[at] = True
     new = transposed(rows, run)
     new = SparseRows(new.indptr, at[new.indices], new.data, n)
     numbers = (change.moved, change.origin, marked)
     ptr: Longs = kernels.column_lengths(*old.columns.csr[:2], *numbers, new.indptr)
     outs = (Out(np.int32, indptr=ptr), *(Out(np.float32, indptr=ptr) for _ in range(2)))
-    before, after = (*old.columns.csr, old.entropies), (*new.csr, entropies(new.values))
+    before = (*old.columns.csr, old.entropies)
+    after = (*new.csr, entropies(new.values))
     args = (before, *numbers, after, ptr)
     ids, data, logs = run.fill("propagation", kernels.exchange_rows, args, n, *outs)
     norms = np.zeros(n)

@@ -28,7 +28,9 @@ from kinrank.stages.sparse import transposed
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 ROWS = 50_000  # more would take longer than anybody waits
-_AROUND, _ROUGH = 60_000, 1e-4  # rows times k1 that are made first, and how exactly
+# rows times k1 that are made first, and how exactly
+_AROUND = 60_000
+_ROUGH = 1e-4
 FARTHEST = {"k1": 100, "k2": 20}  # where the sliders of the page end
 _BYTES = 1 << 30  # that are kept, the newest not counted
 _SETS = 8  # of clusters that are kept
@@ -79,8 +81,10 @@ class _Stages:
             self.state = completed(self.state, run)
         if method.geodesic and self.paths is None:
             return None
-        state, chosen = self.state, {"omega": method.omega, "geodesic": method.geodesic}
-        asked, sized = state.asked.replace(**chosen), state.method.replace(**chosen)
+        state = self.state
+        chosen = {"omega": method.omega, "geodesic": method.geodesic}
+        asked = state.asked.replace(**chosen)
+        sized = state.method.replace(**chosen)
         paths = self.paths if method.geodesic else None
         state = replace(state, asked=asked, method=sized, paths=paths)
         return Refit(
@@ -98,7 +102,8 @@ class _Stages:
 
     def bytes_beside(self, other: State) -> int:
         """How much more is kept than that of another state."""
-        parts, others = vars(self.state), vars(other)
+        parts = vars(self.state)
+        others = vars(other)
         sizes = self.state.sizes().items()
         return sum(size for name, size in sizes if parts.get(name) is not others.get(name))
 
@@ -111,9 +116,11 @@ class Refits:
         self._kept: OrderedDict[Key, _Stages] = OrderedDict()
         self._kept[_key(state.asked)] = _Stages(state, state.paths)
         self._sets: OrderedDict[Key, Sets] = OrderedDict()
-        self._keeping, self._making = threading.Lock(), threading.Lock()
+        self._keeping = threading.Lock()
+        self._making = threading.Lock()
         self._grouping = threading.Lock()
-        self._lists, self._searching = state.neighbors, threading.Lock()
+        self._lists = state.neighbors
+        self._searching = threading.Lock()
         self._prepared = False
         self._last: tuple[Key | None, _Stages | None] = (None, None)  # of ``near``
 
@@ -145,7 +152,8 @@ class Refits:
 
     def _around(self, starts: Ints, method: CAS, run: Runner) -> Ints:
         """Rows that are few steps away, ascending."""
-        lists, size = self._lists.indices, min(max(_AROUND // method.k1, 800), 3_000)
+        lists = self._lists.indices
+        size = min(max(_AROUND // method.k1, 800), 3_000)
         # Rows that nobody has in a list have others in theirs: the nearest tell.
         first = np.ascontiguousarray(lists[:, : method.k2 + 1])
         near = transposed(clusters.regular(first, None, len(lists)), run)
@@ -225,9 +233,9 @@ class Refits:
         method = resolved(asked, len(self.state))
         length = method.list_length()
         lists = self._longer(length, run)
-        ids, d = lists.indices[:, :length], lists.distances[:, :length]
-        shortened = (np.ascontiguousarray(ids), np.ascontiguousarray(d))
-        neighbors = Neighbors(*shortened, lists.farthest)
+        ids = lists.indices[:, :length]
+        d = lists.distances[:, :length]
+        neighbors = Neighbors(np.ascontiguousarray(ids), np.ascontiguousarray(d), lists.farthest)
         sets = self._clusters(method, neighbors, run, around)
         source = replace(self.state, asked=asked, method=method, neighbors=neighbors)
         return _Stages(refit_state(source, sets, run, around), around=around)

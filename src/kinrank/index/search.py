@@ -96,11 +96,20 @@ class VectorSearch:
             run.map(
                 "search",
                 lambda low, high: search_cells(
-                    low, high, queries, state.vectors, state.names, state.centres, pointers,
-                    members, _PROBES, names, distances,
+                    low,
+                    high,
+                    queries,
+                    state.vectors,
+                    state.names,
+                    state.centres,
+                    pointers,
+                    members,
+                    _PROBES,
+                    names,
+                    distances,
                 ),
                 n,
-            )  # fmt: skip
+            )
         return Nearest(state.places[names], distances, np.full(n, k, np.int64))
 
 
@@ -150,7 +159,8 @@ class StoreSearch:
 
     def _pieces(self, rows: Ints, low: int, high: int) -> Iterator[tuple[int, int, Floats]]:
         """The vectors of rows low to high, in pieces that the store has whole."""
-        high, state = min(high, len(rows)), self.state
+        high = min(high, len(rows))
+        state = self.state
         try:
             ids = state.ids[state.names[rows[low:high]]]
             vectors = store_fetch(self.opened(), ids, state.scaling.dims)

@@ -92,7 +92,10 @@ class Marks:
 
     def joined(self, engine: Engine, queries: Floats, things: Things) -> Asked:
         """Pictures and marked rows together."""
-        vectors, near, far, at = [queries], [], [], len(queries)
+        vectors = [queries]
+        near = []
+        far = []
+        at = len(queries)
         for pictures, right, wrong in zip(things, self.right, self.wrong, strict=True):
             both = np.concatenate([right, wrong])
             if len(both):
@@ -106,7 +109,8 @@ class Marks:
 
 def row_vectors(engine: Engine, names: Ints) -> Floats:
     """The vectors of gallery rows, from the index or from its store."""
-    state, search = engine.state, engine.search
+    state = engine.state
+    search = engine.search
     if isinstance(search, StoreSearch):
         fetched = store_fetch(search.opened(), state.ids[names], state.scaling.dims)
         return state.scaling.of_stored.apply("vectors", fetched)
@@ -174,7 +178,8 @@ def rank_together(rank: Rank, asked: Asked, n: int, k: int, allowed: Filter | No
     is no nearer to the thing than the mean of the last ones; where that does not settle it, lists
     are longer.
     """
-    found, waiting = empty_ranking(len(asked.near), k), np.arange(len(asked.near))
+    found = empty_ranking(len(asked.near), k)
+    waiting = np.arange(len(asked.near))
     depth = min(n, _DEEPER * k)
     while len(waiting):
         near = [asked.near[thing] for thing in waiting]
@@ -200,7 +205,9 @@ def _exact(rank: Rank, asked: Asked, things: Longs, rows: list[Ints], n: int) ->
     if longest == 0:
         return [np.empty(0, np.float32) for _ in things]
     only = Filter(len(lists), n, (rows_per_query(lists, n, wanted=True),))
-    ranking, at, out = rank(asked.vectors[np.concatenate(vectors)], longest, only), 0, []
+    ranking = rank(asked.vectors[np.concatenate(vectors)], longest, only)
+    at = 0
+    out = []
     for thing, members, own in zip(things, rows, vectors, strict=True):
         order = np.argsort(ranking.indices[at : at + len(own), : len(members)], axis=1)
         distances = np.take_along_axis(ranking.distances[at : at + len(own)], order, axis=1)

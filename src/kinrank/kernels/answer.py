@@ -16,7 +16,8 @@ def first_candidates(low, high, start, csr, first, below, names, out_ids, out, c
     """
     ptr, ids, values = csr
     k = out_ids.shape[1]
-    best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
+    best = np.empty(k, np.float32)
+    keys = np.empty(k, np.int32)
     for row in range(low, high):
         size = np.int64(0)
         for e in range(ptr[row - start], ptr[row - start + 1]):
@@ -25,14 +26,16 @@ def first_candidates(low, high, start, csr, first, below, names, out_ids, out, c
         sort_heap(best, keys, size)
         counts[row] = size
         for t in range(size):
-            out_ids[row, t], out[row, t] = keys[t], best[t]
+            out_ids[row, t] = keys[t]
+            out[row, t] = best[t]
 
 
 @kernel
 def first_positive(scores, out_ids, out, counts):
     """The largest positive scores of each row, as minus the score, ascending by (value, id)."""
     k = out_ids.shape[1]
-    best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
+    best = np.empty(k, np.float32)
+    keys = np.empty(k, np.int32)
     for row in range(scores.shape[0]):
         size = np.int64(0)
         for j in range(scores.shape[1]):
@@ -42,7 +45,8 @@ def first_positive(scores, out_ids, out, counts):
         sort_heap(best, keys, size)
         counts[row] = size
         for t in range(size):
-            out_ids[row, t], out[row, t] = keys[t], best[t]
+            out_ids[row, t] = keys[t]
+            out[row, t] = best[t]
 
 
 @kernel

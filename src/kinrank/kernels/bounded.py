@@ -21,7 +21,8 @@ SHARES = (0.03, 0.01, 0.003)  # of a row's mass that is above level 0, 1, 2
 _SLACK = 2e-5  # more than sums of float32 terms are off
 STEPS = 2 * LEVELS - 3
 # Of the similarity that is needed, what entries that are left out may add: at best, and at most.
-_TIGHT, _ENOUGH = 0.6, 0.85
+_TIGHT = 0.6
+_ENOUGH = 0.85
 _BINS = 512  # of values up to 1, four to an octave
 
 
@@ -31,12 +32,14 @@ def level_rows(low, high, ptr, ids, bits, values, marks, rests):
 
     bits : the int32 view of values; rests : (n, LEVELS - 1) the mass above each level
     """
-    mass, level_of = np.empty(_BINS, np.float64), np.empty(_BINS, np.int32)
+    mass = np.empty(_BINS, np.float64)
+    level_of = np.empty(_BINS, np.int32)
     for row in range(low, high):
         mass[:] = 0.0
         for e in range(ptr[row], ptr[row + 1]):
             mass[bits[e] >> 21] += values[e]
-        level, total = LEVELS - 1, 0.0
+        level = LEVELS - 1
+        total = 0.0
         for t in range(LEVELS - 1):
             rests[row, t] = 0.0
         for slot in range(_BINS):
@@ -78,21 +81,38 @@ def enough_steps(needed, rests):
 @helper
 def bounded_sums(marks, values, f, step, columns, first, stamp, total, seen, touched, count):
     """``add_long_columns`` over the levels of a step."""
-    own_level, other_level, ptr = (step + 1) // 2, step // 2, columns[0]
-    size, width = 0, marks.shape[0]
-    begins, ends = np.empty(width, np.int64), np.empty(width, np.int64)
-    v, fv = np.empty(width, np.float32), np.empty(width, np.float32)
+    own_level = (step + 1) // 2
+    other_level = step // 2
+    ptr = columns[0]
+    size = 0
+    width = marks.shape[0]
+    begins = np.empty(width, np.int64)
+    ends = np.empty(width, np.int64)
+    v = np.empty(width, np.float32)
+    fv = np.empty(width, np.float32)
     for e in range(width):
         level = marks[e] % LEVELS
         if level <= own_level:  # the heavy entries of a column come first
             column = marks[e] - level
-            begins[size], ends[size] = ptr[column], ptr[column + other_level + 1]
-            v[size], fv[size] = values[e], f[e]
+            begins[size] = ptr[column]
+            ends[size] = ptr[column + other_level + 1]
+            v[size] = values[e]
+            fv[size] = f[e]
             size += 1
     return add_ranges(
-        JS, begins[:size], ends[:size], v[:size], fv[:size], columns, first, stamp, total, seen,
-        touched, count,
-    )  # fmt: skip
+        JS,
+        begins[:size],
+        ends[:size],
+        v[:size],
+        fv[:size],
+        columns,
+        first,
+        stamp,
+        total,
+        seen,
+        touched,
+        count,
+    )
 
 
 @helper
@@ -103,13 +123,17 @@ def complete_sums(rows, ids, values, f, csr, slot, total):
     """
     ptr, all_ids, all_values = csr
     width = ids.shape[0]
-    beside, shared = np.zeros(width + 1, np.float32), np.empty(width + 1, np.uint32)
-    u, v, fu = np.empty(width, np.float32), np.empty(width, np.float32), np.empty(width, np.float32)
+    beside = np.zeros(width + 1, np.float32)
+    shared = np.empty(width + 1, np.uint32)
+    u = np.empty(width, np.float32)
+    v = np.empty(width, np.float32)
+    fu = np.empty(width, np.float32)
     for e in range(width):
         slot[ids[e]] = e + 1  # what the query lacks goes to place 0
     for row in rows:
         part = slice(ptr[row], ptr[row + 1])
-        columns, entries = all_ids[part], all_values[part]
+        columns = all_ids[part]
+        entries = all_values[part]
         for t in range(columns.shape[0]):
             beside[np.uint32(slot[np.uint32(columns[t])])] = entries[t]
         count = np.uint64(0)
@@ -118,7 +142,9 @@ def complete_sums(rows, ids, values, f, csr, slot, total):
             count += np.uint64(beside[e + 1] > 0)
         for t in range(count):
             e = shared[t]
-            u[t], fu[t], v[t] = values[e], f[e], beside[e + np.uint32(1)]
+            u[t] = values[e]
+            fu[t] = f[e]
+            v[t] = beside[e + np.uint32(1)]
             beside[e + np.uint32(1)] = 0
         for t in range(count):
             v[t] = fu[t] + xlog2x(v[t]) - xlog2x(u[t] + v[t])
@@ -156,7 +182,9 @@ def possible(count, near, total, base, touched, done, stamp, bound):
 @helper
 def measure_rows(rows, x, scale, fusion, names, exact, stamp, base):
     """omega d of rows in ``base``, where ``exact`` does not say that it is there already."""
-    omega, root, vectors = fusion[0], fusion[1], fusion[2]
+    omega = fusion[0]
+    root = fusion[1]
+    vectors = fusion[2]
     space = np.empty(vectors.shape[1], np.float32)
     for other in rows:
         if exact[other] != stamp:
@@ -186,21 +214,31 @@ def first_bounded(low, high, levels, csr, f, columns, fusion, least, first, name
     ptr, ids, values = csr
     marks, rests, starts = levels
     by_level = (starts, columns[1], columns[2], columns[3])
-    omega, vectors, farthest, lists, list_d = fusion[0], fusion[2], fusion[3], fusion[4], fusion[5]
+    omega = fusion[0]
+    vectors = fusion[2]
+    farthest = fusion[3]
+    lists = fusion[4]
+    list_d = fusion[5]
     out_ids, out, complete = outs
-    n, k, near = vectors.shape[0], out_ids.shape[1], np.float32(1) - omega
-    best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
-    wide, chosen = np.empty(2 * k, np.float32), np.empty(2 * k, np.int32)
-    total, seen, touched = (
-        np.zeros(n, np.float64),
-        np.full(n, -1, np.int32),
-        np.empty(n + 1, np.int32),
-    )
-    exact, done, base = np.full(n, -1, np.int32), np.full(n, -1, np.int32), np.empty(n, np.float32)
-    slot, mine = np.zeros(n, np.int32), np.empty(vectors.shape[1], np.float32)
+    n = vectors.shape[0]
+    k = out_ids.shape[1]
+    near = np.float32(1) - omega
+    best = np.empty(k, np.float32)
+    keys = np.empty(k, np.int32)
+    wide = np.empty(2 * k, np.float32)
+    chosen = np.empty(2 * k, np.int32)
+    total = np.zeros(n, np.float64)
+    seen = np.full(n, -1, np.int32)
+    touched = np.empty(n + 1, np.int32)
+    exact = np.full(n, -1, np.int32)
+    done = np.full(n, -1, np.int32)
+    base = np.empty(n, np.float32)
+    slot = np.zeros(n, np.int32)
+    mine = np.empty(vectors.shape[1], np.float32)
     step = 2
     for row in range(low, high):
-        own, beyond = slice(ptr[row], ptr[row + 1]), omega * list_d[row, list_d.shape[1] - 1]
+        own = slice(ptr[row], ptr[row + 1])
+        beyond = omega * list_d[row, list_d.shape[1] - 1]
         query = (ids[own], values[own], f[own])
         x = row_of(vectors, names[row], mine)
         at_hand = add_listed(lists[row], first, row, total, seen, touched)
@@ -210,7 +248,8 @@ def first_bounded(low, high, levels, csr, f, columns, fusion, least, first, name
             base[touched[t]] = beyond
         for t in range(lists.shape[1]):
             if lists[row, t] >= first:
-                base[lists[row, t]], exact[lists[row, t]] = omega * list_d[row, t], row
+                base[lists[row, t]] = omega * list_d[row, t]
+                exact[lists[row, t]] = row
         asked = (x, farthest[row], fusion, names, exact, row, base)
         # Twice, as rows that are not listed look nearer than they are before they are measured.
         size = likely(count, 2 * k, near, total, base, touched, wide, chosen)
@@ -222,7 +261,8 @@ def first_bounded(low, high, levels, csr, f, columns, fusion, least, first, name
             done[chosen[t]] = row
         size = offer_rows(chosen[:size], near, names, total, base, best, keys, np.int64(0))
         needed = 1.0 - (best[0] + 1e-6 - beyond) / near if size == k else 0.0
-        scanned, step = step, enough_steps(needed, rests[row])
+        scanned = step
+        step = enough_steps(needed, rests[row])
         lacking = lacking_at(scanned, rests[row])
         if step > scanned and lacking > _ENOUGH * needed:
             lacking = 0.0

@@ -20,26 +20,31 @@ def merge_lists(low, high, own, a_rows, a_ids, a, b_rows, b_ids, b, out_ids, out
     """
     k = out.shape[1]
     for row in range(low, high):
-        x, y = a_rows[row], b_rows[row]
+        x = a_rows[row]
+        y = b_rows[row]
         s = t = own
         for at in range(own):
-            out_ids[row, at], out[row, at] = a_ids[x, at], a[x, at]
+            out_ids[row, at] = a_ids[x, at]
+            out[row, at] = a[x, at]
         for at in range(own, k):
             # A list may end in -1 and infinity; there are never more than k of both together.
             use_a = s < k and a_ids[x, s] >= 0
             use_b = t < k and b_ids[y, t] >= 0
             if not use_a and not use_b:
-                out_ids[row, at], out[row, at] = -1, np.float32(np.inf)
+                out_ids[row, at] = -1
+                out[row, at] = np.float32(np.inf)
                 continue
             same = use_a and use_b and a_ids[x, s] == b_ids[y, t]
             if use_a and use_b and not same:
                 use_a = a[x, s] < b[y, t] or (a[x, s] == b[y, t] and a_ids[x, s] < b_ids[y, t])
             if use_a:
-                out_ids[row, at], out[row, at] = a_ids[x, s], a[x, s]
+                out_ids[row, at] = a_ids[x, s]
+                out[row, at] = a[x, s]
                 s += 1
                 t += 1 if same else 0
             else:
-                out_ids[row, at], out[row, at] = b_ids[y, t], b[y, t]
+                out_ids[row, at] = b_ids[y, t]
+                out[row, at] = b[y, t]
                 t += 1
 
 
@@ -54,7 +59,8 @@ def reverse_lists(low, high, places, lists, fresh, out, out_fresh):
     counts = np.zeros(high - low, np.int32)
     for row in range(low, high):
         for t in range(out.shape[1]):
-            out[row, t], out_fresh[row, t] = -1, 0
+            out[row, t] = -1
+            out_fresh[row, t] = 0
     for t in range(1, k):
         for row in range(n):
             if lists[row, t] < 0:
@@ -69,15 +75,26 @@ def reverse_lists(low, high, places, lists, fresh, out, out_fresh):
                     break
             if not mutual:
                 at = counts[other - low]
-                out[other, at], out_fresh[other, at] = row, fresh[row, t]
+                out[other, at] = row
+                out_fresh[other, at] = fresh[row, t]
                 counts[other - low] = at + 1
 
 
 @kernel
 def refine_lists(
-    low, high, vectors, places, lists, list_d, fresh, reverse, reverse_fresh,
-    out_ids, out, out_fresh,
-):  # fmt: skip
+    low,
+    high,
+    vectors,
+    places,
+    lists,
+    list_d,
+    fresh,
+    reverse,
+    reverse_fresh,
+    out_ids,
+    out,
+    out_fresh,
+):
     """Rows [low, high): the nearest among a row's list, those who list it, and the lists of both.
 
     vectors, lists, list_d : in the order of cells, a row first in its own list
@@ -87,12 +104,17 @@ def refine_lists(
     out_fresh : which entries of out_ids were not in the list
     """
     n, k = lists.shape
-    width, looked = reverse.shape[1], min(k, LOOKED)
+    width = reverse.shape[1]
+    looked = min(k, LOOKED)
     seen = np.full(n, -1, np.int32)
-    best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
-    own, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
+    best = np.empty(k, np.float32)
+    keys = np.empty(k, np.int32)
+    own = np.empty(vectors.shape[1], np.float32)
+    space = np.empty(vectors.shape[1], np.float32)
     for row in range(low, high):
-        x, seen[row], size = row_of(vectors, row, own), row, np.int64(0)
+        x = row_of(vectors, row, own)
+        seen[row] = row
+        size = np.int64(0)
         for t in range(1, k):
             if lists[row, t] >= 0:
                 seen[places[lists[row, t]]] = row
@@ -101,9 +123,11 @@ def refine_lists(
             if t > 0:
                 if lists[row, t] < 0:
                     break
-                other, new = places[lists[row, t]], fresh[row, t]
+                other = places[lists[row, t]]
+                new = fresh[row, t]
             else:
-                other, new = reverse[row, -t], reverse_fresh[row, -t]
+                other = reverse[row, -t]
+                new = reverse_fresh[row, -t]
                 if other < 0:
                     continue
             for u in range(0 if t <= 0 else 1, looked):
@@ -118,7 +142,9 @@ def refine_lists(
                     d = squared_distance(x, row_of(vectors, place, space))
                     size = heap_offer(best, keys, size, k - 1, d, number)
         sort_heap(best, keys, size)
-        out_ids[row, 0], out[row, 0], out_fresh[row, 0] = lists[row, 0], 0, 0
+        out_ids[row, 0] = lists[row, 0]
+        out[row, 0] = 0
+        out_fresh[row, 0] = 0
         for t in range(1, k):
             filled = t <= size
             number = keys[t - 1] if filled else np.int32(-1)
@@ -127,5 +153,6 @@ def refine_lists(
                 if lists[row, u] == number:
                     known = True
                     break
-            out_ids[row, t], out_fresh[row, t] = number, not known
+            out_ids[row, t] = number
+            out_fresh[row, t] = not known
             out[row, t] = best[t - 1] if filled else np.float32(np.inf)

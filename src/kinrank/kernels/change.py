@@ -21,8 +21,10 @@ def insert(row, d, new, lists, list_d, names):
     if at == k:
         return False
     for t in range(k - 1, at, -1):
-        lists[row, t], list_d[row, t] = lists[row, t - 1], list_d[row, t - 1]
-    lists[row, at], list_d[row, at] = new, d
+        lists[row, t] = lists[row, t - 1]
+        list_d[row, t] = list_d[row, t - 1]
+    lists[row, at] = new
+    list_d[row, at] = d
     return True
 
 
@@ -36,8 +38,10 @@ def admit_rows(
     slack : how far a product may be off, over the squared norms
     Returns for each new row the largest distance by products, and whose it is.
     """
-    m, k = products.shape[1], lists.shape[1]
-    tops, top_ids = np.full(m, np.float32(-1)), np.zeros(m, np.int32)
+    m = products.shape[1]
+    k = lists.shape[1]
+    tops = np.full(m, np.float32(-1))
+    top_ids = np.zeros(m, np.int32)
     two = np.float32(2)
     for row in range(low, high):
         product = products[row - start]
@@ -46,7 +50,8 @@ def admit_rows(
             value = norms[row] + norms[new] - two * product[t]
             margin = slack * (norms[row] + norms[new])
             if value > tops[t]:
-                tops[t], top_ids[t] = value, row
+                tops[t] = value
+                top_ids[t] = row
             if value - margin <= list_d[row, k - 1]:
                 d = squared_distance(vectors[row], vectors[new])
                 insert(row, d, new, lists, list_d, names)
@@ -83,15 +88,19 @@ def moved_rows(ptr, ids, values, columns, origin):
     columns : new numbers of the columns; entries of those that go (-1) are left out
     Returns lengths, indices, data and which rows lost an entry.
     """
-    n, at = origin.shape[0], np.int64(0)
-    lengths, lost = np.zeros(n, np.int64), np.zeros(n, np.bool_)
-    out_ids, out = np.empty(ids.shape[0], np.int32), np.empty(ids.shape[0], np.float32)
+    n = origin.shape[0]
+    at = np.int64(0)
+    lengths = np.zeros(n, np.int64)
+    lost = np.zeros(n, np.bool_)
+    out_ids = np.empty(ids.shape[0], np.int32)
+    out = np.empty(ids.shape[0], np.float32)
     for i in range(n):
         begin = at
         for e in range(*entries_of(ptr, origin[i])):
             column = columns[ids[e]]
             if column >= 0:
-                out_ids[at], out[at] = column, values[e]
+                out_ids[at] = column
+                out[at] = values[e]
                 at += 1
             else:
                 lost[i] = True
@@ -105,10 +114,12 @@ def put_rows(ptr, ids, values, where, part_ptr, part_ids, part_values):
 
     Returns pointers, indices, data.
     """
-    n, size = ptr.shape[0] - 1, ids.shape[0] + part_ids.shape[0]
+    n = ptr.shape[0] - 1
+    size = ids.shape[0] + part_ids.shape[0]
     for row in where:
         size -= ptr[row + 1] - ptr[row]
-    out_ptr, out_ids = np.empty(n + 1, np.int64), np.empty(size, np.int32)
+    out_ptr = np.empty(n + 1, np.int64)
+    out_ids = np.empty(size, np.int32)
     out = np.empty(size, np.float32)
     row = at = np.int64(0)
     for t in range(where.shape[0] + 1):
@@ -117,12 +128,14 @@ def put_rows(ptr, ids, values, where, part_ptr, part_ids, part_values):
         for i in range(row, stop):
             out_ptr[i] = ptr[i] + shift
         for e in range(ptr[row], ptr[stop]):
-            out_ids[e + shift], out[e + shift] = ids[e], values[e]
+            out_ids[e + shift] = ids[e]
+            out[e + shift] = values[e]
         at = ptr[stop] + shift
         out_ptr[stop] = at
         if t < where.shape[0]:
             for e in range(part_ptr[t], part_ptr[t + 1]):
-                out_ids[at], out[at] = part_ids[e], part_values[e]
+                out_ids[at] = part_ids[e]
+                out[at] = part_values[e]
                 at += 1
         row = stop + 1
     return out_ptr, out_ids, out
@@ -142,9 +155,7 @@ def column_lengths(ptr, ids, moved, origin, exchanged, part_ptr):
 
 
 @filling
-def exchange_rows(
-    low, high, old, moved, origin, exchanged, new, out_ptr, out_ids, out, out_others
-):  # fmt: skip
+def exchange_rows(low, high, old, moved, origin, exchanged, new, out_ptr, out_ids, out, out_others):
     """Columns [low, high) of a matrix of which some rows are exchanged, rows ascending.
 
     old : the columns before: pointers, rows, and two values for each entry; origin : of each
@@ -160,10 +171,14 @@ def exchange_rows(
             while e < end and (moved[ids[e]] < 0 or exchanged[moved[ids[e]]]):
                 e += 1
             if e < end and (p == part_ptr[c + 1] or moved[ids[e]] < part_ids[p]):
-                out_ids[at], out[at], out_others[at] = moved[ids[e]], values[e], others[e]
+                out_ids[at] = moved[ids[e]]
+                out[at] = values[e]
+                out_others[at] = others[e]
                 e += 1
             else:
-                out_ids[at], out[at], out_others[at] = part_ids[p], part_values[p], part_others[p]
+                out_ids[at] = part_ids[p]
+                out[at] = part_values[p]
+                out_others[at] = part_others[p]
                 p += 1
 
 
@@ -182,7 +197,8 @@ def reached_rows(mask, ptr, ids):
 @kernel
 def differing_rows(a_ptr, a_ids, a, b_ptr, b_ids, b, n_columns, limit):
     """Which rows of two matrices differ by more than ``limit`` in some entry."""
-    total, out = np.zeros(n_columns, np.float32), np.zeros(a_ptr.shape[0] - 1, np.bool_)
+    total = np.zeros(n_columns, np.float32)
+    out = np.zeros(a_ptr.shape[0] - 1, np.bool_)
     for row in range(out.shape[0]):
         for e in range(a_ptr[row], a_ptr[row + 1]):
             total[a_ids[e]] += a[e]

@@ -18,7 +18,8 @@ def add_rows(stamp, members, weights, csr, total, seen, touched, count):
     """
     ptr, ids, values = csr
     for t in range(members.shape[0]):
-        begin, end = ptr[members[t]], ptr[members[t] + 1]
+        begin = ptr[members[t]]
+        end = ptr[members[t] + 1]
         count = add_row(weights[t], begin, end, ids, values, stamp, count, seen, total, touched)
     return count
 
@@ -29,7 +30,8 @@ def product_sum_rows(low, high, left, right, n):
 
     Returns lengths, indices (in no order), data.
     """
-    total, seen = np.zeros(n, np.float64), np.full(n, -1, np.int32)
+    total = np.zeros(n, np.float64)
+    seen = np.full(n, -1, np.int32)
     touched = np.empty(n + 1, np.int32)
     lengths = np.zeros(high - low, np.int64)
     out_ids = np.empty((high - low) * 64, np.int32)
@@ -43,9 +45,11 @@ def product_sum_rows(low, high, left, right, n):
             weights = values[ptr[row] : ptr[row + 1]].astype(np.float64)
             count = add_rows(row, members, weights, right[s], total, seen, touched, count)
         if at + count > out_ids.shape[0]:
-            out_ids, out = enlarge(out_ids, at, at + count), enlarge(out, at, at + count)
+            out_ids = enlarge(out_ids, at, at + count)
+            out = enlarge(out, at, at + count)
         for t in range(count):
-            out_ids[at + t], out[at + t] = touched[t], total[touched[t]]
+            out_ids[at + t] = touched[t]
+            out[at + t] = total[touched[t]]
         lengths[row - low] = count
         at += count
     return lengths, out_ids[:at].copy(), out[:at].copy()
@@ -63,7 +67,8 @@ def propagated_row(row, p, m, total, seen, touched):
 def propagated_norms(low, high, p, m, norms):
     """The Euclidean norm of rows [low, high) of P M."""
     n = m[0].shape[0] - 1
-    total, seen = np.empty(n, np.float64), np.full(n, -1, np.int32)
+    total = np.empty(n, np.float64)
+    seen = np.full(n, -1, np.int32)
     touched = np.empty(n + 1, np.int32)
     for row in range(low, high):
         count = propagated_row(row, p, m, total, seen, touched)
@@ -83,7 +88,8 @@ def propagated_cosines(low, high, p, m, back, norms, first, out):
     p_ptr, p_ids, p_values = p
     ptr, ids, values = back
     n = ptr.shape[0] - 1
-    total, seen = np.empty(n, np.float64), np.full(n, -1, np.int32)
+    total = np.empty(n, np.float64)
+    seen = np.full(n, -1, np.int32)
     touched = np.empty(n + 1, np.int32)
     spread = np.empty(n, np.float32)
     for row in range(low, high):

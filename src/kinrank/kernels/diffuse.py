@@ -43,13 +43,19 @@ def find_ball(row, seeds, s, decay, floor, space, reach):
     it reaches with no more than its floor is left out. reach[h] : how many are within h hops of the
     row and the seeds; it has one entry for each hop that matters. Returns how many there are.
     """
-    slot, nodes, mass = space.slot, space.touched, space.mass
-    slot[row], nodes[0], mass[0] = 0, row, 1.0
+    slot = space.slot
+    nodes = space.touched
+    mass = space.mass
+    slot[row] = 0
+    nodes[0] = row
+    mass[0] = 1.0
     size = np.int64(1)
     for t in range(seeds.shape[0]):
         node = seeds[t]
         if slot[node] < 0:
-            slot[node], nodes[size], mass[size] = size, node, 0.03
+            slot[node] = size
+            nodes[size] = node
+            mass[size] = 0.03
             size += 1
     return spread(size, s, decay, floor, space, reach)
 
@@ -62,8 +68,11 @@ def spread_row(out, begin, end, ids, weights, slot, nodes, mass, seen):
     the node is new.
     """
     for e in range(np.uint64(begin), np.uint64(end)):
-        other, behind = np.uint32(ids[e]), np.uint64(seen)  # unsigned: numba looks for no sign
-        nodes[behind], mass[behind] = other, 0.0
+        # unsigned: numba looks for no sign
+        other = np.uint32(ids[e])
+        behind = np.uint64(seen)
+        nodes[behind] = other
+        mass[behind] = 0.0
         local = slot[other]
         new = local < 0
         local = seen if new else local
@@ -91,28 +100,40 @@ def spread(size, s, decay, floor, space, reach):
     """The sweep of ``find_ball`` from the first ``size`` nodes, which have their slots and mass."""
     at = hop = 0
     # Arrays are taken out of their tuples once: each time costs as much as a short row.
-    slot, place, nodes, mass = space.slot, space.place, space.touched, space.mass
-    ptr, ids, weights = s.ptr, s.ids, s.values
-    over_ptr, over_ids, over_weights = s.over_ptr, s.over_ids, s.over_values
+    slot = space.slot
+    place = space.place
+    nodes = space.touched
+    mass = space.mass
+    ptr = s.ptr
+    ids = s.ids
+    weights = s.values
+    over_ptr = s.over_ptr
+    over_ids = s.over_ids
+    over_weights = s.over_values
     laid_over = over_ptr.shape[0] > 1
     reach[:] = size
     while at < size and hop + 1 < reach.shape[0]:
         level_end = seen = size
         while at < level_end:
-            node, out = nodes[at], decay * mass[at]
+            node = nodes[at]
+            out = decay * mass[at]
             at += 1
             look_ahead(at, level_end, nodes, ptr, ids, weights)
             over = place[node] if laid_over else np.int32(-1)
             if over >= 0:
-                begin, end = over_ptr[over], over_ptr[over + 1]
+                begin = over_ptr[over]
+                end = over_ptr[over + 1]
                 seen = spread_row(out, begin, end, over_ids, over_weights, slot, nodes, mass, seen)
             else:
-                begin, end = ptr[node], ptr[node + 1]
+                begin = ptr[node]
+                end = ptr[node + 1]
                 seen = spread_row(out, begin, end, ids, weights, slot, nodes, mass, seen)
         for t in range(level_end, seen):
-            node, kept = nodes[t], mass[t] > floor[nodes[t]]
+            node = nodes[t]
+            kept = mass[t] > floor[nodes[t]]
             slot[node] = size if kept else -1
-            nodes[size], mass[size] = node, mass[t]
+            nodes[size] = node
+            mass[size] = mass[t]
             size += kept
         hop += 1
         reach[hop:] = size
@@ -123,8 +144,11 @@ def spread(size, s, decay, floor, space, reach):
 def copy_row(begin, end, indices, weights, other_weights, slot, at, ids, w, other_w):
     """The edges of a row that stay in the ball; returns where they end."""
     for e in range(np.uint64(begin), np.uint64(end)):
-        local, behind = slot[np.uint32(indices[e])], np.uint64(at)
-        ids[behind], w[behind], other_w[behind] = local, weights[e], other_weights[e]
+        local = slot[np.uint32(indices[e])]
+        behind = np.uint64(at)
+        ids[behind] = local
+        w[behind] = weights[e]
+        other_w[behind] = other_weights[e]
         at += local >= 0
     return at
 
@@ -136,10 +160,17 @@ def copy_ball(size, s, others, space, ptr, ids, w, other_w):
     others : the second one's values on the pattern of S, and on that of its overlay
     """
     at = np.int64(0)
-    slot, place, nodes = space.slot, space.place, space.touched
-    stored, overlaid = others[0], others[1]
-    s_ptr, s_ids, s_values = s.ptr, s.ids, s.values
-    over_ptr, over_ids, over_values = s.over_ptr, s.over_ids, s.over_values
+    slot = space.slot
+    place = space.place
+    nodes = space.touched
+    stored = others[0]
+    overlaid = others[1]
+    s_ptr = s.ptr
+    s_ids = s.ids
+    s_values = s.values
+    over_ptr = s.over_ptr
+    over_ids = s.over_ids
+    over_values = s.over_values
     laid_over = over_ptr.shape[0] > 1
     ptr[0] = 0
     for v in range(size):
@@ -147,10 +178,12 @@ def copy_ball(size, s, others, space, ptr, ids, w, other_w):
         look_ahead(v + 1, size, nodes, s_ptr, s_ids, s_values)
         over = place[node] if laid_over else np.int32(-1)
         if over >= 0:
-            begin, end = over_ptr[over], over_ptr[over + 1]
+            begin = over_ptr[over]
+            end = over_ptr[over + 1]
             at = copy_row(begin, end, over_ids, over_values, overlaid, slot, at, ids, w, other_w)
         else:
-            begin, end = s_ptr[node], s_ptr[node + 1]
+            begin = s_ptr[node]
+            end = s_ptr[node + 1]
             at = copy_row(begin, end, s_ids, s_values, stored, slot, at, ids, w, other_w)
         ptr[v + 1] = at
 
@@ -158,7 +191,11 @@ def copy_ball(size, s, others, space, ptr, ids, w, other_w):
 @inner
 def count_edges(size, s, space):
     """How many edges the rows of a ball have."""
-    place, nodes, ptr, over_ptr, total = space.place, space.touched, s.ptr, s.over_ptr, np.int64(0)
+    place = space.place
+    nodes = space.touched
+    ptr = s.ptr
+    over_ptr = s.over_ptr
+    total = np.int64(0)
     for v in range(size):
         node = nodes[v]
         over = place[node]
@@ -169,7 +206,8 @@ def count_edges(size, s, space):
 @inner
 def release(size, space):
     """Forget the numbers of a ball."""
-    slot, nodes = space.slot, space.touched
+    slot = space.slot
+    nodes = space.touched
     for v in range(size):
         slot[nodes[v]] = -1
 
@@ -183,13 +221,21 @@ def walk_rows(low, high, rows, groups, s, starts, walk, out_ptr, out_ids, out, s
     out_ptr, out_ids : the places; out : their values
     Both walk in step: with u = S^t e, the second sum is r <- S r + binomial[t] B u.
     """
-    s, walk, space = Rows(*s), Walk(*walk), named_space(space)
-    powers, binomial, slot = walk.powers, walk.binomial, space.slot
-    steps, query = powers.shape[0], np.int64(0)
+    s = Rows(*s)
+    walk = Walk(*walk)
+    space = named_space(space)
+    powers = walk.powers
+    binomial = walk.binomial
+    slot = space.slot
+    steps = powers.shape[0]
+    query = np.int64(0)
     reach = np.empty(steps // 2 + 1, np.int64)
-    ptr, ids = np.empty(1, np.uint64), np.empty(0, np.uint32)
-    w, b = np.empty(0, np.float32), np.empty(0, np.float32)
-    now, then = np.empty((0, 2), np.float32), np.empty((0, 2), np.float32)
+    ptr = np.empty(1, np.uint64)
+    ids = np.empty(0, np.uint32)
+    w = np.empty(0, np.float32)
+    b = np.empty(0, np.float32)
+    now = np.empty((0, 2), np.float32)
+    then = np.empty((0, 2), np.float32)
     total = np.empty(0, np.float64)
     for at in range(low, high):
         query = begins(at, query, groups, s.groups, s.names, space.place)
@@ -197,10 +243,13 @@ def walk_rows(low, high, rows, groups, s, starts, walk, out_ptr, out_ids, out, s
         size = find_ball(rows[at], seeds, s, walk.decay, walk.floor, space, reach)
         edges = count_edges(size, s, space)
         if size > total.shape[0]:
-            ptr, total = np.empty(2 * size + 1, np.uint64), np.empty(2 * size, np.float64)
-            now, then = np.empty((2 * size, 2), np.float32), np.empty((2 * size, 2), np.float32)
+            ptr = np.empty(2 * size + 1, np.uint64)
+            total = np.empty(2 * size, np.float64)
+            now = np.empty((2 * size, 2), np.float32)
+            then = np.empty((2 * size, 2), np.float32)
         if edges > ids.shape[0]:
-            ids, w = np.empty(2 * edges, np.uint32), np.empty(2 * edges, np.float32)
+            ids = np.empty(2 * edges, np.uint32)
+            w = np.empty(2 * edges, np.float32)
             b = np.empty(2 * edges, np.float32)
         copy_ball(size, s, starts, space, ptr, ids, w, b)
         for v in range(size):
@@ -218,7 +267,8 @@ def walk_rows(low, high, rows, groups, s, starts, walk, out_ptr, out_ids, out, s
                     u += w[e] * now[local, 0]
                     r += w[e] * now[local, 1]
                     pulled += b[e] * now[local, 0]
-                then[v, 0], then[v, 1] = u, r + pull * pulled
+                then[v, 0] = u
+                then[v, 1] = r + pull * pulled
             now, then = then, now
         for v in range(reach[0]):
             total[v] += now[v, 1]
@@ -232,23 +282,34 @@ def walk_rows(low, high, rows, groups, s, starts, walk, out_ptr, out_ids, out, s
 @kernel
 def polynomial_rows(low, high, rows, groups, s, walk, out_ptr, out_ids, out, space):
     """sum_t series[t] T_t(S) for some rows, T_t the Chebyshev polynomials; as ``walk_rows``."""
-    s, walk, space = Rows(*s), Walk(*walk), named_space(space)
-    series, slot = walk.series, space.slot
-    terms, query = series.shape[0], np.int64(0)
+    s = Rows(*s)
+    walk = Walk(*walk)
+    space = named_space(space)
+    series = walk.series
+    slot = space.slot
+    terms = series.shape[0]
+    query = np.int64(0)
     reach = np.empty(terms // 2 + 1, np.int64)
-    ptr, ids = np.empty(1, np.uint64), np.empty(0, np.uint32)
-    w, unused = np.empty(0, np.float32), np.empty(0, np.float32)
-    now, then, total = np.empty(0, np.float32), np.empty(0, np.float32), np.empty(0, np.float64)
+    ptr = np.empty(1, np.uint64)
+    ids = np.empty(0, np.uint32)
+    w = np.empty(0, np.float32)
+    unused = np.empty(0, np.float32)
+    now = np.empty(0, np.float32)
+    then = np.empty(0, np.float32)
+    total = np.empty(0, np.float64)
     for at in range(low, high):
         query = begins(at, query, groups, s.groups, s.names, space.place)
         seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]
         size = find_ball(rows[at], seeds, s, walk.decay, walk.floor, space, reach)
         edges = count_edges(size, s, space)
         if size > total.shape[0]:
-            ptr, total = np.empty(2 * size + 1, np.uint64), np.empty(2 * size, np.float64)
-            now, then = np.empty(2 * size, np.float32), np.empty(2 * size, np.float32)
+            ptr = np.empty(2 * size + 1, np.uint64)
+            total = np.empty(2 * size, np.float64)
+            now = np.empty(2 * size, np.float32)
+            then = np.empty(2 * size, np.float32)
         if edges > ids.shape[0]:
-            ids, w = np.empty(2 * edges, np.uint32), np.empty(2 * edges, np.float32)
+            ids = np.empty(2 * edges, np.uint32)
+            w = np.empty(2 * edges, np.float32)
             unused = np.empty(2 * edges, np.float32)
         copy_ball(size, s, (s.values, s.over_values), space, ptr, ids, w, unused)
         for v in range(size):
@@ -275,8 +336,10 @@ def polynomial_rows(low, high, rows, groups, s, walk, out_ptr, out_ids, out, spa
 @kernel
 def ball_rows(low, high, rows, s, decay, floor, space):
     """The members of the balls of some rows; returns lengths, indices."""
-    s, space = Rows(*s), named_space(space)
-    nodes, reach = space.touched, np.empty(256, np.int64)
+    s = Rows(*s)
+    space = named_space(space)
+    nodes = space.touched
+    reach = np.empty(256, np.int64)
     lengths = np.zeros(high - low, np.int64)
     parts = np.empty(64, np.int32)
     at = np.int64(0)
@@ -300,12 +363,21 @@ def bilinear_rows(low, high, rows, s, reached, m, plane, walk, out_ptr, out_ids,
     that of M
     All T_p(S) e are kept, one row of ``forward`` each; Clenshaw's recurrence then sums over q.
     """
-    s, reached, m = Rows(*s), Rows(*reached), Rows(*m)
-    walk, space = Walk(*walk), named_space(space)
-    n, terms, edges = space.slot.shape[0], plane.shape[0], s.ids.shape[0]
-    slot, nodes, reach = space.slot, space.touched, np.empty(terms + 1, np.int64)
-    ptr, ids = np.empty(n + 1, np.uint64), np.empty(edges, np.uint32)
-    w, unused = np.empty(edges, np.float32), np.empty(edges, np.float32)
+    s = Rows(*s)
+    reached = Rows(*reached)
+    m = Rows(*m)
+    walk = Walk(*walk)
+    space = named_space(space)
+    n = space.slot.shape[0]
+    terms = plane.shape[0]
+    edges = s.ids.shape[0]
+    slot = space.slot
+    nodes = space.touched
+    reach = np.empty(terms + 1, np.int64)
+    ptr = np.empty(n + 1, np.uint64)
+    ids = np.empty(edges, np.uint32)
+    w = np.empty(edges, np.float32)
+    unused = np.empty(edges, np.float32)
     for at in range(low, high):
         seeds = out_ids[out_ptr[at] : out_ptr[at + 1]]
         size = find_ball(rows[at], seeds, reached, walk.decay, walk.floor, space, reach)
@@ -318,7 +390,9 @@ def bilinear_rows(low, high, rows, s, reached, m, plane, walk, out_ptr, out_ids,
                 for e in range(ptr[v], ptr[v + 1]):
                     u += w[e] * forward[p - 1, ids[e]]
                 forward[p, v] = u if p == 1 else 2.0 * u - forward[p - 2, v]
-        one, two, mixed = np.zeros(size), np.zeros(size), np.zeros(size)
+        one = np.zeros(size)
+        two = np.zeros(size)
+        mixed = np.zeros(size)
         for q in range(terms - 1, -1, -1):
             mixed[:] = 0.0
             for p in range(terms):
@@ -338,7 +412,8 @@ def bilinear_rows(low, high, rows, s, reached, m, plane, walk, out_ptr, out_ids,
                 for e in range(ptr[v], ptr[v + 1]):
                     u += w[e] * one[ids[e]]
                 nxt[v] += factor * u - two[v]
-            one, two = nxt, one
+            two = one
+            one = nxt
         for e in range(out_ptr[at], out_ptr[at + 1]):
             local = slot[out_ids[e]]
             out[e] = max(one[local], 0.0) if local >= 0 else 0.0

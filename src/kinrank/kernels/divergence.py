@@ -16,7 +16,10 @@ from kinrank.kernels.gather import fetch
 from kinrank.kernels.jit import filling, helper, inner, kernel
 from kinrank.kernels.rows import begin_sums, enlarge
 
-JS, JACCARD, COSINE, EUCLIDEAN = 0, 1, 2, 3
+JS = 0
+JACCARD = 1
+COSINE = 2
+EUCLIDEAN = 3
 BUFFER = 256
 
 _ROOT_HALF = np.int32(0x3F3504F3)
@@ -143,7 +146,9 @@ def add_ranges(
     Sums of all rows begin with 0 and none is looked up, which saves about a third of the time.
     """
     term = np.empty(BUFFER, np.float32)
-    in_ids, in_values, in_f = columns[1], columns[2], columns[3]
+    in_ids = columns[1]
+    in_values = columns[2]
+    in_f = columns[3]
     total[first:] = 0.0
     for e in range(begins.shape[0]):
         for begin in range(begins[e], ends[e], BUFFER):
@@ -162,9 +167,11 @@ def add_ranges(
 def add_long_columns(measure, ids, values, f, columns, first, stamp, total, seen, touched, count):
     """As ``add_columns``, for columns so long that most rows >= ``first`` share one."""
     ptr = columns[0]
-    begins, ends = np.empty(ids.shape[0], np.int64), np.empty(ids.shape[0], np.int64)
+    begins = np.empty(ids.shape[0], np.int64)
+    ends = np.empty(ids.shape[0], np.int64)
     for e in range(ids.shape[0]):
-        begins[e], ends[e] = ptr[ids[e]], ptr[ids[e] + 1]
+        begins[e] = ptr[ids[e]]
+        ends[e] = ptr[ids[e] + 1]
     return add_ranges(
         measure, begins, ends, values, f, columns, first, stamp, total, seen, touched, count
     )
@@ -216,7 +223,8 @@ def divergence_rows(low, high, measure, csr, f, columns, norms, lists, first):
             measure, ids[own], values[own], f[own], columns, row, total, seen, touched, count
         )
         if at + count > out_ids.shape[0]:
-            out_ids, out = enlarge(out_ids, at, at + count), enlarge(out, at, at + count)
+            out_ids = enlarge(out_ids, at, at + count)
+            out = enlarge(out, at, at + count)
         for t in range(count):
             other = touched[t]
             out_ids[at] = other
@@ -236,15 +244,23 @@ def divergence_pairs(low, high, measure, csr, f, norms, near_ptr, near_ids, back
     """
     ptr, ids, values = csr
     n = ptr.shape[0] - 1
-    held, dense, dense_f = np.zeros(n, np.uint8), np.empty(n, np.float32), np.empty(n, np.float32)
-    shared, listed = np.empty(n + 1, np.uint32), np.full(n, -1, np.int32)
-    term, both = np.empty(n, np.float32), np.empty(n, np.float32)
+    held = np.zeros(n, np.uint8)
+    dense = np.empty(n, np.float32)
+    dense_f = np.empty(n, np.float32)
+    shared = np.empty(n + 1, np.uint32)
+    listed = np.full(n, -1, np.int32)
+    term = np.empty(n, np.float32)
+    both = np.empty(n, np.float32)
     lengths = np.zeros(high - low, np.int64)
     size = near_ptr[high] - near_ptr[low] + back_ptr[high] - back_ptr[low]
-    out_ids, out, at = np.empty(size, np.int32), np.empty(size, np.float32), np.int64(0)
+    out_ids = np.empty(size, np.int32)
+    out = np.empty(size, np.float32)
+    at = np.int64(0)
     for row in range(low, high):
         for e in range(ptr[row], ptr[row + 1]):
-            held[ids[e]], dense[ids[e]], dense_f[ids[e]] = 1, values[e], f[e]
+            held[ids[e]] = 1
+            dense[ids[e]] = values[e]
+            dense_f[ids[e]] = f[e]
         begin = at
         for others in (
             near_ids[near_ptr[row] : near_ptr[row + 1]],
@@ -255,13 +271,18 @@ def divergence_pairs(low, high, measure, csr, f, norms, near_ptr, near_ids, back
                 at += other > row and listed[other] != row
                 listed[other] = row
         for t in range(begin, at):
-            other, later = out_ids[t], ptr[out_ids[t + (t + 1 < at)]]
+            other = out_ids[t]
+            later = ptr[out_ids[t + (t + 1 < at)]]
             fetch(128, ids, later)
             fetch(128, values, later)
             fetch(128, f, later)
             part = slice(ptr[other], ptr[other + 1])
-            columns, v, fv = ids[part], values[part], f[part]
-            count, total, sums = np.uint64(0), 0.0, 0.0
+            columns = ids[part]
+            v = values[part]
+            fv = f[part]
+            count = np.uint64(0)
+            total = 0.0
+            sums = 0.0
             for e in range(columns.shape[0]):  # without a branch, which could not be foreseen
                 shared[count] = e
                 count += held[np.uint32(columns[e])]

@@ -17,13 +17,16 @@ def weighted_sums(low, high, rows, gallery, ids, weights, out):
     A sum of length zero leaves the row as it is.
     """
     d = rows.shape[1]
-    total, mine, space = np.empty(d, np.float32), np.empty(d, np.float32), np.empty(d, np.float32)
+    total = np.empty(d, np.float32)
+    mine = np.empty(d, np.float32)
+    space = np.empty(d, np.float32)
     for row in range(low, high):
         own = row_of(rows, row, mine)
         for c in range(total.shape[0]):
             total[c] = weights[row, 0] * own[c]
         for t in range(ids.shape[1]):
-            weight, other = weights[row, t + 1], row_of(gallery, ids[row, t], space)
+            weight = weights[row, t + 1]
+            other = row_of(gallery, ids[row, t], space)
             for c in range(total.shape[0]):
                 total[c] += weight * other[c]
         square = 0.0
@@ -44,8 +47,10 @@ def similar_members(member, place, places, members, rows, neighbors, best, keys,
     best, keys : room for as many as are wanted. Returns how many there are.
     """
     gallery, norms, largest = rows
-    ids, squared = neighbors[0][member], neighbors[1][member]
-    size, k = np.int64(0), best.shape[0]
+    ids = neighbors[0][member]
+    squared = neighbors[1][member]
+    size = np.int64(0)
+    k = best.shape[0]
     sure = k == 0
     for t in range(ids.shape[0]):
         sure = sure or (size == k and squared[t] - largest > best[0])
@@ -69,7 +74,8 @@ def similar_members(member, place, places, members, rows, neighbors, best, keys,
 @inner
 def mean_of(values, keys, weights, sizes, at):
     """What member ``at`` and its most similar have in the mean, of a value for each member."""
-    total, norm = np.float64(values[at]), 1.0
+    total = np.float64(values[at])
+    norm = 1.0
     for t in range(sizes[at]):
         total += weights[at, t] * values[keys[at, t]]
         norm += weights[at, t]
@@ -79,11 +85,13 @@ def mean_of(values, keys, weights, sizes, at):
 @helper
 def add_largest(at, members, gallery, keys, weights, sizes, total, space, largest):
     """Raise ``largest`` to the components of a refined member where these are more."""
-    norm, x = 1.0, row_of(gallery, members[at], space)
+    norm = 1.0
+    x = row_of(gallery, members[at], space)
     for c in range(total.shape[0]):
         total[c] = x[c]
     for t in range(sizes[at]):
-        weight, y = weights[at, t], row_of(gallery, members[keys[at, t]], space)
+        weight = weights[at, t]
+        y = row_of(gallery, members[keys[at, t]], space)
         norm += weight
         for c in range(total.shape[0]):
             total[c] += weight * y[c]
@@ -101,15 +109,24 @@ def refined_scores(low, high, queries, rows, first, neighbors, k, beta, out):
     k : how many members one is refined by
     """
     gallery, norms, _ = rows
-    m, d = out.shape[1], gallery.shape[1]
+    m = out.shape[1]
+    d = gallery.shape[1]
     places = np.full(norms.shape[0], -1, np.int32)
-    best, keys = np.empty((m, k), np.float32), np.empty((m, k), np.int32)
-    weights, sizes = np.empty((m, k)), np.empty(m, np.int64)
-    similarity, direct, spaces = np.empty(m), np.empty(m), np.empty((2, d), np.float32)
-    top, chosen = np.empty(min(k + 1, m), np.float32), np.empty(min(k + 1, m), np.int32)
-    total, largest = np.empty(d), np.empty(d, np.float32)
+    best = np.empty((m, k), np.float32)
+    keys = np.empty((m, k), np.int32)
+    weights = np.empty((m, k))
+    sizes = np.empty(m, np.int64)
+    similarity = np.empty(m)
+    direct = np.empty(m)
+    spaces = np.empty((2, d), np.float32)
+    top = np.empty(min(k + 1, m), np.float32)
+    chosen = np.empty(min(k + 1, m), np.int32)
+    total = np.empty(d)
+    largest = np.empty(d, np.float32)
     for row in range(low, high):
-        members, query, norm = first[0][row, :m], queries[row], 0.0
+        members = first[0][row, :m]
+        query = queries[row]
+        norm = 0.0
         for c in range(d):
             norm += np.float64(query[c]) * query[c]
         for at in range(m):
@@ -130,8 +147,9 @@ def refined_scores(low, high, queries, rows, first, neighbors, k, beta, out):
             size = heap_offer(top, chosen, size, top.shape[0], score, np.int32(at))
         largest[:] = -np.inf
         for t in range(size):
-            mean = (keys, weights, sizes, total, spaces[0])
-            add_largest(chosen[t], members, gallery, *mean, largest)
+            add_largest(
+                chosen[t], members, gallery, keys, weights, sizes, total, spaces[0], largest
+            )
         for at in range(m):
             similarity[at] = inner_product(largest, row_of(gallery, members[at], spaces[0]))
         for at in range(m):

@@ -18,7 +18,9 @@ from numba.extending import intrinsic
 
 from kinrank.kernels.jit import Function
 
-_FLOAT, _INT, _PLACE = ir.FloatType(), ir.IntType(64), ir.IntType(32)
+_FLOAT = ir.FloatType()
+_INT = ir.IntType(64)
+_PLACE = ir.IntType(32)
 _FUSED = ("contract",)
 _LINE = 16  # numbers of 4 bytes that come together
 _ADDRESS = ir.PointerType(ir.IntType(8))
@@ -54,15 +56,18 @@ class _Rows(NamedTuple):
 
     def sums(self, starts: list[Any], weights: list[Any]) -> list[Any]:
         """``starts`` plus the rows times their weights; a narrow one takes a row's first part."""
-        builder, before = self.builder, self.builder.block
+        before = self.builder.block
+        builder = self.builder
         head, body, after = (builder.append_basic_block() for _ in range(3))
         builder.branch(head)
         builder.position_at_end(head)
-        entry, totals = builder.phi(_INT), [builder.phi(start.type) for start in starts]
+        entry = builder.phi(_INT)
+        totals = [builder.phi(start.type) for start in starts]
         builder.cbranch(builder.icmp_signed("<", entry, self.end), body, after)
         builder.position_at_end(body)
         row = builder.zext(builder.load(builder.gep(self.ids, [entry])), _INT)
-        values, more = builder.load(self.place(self.matrix, row), align=4), []
+        values = builder.load(self.place(self.matrix, row), align=4)
+        more = []
         for total, weight in zip(totals, weights, strict=True):
             width = total.type.count
             factor = self.everywhere(builder.load(builder.gep(weight, [entry])), width)
@@ -119,9 +124,16 @@ def _generated(emit: Function) -> Any:
 
 
 def _emit_sum(
-    builder: Any, width: int, begin: Any, end: Any, ids: Any, weights: Any, x: Any, out: Any,
+    builder: Any,
+    width: int,
+    begin: Any,
+    end: Any,
+    ids: Any,
+    weights: Any,
+    x: Any,
+    out: Any,
     at: Any,
-) -> None:  # fmt: skip
+) -> None:
     rows = _Rows(builder, width, begin, end, ids, x)
     place = rows.place(out, at)
     (total,) = rows.sums([builder.load(place, align=4)], [weights])
@@ -136,9 +148,18 @@ def add_rows(width, begin, end, ids, weights, x, out, at):
 
 
 def _emit_walk(
-    builder: Any, lanes: int, begin: Any, end: Any, ids: Any, w: Any, b: Any, pull: Any, now: Any,
-    then: Any, at: Any,
-) -> None:  # fmt: skip
+    builder: Any,
+    lanes: int,
+    begin: Any,
+    end: Any,
+    ids: Any,
+    w: Any,
+    b: Any,
+    pull: Any,
+    now: Any,
+    then: Any,
+    at: Any,
+) -> None:
     rows = _Rows(builder, 2 * lanes, begin, end, ids, now)
     both, pulled = rows.sums([_zeros(2 * lanes), _zeros(lanes)], [w, b])
     pulled = builder.fmul(rows.everywhere(pull, lanes), pulled)
@@ -149,7 +170,8 @@ def _emit_walk(
 @_generated(_emit_walk)
 def walk_row(lanes, begin, end, ids, w, b, pull, now, then, at):
     """A row of u <- S u and r <- S r + pull B u; u and r are halves of rows of 2 ``lanes``."""
-    both, pulled = np.zeros(2 * lanes, np.float32), np.zeros(lanes, np.float32)
+    both = np.zeros(2 * lanes, np.float32)
+    pulled = np.zeros(lanes, np.float32)
     for e in range(begin, end):
         both += w[e] * now[ids[e]]
         pulled += b[e] * now[ids[e], :lanes]

@@ -20,13 +20,16 @@ def sorted_rows(start, lengths, ids, values, below):
     out = np.empty(out_ids.shape[0], np.float32)
     begin = at = 0
     for row in range(n):
-        out_ids[at], out[at] = start + row, np.float32(0)
+        out_ids[at] = start + row
+        out[at] = np.float32(0)
         size = 0
         for e in range(begin, begin + lengths[row]):
             if values[e] < below and ids[e] != start + row:
                 size += 1
-                out_ids[at + size], out[at + size] = ids[e], values[e]
-        heap, keys = out[at + 1 : at + 1 + size], out_ids[at + 1 : at + 1 + size]
+                out_ids[at + size] = ids[e]
+                out[at + size] = values[e]
+        heap = out[at + 1 : at + 1 + size]
+        keys = out_ids[at + 1 : at + 1 + size]
         for t in range(size // 2 - 1, -1, -1):
             sift_down(heap, keys, t, size)
         sort_heap(heap, keys, size)
@@ -43,7 +46,8 @@ def first_members(ptr, ids):
     first = np.arange(n)
     for row in range(n):
         for e in range(ptr[row], ptr[row + 1]):
-            a, b = np.int64(row), np.int64(ids[e])
+            a = np.int64(row)
+            b = np.int64(ids[e])
             while first[a] != a:
                 first[a] = first[first[a]]
                 a = first[a]

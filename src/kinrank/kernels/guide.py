@@ -22,25 +22,35 @@ def marked_sum(begin, end, ids, values, mark, marks):
 @filling
 def guide_by_similarity(
     low, high, ptr, members, groups, f, xi_ptr, xi_members, guide, anchor, space
-):  # fmt: skip
+):
     """T_ij = mean of F_jc over c in xi[i], for j in C[i]; r_i = mean of T_ic over c in xi[i].
 
     ptr, members : C of the rows that are wanted; f : F, see Rows; guide : (nnz,) T; anchor : (n,) r
     """
-    f, space = Rows(*f), named_space(space)
-    query, place, seen = np.int64(0), space.place, space.seen
-    f_ptr, f_ids, f_values = f.ptr, f.ids, f.values
-    over_ptr, over_ids, over_values = f.over_ptr, f.over_ids, f.over_values
+    f = Rows(*f)
+    space = named_space(space)
+    query = np.int64(0)
+    place = space.place
+    seen = space.seen
+    f_ptr = f.ptr
+    f_ids = f.ids
+    f_values = f.values
+    over_ptr = f.over_ptr
+    over_ids = f.over_ids
+    over_values = f.over_values
     for row in range(low, high):
         query = begins(row, query, groups, f.groups, f.names, place)
-        size, inside, r = xi_ptr[row + 1] - xi_ptr[row], tick(space.clock), 0.0
+        size = xi_ptr[row + 1] - xi_ptr[row]
+        inside = tick(space.clock)
+        r = 0.0
         for e in range(xi_ptr[row], xi_ptr[row + 1]):
             seen[xi_members[e]] = inside
         for e in range(ptr[row], ptr[row + 1]):
             j = members[e]
             at = place[j]
             if at >= 0:
-                begin, end = over_ptr[at], over_ptr[at + 1]
+                begin = over_ptr[at]
+                end = over_ptr[at + 1]
                 total = marked_sum(begin, end, over_ids, over_values, inside, seen)
             else:
                 total = marked_sum(f_ptr[j], f_ptr[j + 1], f_ids, f_values, inside, seen)
@@ -67,9 +77,7 @@ def walk_diagonal(low, high, ids, p, in_ptr, in_ids, in_p, out):
 
 
 @kernel
-def guide_by_walk(
-    low, high, ptr, members, xi_ptr, xi_members, walk, diagonal, guide, anchor
-):  # fmt: skip
+def guide_by_walk(low, high, ptr, members, xi_ptr, xi_members, walk, diagonal, guide, anchor):
     """T_ij = mean of Q_jc over c in xi[i] and r for j in xi[i]; r_i = mean of Q_cc; Q = P P.
 
     walk : as for ``walk_diagonal``
@@ -129,7 +137,9 @@ def walk_norms(query, k, sigma2, lists, out):
 
     Summed anew: what came and went could leave less than nothing where weights are tiny.
     """
-    ids, d, far = lists.over_ids, lists.over_d, lists.over_farthest
+    ids = lists.over_ids
+    d = lists.over_d
+    far = lists.over_farthest
     for row in range(lists.groups[query], lists.groups[query + 1]):
         total = 0.0
         for t in range(1, k):
@@ -144,11 +154,19 @@ def arrival(row, k, lists, sigma2, norms, mark, memo, space):
 
     Chances of the second step are kept in ``mass``, where ``stepped`` has the stamp ``memo``.
     """
-    place, seen, stepped = space.place, space.seen, space.stepped
-    over_norms, chances = space.total, space.mass
-    ids, d, far = lists.ids, lists.d, lists.farthest
-    over_ids, over_d, over_far = lists.over_ids, lists.over_d, lists.over_farthest
-    at, total = place[row], 0.0
+    place = space.place
+    seen = space.seen
+    stepped = space.stepped
+    over_norms = space.total
+    chances = space.mass
+    ids = lists.ids
+    d = lists.d
+    far = lists.farthest
+    over_ids = lists.over_ids
+    over_d = lists.over_d
+    over_far = lists.over_farthest
+    at = place[row]
+    total = 0.0
     for t in range(1, k):
         m = over_ids[at, t] if at >= 0 else ids[row, t]
         if m < 0:
@@ -180,10 +198,12 @@ def query_guides(ptr, members, xi_ptr, xi_members, lists, k, sigma2, norms, guid
     A kernel of its own: there the columns of P are at hand, here they would have to be found. The
     walk is followed forwards instead, which takes ten times as many steps for a row.
     """
-    lists, space = Lists(*lists), named_space(space)
+    lists = Lists(*lists)
+    space = named_space(space)
     for query in range(ptr.shape[0] - 1):
         size = xi_ptr[query + 1] - xi_ptr[query]
-        begin, end = ptr[query], ptr[query + 1]
+        begin = ptr[query]
+        end = ptr[query + 1]
         anchor[query] = 0
         for e in range(begin, end):
             guide[e] = 0
@@ -191,9 +211,12 @@ def query_guides(ptr, members, xi_ptr, xi_members, lists, k, sigma2, norms, guid
             continue
         enter(query, lists.groups, lists.names, space.place)
         walk_norms(query, k, sigma2, lists, space.total)
-        r, inside, memo = 0.0, tick(space.clock), tick(space.clock)
+        r = 0.0
+        inside = tick(space.clock)
+        memo = tick(space.clock)
         for e in range(xi_ptr[query], xi_ptr[query + 1]):
-            c, alone = xi_members[e], tick(space.clock)
+            c = xi_members[e]
+            alone = tick(space.clock)
             space.seen[c] = alone
             r += arrival(c, k, lists, sigma2, norms, alone, tick(space.clock), space)
         for e in range(xi_ptr[query], xi_ptr[query + 1]):
@@ -213,7 +236,8 @@ def query_guides(ptr, members, xi_ptr, xi_members, lists, k, sigma2, norms, guid
 def closed_form(low, high, ptr, f, guide, anchor, beta, out):
     """The smoothed row: (r T + 2b) / (r^2 + 2b) F + what keeps its sum, shared by all of C[i]."""
     for row in range(low, high):
-        begin, end = ptr[row], ptr[row + 1]
+        begin = ptr[row]
+        end = ptr[row + 1]
         r = np.float64(anchor[row])
         if r * r + 2 * beta <= 0:
             for e in range(begin, end):

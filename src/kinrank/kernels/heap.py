@@ -30,7 +30,8 @@ def unpacked(pair):
 @inner
 def push(heap, size, key, number):
     """Add a pair; returns the new size."""
-    pair, at = packed(key, number), size
+    pair = packed(key, number)
+    at = size
     while at > 0:
         parent = (at - 1) >> 1
         if heap[parent] <= pair:
@@ -45,13 +46,17 @@ def push(heap, size, key, number):
 def pop(heap, size):
     """Remove the first pair; returns the new size."""
     size -= 1
-    pair, heap[size] = heap[size], _LAST  # so that every child has a sibling
-    at, child = np.int64(0), np.int64(1)
+    # so that every child has a sibling
+    pair = heap[size]
+    heap[size] = _LAST
+    at = np.int64(0)
+    child = np.int64(1)
     while child < size:
         child += np.int64(heap[child + 1] < heap[child])  # a branch would be guessed wrong
         if heap[child] >= pair:
             break
         heap[at] = heap[child]
-        at, child = child, 2 * child + 1
+        at = child
+        child = 2 * child + 1
     heap[at] = pair
     return size

@@ -36,7 +36,10 @@ def multiply(ptr, ids, values, x, out):
 def recur(product, now, before, centre, double, weight, total):
     """before <- double (product - centre now) - before, and weight times that onto the total."""
     for row in range(product.shape[0]):
-        a, b, c, d = product[row], now[row], before[row], total[row]
+        a = product[row]
+        b = now[row]
+        c = before[row]
+        d = total[row]
         for t in range(a.shape[0]):
             value = double * (a[t] - centre * b[t]) - c[t]
             c[t] = value
@@ -49,10 +52,14 @@ def chebyshev(ptr, ids, values, series, centre, radius, x, work):
 
     work : (3, n, LANES)
     """
-    before, now, product = work[0], work[1], work[2]
+    before = work[0]
+    now = work[1]
+    product = work[2]
     multiply(ptr, ids, values, x, now)
     for row in range(x.shape[0]):
-        a, b, c = before[row], now[row], x[row]
+        a = before[row]
+        b = now[row]
+        c = x[row]
         for t in range(a.shape[0]):
             a[t] = c[t]
             b[t] = (b[t] - centre * a[t]) / radius
@@ -68,7 +75,8 @@ def curvature(direction, product, alpha, curve):
     """product <- direction - alpha product, and the sums of direction times that."""
     curve[:] = 0
     for row in range(direction.shape[0]):
-        a, b = direction[row], product[row]
+        a = direction[row]
+        b = product[row]
         for t in range(curve.shape[0]):
             value = a[t] - alpha * b[t]
             b[t] = value
@@ -80,7 +88,10 @@ def advance(x, residual, direction, product, step, power):
     """One step along the direction; the squared norms of what is left."""
     power[:] = 0
     for row in range(x.shape[0]):
-        a, b, c, d = x[row], residual[row], direction[row], product[row]
+        a = x[row]
+        b = residual[row]
+        c = direction[row]
+        d = product[row]
         for t in range(power.shape[0]):
             a[t] += step[t] * c[t]
             value = b[t] - step[t] * d[t]
@@ -92,7 +103,8 @@ def advance(x, residual, direction, product, step, power):
 def turn(residual, direction, back):
     """The next direction: what is left, and a share of the last direction."""
     for row in range(residual.shape[0]):
-        a, b = residual[row], direction[row]
+        a = residual[row]
+        b = direction[row]
         for t in range(back.shape[0]):
             b[t] = a[t] + back[t] * b[t]
 
@@ -104,9 +116,14 @@ def conjugate_gradients(ptr, ids, values, alpha, y, steps, tol, work):
     A lane stands still once its residual is below ``tol`` times its right side.
     """
     lanes = y.shape[1]
-    residual, direction, product = work[0], work[1], work[2]
-    power, before, curve = np.zeros(lanes), np.zeros(lanes), np.zeros(lanes)
-    step, back = np.zeros(lanes, np.float32), np.zeros(lanes, np.float32)
+    residual = work[0]
+    direction = work[1]
+    product = work[2]
+    power = np.zeros(lanes)
+    before = np.zeros(lanes)
+    curve = np.zeros(lanes)
+    step = np.zeros(lanes, np.float32)
+    back = np.zeros(lanes, np.float32)
     residual[:] = y
     direction[:] = y
     product[:] = 0

@@ -35,12 +35,14 @@ def rows_around(starts, lists, k, in_ptr, in_ids, most):
     found = np.empty(max(most, starts.shape[0]), np.int32)
     size = at = 0
     for row in starts:
-        found[size], seen[row] = row, True
+        found[size] = row
+        seen[row] = True
         size += 1
     while at < size < most:
         row = found[at]
         at += 1
-        begin, count = in_ptr[row], in_ptr[row + 1] - in_ptr[row]
+        begin = in_ptr[row]
+        count = in_ptr[row + 1] - in_ptr[row]
         for t in range(k + count):
             other = lists[row, t] if t < k else in_ids[begin + t - k]
             if other >= 0 and not seen[other] and size < most:
@@ -67,12 +69,15 @@ def single_rows(lists, k):
                 ptr[other + 1] += 1
     for row in range(n):
         ptr[row + 1] += ptr[row]
-    at, ids, pull = ptr.copy(), np.empty(ptr[n], np.int32), np.empty(ptr[n], np.float32)
+    at = ptr.copy()
+    ids = np.empty(ptr[n], np.int32)
+    pull = np.empty(ptr[n], np.float32)
     for row in range(n):
         for t in range(k):
             other = lists[row, t]
             if other >= 0 and other != row:
-                ids[at[row]], ids[at[other]] = other, row
+                ids[at[row]] = other
+                ids[at[other]] = row
                 pull[at[row]] = pull[at[other]] = k - t
                 at[row] += 1
                 at[other] += 1
@@ -82,11 +87,13 @@ def single_rows(lists, k):
 @inner
 def strongest(group, ptr, ids, pull, free):
     """The free group that draws one most, of equal ones the first; -1 if none is free."""
-    best, most = np.int32(-1), np.float32(0)
+    best = np.int32(-1)
+    most = np.float32(0)
     for e in range(ptr[group], ptr[group + 1]):
         other = ids[e]
         if free[other] and (pull[e] > most or (pull[e] == most and other < best)):
-            best, most = other, pull[e]
+            best = other
+            most = pull[e]
     return best
 
 
@@ -97,7 +104,9 @@ def pairs(groups):
     From a group to the one that draws it most, and on from there: the pull grows on the way, until
     two draw each other most.
     """
-    ptr, ids, pull = groups.ptr, groups.ids, groups.pull
+    ptr = groups.ptr
+    ids = groups.ids
+    pull = groups.pull
     mates = np.arange(ptr.shape[0] - 1).astype(np.int32)
     free = np.ones(mates.shape[0], np.bool_)
     for start in range(mates.shape[0]):
@@ -108,11 +117,13 @@ def pairs(groups):
                 back = strongest(other, ptr, ids, pull, free)
                 if back == one:
                     break
-                one, other = other, back
+                one = other
+                other = back
             free[one] = False
             if other >= 0:
                 free[other] = False
-                mates[one], mates[other] = other, one
+                mates[one] = other
+                mates[other] = one
     return mates
 
 
@@ -126,22 +137,27 @@ def joined(groups, mates):
         if mates[group] >= group:
             of[group] = of[mates[group]] = count
             count += 1
-    more_ptr, more_starts = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
-    more_ids, more_pull = np.empty_like(ids), np.empty_like(pull)
+    more_ptr = np.zeros(count + 1, np.int64)
+    more_starts = np.zeros(count + 1, np.int64)
+    more_ids = np.empty_like(ids)
+    more_pull = np.empty_like(pull)
     more_rows = np.empty_like(rows)
     place = np.full(count, -1)
     at = row = 0
     for first in range(mates.shape[0]):
         if mates[first] < first:
             continue
-        group, begin = of[first], at
+        group = of[first]
+        begin = at
         for part in (first, np.int64(mates[first])):
             for e in range(ptr[part], ptr[part + 1]):
                 other = of[ids[e]]
                 if other == group:
                     continue
                 if place[other] < begin:
-                    place[other], more_ids[at], more_pull[at] = at, other, 0
+                    place[other] = at
+                    more_ids[at] = other
+                    more_pull[at] = 0
                     at += 1
                 more_pull[place[other]] += pull[e]
             for t in range(starts[part], starts[part + 1]):
@@ -149,7 +165,8 @@ def joined(groups, mates):
                 row += 1
             if mates[first] == first:
                 break
-        more_ptr[group + 1], more_starts[group + 1] = at, row
+        more_ptr[group + 1] = at
+        more_starts[group + 1] = row
     return Groups(more_ptr, more_ids[:at].copy(), more_pull[:at].copy(), more_starts, more_rows)
 
 
@@ -166,7 +183,9 @@ def near_order(lists, k, times):
         groups = joined(groups, pairs(groups))
     ptr, ids, pull, starts, rows = groups
     count = ptr.shape[0] - 1
-    order, way, free = np.empty_like(rows), np.empty(count, np.int32), np.ones(count, np.bool_)
+    order = np.empty_like(rows)
+    way = np.empty(count, np.int32)
+    free = np.ones(count, np.bool_)
     at = 0
     for start in range(count):
         size = 0

@@ -51,11 +51,15 @@ def sort_pairs(ids, values):
         gap = 3 * gap + 1
     while gap > 0:
         for at in range(gap, size):
-            key, value, back = ids[at], values[at], at
+            key = ids[at]
+            value = values[at]
+            back = at
             while back >= gap and ids[back - gap] > key:
-                ids[back], values[back] = ids[back - gap], values[back - gap]
+                ids[back] = ids[back - gap]
+                values[back] = values[back - gap]
                 back -= gap
-            ids[back], values[back] = key, value
+            ids[back] = key
+            values[back] = value
         gap //= 3
 
 
@@ -64,7 +68,8 @@ def sorted_weights(low, high, lists, first, weights, out_ids, out):
     """As ``sorted_lists``, with weights[i, t] of the row in column first + t."""
     for row in range(low, high):
         for t in range(weights.shape[1]):
-            out_ids[row, t], out[row, t] = lists[row, first + t], weights[row, t]
+            out_ids[row, t] = lists[row, first + t]
+            out[row, t] = weights[row, t]
         sort_pairs(out_ids[row], out[row])
 
 
@@ -74,7 +79,8 @@ def sorted_rows(low, high, ptr, ids, values, out_ids, out):
     for row in range(low, high):
         part = slice(ptr[row], ptr[row + 1])
         for e in range(ptr[row], ptr[row + 1]):
-            out_ids[e], out[e] = ids[e], values[e]
+            out_ids[e] = ids[e]
+            out[e] = values[e]
         sort_pairs(out_ids[part], out[part])
 
 
@@ -150,7 +156,8 @@ def enhancing_rows(low, high, lists, k, kappa, xi_ptr, xi, ptr, out_ids, out):
     A list of fewer is averaged over these; the row itself, at weight 0, fills its places.
     """
     for row in range(low, high):
-        at, count = ptr[row], k
+        at = ptr[row]
+        count = k
         while lists[row, count - 1] < 0:
             count -= 1
         for t in range(k):
@@ -158,7 +165,8 @@ def enhancing_rows(low, high, lists, k, kappa, xi_ptr, xi, ptr, out_ids, out):
             out[at + t] = 1.0 / count if t < count else 0.0
         size = xi_ptr[row + 1] - xi_ptr[row]
         for t in range(size):
-            out_ids[at + k + t], out[at + k + t] = xi[xi_ptr[row] + t], kappa / size
+            out_ids[at + k + t] = xi[xi_ptr[row] + t]
+            out[at + k + t] = kappa / size
 
 
 @kernel
@@ -172,7 +180,8 @@ def without_diagonal(low, high, ptr, ids, values):
         begin = at
         for e in range(ptr[row], ptr[row + 1]):
             if ids[e] != row and values[e] > 0:
-                out_ids[at], out[at] = ids[e], values[e]
+                out_ids[at] = ids[e]
+                out[at] = values[e]
                 at += 1
         lengths[row - low] = at - begin
     return lengths, out_ids[:at].copy(), out[:at].copy()
@@ -184,13 +193,17 @@ def cleaned_lists(low, high, lists, distances, out_ids, out, counts):
     seen = np.full(lists.shape[0], -1, np.int32)
     for row in range(low, high):
         seen[row] = row
-        out_ids[row, 0], out[row, 0], size = row, 0, 1
+        out_ids[row, 0] = row
+        out[row, 0] = 0
+        size = 1
         for t in range(lists.shape[1]):
             other = lists[row, t]
             if other >= 0 and seen[other] != row and np.isfinite(distances[row, t]):
                 seen[other] = row
-                out_ids[row, size], out[row, size] = other, distances[row, t]
+                out_ids[row, size] = other
+                out[row, size] = distances[row, t]
                 size += 1
         counts[row] = size
         for t in range(size, out.shape[1]):
-            out_ids[row, t], out[row, t] = -1, np.float32(np.inf)
+            out_ids[row, t] = -1
+            out[row, t] = np.float32(np.inf)

@@ -34,9 +34,16 @@ def find_fault(indices, n_gallery, low, high):
 
 @kernel
 def label_positions(
-    indices, query_labels, gallery_labels, query_cameras, gallery_cameras, own_rows, indptr,
-    low, high,
-):  # fmt: skip
+    indices,
+    query_labels,
+    gallery_labels,
+    query_cameras,
+    gallery_cameras,
+    own_rows,
+    indptr,
+    low,
+    high,
+):
     """Positions of the matches of rows ``low`` to ``high``, -1 in the slots left over.
 
     Labels below 0 are junk. Cameras and ``own_rows`` of length 0 are not looked at. ``indptr``

@@ -58,8 +58,10 @@ def sort_pairs(pairs, spare, counts):
 @kernel
 def ascending_order(values, out):
     """The positions of ``values`` in their order, ties by position: least digits first, stable."""
-    n, counts = values.shape[0], np.empty((3, _DIGITS), np.uint32)
-    pairs, spare = np.empty(n, np.uint64), np.empty(n, np.uint64)
+    n = values.shape[0]
+    counts = np.empty((3, _DIGITS), np.uint32)
+    pairs = np.empty(n, np.uint64)
+    spare = np.empty(n, np.uint64)
     for t in range(n):
         pairs[t] = pair_of(values[t], t)
     sort_pairs(pairs, spare, counts)
@@ -76,11 +78,17 @@ def rank_rows(rows, squared, farthest, modified, omega, root, names, out_ids, ou
     names : (n,) what the columns of ``modified`` are called, a permutation
     out_ids, out : (n_rows, k), of which ``rows`` are written
     """
-    n, k, near, one = names.shape[0], out.shape[1], np.float32(1) - omega, np.float32(1)
-    values, counts = np.empty(n, np.float32), np.empty((3, _DIGITS), np.uint32)
-    pairs, spare = np.empty(n, np.uint64), np.empty(n, np.uint64)
+    n = names.shape[0]
+    k = out.shape[1]
+    near = np.float32(1) - omega
+    one = np.float32(1)
+    values = np.empty(n, np.float32)
+    counts = np.empty((3, _DIGITS), np.uint32)
+    pairs = np.empty(n, np.uint64)
+    spare = np.empty(n, np.uint64)
     for at in range(rows.shape[0]):
-        own, scale = squared[at], farthest[at]
+        own = squared[at]
+        scale = farthest[at]
         for t in range(n):
             d = min(own[t] / scale, one) if scale > 0 else np.float32(0)
             own[t] = omega * (np.sqrt(d) if root else d)
@@ -89,7 +97,8 @@ def rank_rows(rows, squared, farthest, modified, omega, root, names, out_ids, ou
             values[name] = near * modified[at, t] + own[name]
             pairs[name] = pair_of(values[name], name)
         sort_pairs(pairs, spare, counts)
-        ids, sums = out_ids[rows[at]], out[rows[at]]
+        ids = out_ids[rows[at]]
+        sums = out[rows[at]]
         for t in range(k):
             ids[t] = np.uint32(spare[t])
             sums[t] = values[np.uint32(spare[t])]

@@ -109,7 +109,8 @@ class lent_space:  # noqa: N801
             if n <= _KEPT and n not in _idle:
                 _idle.clear()
                 _idle[n] = idle
-        self._n, self._idle = n, idle
+        self._n = n
+        self._idle = idle
 
     def __enter__(self) -> Workspace:
         try:

@@ -38,15 +38,22 @@ def first_bounds(products, norms, first, rank, space, race):
     rank : as many columns of the sample are within the bound, at least
     space : (2, groups), whose number divides the sample's; with too few groups there is no bound
     """
-    bounds, reaches, margins = race[0], race[3], race[4]
-    least, most, two = space[0], space[1], np.float32(2)
+    bounds = race[0]
+    reaches = race[3]
+    margins = race[4]
+    least = space[0]
+    most = space[1]
+    two = np.float32(2)
     groups = least.shape[0]
     for row in range(products.shape[0]):
-        product, at, top = products[row], first + row, np.float32(-np.inf)
+        product = products[row]
+        at = first + row
+        top = np.float32(-np.inf)
         for t in range(groups):
             least[t] = most[t] = norms[t] - two * product[t]
         for begin in range(groups, product.shape[0], groups):
-            part, own = product[begin : begin + groups], norms[begin : begin + groups]
+            part = product[begin : begin + groups]
+            own = norms[begin : begin + groups]
             for t in range(groups):
                 value = own[t] - two * part[t]
                 least[t] = value if value < least[t] else least[t]
@@ -60,10 +67,13 @@ def first_bounds(products, norms, first, rank, space, race):
 @inner
 def mark(product, norms, norm, bound, reach, edges, marks):
     """Which columns tell something new, to the row or of it."""
-    nearer, farther, two = edges[0], edges[1], np.float32(2)
+    nearer = edges[0]
+    farther = edges[1]
+    two = np.float32(2)
     for t in range(product.shape[0]):
         double = two * product[t]
-        value, back = norms[t] - double, norm - double
+        value = norms[t] - double
+        back = norm - double
         marks[t] = (value < bound) | (value > reach) | (back < nearer[t]) | (back > farther[t])
 
 
@@ -94,16 +104,22 @@ def scan_pairs(products, norms, first, own, own_first, both, edges, keep, marks,
     marks : a byte for each column, zeros at first; words : the same, eight at a time
     hits : (2, as many as marks and one)
     """
-    bounds, reaches, start = race[0], race[3], race[7][0]
+    bounds = race[0]
+    reaches = race[3]
+    start = race[7][0]
     two = np.float32(2)
     for row in range(products.shape[0]):
-        product, norm, number = products[row], own[row], own_first + row
+        product = products[row]
+        norm = own[row]
+        number = own_first + row
         at = number - start
         mark(product, norms, norm, bounds[at], reaches[at], edges, marks)
         for hit in range(marked(marks, words, hits[0], hits[1])):
             t = hits[1, hit]
-            double, key = two * product[t], first + t
-            value, back = norms[t] - double, norm - double
+            double = two * product[t]
+            key = first + t
+            value = norms[t] - double
+            back = norm - double
             keep_near(at, packed(value, key), value < bounds[at], keep, race)
             if value > reaches[at]:
                 keep_far(at, value, key, race)
@@ -121,7 +137,8 @@ def keep_near(at, key, wanted, keep, race):
 
     It is written in any case: whether it counts would be guessed wrong too often.
     """
-    counts, nearest = race[1], race[2][at]
+    counts = race[1]
+    nearest = race[2][at]
     nearest[counts[at]] = key
     counts[at] += np.int64(wanted)
     if counts[at] == nearest.shape[0]:
@@ -132,8 +149,13 @@ def keep_near(at, key, wanted, keep, race):
 @inner
 def keep_far(at, value, number, race):
     """Keep a column that may be the farthest, and drop those that no longer may."""
-    reaches, margin, counts, farthest = race[3], race[4][at], race[5], race[6][at]
-    count, room, reach = counts[at], farthest.shape[0], reaches[at]
+    reaches = race[3]
+    margin = race[4][at]
+    counts = race[5]
+    farthest = race[6][at]
+    count = counts[at]
+    room = farthest.shape[0]
+    reach = reaches[at]
     if value - margin >= reach + margin:
         count = 0  # all before are out of the race
     reaches[at] = reach = max(reach, value - margin)
@@ -167,14 +189,17 @@ def least_key(keys, k):
     for t in range(keys.shape[0]):
         low = min(low, keys[t])
         high = max(high, keys[t])
-    near, far, most = packed_value(low), packed_value(high), k + k // _FEW_MORE
+    near = packed_value(low)
+    far = packed_value(high)
+    most = k + k // _FEW_MORE
     for _ in range(_HALVINGS):
         middle = near + (far - near) / 2
         count = count_below(packed(middle, 0x7FFFFFFF), keys)
         if count < k:
             near = middle
             continue
-        far, high = middle, packed(middle, 0x7FFFFFFF)
+        far = middle
+        high = packed(middle, 0x7FFFFFFF)
         if count <= most:
             break
     return high
@@ -186,9 +211,13 @@ def choose(low, high, k, n, race):
 
     n : columns there are. Where a row's bound is -inf afterwards, any column may be.
     """
-    bounds, counts, margins = race[0], race[1], race[4]
+    bounds = race[0]
+    counts = race[1]
+    margins = race[4]
     for row in range(low, high):
-        nearest, count, limit = race[2][row], counts[row], np.float32(np.inf)
+        nearest = race[2][row]
+        count = counts[row]
+        limit = np.float32(np.inf)
         if count > k:
             limit = packed_value(least_key(nearest[:count], k)) + margins[row]
         size = np.int64(0)
@@ -210,9 +239,12 @@ def arrange(low, high, rows, first, gallery, counts, nearest, indices, values):
 
     To count what is before each is quicker than to sort: it takes no branches.
     """
-    k, space = indices.shape[1], np.empty(gallery.shape[1], np.float32)
+    k = indices.shape[1]
+    space = np.empty(gallery.shape[1], np.float32)
     for row in range(low, high):
-        x, name, keys = rows[row], first + row, nearest[row, : counts[row]]
+        x = rows[row]
+        name = first + row
+        keys = nearest[row, : counts[row]]
         for t in range(keys.shape[0]):
             j = np.int32(keys[t] & 0x7FFFFFFF)
             later = keys[min(t + 2, keys.shape[0] - 1)] & 0x7FFFFFFF
@@ -233,7 +265,8 @@ def settle_farthest(low, high, rows, gallery, counts, farthest, out):
     """The largest distance to the columns that may be the farthest; to all if they are too many."""
     space = np.empty(gallery.shape[1], np.float32)
     for row in range(low, high):
-        many, largest = counts[row] > farthest.shape[1], np.float32(0)
+        many = counts[row] > farthest.shape[1]
+        largest = np.float32(0)
         for t in range(gallery.shape[0] if many else counts[row]):
             j = t if many else farthest[row, t] & 0x7FFFFFFF
             y = row_of(gallery, j, space)

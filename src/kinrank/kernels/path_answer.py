@@ -62,18 +62,18 @@ def answer_by_path(low, high, asked, edges, graph, out_ids, out, space):
     edges : (m, E) d' to the first of each query's nearest rows, with which its paths begin
     out_ids and what is returned : as in ``answer_rows``
     """
-    asked, graph, space = Asked(*asked), PathGraph(*graph), named_space(space)
-    m, at = high - low, np.int64(0)
-    left_ptr, left, complete = (
-        np.zeros(m + 1, np.int64),
-        np.empty(0, np.int32),
-        np.zeros(m, np.bool_),
-    )
+    asked = Asked(*asked)
+    graph = PathGraph(*graph)
+    space = named_space(space)
+    m = high - low
+    at = np.int64(0)
+    left_ptr = np.zeros(m + 1, np.int64)
+    left = np.empty(0, np.int32)
+    complete = np.zeros(m, np.bool_)
     heap = np.empty(_WAITING, np.int64)
     for query in range(low, high):
-        own = (out_ids[query], out[query])
         complete[query - low], unknown, heap = walk(
-            query, asked, edges[query], graph, heap, *own, space
+            query, asked, edges[query], graph, heap, out_ids[query], out[query], space
         )
         if at + unknown > left.shape[0]:
             left = enlarge(left, at, at + unknown)
@@ -93,19 +93,38 @@ def walk(query, asked, edges, graph, heap, out_ids, out, space):
     Rows whose distance nobody knows (see ``ranking.rank``) are in ``touched`` in the end.
     Returns whether no other row can be among the first, how many such rows there are, and the heap.
     """
-    ptr, ids, weights, names = graph.ptr, graph.ids, graph.weights, graph.names
-    omega, root, n_gallery, far = graph.omega, graph.root, graph.n_gallery, asked.farthest[query]
-    near, near_d, count = asked.near[query], asked.near_d[query], asked.counts[query]
-    seen, length, stepped, mass = space.seen, space.total, space.stepped, space.mass
-    k, part, spot = out.shape[0], np.float32(1) - omega, 0
-    found, waiting, unknown = np.int64(0), np.int64(0), np.int64(0)
-    known, reached, settled = tick(space.clock), tick(space.clock), tick(space.clock)
+    ptr = graph.ptr
+    ids = graph.ids
+    weights = graph.weights
+    names = graph.names
+    omega = graph.omega
+    root = graph.root
+    n_gallery = graph.n_gallery
+    far = asked.farthest[query]
+    near = asked.near[query]
+    near_d = asked.near_d[query]
+    count = asked.counts[query]
+    seen = space.seen
+    length = space.total
+    stepped = space.stepped
+    mass = space.mass
+    k = out.shape[0]
+    part = np.float32(1) - omega
+    spot = 0
+    found = np.int64(0)
+    waiting = np.int64(0)
+    unknown = np.int64(0)
+    known = tick(space.clock)
+    reached = tick(space.clock)
+    settled = tick(space.clock)
     counts = np.zeros(_STEPS, np.int64)
-    beyond, complete = note_distances(query, asked, known, space, omega, root), False
+    beyond = note_distances(query, asked, known, space, omega, root)
+    complete = False
     for t in range(min(count, edges.shape[0])):
         if waiting == heap.shape[0]:
             heap = enlarge(heap, waiting, waiting + 1)
-        seen[near[t]], length[near[t]] = reached, edges[t]
+        seen[near[t]] = reached
+        length[near[t]] = edges[t]
         if names[near[t]] < n_gallery:
             count_reached(counts, edges[t])
         waiting = push(heap, waiting, edges[t], near[t])
@@ -138,7 +157,8 @@ def walk(query, asked, edges, graph, heap, out_ids, out, space):
                 unknown += 1
         top = out[0] if found == k else highest(counts, k, omega)
         for e in range(ptr[node], ptr[node + 1]):
-            longer, other = key + weights[e], ids[e]
+            longer = key + weights[e]
+            other = ids[e]
             if longer >= graph.limit or part * longer > top:
                 break  # all that follow are longer
             if seen[other] == settled or (seen[other] == reached and longer >= length[other]):
@@ -147,7 +167,8 @@ def walk(query, asked, edges, graph, heap, out_ids, out, space):
                 heap = enlarge(heap, waiting, waiting + 1)
             if seen[other] != reached and names[other] < n_gallery:
                 count_reached(counts, longer)
-            seen[other], length[other] = reached, longer
+            seen[other] = reached
+            length[other] = longer
             waiting = push(heap, waiting, longer, other)
     if not complete:  # rows that no path leads to
         for t in range(count):
@@ -188,14 +209,19 @@ def note_distances(query, asked, known, space, omega, root):
 
     A row that is not among the nearest is no nearer than the last of them.
     """
-    stepped, mass, near, near_d = space.stepped, space.mass, asked.near, asked.near_d
+    stepped = space.stepped
+    mass = space.mass
+    near = asked.near
+    near_d = asked.near_d
     last = np.float32(0)
     for t in range(asked.counts[query]):
         last = near_d[query, t]
-        stepped[near[query, t]], mass[near[query, t]] = known, last
+        stepped[near[query, t]] = known
+        mass[near[query, t]] = last
     for e in range(asked.ptr[query], asked.ptr[query + 1]):
         if asked.d[e] < np.inf and stepped[asked.ids[e]] != known:
-            stepped[asked.ids[e]], mass[asked.ids[e]] = known, asked.d[e]
+            stepped[asked.ids[e]] = known
+            mass[asked.ids[e]] = asked.d[e]
     return omega * scaled(last, asked.farthest[query], root)
 
 

@@ -11,7 +11,9 @@ from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
 _BUCKETS = 200
 _LEAST = 8 * 127 + 1 - _BUCKETS  # 1 has 8 * 127 above its 20 lowest bits
-_PER_ONE, _STEPS = np.float32(256), np.float32(2048)  # of values, by which rows are counted
+# of values, by which rows are counted
+_PER_ONE = np.float32(256)
+_STEPS = np.float32(2048)
 
 
 @kernel
@@ -48,11 +50,13 @@ def shortest_first(low, high, ptr, ids, weights, more_ptr, more_ids, more_weight
     starts = np.empty(_BUCKETS + 1, np.int64)
     pairs = np.empty(0, np.int64)
     for row in range(low, high):
-        begin, end = ptr[row] + more_ptr[row], ptr[row + 1] + more_ptr[row + 1]
+        begin = ptr[row] + more_ptr[row]
+        end = ptr[row + 1] + more_ptr[row + 1]
         if pairs.shape[0] < end - begin:
             pairs = np.empty(2 * (end - begin), np.int64)
         starts[:] = 0
-        own, more = slice(ptr[row], ptr[row + 1]), slice(more_ptr[row], more_ptr[row + 1])
+        own = slice(ptr[row], ptr[row + 1])
+        more = slice(more_ptr[row], more_ptr[row + 1])
         for values in (weights[own], more_weights[more]):
             for t in range(values.shape[0]):
                 starts[bucket(values[t]) + 1] += 1
@@ -61,7 +65,8 @@ def shortest_first(low, high, ptr, ids, weights, more_ptr, more_ids, more_weight
         deal(more_ids[more], more_weights[more], starts, pairs)
         deal(ids[own], weights[own], starts, pairs)
         for t in range(end - begin):
-            pair, at = pairs[t], t
+            pair = pairs[t]
+            at = t
             while at > 0 and pairs[at - 1] > pair:
                 pairs[at] = pairs[at - 1]
                 at -= 1
@@ -123,25 +128,33 @@ def first_by_path(low, high, csr, limit, fusion, first, names, outs):
     ptr, ids, weights = csr
     omega, root, vectors, farthest, lists, list_d = fusion
     out_ids, out, complete = outs
-    n, k = ptr.shape[0] - 1, out_ids.shape[1]
-    length, dist = np.full(n, limit, np.float32), np.full(n, np.float32(-1), np.float32)
+    n = ptr.shape[0] - 1
+    k = out_ids.shape[1]
+    length = np.full(n, limit, np.float32)
+    dist = np.full(n, np.float32(-1), np.float32)
     hop = np.full(n, limit, np.float32)
     for row in range(n):
         if ptr[row] < ptr[row + 1]:
             hop[row] = weights[ptr[row]]
-    seen, counts = np.empty(n, np.int32), np.empty(np.int64(_STEPS) + 1, np.int64)
-    best, best_ids = np.empty(k, np.float32), np.empty(k, np.int32)
-    mine, other = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
-    heap, near = np.empty(ids.shape[0] + 1, np.int64), np.float32(1) - omega
+    seen = np.empty(n, np.int32)
+    counts = np.empty(np.int64(_STEPS) + 1, np.int64)
+    best = np.empty(k, np.float32)
+    best_ids = np.empty(k, np.int32)
+    mine = np.empty(vectors.shape[1], np.float32)
+    other = np.empty(vectors.shape[1], np.float32)
+    heap = np.empty(ids.shape[0] + 1, np.int64)
+    near = np.float32(1) - omega
     space = (length, dist, hop, seen, counts, heap, other)
     for row in range(low, high):
         for t in range(lists.shape[1]):
             dist[lists[row, t]] = list_d[row, t]
         x = row_of(vectors, names[row], mine)
         touched, top = walk(row, x, csr, limit, fusion, first, names, k, space)
-        found, beyond = np.int64(0), omega * list_d[row, lists.shape[1] - 1]
+        found = np.int64(0)
+        beyond = omega * list_d[row, lists.shape[1] - 1]
         for t in range(touched):
-            node, part = seen[t], near * length[seen[t]]
+            node = seen[t]
+            part = near * length[seen[t]]
             if node >= first and (dist[node] >= 0 or part + beyond <= top):
                 d = dist[node]
                 if d < 0:
@@ -156,7 +169,8 @@ def first_by_path(low, high, csr, limit, fusion, first, names, outs):
         for t in range(lists.shape[1]):
             dist[lists[row, t]] = -1
         for t in range(touched):
-            length[seen[t]], dist[seen[t]] = limit, -1
+            length[seen[t]] = limit
+            dist[seen[t]] = -1
 
 
 @helper
@@ -171,11 +185,17 @@ def walk(row, x, csr, limit, fusion, first, names, k, space):
     ptr, ids, weights = csr
     omega, root, vectors, farthest, lists, list_d = fusion
     length, dist, hop, seen, counts, heap, other = space
-    near, width = np.float32(1) - omega, lists.shape[1]
-    beyond, top, spot = omega * list_d[row, width - 1], np.float32(np.inf), 0
+    near = np.float32(1) - omega
+    width = lists.shape[1]
+    beyond = omega * list_d[row, width - 1]
+    top = np.float32(np.inf)
+    spot = 0
     counts[:] = 0
-    step, within = np.int64(_STEPS) - 1, np.int64(0)
-    length[row], seen[0], touched = 0, row, 1
+    step = np.int64(_STEPS) - 1
+    within = np.int64(0)
+    length[row] = 0
+    seen[0] = row
+    touched = 1
     size = push(heap, np.int64(0), np.float32(0), row)
     while size > 0:
         key, node = unpacked(heap[0])
@@ -188,12 +208,14 @@ def walk(row, x, csr, limit, fusion, first, names, k, space):
         if key > length[node]:
             continue  # it was left at a shorter length
         for e in range(ptr[node], ptr[node + 1]):
-            to, longer = ids[e], key + weights[e]
+            to = ids[e]
+            longer = key + weights[e]
             if near * longer + least > top:
                 break  # all that follow are longer
             if longer >= length[to]:
                 continue
-            leads, d = near * (longer + hop[to]) + least <= top, dist[to]
+            leads = near * (longer + hop[to]) + least <= top
+            d = dist[to]
             if d < 0 and to >= first and near * longer + beyond <= top:
                 d = distance_of(x, row_of(vectors, names[to], other), farthest[row], root)
             value = near * longer + omega * d

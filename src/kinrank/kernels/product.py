@@ -17,7 +17,8 @@ TIE = 1e-5
 @inner
 def add_row(weight, begin, end, ids, values, stamp, count, seen, total, touched):
     """Add a sparse row to the sum under way; returns how many columns that has."""
-    columns, terms = ids[begin:end], values[begin:end]
+    columns = ids[begin:end]
+    terms = values[begin:end]
     count = begin_sums(columns, stamp, count, seen, total, touched)
     for t in range(columns.shape[0]):
         total[np.uint32(columns[t])] += weight * terms[t]
@@ -29,22 +30,46 @@ def product_row(begin, end, a_ids, a_values, b, stamp, space):
     """A row of A times B: columns in ``touched``, sums in ``total``; returns how many."""
     count = np.int64(0)
     # Arrays are taken out of their tuples once: each time costs as much as a short row.
-    place, seen, total, touched = space.place, space.seen, space.total, space.touched
-    ptr, ids, values = b.ptr, b.ids, b.values
-    over_ptr, over_ids, over_values = b.over_ptr, b.over_ids, b.over_values
+    place = space.place
+    seen = space.seen
+    total = space.total
+    touched = space.touched
+    ptr = b.ptr
+    ids = b.ids
+    values = b.values
+    over_ptr = b.over_ptr
+    over_ids = b.over_ids
+    over_values = b.over_values
     for a in range(begin, end):
-        weight, middle = np.float64(a_values[a]), a_ids[a]
+        weight = np.float64(a_values[a])
+        middle = a_ids[a]
         at = place[middle]
         if at >= 0:
             count = add_row(
-                weight, over_ptr[at], over_ptr[at + 1], over_ids, over_values, stamp, count,
-                seen, total, touched,
-            )  # fmt: skip
+                weight,
+                over_ptr[at],
+                over_ptr[at + 1],
+                over_ids,
+                over_values,
+                stamp,
+                count,
+                seen,
+                total,
+                touched,
+            )
         else:
             count = add_row(
-                weight, ptr[middle], ptr[middle + 1], ids, values, stamp, count,
-                seen, total, touched,
-            )  # fmt: skip
+                weight,
+                ptr[middle],
+                ptr[middle + 1],
+                ids,
+                values,
+                stamp,
+                count,
+                seen,
+                total,
+                touched,
+            )
     return count
 
 
@@ -55,15 +80,20 @@ def keep_largest(count, names, places, best, chosen, space):
     Columns whose sums equal the last of these, up to TIE, are kept by their names, the lower first.
     names, places : what columns are called, and the way back; a query is behind them all
     """
-    keep, n, total, touched = chosen.shape[0], names.shape[0], space.total, space.touched
+    keep = chosen.shape[0]
+    n = names.shape[0]
+    total = space.total
+    touched = space.touched
     size = np.int64(0)
     for t in range(count):
         c = touched[t]
         if size < keep or -total[c] < best[0]:
             size = heap_offer(best, chosen, size, keep, -total[c], c)
     last = -best[0]
-    above, below = last * (1 + TIE), last * (1 - TIE)
-    larger, candidates = np.int64(0), np.int64(0)
+    above = last * (1 + TIE)
+    below = last * (1 - TIE)
+    larger = np.int64(0)
+    candidates = np.int64(0)
     for t in range(count):
         larger += total[touched[t]] > above
         candidates += total[touched[t]] >= below
@@ -90,13 +120,20 @@ def product_rows(low, high, a_ptr, a_ids, a_values, groups, b, keep, names, plac
     groups : which rows of A belong to each query, or none
     Returns pointers, indices, data. Sums are float64.
     """
-    b, space = Rows(*b), named_space(space)
+    b = Rows(*b)
+    space = named_space(space)
     ptr = np.zeros(high - low + 1, np.int64)
     ids = np.empty((high - low) * max(keep, 64), np.int32)
     values = np.empty(ids.shape[0], np.float32)
     best = np.empty(max(keep, 1), np.float64)
-    total, touched, place, clock = space.total, space.touched, space.place, space.clock
-    b_groups, b_names, at, query = b.groups, b.names, np.int64(0), np.int64(0)
+    total = space.total
+    touched = space.touched
+    place = space.place
+    clock = space.clock
+    b_groups = b.groups
+    b_names = b.names
+    at = np.int64(0)
+    query = np.int64(0)
     for row in range(low, high):
         query = begins(row, query, groups, b_groups, b_names, place)
         count = product_row(a_ptr[row], a_ptr[row + 1], a_ids, a_values, b, tick(clock), space)

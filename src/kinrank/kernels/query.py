@@ -31,7 +31,8 @@ def farthest_rows(near, near_d, counts, farthest, length):
     """
     out = np.empty(counts.shape[0], np.float32)
     for row in range(counts.shape[0]):
-        total, tellers = 0.0, min(TELLERS, counts[row])
+        total = 0.0
+        tellers = min(TELLERS, counts[row])
         for t in range(tellers):
             total += farthest[near[row, t]]
         last = min(length, counts[row]) - 1
@@ -60,26 +61,36 @@ def list_rows(near, near_d, counts, lists, list_d, farthest):
     Returns the overlay of Lists: groups, names, indices, distances, largest distances; and the
     largest distances of the queries, of ``farthest_rows``.
     """
-    m, n, k = counts.shape[0], lists.shape[0], lists.shape[1]
-    far, size = farthest_rows(near, near_d, counts, farthest, k - 1), m
+    m = counts.shape[0]
+    n = lists.shape[0]
+    k = lists.shape[1]
+    far = farthest_rows(near, near_d, counts, farthest, k - 1)
+    size = m
     for row in range(m):
         for t in range(min(counts[row], k - 1)):
             size += near_d[row, t] <= list_d[near[row, t], k - 1]
-    groups, names = np.zeros(m + 1, np.int64), np.empty(size, np.int32)
-    ids, d = np.empty((size, k), np.int32), np.empty((size, k), np.float32)
+    groups = np.zeros(m + 1, np.int64)
+    names = np.empty(size, np.int32)
+    ids = np.empty((size, k), np.int32)
+    d = np.empty((size, k), np.float32)
     largest = np.empty(size, np.float32)
     at = 0
     for row in range(m):
         count = min(counts[row], k - 1)
-        names[at], largest[at], ids[at, 0], d[at, 0] = n, far[row], n, 0
+        names[at] = n
+        largest[at] = far[row]
+        ids[at, 0] = n
+        d[at, 0] = 0
         for t in range(1, k):
             ids[at, t] = near[row, t - 1] if t <= count else -1
             d[at, t] = near_d[row, t - 1] if t <= count else np.float32(np.inf)
         at += 1
         for t in range(count):
-            j, near_by = near[row, t], near_d[row, t]
+            j = near[row, t]
+            near_by = near_d[row, t]
             if near_by <= list_d[j, k - 1]:
-                names[at], largest[at] = j, farthest[j]
+                names[at] = j
+                largest[at] = farthest[j]
                 put_query(n, near_by, lists[j], list_d[j], ids[at], d[at])
                 at += 1
         groups[row + 1] = at
@@ -92,9 +103,11 @@ def edges_of(query, lists, xi, k, sigma2, kappa, ids, weights):
 
     k : neighbours in the graph, the row itself counted
     """
-    own, size = lists.groups[query], 0
+    own = lists.groups[query]
+    size = 0
     for t in range(1, lists.over_ids.shape[1]):
-        other, d = lists.over_ids[own, t], lists.over_d[own, t]
+        other = lists.over_ids[own, t]
+        d = lists.over_d[own, t]
         if other < 0:
             break
         weight = affinity(d, lists.over_farthest[own], sigma2) / 2 if t < k else 0.0
@@ -104,7 +117,8 @@ def edges_of(query, lists, xi, k, sigma2, kappa, ids, weights):
             for member in xi:
                 if member == other:
                     weight *= kappa
-            ids[size], weights[size] = other, weight
+            ids[size] = other
+            weights[size] = weight
             size += weights[size] > 0  # unless it is too small for float32
     return size
 
@@ -112,18 +126,22 @@ def edges_of(query, lists, xi, k, sigma2, kappa, ids, weights):
 @inner
 def tie_row(row, extra, w_ptr, w_ids, w_values, degree, stamp, at, ids, s, w, space):
     """A row of the graph with a query in it; extra : the weight of its edge, 0 for none."""
-    n, own = degree.shape[0], degree[row]
+    n = degree.shape[0]
+    own = degree[row]
     if space.seen[row] == stamp:
         own = space.total[row]
     if extra > 0:
-        ids[at], w[at] = n, extra
+        ids[at] = n
+        w[at] = extra
         s[at] = extra / np.sqrt(own * space.total[n])
         at += 1
     for e in range(w_ptr[row], w_ptr[row + 1]):
         other = w_ids[e]
         theirs = space.total[other] if space.seen[other] == stamp else degree[other]
         norm = np.sqrt(own * theirs)
-        ids[at], w[at], s[at] = other, w_values[e], w_values[e] / norm if norm > 0 else 0.0
+        ids[at] = other
+        w[at] = w_values[e]
+        s[at] = w_values[e] / norm if norm > 0 else 0.0
         at += 1
     return at
 
@@ -136,22 +154,30 @@ def graph_rows(lists, xi_ptr, xi, k, sigma2, kappa, w_ptr, w_ids, w_values, degr
     degrees grow. xi : of the queries; degree : row sums of W
     Returns groups and names of an overlay; pointers, indices, values of S, values of W.
     """
-    lists, space = Lists(*lists), named_space(space)
-    m, n = lists.groups.shape[0] - 1, degree.shape[0]
+    lists = Lists(*lists)
+    space = named_space(space)
+    m = lists.groups.shape[0] - 1
+    n = degree.shape[0]
     edge_ids = np.empty(lists.over_ids.shape[1], np.int32)
     edges = np.empty(edge_ids.shape[0], np.float32)
-    groups, ptr = np.zeros(m + 1, np.int64), np.zeros(65, np.int64)
-    names, ids = np.empty(64, np.int32), np.empty(512, np.int32)
-    s, w = np.empty(512, np.float32), np.empty(512, np.float32)
+    groups = np.zeros(m + 1, np.int64)
+    ptr = np.zeros(65, np.int64)
+    names = np.empty(64, np.int32)
+    ids = np.empty(512, np.int32)
+    s = np.empty(512, np.float32)
+    w = np.empty(512, np.float32)
     count = at = np.int64(0)
     for query in range(m):
-        stamp, listed = tick(space.clock), tick(space.clock)
-        total, size = np.float64(0), np.int64(0)
+        stamp = tick(space.clock)
+        listed = tick(space.clock)
+        total = np.float64(0)
+        size = np.int64(0)
         own = xi[xi_ptr[query] : xi_ptr[query + 1]]
         end = edges_of(query, lists, own, k, sigma2, kappa, edge_ids, edges)
         for e in range(end):
             j = edge_ids[e]
-            space.seen[j], space.stepped[j] = stamp, listed
+            space.seen[j] = stamp
+            space.stepped[j] = listed
             space.total[j] = degree[j] + edges[e]
             total += edges[e]
             space.touched[size] = j
@@ -167,21 +193,27 @@ def graph_rows(lists, xi_ptr, xi, k, sigma2, kappa, w_ptr, w_ids, w_values, degr
         for t in range(size):
             needed += w_ptr[space.touched[t] + 1] - w_ptr[space.touched[t]] + 1
         if needed > ids.shape[0]:
-            ids, s, w = enlarge(ids, at, needed), enlarge(s, at, needed), enlarge(w, at, needed)
+            ids = enlarge(ids, at, needed)
+            s = enlarge(s, at, needed)
+            w = enlarge(w, at, needed)
         if count + size + 1 > names.shape[0]:
             names = enlarge(names, count, count + size + 1)
             ptr = enlarge(ptr, count + 1, count + size + 2)
         for e in range(end):
             j = edge_ids[e]
-            ids[at], w[at], s[at] = j, edges[e], edges[e] / np.sqrt(total * space.total[j])
+            ids[at] = j
+            w[at] = edges[e]
+            s[at] = edges[e] / np.sqrt(total * space.total[j])
             at += 1
-        names[count], ptr[count + 1] = n, at
+        names[count] = n
+        ptr[count + 1] = at
         count += 1
         for t in range(size):
             row = space.touched[t]
             extra = edges[t] if t < end else np.float32(0)
             at = tie_row(row, extra, w_ptr, w_ids, w_values, degree, stamp, at, ids, s, w, space)
-            names[count], ptr[count + 1] = row, at
+            names[count] = row
+            ptr[count + 1] = at
             count += 1
         groups[query + 1] = count
     return groups, names[:count].copy(), ptr[: count + 1].copy(), ids[:at], s[:at], w[:at]
@@ -193,23 +225,32 @@ def mirrored_rows(ptr, ids, values, rows_ptr, rows_ids, rows_values):
 
     Returns an overlay: groups, names, pointers, indices, data.
     """
-    m, n, size = ptr.shape[0] - 1, rows_ptr.shape[0] - 1, 2 * ids.shape[0]
+    m = ptr.shape[0] - 1
+    n = rows_ptr.shape[0] - 1
+    size = 2 * ids.shape[0]
     for e in range(ids.shape[0]):
         size += rows_ptr[ids[e] + 1] - rows_ptr[ids[e]] if ids[e] < n else 0
-    groups, names = ptr.copy(), np.empty(ids.shape[0], np.int32)
-    out_ptr, out_ids = np.zeros(ids.shape[0] + 1, np.int64), np.empty(size, np.int32)
-    out, at = np.empty(size, np.float32), np.int64(0)
+    groups = ptr.copy()
+    names = np.empty(ids.shape[0], np.int32)
+    out_ptr = np.zeros(ids.shape[0] + 1, np.int64)
+    out_ids = np.empty(size, np.int32)
+    out = np.empty(size, np.float32)
+    at = np.int64(0)
     for row in range(m):
         for e in range(ptr[row], ptr[row + 1]):
-            j, names[e] = ids[e], ids[e]
+            j = ids[e]
+            names[e] = ids[e]
             for o in range(ptr[row], ptr[row + 1] if j == n else ptr[row]):
-                out_ids[at], out[at] = ids[o], values[o]
+                out_ids[at] = ids[o]
+                out[at] = values[o]
                 at += 1
             if j < n:
-                out_ids[at], out[at] = n, values[e]
+                out_ids[at] = n
+                out[at] = values[e]
                 at += 1
                 for o in range(rows_ptr[j], rows_ptr[j + 1]):
-                    out_ids[at], out[at] = rows_ids[o], rows_values[o]
+                    out_ids[at] = rows_ids[o]
+                    out[at] = rows_values[o]
                     at += 1
             out_ptr[e + 1] = at
     return groups, names, out_ptr, out_ids[:at].copy(), out[:at].copy()

@@ -23,13 +23,18 @@ def propagated_rows(f, rows, transition, supports, squares, keep, names, places,
     squares : F' = P P, or P F
     Returns enhanced rows, P and F': groups and names, then pointers, indices, data of each.
     """
-    groups, own, over, none = f[0], f[1], (*rows, *f), np.int64(0)
+    groups = f[0]
+    own = f[1]
+    over = (*rows, *f)
+    none = np.int64(0)
     if supports:
-        first, each = groups[:-1], np.arange(groups.shape[0])
+        first = groups[:-1]
+        each = np.arange(groups.shape[0])
         a = gather_rows(first, own[first], *f[2:], *f[2:])
         p = product_rows(none, first.shape[0], *a, each, over, keep, names, places, space)
         f = supported_rows(f, rows, *p, space)
-        groups, own = f[0], f[1]
+        groups = f[0]
+        own = f[1]
     # With P = F^T F the row of a query would be its column of F, which the rows do not hold;
     # similarities are mutual, so its own row stands for it.
     size = own.shape[0]
@@ -47,16 +52,21 @@ def partner_rows(lists, k, kappa, xi_ptr, xi, rows_xi_ptr, rows_xi):
     Returns groups and names; pointers, indices and weights, see ``enhancing_rows``.
     """
     lists = Lists(*lists)
-    m, n = lists.groups.shape[0] - 1, rows_xi_ptr.shape[0] - 1
+    m = lists.groups.shape[0] - 1
+    n = rows_xi_ptr.shape[0] - 1
     groups = np.zeros(m + 1, np.int64)
     names = np.empty(lists.names.shape[0], np.int32)
     out = np.empty((names.shape[0], k), np.int32)
-    ptr, at, count = np.zeros(names.shape[0] + 1, np.int64), np.int64(0), 0
+    ptr = np.zeros(names.shape[0] + 1, np.int64)
+    at = np.int64(0)
+    count = 0
     ids = np.empty(xi.shape[0] + 64, np.int32)
     for query in range(m):
         own = xi[xi_ptr[query] : xi_ptr[query + 1]]
         for row in range(lists.groups[query], lists.groups[query + 1]):
-            j, mutual, entered = lists.names[row], False, False
+            j = lists.names[row]
+            mutual = False
+            entered = False
             for c in own:
                 mutual |= c == j
             for t in range(k):
@@ -74,11 +84,13 @@ def partner_rows(lists, k, kappa, xi_ptr, xi, rows_xi_ptr, rows_xi):
                 at += 1
             for t in range(k):
                 out[count, t] = lists.over_ids[row, t]
-            names[count], ptr[count + 1] = j, at
+            names[count] = j
+            ptr[count + 1] = at
             count += 1
         groups[query + 1] = count
     begins = ptr[: count + 1] + k * np.arange(count + 1)
-    out_ids, weights = np.empty(begins[count], np.int32), np.empty(begins[count], np.float32)
+    out_ids = np.empty(begins[count], np.int32)
+    weights = np.empty(begins[count], np.float32)
     enhancing_rows(0, count, out, k, kappa, ptr, ids, begins, out_ids, weights)
     return groups, names[:count].copy(), begins, out_ids, weights
 
@@ -93,8 +105,12 @@ def supported_rows(f, rows, p_ptr, p_ids, p, space):
     p_ptr, p_ids, p : P of the queries
     Returns groups and names; pointers, indices, data of the enhanced rows.
     """
-    groups, names, space = f[0], f[1], named_space(space)
-    m, n, count = groups.shape[0] - 1, space.seen.shape[0] - 2, 0
+    groups = f[0]
+    names = f[1]
+    space = named_space(space)
+    m = groups.shape[0] - 1
+    n = space.seen.shape[0] - 2
+    count = 0
     out_groups = np.zeros(m + 1, np.int64)
     out_names = np.empty(names.shape[0] + p_ids.shape[0], np.int32)
     places = np.full(out_names.shape[0], -1)
@@ -102,7 +118,8 @@ def supported_rows(f, rows, p_ptr, p_ids, p, space):
         stamp = tick(space.clock)
         space.seen[n] = stamp
         for row in range(groups[query], groups[query + 1]):
-            out_names[count], places[count] = names[row], row
+            out_names[count] = names[row]
+            places[count] = row
             space.seen[names[row]] = stamp
             count += 1
         size = 0

@@ -63,13 +63,13 @@ def answer_rows(low, high, asked, groups, names, ptr, ids, values, compared, out
     Returns whether no other row can be among the first k; and, by queries, the rows that could be
     answers and whose distances nobody knows: pointers and rows.
     """
-    asked, space = Asked(*asked), named_space(space)
-    m, at = high - low, np.int64(0)
-    left_ptr, left, complete = (
-        np.zeros(m + 1, np.int64),
-        np.empty(0, np.int32),
-        np.zeros(m, np.bool_),
-    )
+    asked = Asked(*asked)
+    space = named_space(space)
+    m = high - low
+    at = np.int64(0)
+    left_ptr = np.zeros(m + 1, np.int64)
+    left = np.empty(0, np.int32)
+    complete = np.zeros(m, np.bool_)
     for query in range(low, high):
         count, shared = compare_query(query, groups, names, ptr, ids, values, compared, space)
         complete[query - low], unknown = rank(
@@ -87,8 +87,10 @@ def answer_rows(low, high, asked, groups, names, ptr, ids, values, compared, out
 @helper
 def compare_query(query, groups, names, ptr, ids, values, compared, space):
     """As ``compare``, from a query of ``answer_rows``: rows that it changes are as they become."""
-    compared, first = Compared(*compared), groups[query]
-    own, own_values = ids[ptr[first] : ptr[first + 1]], values[ptr[first] : ptr[first + 1]]
+    compared = Compared(*compared)
+    first = groups[query]
+    own = ids[ptr[first] : ptr[first + 1]]
+    own_values = values[ptr[first] : ptr[first + 1]]
     count, shared = compare(own, own_values, compared, space)
     for e in range(own.shape[0]):
         space.slot[own[e]] = e
@@ -113,7 +115,8 @@ def divergence_of(measure, u, v_ids, v, slot):
         at = slot[v_ids[e]]
         if at < 0 or v[e] <= 0 or u[at] <= 0:
             continue
-        a, b = np.float64(u[at]), np.float64(v[e])
+        a = np.float64(u[at])
+        b = np.float64(v[e])
         if measure >= COSINE:
             total += a * b
         elif measure == JACCARD:
@@ -133,19 +136,35 @@ def compare(ids, values, compared, space):
 
     Returns their number and the stamp that marks them in ``seen``.
     """
-    measure, norms, columns = compared.measure, compared.norms, compared.columns
-    n, size, own_norm = norms.shape[0], 0, 0.0
-    known, v = np.empty_like(ids), np.empty_like(values)
+    measure = compared.measure
+    norms = compared.norms
+    columns = compared.columns
+    n = norms.shape[0]
+    size = 0
+    own_norm = 0.0
+    known = np.empty_like(ids)
+    v = np.empty_like(values)
     for e in range(ids.shape[0]):
         own_norm += np.float64(values[e]) * values[e]
         if ids[e] < n:
-            known[size], v[size] = ids[e], values[e]
+            known[size] = ids[e]
+            v[size] = values[e]
             size += 1
-    stamp, total, touched = tick(space.clock), space.total, space.touched
+    stamp = tick(space.clock)
+    total = space.total
+    touched = space.touched
     count = add_columns(
-        measure, known[:size], v[:size], entropies(v[:size]), columns, stamp, total, space.seen,
-        touched, 0,
-    )  # fmt: skip
+        measure,
+        known[:size],
+        v[:size],
+        entropies(v[:size]),
+        columns,
+        stamp,
+        total,
+        space.seen,
+        touched,
+        0,
+    )
     for t in range(count):
         other = touched[t]
         norm = norms[other] if measure >= COSINE else 0.0
@@ -171,15 +190,30 @@ def rank(query, asked, count, shared, compared, space, out_ids, out):
     answers, all of these are looked at instead.
     Returns whether no other row can be among them, and how many such unknown rows ``touched`` has.
     """
-    names, vectors, n_gallery = compared.names, compared.vectors, compared.n_gallery
-    omega, root, far = compared.omega, compared.root, asked.farthest[query]
-    near, near_d, x = asked.near[query], asked.near_d[query], asked.x[query]
-    touched, total, seen, stepped = space.touched, space.total, space.seen, space.stepped
-    k, size, d = out.shape[0], np.int64(0), np.float32(0)
-    part, unknown = np.float32(1) - omega, np.int64(0)
-    listed, fetched, barred = tick(space.clock), tick(space.clock), tick(space.clock)
+    names = compared.names
+    vectors = compared.vectors
+    n_gallery = compared.n_gallery
+    omega = compared.omega
+    root = compared.root
+    far = asked.farthest[query]
+    near = asked.near[query]
+    near_d = asked.near_d[query]
+    x = asked.x[query]
+    touched = space.touched
+    total = space.total
+    seen = space.seen
+    stepped = space.stepped
+    k = out.shape[0]
+    size = np.int64(0)
+    d = np.float32(0)
+    part = np.float32(1) - omega
+    unknown = np.int64(0)
+    listed = tick(space.clock)
+    fetched = tick(space.clock)
+    barred = tick(space.clock)
     chosen = asked.chosen[asked.chosen_ptr[query] : asked.chosen_ptr[query + 1]]
-    only, mass = asked.only[query], space.mass
+    only = asked.only[query]
+    mass = space.mass
     for e in range(0 if only else chosen.shape[0]):
         stepped[chosen[e]] = barred
     for t in range(asked.counts[query]):
@@ -195,7 +229,8 @@ def rank(query, asked, count, shared, compared, space, out_ids, out):
             size = heap_offer(out, out_ids, size, k, part * modified + omega * d, names[row])
     beyond = omega * d
     for e in range(asked.ptr[query], asked.ptr[query + 1]):
-        stepped[asked.ids[e]], mass[asked.ids[e]] = fetched, asked.d[e]
+        stepped[asked.ids[e]] = fetched
+        mass[asked.ids[e]] = asked.d[e]
     for e in range(chosen.shape[0] if only else 0):
         row = chosen[e]
         value = part * (np.float32(total[row]) if seen[row] == shared else np.float32(1))

@@ -12,7 +12,8 @@ from kinrank.kernels.rows import enlarge, sort_ids
 @inner
 def holds(lists, row, k, wanted):
     """Whether a row is among the first ``k`` of a list; all are looked at, several at a time."""
-    own, count = lists[row], np.int32(0)
+    own = lists[row]
+    count = np.int32(0)
     for t in range(k):
         count += np.int32(own[t] == wanted)
     return count > 0
@@ -44,7 +45,9 @@ def reciprocal_rows(low, high, rows, groups, lists, over_groups, over_names, ove
     space = named_space(space)
     ptr = np.zeros(high - low + 1, np.int64)
     ids = np.empty((high - low) * k, np.int32)
-    place, at, query = space.place, np.int64(0), np.int64(0)
+    place = space.place
+    at = np.int64(0)
+    query = np.int64(0)
     for t in range(low, high):
         query = begins(t, query, groups, over_groups, over_names, place)
         begin = at
@@ -77,16 +80,26 @@ def expanded_rows(low, high, ptr, members, groups, half, space):
     ptr, members : R(i, k1) of the rows that are wanted; half : R(i, k1 / 2) of all, see Rows
     Returns pointers, indices.
     """
-    half, space = Rows(*half), named_space(space)
+    half = Rows(*half)
+    space = named_space(space)
     out_ptr = np.zeros(high - low + 1, np.int64)
     ids = np.empty(2 * (ptr[high] - ptr[low]) + 64, np.int32)
-    place, seen, stepped, clock = space.place, space.seen, space.stepped, space.clock
-    half_groups, half_names = half.groups, half.names
-    half_ptr, half_ids, over_ptr, over_ids = half.ptr, half.ids, half.over_ptr, half.over_ids
+    place = space.place
+    seen = space.seen
+    stepped = space.stepped
+    clock = space.clock
+    half_groups = half.groups
+    half_names = half.names
+    half_ptr = half.ptr
+    half_ids = half.ids
+    over_ptr = half.over_ptr
+    over_ids = half.over_ids
     at = query = np.int64(0)
     for row in range(low, high):
         query = begins(row, query, groups, half_groups, half_names, place)
-        begin, inside, taken = at, tick(clock), tick(clock)
+        begin = at
+        inside = tick(clock)
+        taken = tick(clock)
         for e in range(ptr[row], ptr[row + 1]):
             seen[members[e]] = inside
         for e in range(ptr[row], ptr[row + 1]):

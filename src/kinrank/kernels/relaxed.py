@@ -26,14 +26,16 @@ def half_rows(low, high, ptr, ids, values, pull, upper):
     """
     lengths = np.zeros(high - low, np.int64)
     room = ptr[high] - ptr[low]
-    half_ids, half = np.empty(room, np.int32), np.empty(room, np.float32)
+    half_ids = np.empty(room, np.int32)
+    half = np.empty(room, np.float32)
     at = 0
     for row in range(low, high):
         begin = at
         for t in range(ptr[row + 1] - ptr[row]):
             e = ptr[row + 1] - 1 - t if upper else ptr[row] + t
             if (ids[e] > row) if upper else (ids[e] < row):
-                half_ids[at], half[at] = ids[e], pull * values[e]
+                half_ids[at] = ids[e]
+                half[at] = pull * values[e]
                 at += 1
         lengths[row - low] = at - begin
     return lengths, half_ids[:at].copy(), half[:at].copy()
@@ -43,7 +45,8 @@ def half_rows(low, high, ptr, ids, values, pull, upper):
 def sweep_back(ptr, ids, values, p, out):
     """(I + L)^-T P."""
     for row in range(ptr.shape[0] - 2, -1, -1):
-        a, total = p[row], out[row]
+        a = p[row]
+        total = out[row]
         for t in range(LANES):
             total[t] = a[t]
         add_rows(LANES, ptr[row], ptr[row + 1], ids, values, out, out, row)
@@ -54,7 +57,9 @@ def sweep_forth(ptr, ids, values, rest, p, back, out, curve):
     """(I + L)^-1 (P - rest T), and the sums of P times that and T."""
     curve[:] = 0
     for row in range(ptr.shape[0] - 1):
-        a, b, total = p[row], back[row], out[row]
+        a = p[row]
+        b = back[row]
+        total = out[row]
         for t in range(LANES):
             total[t] = a[t] - rest * b[t]
         add_rows(LANES, ptr[row], ptr[row + 1], ids, values, out, out, row)
@@ -67,7 +72,10 @@ def move(x, residual, back, forth, step, power):
     """One step; the squared norms of what is left."""
     power[:] = 0
     for row in range(x.shape[0]):
-        a, b, c, d = x[row], residual[row], back[row], forth[row]
+        a = x[row]
+        b = residual[row]
+        c = back[row]
+        d = forth[row]
         for t in range(LANES):
             a[t] += step[t] * c[t]
             value = b[t] - step[t] * (c[t] + d[t])
@@ -80,7 +88,8 @@ def begin_sweeps(ptr, ids, values, y, residual, size):
     """The first residual, (I + L)^-1 Y, 0 in place of Y; the squared norms of Y."""
     size[:] = 0
     for row in range(y.shape[0]):
-        a, total = y[row], residual[row]
+        a = y[row]
+        total = residual[row]
         for t in range(LANES):
             total[t] = a[t]
             size[t] += np.float64(a[t] * a[t])
@@ -97,9 +106,13 @@ def relaxed_gradients(lower, upper, rest, goal, y, steps, work):
     goal : a lane stands still once what is left is below this part of Y
     work : (4, n, LANES)
     """
-    residual, p, back, forth = work[0], work[1], work[2], work[3]
+    residual = work[0]
+    p = work[1]
+    back = work[2]
+    forth = work[3]
     power, before, curve, size = np.zeros((4, LANES))
-    step, share = np.zeros(LANES, np.float32), np.zeros(LANES, np.float32)
+    step = np.zeros(LANES, np.float32)
+    share = np.zeros(LANES, np.float32)
     begin_sweeps(*lower, y, residual, size)
     back[:] = 0
     forth[:] = 0

@@ -73,7 +73,8 @@ def fill_columns(low, high, first, ptr, ids, values, wanted, starts, rows, colum
             if low <= c < high and wanted[c]:
                 at = fill[c - low]
                 fill[c - low] += 1
-                rows[at], column[at] = row, values[e]
+                rows[at] = row
+                column[at] = values[e]
 
 
 @kernel
@@ -99,8 +100,11 @@ def merge_rows(low, high, a_ptr, a_ids, a_values, b_ptr, b_ids, b_values, a_scal
     values = np.empty(ids.shape[0], np.float32)
     at = 0
     for row in range(low, high):
-        a, b, begin = a_ptr[row], b_ptr[row], at
-        a_end, b_end = a_ptr[row + 1], b_ptr[row + 1]
+        a = a_ptr[row]
+        b = b_ptr[row]
+        begin = at
+        a_end = a_ptr[row + 1]
+        b_end = b_ptr[row + 1]
         while a < a_end or b < b_end:
             take_a = a < a_end and (b == b_end or a_ids[a] <= b_ids[b])
             take_b = b < b_end and (a == a_end or b_ids[b] <= a_ids[a])
@@ -139,16 +143,22 @@ def gather_rows(places, names, ptr, ids, values, rows_ptr, rows_ids, rows_values
     """
     out_ptr = np.zeros(names.shape[0] + 1, np.int64)
     for row in range(names.shape[0]):
-        at, name = places[row], names[row]
+        at = places[row]
+        name = names[row]
         size = ptr[at + 1] - ptr[at] if at >= 0 else rows_ptr[name + 1] - rows_ptr[name]
         out_ptr[row + 1] = out_ptr[row] + size
-    out_ids, out = np.empty(out_ptr[-1], np.int32), np.empty(out_ptr[-1], np.float32)
+    out_ids = np.empty(out_ptr[-1], np.int32)
+    out = np.empty(out_ptr[-1], np.float32)
     for row in range(names.shape[0]):
-        at, name, to = places[row], names[row], out_ptr[row]
+        at = places[row]
+        name = names[row]
+        to = out_ptr[row]
         for t in range(out_ptr[row + 1] - to):
             if at >= 0:
-                out_ids[to + t], out[to + t] = ids[ptr[at] + t], values[ptr[at] + t]
+                out_ids[to + t] = ids[ptr[at] + t]
+                out[to + t] = values[ptr[at] + t]
             else:
                 e = rows_ptr[name] + t
-                out_ids[to + t], out[to + t] = rows_ids[e], rows_values[e]
+                out_ids[to + t] = rows_ids[e]
+                out[to + t] = rows_values[e]
     return out_ptr, out_ids, out

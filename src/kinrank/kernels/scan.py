@@ -31,8 +31,10 @@ def first_values(values, ids, out_ids, out):
 
     ids : of the values; empty where their positions are meant
     """
-    k, named = out.shape[0], ids.shape[0] > 0
-    limit, size = bound_of(values, min(k, values.shape[0])), np.int64(0)
+    k = out.shape[0]
+    named = ids.shape[0] > 0
+    limit = bound_of(values, min(k, values.shape[0]))
+    size = np.int64(0)
     for t in range(values.shape[0]):
         if values[t] <= limit:
             key = ids[t] if named else np.int32(t)
@@ -50,7 +52,8 @@ def search_rows(low, high, queries, rows, numbers, inner, out_ids, out):
     numbers : (n,) what rows go by, or nothing where that is their position
     inner : by minus the inner product
     """
-    values, space = np.empty(rows.shape[0], np.float32), np.empty(rows.shape[1], np.float32)
+    values = np.empty(rows.shape[0], np.float32)
+    space = np.empty(rows.shape[1], np.float32)
     for at in range(low, high):
         x = queries[at]
         for j in range(rows.shape[0]):
@@ -66,23 +69,28 @@ def search_cells(low, high, queries, rows, numbers, centres, ptr, members, probe
     numbers : (n,) what rows go by in the result and in ties
     ptr, members : the rows of each cell; probes : how many cells, or more until there are k rows
     """
-    k, n_cells = out.shape[1], centres.shape[0]
-    to_centres, order = np.empty(n_cells, np.float32), np.arange(n_cells).astype(np.int32)
-    near, near_d = np.empty(n_cells, np.int32), np.empty(n_cells, np.float32)
+    k = out.shape[1]
+    n_cells = centres.shape[0]
+    to_centres = np.empty(n_cells, np.float32)
+    order = np.arange(n_cells).astype(np.int32)
+    near = np.empty(n_cells, np.int32)
+    near_d = np.empty(n_cells, np.float32)
     for at in range(low, high):
         x = queries[at]
         for c in range(n_cells):
             to_centres[c] = squared_distance(x, centres[c])
         some = min(4 * probes, n_cells)
         first_values(to_centres, order, near[:some], near_d[:some])
-        count, size = 0, np.int64(0)
+        count = 0
+        size = np.int64(0)
         while count < n_cells and (count < probes or size < k):
             if count == some:
                 some = n_cells
                 first_values(to_centres, order, near, near_d)
             size += ptr[near[count] + 1] - ptr[near[count]]
             count += 1
-        ids, values = np.empty(size, np.int32), np.empty(size, np.float32)
+        ids = np.empty(size, np.int32)
+        values = np.empty(size, np.float32)
         filled = 0
         for t in range(count):
             for e in range(ptr[near[t]], ptr[near[t] + 1]):
@@ -98,7 +106,8 @@ def farthest_of(low, high, queries, rows, out):
     """The largest squared distance of queries [low, high) to any row."""
     space = np.empty(queries.shape[1], np.float32)
     for at in range(low, high):
-        x, top = row_of(queries, at, space), np.float32(0)
+        x = row_of(queries, at, space)
+        top = np.float32(0)
         for t in range(rows.shape[0]):
             top = max(top, squared_distance(x, rows[t]))
         out[at] = top

@@ -8,7 +8,9 @@ from kinrank.kernels.jit import filling, inner_sum, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
-_QUERIES, _TILE = 64, 32  # and gallery rows that are compared at a time
+# and gallery rows that are compared at a time
+_QUERIES = 64
+_TILE = 32
 
 
 @inner_sum
@@ -21,9 +23,7 @@ def inner_product(x, y):
 
 
 @kernel
-def settle(
-    low, high, queries, names, gallery, numbers, inner, bounds, candidates, indices, values
-):  # fmt: skip
+def settle(low, high, queries, names, gallery, numbers, inner, bounds, candidates, indices, values):
     """The first k candidates of queries [low, high) by exact value, ascending by (value, number).
 
     names : (n_queries,) the number of a query that is a gallery row, which begins its own list at
@@ -35,12 +35,17 @@ def settle(
     inner : by minus the inner product and not by the squared Euclidean distance
     indices, values : (n_queries, k); -1 and infinity behind the last
     """
-    k, numbered = indices.shape[1], numbers.shape[0] > 0
-    best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
+    k = indices.shape[1]
+    numbered = numbers.shape[0] > 0
+    best = np.empty(k, np.float32)
+    keys = np.empty(k, np.int32)
     space = np.empty(gallery.shape[1], np.float32)
     for row in range(low, high):
-        x, name, bound = queries[row], names[row], bounds[row]
-        own, size = np.int64(name >= 0), np.int64(0)
+        x = queries[row]
+        name = names[row]
+        bound = bounds[row]
+        own = np.int64(name >= 0)
+        size = np.int64(0)
         for every in (False, True):
             size = np.int64(0)
             for t in range(gallery.shape[0] if every else candidates.shape[1]):
@@ -56,7 +61,8 @@ def settle(
                 break
         sort_heap(best, keys, size)
         if own:
-            indices[row, 0], values[row, 0] = name, 0
+            indices[row, 0] = name
+            values[row, 0] = 0
         for t in range(own, k):
             filled = t - own < size
             indices[row, t] = keys[t - own] if filled else -1
@@ -69,12 +75,14 @@ def dense_values(low, high, queries, gallery, inner, out):
 
     A few gallery rows at a time for a few queries, so that both stay in the caches.
     """
-    n, space = gallery.shape[0], np.empty(gallery.shape[1], np.float32)
+    n = gallery.shape[0]
+    space = np.empty(gallery.shape[1], np.float32)
     for begin in range(low, high, _QUERIES):
         for first in range(0, n, _TILE):
             last = min(first + _TILE, n)
             for row in range(begin, min(begin + _QUERIES, high)):
-                x, own = queries[row], out[row - low]
+                x = queries[row]
+                own = out[row - low]
                 for j in range(first, last):
                     y = row_of(gallery, j, space)
                     own[j] = -inner_product(x, y) if inner else squared_distance(x, y)
@@ -86,17 +94,21 @@ def merge(low, high, a_ids, a, b_ids, b, out_ids, out):
     for row in range(low, high):
         i = j = 0
         for t in range(out.shape[1]):
-            has_a, has_b = i < a.shape[1], j < b.shape[1]
+            has_a = i < a.shape[1]
+            has_b = j < b.shape[1]
             take_a = has_a and (
                 not has_b
                 or a[row, i] < b[row, j]
                 or (a[row, i] == b[row, j] and a_ids[row, i] < b_ids[row, j])
             )
             if take_a:
-                out_ids[row, t], out[row, t] = a_ids[row, i], a[row, i]
+                out_ids[row, t] = a_ids[row, i]
+                out[row, t] = a[row, i]
                 i += 1
             elif has_b:
-                out_ids[row, t], out[row, t] = b_ids[row, j], b[row, j]
+                out_ids[row, t] = b_ids[row, j]
+                out[row, t] = b[row, j]
                 j += 1
             else:
-                out_ids[row, t], out[row, t] = -1, np.float32(np.inf)
+                out_ids[row, t] = -1
+                out[row, t] = np.float32(np.inf)

@@ -24,10 +24,12 @@ def distances_at(low, high, rows, vectors, names, farthest, ptr, ids, out):
 
     names : (n,) where the vector of each row is
     """
-    own, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
+    own = np.empty(vectors.shape[1], np.float32)
+    space = np.empty(vectors.shape[1], np.float32)
     for at in range(low, high):
         row = rows[at]
-        x, scale = row_of(vectors, names[row], own), farthest[row]
+        x = row_of(vectors, names[row], own)
+        scale = farthest[row]
         for e in range(ptr[at], ptr[at + 1]):
             value = squared_distance(x, row_of(vectors, names[ids[e]], space))
             out[e] = min(value / scale, np.float32(1)) if scale > 0 else np.float32(0)
@@ -49,17 +51,22 @@ def first_near(low, high, measure, csr, f, columns, norms, fusion, least, first,
     ptr, ids, values = csr
     omega, root, vectors, farthest, lists, list_d = fusion
     out_ids, out, complete = outs
-    n, k, length = vectors.shape[0], out_ids.shape[1], lists.shape[1]
-    best, keys = np.empty(k, np.float32), np.empty(k, np.int32)
-    total, seen, touched = (
-        np.zeros(n, np.float64),
-        np.full(n, -1, np.int32),
-        np.empty(n + 1, np.int32),
-    )
-    modified, near = np.empty(n, np.float32), np.float32(1) - omega
-    mine, space = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
+    n = vectors.shape[0]
+    k = out_ids.shape[1]
+    length = lists.shape[1]
+    best = np.empty(k, np.float32)
+    keys = np.empty(k, np.int32)
+    total = np.zeros(n, np.float64)
+    seen = np.full(n, -1, np.int32)
+    touched = np.empty(n + 1, np.int32)
+    modified = np.empty(n, np.float32)
+    near = np.float32(1) - omega
+    mine = np.empty(vectors.shape[1], np.float32)
+    space = np.empty(vectors.shape[1], np.float32)
     for row in range(low, high):
-        x, scale, norm = row_of(vectors, names[row], mine), farthest[row], norms[row]
+        x = row_of(vectors, names[row], mine)
+        scale = farthest[row]
+        norm = norms[row]
         own = slice(ptr[row], ptr[row + 1])
         listed = add_listed(lists[row], first, row, total, seen, touched)
         query = (measure, ids[own], values[own], f[own], columns)
@@ -68,7 +75,8 @@ def first_near(low, high, measure, csr, f, columns, norms, fusion, least, first,
         else:
             found = add_columns(*query, row, total, seen, touched, listed)
         beyond = omega * list_d[row, length - 1]
-        size, count = np.int64(0), 0
+        size = np.int64(0)
+        count = 0
         for t in range(length):
             other = lists[row, t]
             if other >= first:
@@ -79,16 +87,19 @@ def first_near(low, high, measure, csr, f, columns, norms, fusion, least, first,
             other = touched[t]
             value = np.float32(finish(measure, total[other], norm, norms[other]))
             if size < k or near * value + beyond <= best[0]:
-                touched[count], modified[count] = other, value
+                touched[count] = other
+                modified[count] = value
                 count += 1
         for ceiling in (np.float32(0.8), np.float32(0.95), np.float32(np.inf)):
             left = 0
             for t in range(count):
-                other, value = touched[t], near * modified[t]
+                other = touched[t]
+                value = near * modified[t]
                 if size == k and value + beyond > best[0]:
                     continue
                 if modified[t] >= ceiling:
-                    touched[left], modified[left] = other, modified[t]
+                    touched[left] = other
+                    modified[left] = modified[t]
                     left += 1
                     continue
                 d = squared_distance(x, row_of(vectors, names[other], space))

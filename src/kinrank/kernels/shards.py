@@ -20,7 +20,10 @@ def race(low, high, products, norms, first, margins, tops, values, ids, counts):
     """
     two = np.float32(2)
     for row in range(low, high):
-        product, top, margin, count = products[row], tops[row], margins[row], counts[row]
+        product = products[row]
+        top = tops[row]
+        margin = margins[row]
+        count = counts[row]
         near = top - margin
         for begin in range(0, product.shape[0], CHUNK):
             end = min(begin + CHUNK, product.shape[0])
@@ -36,19 +39,23 @@ def race(low, high, products, norms, first, margins, tops, values, ids, counts):
                 if value > top:
                     if value - margin >= top:
                         count = 0  # all before are out of the race
-                    top, near = value, value - margin
+                    top = value
+                    near = value - margin
                 if count == CONTENDERS:
                     count = 0
                     for s in range(CONTENDERS):
                         if values[row, s] > near:
-                            values[row, count], ids[row, count] = values[row, s], ids[row, s]
+                            values[row, count] = values[row, s]
+                            ids[row, count] = ids[row, s]
                             count += 1
                 if count < CONTENDERS:
-                    values[row, count], ids[row, count] = value, first + t
+                    values[row, count] = value
+                    ids[row, count] = first + t
                     count += 1
                 else:
                     count = CONTENDERS + 1
-        tops[row], counts[row] = top, count
+        tops[row] = top
+        counts[row] = count
 
 
 @filling
@@ -56,7 +63,9 @@ def settle_race(low, high, rows, shard, ids, counts, least, most):
     """The least and the largest exact distance to the contenders; to all if they were too many."""
     for row in range(low, high):
         many = counts[row] > CONTENDERS
-        least[row], most[row] = np.float32(np.inf), np.float32(-np.inf)
+        least[row] = np.float32(np.inf)
+        most[row] = np.float32(-np.inf)
         for t in range(shard.shape[0] if many else counts[row]):
             value = squared_distance(rows[row], shard[t if many else ids[row, t]])
-            least[row], most[row] = min(least[row], value), max(most[row], value)
+            least[row] = min(least[row], value)
+            most[row] = max(most[row], value)

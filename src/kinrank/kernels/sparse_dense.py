@@ -12,6 +12,7 @@ def sparse_dense_rows(low, high, ptr, ids, values, x, out):
         total = out[row]
         total[:] = 0
         for e in range(ptr[row], ptr[row + 1]):
-            weight, summand = values[e], x[ids[e]]
+            weight = values[e]
+            summand = x[ids[e]]
             for c in range(total.shape[0]):
                 total[c] += weight * summand[c]

@@ -20,14 +20,19 @@ def dual_weights(gram, signs):
     The first is the worst offender, the second the one that gains most with it (second order).
     """
     m = gram.shape[0]
-    a, slope = np.zeros(m), np.full(m, -1.0)
+    a = np.zeros(m)
+    slope = np.full(m, -1.0)
     for _ in range(MAX_STEPS):
-        i, most, least = -1, -np.inf, np.inf
+        i = -1
+        most = -np.inf
+        least = np.inf
         for t in range(m):
             pull = -signs[t] * slope[t]
             if (a[t] < CEILING if signs[t] > 0 else a[t] > 0) and pull > most:
-                i, most = t, pull
-        j, gain = -1, 0.0
+                i = t
+                most = pull
+        j = -1
+        gain = 0.0
         for t in range(m):
             pull = -signs[t] * slope[t]
             if a[t] > 0 if signs[t] > 0 else a[t] < CEILING:
@@ -35,7 +40,8 @@ def dual_weights(gram, signs):
                 if i >= 0 and pull < most:
                     bend = max(gram[i, i] + gram[t, t] - 2 * gram[i, t], 1e-12)
                     if (most - pull) ** 2 / bend > gain:
-                        j, gain = t, (most - pull) ** 2 / bend
+                        j = t
+                        gain = (most - pull) ** 2 / bend
         if i < 0 or j < 0 or most - least < TOLERANCE:
             break
         bend = max(gram[i, i] + gram[j, j] - 2 * gram[i, j], 1e-12)
@@ -56,9 +62,11 @@ def margin_weights(low, high, rows, gallery, ids, n_positive, out):
     n_positive : how many are positives, the row itself counted
     """
     m = ids.shape[1] + 1
-    signs, gram = np.ones(m), np.empty((m, m))
+    signs = np.ones(m)
+    gram = np.empty((m, m))
     signs[n_positive:] = -1
-    members, space = np.empty((m, rows.shape[1]), np.float32), np.empty(rows.shape[1], np.float32)
+    members = np.empty((m, rows.shape[1]), np.float32)
+    space = np.empty(rows.shape[1], np.float32)
     for row in range(low, high):
         members[0] = row_of(rows, row, space)
         for t in range(1, m):

@@ -24,7 +24,8 @@ def squared_distance(x, y):
 @inner
 def sift_down(values, ids, at, size):
     """Restore a max-heap ordered by (value, id) below position ``at``."""
-    value, key = values[at], ids[at]
+    value = values[at]
+    key = ids[at]
     while True:
         child = 2 * at + 1
         if child >= size:
@@ -37,9 +38,11 @@ def sift_down(values, ids, at, size):
             child = right
         if values[child] < value or (values[child] == value and ids[child] < key):
             break
-        values[at], ids[at] = values[child], ids[child]
+        values[at] = values[child]
+        ids[at] = ids[child]
         at = child
-    values[at], ids[at] = value, key
+    values[at] = value
+    ids[at] = key
 
 
 @inner
@@ -56,18 +59,22 @@ def heap_offer(values, ids, size, capacity, value, key):
     """Keep (value, key) if it is among the ``capacity`` smallest; returns the new size."""
     if size < capacity:
         at = size
-        values[at], ids[at] = value, key
+        values[at] = value
+        ids[at] = key
         while at > 0:
             parent = (at - 1) // 2
             if values[parent] < value or (values[parent] == value and ids[parent] < key):
-                values[at], ids[at] = values[parent], ids[parent]
+                values[at] = values[parent]
+                ids[at] = ids[parent]
                 at = parent
             else:
                 break
-        values[at], ids[at] = value, key
+        values[at] = value
+        ids[at] = key
         return size + 1
     if value < values[0] or (value == values[0] and key < ids[0]):
-        values[0], ids[0] = value, key
+        values[0] = value
+        ids[0] = key
         sift_down(values, ids, 0, capacity)
     return size
 
@@ -90,14 +97,17 @@ def move_less(values, low, high, pivot, equal):
 @inner
 def select_rank(values, rank):
     """The ``rank``-th smallest value; reorders ``values``, none behind it is less (quickselect)."""
-    low, high, target = np.int64(0), np.int64(values.shape[0]), rank - 1
+    low = np.int64(0)
+    high = np.int64(values.shape[0])
+    target = rank - 1
     while high - low > 1:
         pivot = values[(low + high) // 2]
         end = move_less(values, low, high, pivot, False)
         if target < end:
             high = end
             continue
-        low, end = end, move_less(values, end, high, pivot, True)
+        low = end
+        end = move_less(values, end, high, pivot, True)
         if target < end:
             break
         low = max(end, low + 1)  # no number equals itself if it is none
@@ -111,11 +121,13 @@ def first_bound(product, norms, least, rank):
     Groups are strided, so that their minima are taken eight at a time; with 512 groups the bound
     lets through hardly more than it must, which spares the heap most of its work.
     """
-    two, groups = np.float32(2), least.shape[0]
+    two = np.float32(2)
+    groups = least.shape[0]
     for t in range(groups):
         least[t] = norms[t] - two * product[t]
     for begin in range(groups, product.shape[0] - groups + 1, groups):
-        part, own = product[begin : begin + groups], norms[begin : begin + groups]
+        part = product[begin : begin + groups]
+        own = norms[begin : begin + groups]
         for t in range(part.shape[0]):
             value = own[t] - two * part[t]
             least[t] = value if value < least[t] else least[t]
@@ -142,7 +154,9 @@ def scan_products(low, high, products, norms, first, heap_values, heap_ids, size
     bounded = 2 * capacity <= groups and columns >= 4 * groups
     least = np.empty(groups, np.float32)
     for row in range(low, high):
-        values, ids, product = heap_values[row], heap_ids[row], products[row]
+        values = heap_values[row]
+        ids = heap_ids[row]
+        product = products[row]
         size = sizes[row]
         worst = values[0] if size == capacity else np.float32(np.inf)
         if size == 0 and bounded:

@@ -19,13 +19,15 @@ def traversals(low, high, near, near_weights, csr, limit, length, out, counts):
     """
     ptr, ids, values = csr
     n = ptr.shape[0] - 1
-    best, done = np.empty(n, np.float32), np.empty(n, np.bool_)
+    best = np.empty(n, np.float32)
+    done = np.empty(n, np.bool_)
     fresh = np.empty(n, np.int32)
     heap = np.empty(256, np.int64)  # minus weights, rows
     for row in range(low, high):
         best[:] = -np.inf
         done[:] = False
-        found, size = 0, np.int64(0)
+        found = 0
+        size = np.int64(0)
         n_fresh = -1  # the query itself
         while found < length:
             for f in range(max(n_fresh, 1)):
@@ -34,9 +36,11 @@ def traversals(low, high, near, near_weights, csr, limit, length, out, counts):
                     heap = enlarge(heap, size, size + edges)
                 for e in range(edges):
                     if n_fresh < 0:
-                        x, weight = near[row, e], near_weights[row, e]
+                        x = near[row, e]
+                        weight = near_weights[row, e]
                     else:
-                        x, weight = ids[ptr[fresh[f]] + e], values[ptr[fresh[f]] + e]
+                        x = ids[ptr[fresh[f]] + e]
+                        weight = values[ptr[fresh[f]] + e]
                     if not done[x] and weight > best[x]:
                         best[x] = weight
                         size = push(heap, size, -weight, x)

@@ -17,14 +17,17 @@ def own_part(lists, row, ptr, ids, values, local, sub_ptr, sub_ids, sub_values):
     at = np.int64(0)
     for t in range(lists.shape[1]):
         member = lists[row, t]
-        begin, end = ptr[member], ptr[member + 1]
+        begin = ptr[member]
+        end = ptr[member + 1]
         if at + end - begin > sub_ids.shape[0]:
             sub_ids = enlarge(sub_ids, at, at + end - begin)
             sub_values = enlarge(sub_values, at, at + end - begin)
-        own_ids, own_values = ids[begin:end], values[begin:end]
+        own_ids = ids[begin:end]
+        own_values = values[begin:end]
         for e in range(own_ids.shape[0]):
             place = local[own_ids[e]]
-            sub_ids[at], sub_values[at] = np.uint32(place), own_values[e]
+            sub_ids[at] = np.uint32(place)
+            sub_values[at] = own_values[e]
             at += np.int64(place >= 0)
         sub_ptr[t + 1] = at
     return sub_ids, sub_values
@@ -50,7 +53,10 @@ def row_product(ids, values, x):
 def solve_first(ptr, ids, values, alpha, steps, tol, work):
     """(I - alpha S)^-1 e_0 by conjugate gradients, in work[0]; work : (4, m)."""
     work[:3] = 0
-    x, residual, direction, image = work[0], work[1], work[2], work[3]
+    x = work[0]
+    residual = work[1]
+    direction = work[2]
+    image = work[3]
     m = x.shape[0]
     residual[0] = direction[0] = power = 1.0
     for _ in range(steps):
@@ -58,11 +64,14 @@ def solve_first(ptr, ids, values, alpha, steps, tol, work):
             break
         curve = 0.0
         for row in range(m):
-            begin, end = ptr[row], ptr[row + 1]
+            begin = ptr[row]
+            end = ptr[row + 1]
             total = row_product(ids[begin:end], values[begin:end], direction)
             image[row] = direction[row] - alpha * total
             curve += direction[row] * image[row]
-        step, before, power = power / curve, power, 0.0
+        step = power / curve
+        before = power
+        power = 0.0
         for row in range(m):
             x[row] += step * direction[row]
             residual[row] -= step * image[row]
@@ -74,10 +83,13 @@ def solve_first(ptr, ids, values, alpha, steps, tol, work):
 @kernel
 def diffused_rows(low, high, lists, ptr, ids, values, alpha, steps, tol, out):
     """Rows [low, high): the solution for a start in the row, at the places of its list."""
-    n, m = ptr.shape[0] - 1, lists.shape[1]
-    local, work = np.full(n, -1, np.int32), np.empty((4, m))
+    n = ptr.shape[0] - 1
+    m = lists.shape[1]
+    local = np.full(n, -1, np.int32)
+    work = np.empty((4, m))
     sub_ptr = np.zeros(m + 1, np.int64)
-    sub_ids, sub_values = np.empty(16 * m, np.uint32), np.empty(16 * m, np.float32)
+    sub_ids = np.empty(16 * m, np.uint32)
+    sub_values = np.empty(16 * m, np.float32)
     for row in range(low, high):
         for t in range(m):
             local[lists[row, t]] = t

@@ -21,15 +21,22 @@ LANES = 16
 @inner
 def find_balls(rows, out_ptr, out_ids, s, walk, space, reach):
     """As ``diffuse.find_ball`` for some rows and all places asked for; the rows come first."""
-    slot, nodes, mass, size = space.slot, space.touched, space.mass, np.int64(0)
+    slot = space.slot
+    nodes = space.touched
+    mass = space.mass
+    size = np.int64(0)
     for row in rows:
-        slot[row], nodes[size], mass[size] = size, row, 1.0
+        slot[row] = size
+        nodes[size] = row
+        mass[size] = 1.0
         size += 1
     for row in rows:
         for e in range(out_ptr[row], out_ptr[row + 1]):
             node = out_ids[e]
             if slot[node] < 0:
-                slot[node], nodes[size], mass[size] = size, node, 0.03
+                slot[node] = size
+                nodes[size] = node
+                mass[size] = 0.03
                 size += 1
     return spread(size, s, walk.decay, walk.floor, space, reach)
 
@@ -43,13 +50,19 @@ def walk_groups(low, high, rows, s, starts, walk, out_ptr, out_ids, out, space):
     ends behind ``high`` only the rows in between are answered.
     The powers come in on the way, the highest first: r <- S r + binomial[t] B u + powers[T - t] e.
     """
-    s, walk, space = Rows(*s), Walk(*walk), named_space(space)
-    n, steps = space.slot.shape[0], walk.powers.shape[0]
+    s = Rows(*s)
+    walk = Walk(*walk)
+    space = named_space(space)
+    n = space.slot.shape[0]
+    steps = walk.powers.shape[0]
     room = s.ids.shape[0]
     reach = np.empty(steps // 2 + 1, np.int64)
-    ptr, ids = np.empty(n + 1, np.int64), np.empty(room, np.int32)
-    w, b = np.empty(room, np.float32), np.empty(room, np.float32)
-    now, then = np.empty((0, 2 * LANES), np.float32), np.empty((0, 2 * LANES), np.float32)
+    ptr = np.empty(n + 1, np.int64)
+    ids = np.empty(room, np.int32)
+    w = np.empty(room, np.float32)
+    b = np.empty(room, np.float32)
+    now = np.empty((0, 2 * LANES), np.float32)
+    then = np.empty((0, 2 * LANES), np.float32)
     for begin in range(low - low % LANES, high, LANES):
         own = rows[begin : begin + LANES]
         size = find_balls(own, out_ptr, out_ids, s, walk, space, reach)

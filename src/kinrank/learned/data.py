@@ -88,7 +88,8 @@ class TrainingLists:
     """The nearest rows of every row, and batches of them in random order."""
 
     def __init__(self, data: Labelled, recipe: TrainingRecipe, run: Runner) -> None:
-        self._data, self._recipe = data, recipe
+        self._data = data
+        self._recipe = recipe
         length = reduce_k("the list length", recipe.length, len(data) - 1, "other rows")
         # Some more than needed, so that leaving some out leaves enough.
         spare = min(len(data), int(np.ceil(length / (1 - recipe.drop))) + 1)
@@ -125,7 +126,8 @@ class TrainingLists:
         return np.concatenate([ids[:, :1], np.take_along_axis(ids, kept, axis=1)], axis=1)
 
     def _mark(self, rows: npt.NDArray[Any], ids: Ints) -> tuple[Flags, Flags]:
-        labels, cams = self._data.labels, self._data.cams
+        labels = self._data.labels
+        cams = self._data.cams
         same = labels[ids] == labels[rows, None]
         right = same & (ids != rows[:, None])
         if cams is not None:

@@ -70,9 +70,11 @@ def train_graph(
     """Learn from a gallery alone; None leaves the threads to torch; how : as in ``train_lists``."""
     dimension = graph.smoothed.shape[1]
     with torch_threads(_threads(threads, graph.smoothed.size)):
-        task, epochs = GSSTask(build(recipe, dimension), graph, recipe), recipe.epochs
+        task = GSSTask(build(recipe, dimension), graph, recipe)
+        epochs = recipe.epochs
         state = fit(task, epochs=epochs, patience=epochs + 1, rate=recipe.rate, **how)
-    rows, scores = {"rows": len(graph.smoothed)}, {"beta": task.beta}
+    rows = {"rows": len(graph.smoothed)}
+    scores = {"beta": task.beta}
     return state.best, _card(recipe, dimension, task.network, state, rows, scores)
 
 
@@ -83,7 +85,8 @@ class ListTask:
         self, recipe: TrainingRecipe, learned: Labelled, held: Labelled, run: Runner
     ) -> None:
         self.network: ListNetwork = build(recipe, learned.vectors.shape[1])
-        self._run, self._method = run, recipe.method
+        self._run = run
+        self._method = recipe.method
         self._queries, self._gallery = queries_and_gallery(held, recipe.seed)
         self._lists = TrainingLists(learned, recipe, run)
         self.steps = self._lists.steps
@@ -99,16 +102,19 @@ class ListTask:
         """mAP of the method with these weights."""
         self.network.eval()
         cls: Any = method_class(self._method)
-        queries, gallery = self._queries.vectors, self._gallery.vectors
+        queries = self._queries.vectors
+        gallery = self._gallery.vectors
         method = cls(weights="being trained")
         return self._map(method.rank_with(self.network, gallery, queries, len(gallery), self._run))
 
     def plain_score(self) -> float:
-        queries, gallery = self._queries.vectors, self._gallery.vectors
+        queries = self._queries.vectors
+        gallery = self._gallery.vectors
         return self._map(exact_search(queries, gallery, len(gallery), self._run).indices)
 
     def _map(self, ranking: Any) -> float:
-        queries, gallery = self._queries, self._gallery
+        queries = self._queries
+        gallery = self._gallery
         labels = (queries.labels, gallery.labels)
         return float(reid(ranking, *labels, queries.cams, gallery.cams).mAP)
 
@@ -138,9 +144,13 @@ def load_network(path: PathLike, method: str, dimension: int, device: str) -> tu
 
 
 def _card(
-    recipe: AnyRecipe, dimension: int, network: nn.Module, state: Progress,
-    rows: dict[str, int], scores: dict[str, float],
-) -> Card:  # fmt: skip
+    recipe: AnyRecipe,
+    dimension: int,
+    network: nn.Module,
+    state: Progress,
+    rows: dict[str, int],
+    scores: dict[str, float],
+) -> Card:
     losses = {"loss": state.history[state.best_epoch - 1][0]} if state.best_epoch else {}
     counts = {"epochs": float(state.epoch), "best epoch": float(state.best_epoch)}
     return Card(

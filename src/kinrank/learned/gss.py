@@ -35,7 +35,8 @@ class GSSNetwork(nn.Module):
     def __init__(self, dimension: int, decay: float) -> None:
         super().__init__()
         self.decay = decay
-        self.first, self.second = nn.Linear(dimension, dimension), nn.Linear(dimension, dimension)
+        self.first = nn.Linear(dimension, dimension)
+        self.second = nn.Linear(dimension, dimension)
         for layer in (self.first, self.second):
             nn.init.normal_(layer.weight, std=_NOISE)
             nn.init.zeros_(layer.bias)
@@ -71,10 +72,12 @@ class GalleryGraph:
     """
 
     def __init__(self, gallery: Stored, k1: int, run: Runner) -> None:
-        n, k = len(gallery), min(k1, len(gallery) - 1)
+        n = len(gallery)
+        k = min(k1, len(gallery) - 1)
         lists = exact_neighbors(gallery, k + 1, run)
         weight = np.maximum(1 - lists.distances[:, 1:] / 2, 0).ravel()
-        itself, near = np.arange(n), lists.indices[:, 1:].ravel()
+        itself = np.arange(n)
+        near = lists.indices[:, 1:].ravel()
         listing = np.repeat(itself, k)
         rows, ids = (np.concatenate([itself, *two]) for two in ((listing, near), (near, listing)))
         edges, first, entry = np.unique(rows * n + ids, return_index=True, return_inverse=True)
@@ -85,7 +88,8 @@ class GalleryGraph:
         order = np.lexsort((first if k > 1 else edges, edges // n))
         order = order[largest[order] > 0]
         rows, ids = np.divmod(edges[order], n)
-        weight, ptr = largest[order], np.searchsorted(rows, np.arange(n + 1))
+        weight = largest[order]
+        ptr = np.searchsorted(rows, np.arange(n + 1))
         self.root = 1 / np.sqrt(np.add.reduceat(weight, ptr[:-1]))
         weight = self.root[rows] * weight * self.root[ids]
         self.matrix = SparseRows(ptr, ids.astype(np.int32), weight, n)
@@ -119,7 +123,9 @@ class GSSTask:
     steps = 1
 
     def __init__(self, network: GSSNetwork, graph: GalleryGraph, recipe: GSSRecipe) -> None:
-        self.network, self._graph, self._recipe = network, graph, recipe
+        self.network = network
+        self._graph = graph
+        self._recipe = recipe
         self._device = next(network.parameters()).device
         with torch.no_grad():
             sample = self._embedded(self._rows(_SAMPLE, [recipe.seed, 0]))
@@ -163,7 +169,8 @@ def embed(
     mix : A elu(z1) from elu(z1)
     """
     device = next(network.parameters()).device
-    hidden, out = np.empty_like(smoothed), np.empty_like(smoothed)
+    hidden = np.empty_like(smoothed)
+    out = np.empty_like(smoothed)
     chunks = [slice(low, low + _CHUNK) for low in range(0, len(smoothed), _CHUNK)]
     with torch.inference_mode():
         for rows in chunks:
@@ -188,7 +195,10 @@ def sparse(matrix: SparseRows, device: torch.device) -> Tensor:
     rows = np.repeat(np.arange(len(matrix)), matrix.lengths)
     places = torch.from_numpy(np.stack([rows, matrix.indices]).astype(np.int64))
     made = torch.sparse_coo_tensor(
-        places, torch.from_numpy(matrix.values), (len(matrix), matrix.n_columns),
-        is_coalesced=True, check_invariants=False,
-    )  # fmt: skip
+        places,
+        torch.from_numpy(matrix.values),
+        (len(matrix), matrix.n_columns),
+        is_coalesced=True,
+        check_invariants=False,
+    )
     return made.to(device)

@@ -106,9 +106,14 @@ class Checkpoint:
 
 
 def fit(
-    task: Task, *, epochs: int, patience: int, rate: float,
-    checkpoint: Checkpoint | None = None, on_epoch: OnEpoch | None = None,
-) -> Progress:  # fmt: skip
+    task: Task,
+    *,
+    epochs: int,
+    patience: int,
+    rate: float,
+    checkpoint: Checkpoint | None = None,
+    on_epoch: OnEpoch | None = None,
+) -> Progress:
     """Train until ``epochs`` are over or ``patience`` of them brought nothing better.
 
     Without a score the last weights are kept.
@@ -157,7 +162,9 @@ def _record(task: Task, state: Progress, loss: float) -> None:
     state.epoch += 1
     state.history.append((loss, score))
     if score is None or state.best_score is None or score > state.best_score:
-        state.best, state.best_epoch, state.best_score = to_arrays(task.network), state.epoch, score
+        state.best_epoch = state.epoch
+        state.best_score = score
+        state.best = to_arrays(task.network)
 
 
 def _below(start: str, arrays: Arrays) -> Arrays:

@@ -30,7 +30,8 @@ def from_arrays(network: nn.Module, arrays: Arrays, path: PathLike) -> None:
     """Put weights that were read from ``path`` into a network of the same sizes."""
     state = {}
     for name, expected in network.state_dict().items():
-        shape, array = tuple(expected.shape), arrays.get(name)
+        shape = tuple(expected.shape)
+        array = arrays.get(name)
         if array is None or array.shape != shape or not np.isfinite(array).all():
             got = "none" if array is None else f"shape {array.shape}"
             raise FileFormatError(

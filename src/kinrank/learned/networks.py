@@ -10,8 +10,12 @@ from torch.nn import functional
 
 from kinrank.learned.recipes import CSARecipe, LAttQERecipe, SSRRecipe
 
-_CSA_SPREAD, _RANK_SPREAD = 0.02, 0.01  # of numbers at the beginning
-_FACTOR, _OFFSET = 10.0, -5.0  # of the logits of single neighbours, at the beginning
+# of numbers at the beginning
+_CSA_SPREAD = 0.02
+_RANK_SPREAD = 0.01
+# of the logits of single neighbours, at the beginning
+_FACTOR = 10.0
+_OFFSET = -5.0
 _SCALE = 10.0
 
 
@@ -41,7 +45,8 @@ class TransformerBlock(nn.Module):
     def __init__(self, width: int, heads: int, ratio: int) -> None:
         super().__init__()
         self.heads = heads
-        self.norm_attention, self.norm_inner = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.norm_attention = nn.LayerNorm(width)
+        self.norm_inner = nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.join = nn.Linear(width, width)
         self.widen = nn.Linear(width, ratio * width)
@@ -128,8 +133,9 @@ class CSANetwork(ListNetwork):
         m = self.recipe.m
         affinity = self.affinity(rows, m)
         tokens = self(affinity)
-        marks = (right[:, : m + 1], wrong[:, : m + 1])
-        separation = contrastive(to_first(tokens), *marks, 1 / self.recipe.temperature)
+        separation = contrastive(
+            to_first(tokens), right[:, : m + 1], wrong[:, : m + 1], 1 / self.recipe.temperature
+        )
         # How far the affinities are from those that a linear map makes of the tokens.
         rebuilt = functional.normalize(self.rebuild(tokens), dim=-1)
         apart = (rebuilt - functional.normalize(affinity, dim=-1)).square().sum(dim=-1)
@@ -193,7 +199,8 @@ class RowNorm(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.factor, self.offset = nn.Parameter(torch.ones(())), nn.Parameter(torch.zeros(()))
+        self.factor = nn.Parameter(torch.ones(()))
+        self.offset = nn.Parameter(torch.zeros(()))
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.layer_norm(x, x.shape[-1:]) * self.factor + self.offset
@@ -210,10 +217,15 @@ class GradientMaker(nn.Sequential):
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
         super().__init__(
-            RowNorm(), nn.Linear(size, hidden), nn.ReLU(),
-            RowNorm(), nn.Linear(hidden, hidden), nn.ReLU(),
-            RowNorm(), last,
-        )  # fmt: skip
+            RowNorm(),
+            nn.Linear(size, hidden),
+            nn.ReLU(),
+            RowNorm(),
+            nn.Linear(hidden, hidden),
+            nn.ReLU(),
+            RowNorm(),
+            last,
+        )
 
 
 class SSRNetwork(ListNetwork):

@@ -94,7 +94,8 @@ def train(
         arrays, card = train_lists(recipe, data, run, **how)
     save_weights(out, arrays, card)
     kept.remove()
-    before, after = card.metrics.get("mAP none"), card.metrics.get("mAP")
+    before = card.metrics.get("mAP none")
+    after = card.metrics.get("mAP")
     if before is not None and after is not None and after <= before:
         warnings.warn(
             f"{method} did not help on the held-out identities: mAP {100 * before:.1f} without "

@@ -42,9 +42,13 @@ class Scored:
         return cls(none.indices, none.distances, np.zeros(n_queries, np.int64), allowed)
 
     def filled(
-        self, dense: Dense, n_gallery: int, run: Runner, rest: float | None,
+        self,
+        dense: Dense,
+        n_gallery: int,
+        run: Runner,
+        rest: float | None,
         lists: Ints | None = None,
-    ) -> Ranking:  # fmt: skip
+    ) -> Ranking:
         """With the rows that have no score behind, nearest first, at the value ``rest``.
 
         dense : the original distances of a few queries to the whole gallery
@@ -87,22 +91,41 @@ class Scored:
 
 
 def rank_candidates(
-    near: SparseRows, lists: Neighbors, dense: Dense, k: int, rest: float, run: Runner,
+    near: SparseRows,
+    lists: Neighbors,
+    dense: Dense,
+    k: int,
+    rest: float,
+    run: Runner,
     allowed: Filter | None = None,
-) -> Ranking:  # fmt: skip
+) -> Ranking:
     """The candidates of each query with values below ``rest``, then all others by their distance.
 
     near : (n_queries, n), rows from n_queries on are gallery rows (all, where these are the
         queries); lists : the queries' nearest
     """
-    n_queries, n = len(near), near.n_columns
+    n_queries = len(near)
+    n = near.n_columns
     first = first_answer(n_queries, allowed)
     scored = Scored.empty(n_queries, k, allowed)
     if allowed is not None:
         near = near.with_data(_allowed_values(near, first, allowed))
-    out = (scored.indices, scored.values, scored.counts)
-    args = (0, near.csr, first, np.float32(rest), np.arange(n, dtype=np.int32), *out)
-    run.map("ranking", lambda a, b: first_candidates(a, b, *args), n_queries)
+    run.map(
+        "ranking",
+        lambda a, b: first_candidates(
+            a,
+            b,
+            0,
+            near.csr,
+            first,
+            np.float32(rest),
+            np.arange(n, dtype=np.int32),
+            scored.indices,
+            scored.values,
+            scored.counts,
+        ),
+        n_queries,
+    )
     known = np.maximum(lists.indices[:n_queries] - np.int32(first), -1)
     return scored.filled(dense, n - first, run, rest, known)
 
@@ -118,9 +141,13 @@ def _allowed_values(near: SparseRows, first: int, allowed: Filter) -> Floats:
 
 
 def rank_by_divergence(
-    divergence: Divergence, distances: Distances, n_queries: int, k: int, run: Runner,
+    divergence: Divergence,
+    distances: Distances,
+    n_queries: int,
+    k: int,
+    run: Runner,
     allowed: Filter | None = None,
-) -> Ranking:  # fmt: skip
+) -> Ranking:
     """The rows that share something with the query, then all others by their distance."""
     lists = distances.neighbors.indices[:, :0]  # rows that share nothing are not asked for
     first = first_answer(n_queries, allowed)
@@ -130,23 +157,29 @@ def rank_by_divergence(
 
 
 def rank_scores(
-    rows: Callable[[int, int], Floats], queries: Stored, gallery: Stored, k: int, run: Runner,
-    together: int = 1, allowed: Filter | None = None,
-) -> Ranking:  # fmt: skip
+    rows: Callable[[int, int], Floats],
+    queries: Stored,
+    gallery: Stored,
+    k: int,
+    run: Runner,
+    together: int = 1,
+    allowed: Filter | None = None,
+) -> Ranking:
     """The largest positive scores that ``rows(low, high)`` computes, the others by their distance.
 
     together : queries that cost no more than one of them
     """
-    n_queries, n_gallery = len(queries), len(gallery)
+    n_queries = len(queries)
+    n_gallery = len(gallery)
     scored = Scored.empty(n_queries, k, allowed)
 
     def block(low: int, high: int) -> None:
-        part, scores = slice(low, high), np.ascontiguousarray(rows(low, high))
+        part = slice(low, high)
+        scores = np.ascontiguousarray(rows(low, high))
         if allowed is not None:
             for query, row in enumerate(scores, start=low):
                 row[~allowed.mask(query)] = 0
-        out = (scored.indices[part], scored.values[part], scored.counts[part])
-        first_positive(scores, *out)
+        first_positive(scores, scored.indices[part], scored.values[part], scored.counts[part])
 
     few(run, n_queries, n_gallery, together).map("ranking", block, n_queries)
     return scored.filled(lambda q: dense_search(queries[q], gallery), n_gallery, run, 0.0)
@@ -167,9 +200,13 @@ def reorder_first(first: SearchResult, row: int, scores: Floats) -> None:
 
 
 def rank_dense(
-    n_queries: int, n_gallery: int, k: int, run: Runner, rows: Callable[[int, int], Floats],
+    n_queries: int,
+    n_gallery: int,
+    k: int,
+    run: Runner,
+    rows: Callable[[int, int], Floats],
     allowed: Filter | None = None,
-) -> Ranking:  # fmt: skip
+) -> Ranking:
     """The first ``k`` of distances that ``rows(low, high)`` computes, (high - low, n_gallery)."""
     found = empty_ranking(n_queries, k)
 
@@ -185,7 +222,8 @@ def put_first(found: Ranking, row: int, values: Floats, allowed: Filter | None) 
     """The first rows of one query by its distances from the whole gallery."""
     if allowed is None:
         order = ascending(values, found.k)
-        found.indices[row], found.distances[row] = order, values[order]
+        found.indices[row] = order
+        found.distances[row] = values[order]
         return
     rows = allowed.rows(row)
     order = ascending(values[rows], found.k)

@@ -49,7 +49,8 @@ def _derived_sizes(values: dict[str, Any]) -> dict[str, int]:
     Those are k1=20: walk 25, kept 25 and k1=60: walk 70, kept 80; enhancement is k2 + 1 in both
     and the graph has the k2 - 1 nearest. The paper has k2 for the enhancement.
     """
-    k1, k2 = values["k1"], values["k2"]
+    k1 = values["k1"]
+    k2 = values["k2"]
     sizes = {
         "walk_k": max(k1 + 1, round(1.125 * k1 + 2.5)),
         "enhance_k": k2 if values["variant"] == "paper" else k2 + 1,

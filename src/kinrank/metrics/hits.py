@@ -186,8 +186,16 @@ def label_hits(
         same = gallery_labels[np.maximum(query_rows, 0)] == query_labels
         totals -= (query_rows >= 0) & same
     indptr = _offsets(totals)
-    arrays = (query_labels, gallery_labels, query_cameras, gallery_cameras, query_rows)
-    run = partial(kernels.label_positions, indices, *arrays, indptr)
+    run = partial(
+        kernels.label_positions,
+        indices,
+        query_labels,
+        gallery_labels,
+        query_cameras,
+        gallery_cameras,
+        query_rows,
+        indptr,
+    )
     return _compress(Runner.of().map("evaluate", run, len(indices)), indptr, totals)
 
 
@@ -196,8 +204,9 @@ def listed_hits(
 ) -> Hits:
     """Right and junk are lists of gallery rows, one pair per query."""
     indptr, right_rows = _concatenate(right)
-    lists = (indptr, right_rows, *_concatenate(junk))
-    run = partial(kernels.listed_positions, indices, *lists, n_gallery)
+    run = partial(
+        kernels.listed_positions, indices, indptr, right_rows, *_concatenate(junk), n_gallery
+    )
     return _compress(Runner.of().map("evaluate", run, len(indices)), indptr, np.diff(indptr))
 
 

@@ -129,7 +129,9 @@ def revisited(
     # Metrics outside, levels inside: the columns of the paper's tables.
     names = next(iter(results.values())).per_query
     joined = {f"{n} {letter}": r.per_query[n] for n in names for letter, r in results.items()}
-    easy, medium, hard = results["E"], results["M"], results["H"]
+    easy = results["E"]
+    medium = results["M"]
+    hard = results["H"]
     return RevisitedEvaluation(joined, medium.no_match, medium.missing, easy, medium, hard)
 
 

@@ -90,7 +90,8 @@ class _ByNumber:
     """The number behind ``stem`` in the name of a metric -> its mean."""
 
     def __init__(self, stem: str, text: str) -> None:
-        self._stem, self.__doc__ = stem, text
+        self._stem = stem
+        self.__doc__ = text
 
     def __get__(self, result: Evaluation | None, _: type | None = None) -> dict[int, float]:
         if result is None:  # asked of the class
@@ -208,7 +209,8 @@ def paired_difference(
     >>> round(gain.mean, 3), gain.excludes_zero
     (0.225, True)
     """
-    now, then = _numbers("after", after), _numbers("before", before)
+    now = _numbers("after", after)
+    then = _numbers("before", before)
     if now.ndim != 1 or now.shape != then.shape:
         raise InvalidInputError(
             "`after` and `before` must be of the same queries, one value for each, "

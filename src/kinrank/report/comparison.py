@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 LEVELS = {"mAP E": "Easy", "mAP M": "Medium", "mAP H": "Hard"}
 NOT_TOLD_APART = "*"
 NO_DIFFERENCE = "°"
-TIME, MEMORY = "time", "memory"
+TIME = "time"
+MEMORY = "memory"
 NOTE = (
     "Metrics in per cent. Time is that of the ranking alone; memory is the peak of a process that "
     "did nothing else."

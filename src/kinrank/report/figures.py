@@ -25,8 +25,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-INK, SOFT, LINE = "#1d1f23", "#5d636d", "#dfdcd6"
-WIDTH, HEIGHT = 5.0, 3.2  # inches
+INK = "#1d1f23"
+SOFT = "#5d636d"
+LINE = "#dfdcd6"
+# inches
+WIDTH = 5.0
+HEIGHT = 3.2
 FONT = 11
 FORMATS = ("pdf", "svg", "png")
 # No dates and no random names inside; letters as outlines in SVG, as TrueType in PDF.
@@ -36,10 +40,13 @@ _NO_METADATA = {
     "pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
     "png": {"Software": None},
 }
-GAIN, LOSS = "#14793a", "#c4262e"
+GAIN = "#14793a"
+LOSS = "#c4262e"
 COLORS = ("#2f5fd0", "#c8590a", "#0f8a7e", "#8c3fb5")
 MARKERS = "os^D"  # besides colours, so that curves can be told apart without them
-PANEL, ROW = 1.7, 0.31  # heights in inches
+# heights in inches
+PANEL = 1.7
+ROW = 0.31
 NAMED = 100  # dots with a text that shows when the pointer rests on them
 
 
@@ -83,9 +90,16 @@ class Chart:
     def legend(self, ax: Axes) -> None:
         handles, names = ax.get_legend_handles_labels()
         self.canvas.legend(
-            handles, names, loc="outside upper left", ncols=4, frameon=False, fontsize=FONT - 1,
-            labelcolor=SOFT, columnspacing=1.2, handlelength=1.6,
-        )  # fmt: skip
+            handles,
+            names,
+            loc="outside upper left",
+            ncols=4,
+            frameon=False,
+            fontsize=FONT - 1,
+            labelcolor=SOFT,
+            columnspacing=1.2,
+            handlelength=1.6,
+        )
 
     def content(self, form: str, *, transparent: bool = False) -> bytes:
         """As a file of ``form``, one of FORMATS."""
@@ -139,7 +153,8 @@ def curves(
     for first, (ax, (metric, lines)) in enumerate(zip(axes, shown.items(), strict=True)):
         for number, (name, values) in enumerate(lines.items()):
             kind = (number if len(lines) > 1 else first) % len(COLORS)
-            color, marker = COLORS[kind], MARKERS[kind]
+            color = COLORS[kind]
+            marker = MARKERS[kind]
             points = [(x, 100 * y) for x, y in enumerate(values) if y is not None]
             ax.plot(*zip(*points, strict=True), color=color, marker=marker, ms=5, label=name)
             for x, y in points:
@@ -148,7 +163,8 @@ def curves(
         # At least three points high: a tenth of a point must not look like a mountain.
         known = _known(lines)
         middle = (min(known) + max(known)) / 2
-        low, high = min(*known, middle - 1.5), max(*known, middle + 1.5)
+        low = min(*known, middle - 1.5)
+        high = max(*known, middle + 1.5)
         ax.set_ylim(low - 0.06 * (high - low), high + 0.06 * (high - low))
         ax.set_ylabel(metric, fontsize=FONT, color=INK)
         if base in labels:
@@ -173,7 +189,8 @@ def bars(
     for number, (name, values) in enumerate(series.items()):
         for group, value in enumerate(values):
             if value is not None:
-                x, y = group + (number - (len(series) - 1) / 2) * width, 100 * value
+                x = group + (number - (len(series) - 1) / 2) * width
+                y = 100 * value
                 gid = chart.tip(f"{name}, {groups[group]}: {y:.1f}")
                 label = name if not group else None
                 ax.bar(x, y, 0.92 * width, color=COLORS[number % 4], label=label, gid=gid)
@@ -198,7 +215,8 @@ def before_after(title: str, before: Values, after: Values, names: Sequence[str]
         many = len(rows) > 2000
         ax.plot(100 * before[rows], 100 * after[rows], marker, rasterized=many, **dots)
     for row in counted[np.argsort(-np.abs(gain[counted]), kind="stable")[:NAMED]]:
-        x, y = 100 * before[row], 100 * after[row]
+        x = 100 * before[row]
+        y = 100 * after[row]
         gid = chart.tip(f"{names[row]}: {x:.1f} before, {y:.1f} after")
         ax.plot([x], [y], "o", ms=8, alpha=0, gid=gid)
     corner: dict[str, Any] = {"fontsize": FONT, "weight": "bold", "transform": ax.transAxes}

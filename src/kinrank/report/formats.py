@@ -23,14 +23,31 @@ Value = float | str | None
 _UNITS = {"seconds": "s", "milliseconds": "ms", "bytes": "MB"}
 _SCALES = {"percent": 100, "points": 100, "milliseconds": 1000, "bytes": 1e-6}
 # What LaTeX reads as commands, and what pdflatex has no letter for.
-_TEX = str.maketrans({
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    **{letter: rf"\{letter}" for letter in "&%$#_{}"},
-    **{letter: f"${letter}$" for letter in "<>|"},
-    "₁": "$_1$", "₂": "$_2$", "²": "$^2$", "°": r"$^\circ$", "±": r"$\pm$", "≥": r"$\ge$",
-    "α": r"$\alpha$", "β": r"$\beta$", "κ": r"$\kappa$", "μ": r"$\mu$", "σ": r"$\sigma$",  # noqa: RUF001
-    "ω": r"$\omega$", "…": r"\ldots{}", "→": r"$\to$", "–": "--", "−": "$-$",  # noqa: RUF001
-})  # fmt: skip
+_TEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        **{letter: rf"\{letter}" for letter in "&%$#_{}"},
+        **{letter: f"${letter}$" for letter in "<>|"},
+        "₁": "$_1$",
+        "₂": "$_2$",
+        "²": "$^2$",
+        "°": r"$^\circ$",
+        "±": r"$\pm$",
+        "≥": r"$\ge$",
+        "α": r"$\alpha$",
+        "β": r"$\beta$",
+        "κ": r"$\kappa$",
+        "μ": r"$\mu$",
+        "σ": r"$\sigma$",  # noqa: RUF001
+        "ω": r"$\omega$",
+        "…": r"\ldots{}",
+        "→": r"$\to$",
+        "–": "--",
+        "−": "$-$",  # noqa: RUF001
+    }
+)
 # Names in papers, where they are not those of the classes.
 PUBLISHED = {"none": "Baseline", "alphaqe": "αQE", "kreciprocal": "k-reciprocal"}  # noqa: RUF001
 _GREEK = ("alpha", "beta", "kappa", "mu", "omega", "sigma")
@@ -268,7 +285,9 @@ def _latex_head(table: Table) -> list[str]:
     groups = table.groups()
     if not any(name for name, _ in groups):
         return [f"  {_tex(table.corner)} & {names} \\\\"]
-    spans, rules, begin = [], [], 2
+    spans = []
+    rules = []
+    begin = 2
     for name, width in groups:
         spans.append(rf"\multicolumn{{{width}}}{{c}}{{{_tex(name)}}}")
         if name:

@@ -73,8 +73,9 @@ def demo_page(demo: Demo) -> str:
     ]
     chart = None
     if demo.judged:
-        aps = (demo.before.ap / 100, demo.after.ap / 100)
-        chart = figures.before_after("Average precision of each query", *aps, names)
+        chart = figures.before_after(
+            "Average precision of each query", demo.before.ap / 100, demo.after.ap / 100, names
+        )
     title = f"kinrank: {demo.subject.title}, ranked twice"
     return fill("demo.html", title=title, demo=demo, chart=chart, examples=demo.examples())
 
@@ -149,7 +150,8 @@ def cost_charts(comparison: Comparison) -> list[Chart]:
 
 def _queries(report: SetReport) -> dict[str, Any]:
     """Who gained and who lost."""
-    data, (before, after) = report.data.name, (side.ap for side in report.sides)
+    data = report.data.name
+    (before, after) = (side.ap for side in report.sides)
     names = [report.query_name(query) for query in range(len(before))]
     gains = after - before
     counted = np.flatnonzero(~np.isnan(gains))
@@ -174,13 +176,15 @@ def _distances(report: SetReport) -> list[Chart]:
     charts = []
     for label, _, (edges, matches, others, order) in report.sides:
         share = f"{100 * order:.1f}% of all pairs of a match and a non-match"
-        title, said = f"{report.data.name}: {label}", f"{share} are in the right order."
+        title = f"{report.data.name}: {label}"
+        said = f"{share} are in the right order."
         charts.append(figures.distributions(title, edges, matches, others, said))
     return charts
 
 
 def _example(report: SetReport, example: Example) -> dict[str, Any]:
-    data, query = report.data, example.query
+    data = report.data
+    query = example.query
     return {
         "name": report.query_name(query),
         "image": picture(data, "query", query),

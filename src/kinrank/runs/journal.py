@@ -133,7 +133,8 @@ class Call:
 
         in_order : and those behind a gap: entries of rows are written one behind the other
         """
-        listed, self.blocks = self.blocks, []
+        listed = self.blocks
+        self.blocks = []
         for block in listed:
             behind_gap = block.low != (self.blocks[-1].high if self.blocks else 0)
             if not (in_order and behind_gap) and check(block, self.end) == block.check:
@@ -146,7 +147,8 @@ class Call:
 
     def missing(self, n: int, cut: Callable[[int], list[Range]]) -> list[Range]:
         """What is left of ``range(n)``, cut into blocks."""
-        left, at = [], 0
+        left = []
+        at = 0
         for block in sorted(self.blocks, key=lambda block: block.low):
             left += [(at + low, at + high) for low, high in cut(block.low - at)]
             at = block.high

@@ -92,9 +92,11 @@ class Memory:
 
     def _watch(self) -> None:
         assert self.budget is not None
-        pause, limit = _PAUSE, _TRIGGER * self.budget
+        pause = _PAUSE
+        limit = _TRIGGER * self.budget
         while not self._over.wait(pause):
-            used, pause = resident_bytes(), _PAUSE
+            used = resident_bytes()
+            pause = _PAUSE
             if used is None:
                 return
             if used > limit:

@@ -31,12 +31,16 @@ from kinrank.search.tiles import SPARE, empty_heaps, settling, squared_norms
 from kinrank.types import Floats, Ints, Longs, Neighbors
 
 PROBES = 24  # cells around a row's own in which it is searched
-_PER_CELL, _ROUNDS = 24, 4  # rows for each centre, and rounds, in which centres are found
+# rows for each centre, and rounds, in which centres are found
+_PER_CELL = 24
+_ROUNDS = 4
 _BLOCK = 8192
 _FEW_CELLS = 32  # that are searched between two entries of the journal
 _LANDMARKS = 256
 _SAMPLE = 256  # rows whose recall is measured
-_REFINED, _SETTLED = 8, 0.02  # rounds at most, and the share of new entries that ends them
+# rounds at most, and the share of new entries that ends them
+_REFINED = 8
+_SETTLED = 0.02
 _REVERSE = 12  # rows that list another without being in its list, looked at from there
 
 
@@ -123,14 +127,17 @@ class CellSearch:
     @property
     def division(self) -> tuple[Floats, Ints]:
         """The centres of one of the divisions, (c, d), and the cell of each row, (n,)."""
-        cells, cell = self._first, np.empty_like(self._first.numbers)
+        cells = self._first
+        cell = np.empty_like(self._first.numbers)
         cell[cells.numbers] = np.repeat(np.arange(len(cells.centres)), np.diff(cells.starts))
         return cells.centres, cell
 
     def rows(self, low: int, high: int, k: int, run: Runner) -> Neighbors:
         """About the ``k`` nearest rows of rows low to high, each first in its own list."""
-        first, second = self._first, self._second
-        n, outs = len(first.numbers), (Out(np.int32, k), Out(np.float32, k))
+        first = self._first
+        second = self._second
+        n = len(first.numbers)
+        outs = (Out(np.int32, k), Out(np.float32, k))
         # In the order of the second division, in which rows of a list lie near each other.
         lists = (np.arange(n, dtype=np.int32), *second.lists(k, run))
         args: Any = (1, first.places[second.numbers], *first.lists(k, run), *lists)
@@ -144,7 +151,8 @@ class CellSearch:
 
     def _refined(self, ids: Ints, values: Floats, run: Runner) -> tuple[Ints, Floats]:
         """Lists in the order of the second division, better by what those in them list."""
-        (n, k), second = ids.shape, self._second
+        second = self._second
+        (n, k) = ids.shape
         fresh = run.empty((n, k), np.uint8)
         fresh[:] = 1
         outs = (Out(np.int32, k), Out(np.float32, k), Out(np.uint8, k))
@@ -178,23 +186,37 @@ class CellSearch:
 
 
 def _search_cells(
-    low: int, high: int, cells: Cells, rows: Stored, names: Ints, starts: Longs, are_rows: bool,
-    ids: Ints, values: Floats,
-) -> None:  # fmt: skip
+    low: int,
+    high: int,
+    cells: Cells,
+    rows: Stored,
+    names: Ints,
+    starts: Longs,
+    are_rows: bool,
+    ids: Ints,
+    values: Floats,
+) -> None:
     """The lists of the rows of some cells."""
     k = len(ids) // max(len(rows), 1)
-    vectors, begins = cells.vectors, cells.starts
+    vectors = cells.vectors
+    begins = cells.starts
     for cell in (np.flatnonzero(np.diff(starts[low : high + 1])) + low).tolist():
         part = slice(starts[cell], starts[cell + 1])
-        members, count = rows[part], part.stop - part.start
+        members = rows[part]
+        count = part.stop - part.start
         probed = [slice(begins[c], begins[c + 1]) for c in cells.probed(cell, 2 * k)]
         others = np.concatenate([vectors[around] for around in probed])
         heaps = empty_heaps(count, min(len(others), k + SPARE))
         scan_products(0, count, members @ others.T, squared_norms(others), 0, *heaps)
         places = np.concatenate([np.arange(s.start, s.stop, dtype=np.int32) for s in probed])
         candidates = (for_kernels(vectors), places[heaps[1]], names[part] if are_rows else None)
-        out = (ids.reshape(-1, k)[part], values.reshape(-1, k)[part])
-        settle(0, count, *settling(members, *candidates, cells.numbers), *out)
+        settle(
+            0,
+            count,
+            *settling(members, *candidates, cells.numbers),
+            ids.reshape(-1, k)[part],
+            values.reshape(-1, k)[part],
+        )
 
 
 def _by_cell(rows: Stored, centres: Floats, run: Runner) -> tuple[Ints, Longs]:
@@ -243,7 +265,8 @@ def _far_rows(
 
 def _centres(vectors: Stored, seed: int) -> Floats:
     """k-means over some of the rows, from random ones; an empty cell keeps its centre."""
-    n, count = len(vectors), cell_count(len(vectors))
+    n = len(vectors)
+    count = cell_count(len(vectors))
     random = np.random.default_rng(seed)
     centres = np.array(vectors[np.sort(random.choice(n, count, replace=False))])
     sample = np.array(vectors[:: max(1, n // (_PER_CELL * count))])
@@ -263,13 +286,15 @@ def _centres(vectors: Stored, seed: int) -> Floats:
 def _landmark_rows(vectors: Stored) -> Floats:
     """Rows that are farthest from some of the others, to estimate largest distances by."""
     sample = np.array(vectors[:: max(1, len(vectors) // _LANDMARKS)][:_LANDMARKS])
-    top, who = np.full(len(sample), -np.inf, np.float32), np.zeros(len(sample), np.int64)
+    top = np.full(len(sample), -np.inf, np.float32)
+    who = np.zeros(len(sample), np.int64)
     for low in range(0, len(vectors), _BLOCK):
         rows = vectors[low : low + _BLOCK]
         squared = squared_norms(rows) - 2 * (sample @ rows.T)
         best = squared.argmax(axis=1)
         value = squared[np.arange(len(sample)), best]
-        who, top = np.where(value > top, best + low, who), np.maximum(value, top)
+        who = np.where(value > top, best + low, who)
+        top = np.maximum(value, top)
     return vectors[np.unique(who)]
 
 

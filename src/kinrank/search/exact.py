@@ -55,11 +55,16 @@ def search_range(
 
 
 def exact_neighbors_and_more(
-    vectors: Stored, k: int, n_first: int, first_k: int, run: Any,
+    vectors: Stored,
+    k: int,
+    n_first: int,
+    first_k: int,
+    run: Any,
     search: Callable[..., Neighbors] = search_range,
-) -> tuple[Neighbors, Neighbors]:  # fmt: skip
+) -> tuple[Neighbors, Neighbors]:
     """As ``exact_neighbors``, and lists of ``first_k`` >= k for the first ``n_first`` rows."""
-    n, norms = len(vectors), squared_norms(vectors)
+    n = len(vectors)
+    norms = squared_norms(vectors)
     with progress.stage("neighbours", n):
         if first_k == k:
             every = search(vectors, norms, 0, n, k, run)
@@ -82,24 +87,52 @@ def _search_few(vectors: Stored, count: int, k: int) -> Neighbors:
 
 
 def _search_rows(
-    low: int, high: int, vectors: Stored, start: int, norms: Floats, run: Runner, indices: Ints,
-    values: Floats, farthest: Floats,
-) -> None:  # fmt: skip
+    low: int,
+    high: int,
+    vectors: Stored,
+    start: int,
+    norms: Floats,
+    run: Runner,
+    indices: Ints,
+    values: Floats,
+    farthest: Floats,
+) -> None:
     """Lists of rows low to high of those from number ``start`` on."""
-    lists = (indices[low:high], values[low:high], farthest[low:high])
-    search_pairs(vectors, norms, start + low, *lists, run.threads)
+    search_pairs(
+        vectors,
+        norms,
+        start + low,
+        indices[low:high],
+        values[low:high],
+        farthest[low:high],
+        run.threads,
+    )
 
 
 def _search_block(
-    low: int, high: int, queries: Stored, gallery: Stored, norms: Floats, numbers: Ints,
-    inner: bool, run: Runner, indices: Ints, values: Floats,
-) -> None:  # fmt: skip
+    low: int,
+    high: int,
+    queries: Stored,
+    gallery: Stored,
+    norms: Floats,
+    numbers: Ints,
+    inner: bool,
+    run: Runner,
+    indices: Ints,
+    values: Floats,
+) -> None:
     """Queries in the gallery."""
     rows = rows_between(queries, low, high)
     search_tiles(
-        rows, gallery, norms, indices[low:high], values[low:high],
-        threads=run.threads, inner=inner, numbers=numbers,
-    )  # fmt: skip
+        rows,
+        gallery,
+        norms,
+        indices[low:high],
+        values[low:high],
+        threads=run.threads,
+        inner=inner,
+        numbers=numbers,
+    )
 
 
 def stacked(longer: Neighbors, rest: Neighbors, run: Runner) -> Neighbors:
@@ -107,13 +140,23 @@ def stacked(longer: Neighbors, rest: Neighbors, run: Runner) -> Neighbors:
     if len(longer) == 0:
         return rest
     n = len(longer) + len(rest)
-    outs = (Out(np.int32, rest.k), Out(np.float32, rest.k), Out(np.float32))
-    return Neighbors(*run.fill("neighbours", _stack_block, (longer, rest), n, *outs))
+    return Neighbors(
+        *run.fill(
+            "neighbours",
+            _stack_block,
+            (longer, rest),
+            n,
+            Out(np.int32, rest.k),
+            Out(np.float32, rest.k),
+            Out(np.float32),
+        )
+    )
 
 
 def _stack_block(low: int, high: int, longer: Neighbors, rest: Neighbors, *outs: Array) -> None:
     first = len(longer)
-    early, late = slice(low, min(high, first)), slice(max(low, first), high)
+    early = slice(low, min(high, first))
+    late = slice(max(low, first), high)
     moved = slice(late.start - first, max(late.stop - first, 0))
     for out, name in zip(outs, ("indices", "distances", "farthest"), strict=True):
         width = () if out.ndim == 1 else (slice(out.shape[1]),)
@@ -124,9 +167,14 @@ def _stack_block(low: int, high: int, longer: Neighbors, rest: Neighbors, *outs:
 
 
 def exact_search(
-    queries: Stored, gallery: Stored, k: int, run: Runner, measure: Measure = "squared",
-    own: Ints | None = None, numbers: Ints | None = None,
-) -> SearchResult:  # fmt: skip
+    queries: Stored,
+    gallery: Stored,
+    k: int,
+    run: Runner,
+    measure: Measure = "squared",
+    own: Ints | None = None,
+    numbers: Ints | None = None,
+) -> SearchResult:
     """The ``k`` nearest gallery rows of each query, 1 <= k <= len(gallery).
 
     own : the row that each query is, which is left out; there may then be one fewer
@@ -183,9 +231,15 @@ def without_own(found: SearchResult, own: Ints, k: int) -> SearchResult:
 
 
 def _search_all(
-    low: int, high: int, queries: Stored, gallery: Stored, measure: Measure,
-    positions: Longs, indices: Ints, values: Floats,
-) -> None:  # fmt: skip
+    low: int,
+    high: int,
+    queries: Stored,
+    gallery: Stored,
+    measure: Measure,
+    positions: Longs,
+    indices: Ints,
+    values: Floats,
+) -> None:
     """The lists of queries low to high, in which most rows are.
 
     positions : (n,) the gallery row of each number, or nothing where that is the number
@@ -199,14 +253,23 @@ def _search_all(
 
 def search_pieces(queries: Floats, pieces: Iterable[Floats], k: int, run: Runner) -> SearchResult:
     """As ``exact_search``, of a gallery that is read a piece at a time; at most all its rows."""
-    n, first = len(queries), 0
+    n = len(queries)
+    first = 0
     best = SearchResult(np.empty((n, 0), np.int32), np.empty((n, 0), np.float32))
     for piece in pieces:
         more = exact_search(queries, piece, min(k, len(piece)), run)
         args = (best.indices, best.values, more.indices + np.int32(first), more.values)
         first += len(piece)
-        outs = (Out(np.int32, min(k, first)), Out(np.float32, min(k, first)))
-        best = SearchResult(*Runner(run.threads).fill("search", merge, args, n, *outs))
+        best = SearchResult(
+            *Runner(run.threads).fill(
+                "search",
+                merge,
+                args,
+                n,
+                Out(np.int32, min(k, first)),
+                Out(np.float32, min(k, first)),
+            )
+        )
     return best
 
 

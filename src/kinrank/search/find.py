@@ -45,7 +45,8 @@ def approximate_neighbors_and_more(
 
     The recall of the other rows is told to ``progress``.
     """
-    n, cells = len(vectors), CellSearch(vectors, run)
+    n = len(vectors)
+    cells = CellSearch(vectors, run)
     with progress.stage("neighbours", n):
         if _many(n_first, n, first_k):
             longer = cells.first(n_first, first_k, run)

@@ -41,7 +41,8 @@ _BAND_BYTES = 1 << 27  # of what is kept of rows while they are searched
 _ROOM = 3  # times what must be kept of a row
 _CONTENDERS = 8
 _SAMPLED = 20  # one row of so many is in the sample
-_LEAST_SAMPLE, _MOST_SAMPLE = 64, 1024
+_LEAST_SAMPLE = 64
+_MOST_SAMPLE = 1024
 _GROUPS = 64  # of the sample, whose least values bound
 _LONG = 2048  # lists that are better sorted than arranged
 _BLOCK = 256  # rows that are settled at a time
@@ -51,10 +52,17 @@ Watch: TypeAlias = Callable[[slice, Floats, Floats, int], None]
 
 
 def search_tiles(
-    rows: Stored, gallery: Stored, norms: Floats, indices: Ints, values: Floats, *,
-    threads: int = 1, inner: bool = False, watch: Watch | None = None,
+    rows: Stored,
+    gallery: Stored,
+    norms: Floats,
+    indices: Ints,
+    values: Floats,
+    *,
+    threads: int = 1,
+    inner: bool = False,
+    watch: Watch | None = None,
     numbers: Ints | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Fill in the nearest gallery rows of each row, ascending by value, ties by lower number.
 
     norms : ``squared_norms`` of the gallery
@@ -66,7 +74,8 @@ def search_tiles(
     with borrowed(threads) as pool:
         for low in range(0, len(rows), TILE_ROWS):
             part = slice(low, min(low + TILE_ROWS, len(rows)))
-            some, count = rows[part], part.stop - low
+            some = rows[part]
+            count = part.stop - low
             heaps = empty_heaps(count, min(len(gallery), indices.shape[1] + SPARE))
             for first in range(0, len(gallery), TILE_COLUMNS):
                 columns = gallery[first : first + TILE_COLUMNS]
@@ -101,9 +110,14 @@ def empty_heaps(count: int, capacity: int) -> tuple[Any, ...]:
 
 
 def settling(
-    rows: Floats, gallery: Any, candidates: Ints, names: Ints | None = None,
-    numbers: Ints | None = None, bounds: Floats | None = None, inner: bool = False,
-) -> tuple[Any, ...]:  # fmt: skip
+    rows: Floats,
+    gallery: Any,
+    candidates: Ints,
+    names: Ints | None = None,
+    numbers: Ints | None = None,
+    bounds: Floats | None = None,
+    inner: bool = False,
+) -> tuple[Any, ...]:
     """The arguments of ``kernels.search.settle`` before its results."""
     names = np.full(len(rows), -1, np.int32) if names is None else names
     numbers = np.empty(0, np.int32) if numbers is None else numbers
@@ -121,15 +135,21 @@ def squared_norms(vectors: Stored) -> Floats:
 
 
 def search_pairs(
-    vectors: Stored, norms: Floats, low: int, indices: Ints, values: Floats, farthest: Floats,
+    vectors: Stored,
+    norms: Floats,
+    low: int,
+    indices: Ints,
+    values: Floats,
+    farthest: Floats,
     threads: int,
-) -> None:  # fmt: skip
+) -> None:
     """The nearest rows of those from ``low`` on, each itself first, and how far the farthest is.
 
     norms : ``squared_norms`` of all vectors
     indices, values : (n_rows, k), squared distances, ties by lower index; farthest : (n_rows,)
     """
-    size, k = band_rows(indices.shape[1], len(vectors)), indices.shape[1]
+    size = band_rows(indices.shape[1], len(vectors))
+    k = indices.shape[1]
     # Each thread computes small products of its own, and looks at them while they are in its cache.
     with borrowed(threads) as pool, one_blas_thread():
         for begin, end in _ranges(0, len(indices), size):
@@ -153,9 +173,14 @@ class _Band:
     def __init__(
         self, vectors: Stored, norms: Floats, ends: Range, k: int, pool: Executor, threads: int
     ) -> None:
-        self.vectors, self.norms, self.k, self.pool, self.threads = vectors, norms, k, pool, threads
+        self.vectors = vectors
+        self.norms = norms
+        self.k = k
+        self.pool = pool
+        self.threads = threads
         self.low, self.high = low, high = ends
-        count, room = high - low, _room(k, len(vectors))
+        count = high - low
+        room = _room(k, len(vectors))
         slack = np.float32(2 * SLACK * math.sqrt(vectors.shape[1]))
         near = (np.zeros(count, np.int64), np.empty((count, room), np.int64))
         far = (np.zeros(count, np.int64), np.empty((count, _CONTENDERS), np.int64))
@@ -201,14 +226,16 @@ class _Band:
 
     def _scan(self, tile: Range, other: Range, locks: dict[Range, Lock], room: Floats) -> None:
         """Offer the products of two tiles to the rows of both, as far as they are in the band."""
-        rows, columns = slice(*tile), slice(*other)
+        rows = slice(*tile)
+        columns = slice(*other)
         shape = (tile[1] - tile[0], other[1] - other[0])
         products = room[: math.prod(shape)].reshape(shape)
         np.dot(self.vectors[rows], self.vectors[columns].T, out=products)
-        keep, width = min(self.k + SPARE, len(self.vectors)), products.shape[1]
-        words, edges = np.zeros(-(-width // 8), np.uint64), np.empty((2, width), np.float32)
+        keep = min(self.k + SPARE, len(self.vectors))
+        width = products.shape[1]
+        words = np.zeros(-(-width // 8), np.uint64)
+        edges = np.empty((2, width), np.float32)
         hits = np.empty((2, 8 * len(words) + 1), np.int64)
-        sides = (self.norms[columns], other[0], self.norms[rows], tile[0])
         with ExitStack() as held:
             for touched in sorted({tile, other} & locks.keys()):
                 held.enter_context(locks[touched])
@@ -217,8 +244,20 @@ class _Band:
             if both:
                 part = slice(other[0] - self.low, other[1] - self.low)
                 edges[:] = self.race[0][part], self.race[3][part]
-            space = (both, edges, keep, words.view(np.uint8), words, hits)
-            scan_pairs(products, *sides, *space, self.race)
+            scan_pairs(
+                products,
+                self.norms[columns],
+                other[0],
+                self.norms[rows],
+                tile[0],
+                both,
+                edges,
+                keep,
+                words.view(np.uint8),
+                words,
+                hits,
+                self.race,
+            )
 
     def settle(self, indices: Ints, values: Floats, farthest: Floats) -> None:
         """Exact lists from what was found."""
@@ -234,7 +273,9 @@ class _Band:
     def _settle(
         self, begin: int, end: int, indices: Ints, values: Floats, farthest: Floats
     ) -> None:
-        first, count, gallery = self.low + begin, end - begin, for_kernels(self.vectors)
+        first = self.low + begin
+        count = end - begin
+        gallery = for_kernels(self.vectors)
         rows = self.vectors[first : first + count]
         choose(begin, end, self.k, len(self.vectors), self.race)
         bounds, counts, nearest, _, _, *far, _ = (array[begin:end] for array in self.race)

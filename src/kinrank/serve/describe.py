@@ -48,7 +48,8 @@ class NetworkDescriber:
         self.name = name
         self._extractor = FeatureExtractor(network, descriptor)
         self._lock = threading.Lock()  # one picture at a time is decoded, and each may be large
-        blank, stream = _pillow().new("RGB", (64, 64), (128, 128, 128)), io.BytesIO()
+        blank = _pillow().new("RGB", (64, 64), (128, 128, 128))
+        stream = io.BytesIO()
         blank.save(stream, "PNG")
         got = self.describe(stream.getvalue()).shape[1]
         if got != width:

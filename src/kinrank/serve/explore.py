@@ -21,7 +21,8 @@ from kinrank.pool import rerank_pool
 from kinrank.registry import make_method, method_class, ready_methods
 
 POOL = 500  # so that sliders answer soon, however many rows there are
-PLAIN, INDEX = "plain", "index"
+PLAIN = "plain"
+INDEX = "index"
 _SLOW = frozenset({"gss"})  # learns anew for every query
 
 
@@ -41,9 +42,15 @@ def served_method(name: str, params: Mapping[str, Any]) -> Method:
 
 
 def rank(
-    explorer: Explorer, query: Query, name: str, params: Mapping[str, Any], marks: Any = None, *,
-    whole: bool, threads: int | None,
-) -> RankedRows:  # fmt: skip
+    explorer: Explorer,
+    query: Query,
+    name: str,
+    params: Mapping[str, Any],
+    marks: Any = None,
+    *,
+    whole: bool,
+    threads: int | None,
+) -> RankedRows:
     """By any setting.
 
     name : "plain", "index", or one of ``served_methods``

@@ -39,14 +39,17 @@ class Gate:
     """Checks hosts, origins, tokens and sizes; counts and times."""
 
     def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
-        self._app, self._settings, self._metrics = app, settings, metrics
+        self._app = app
+        self._settings = settings
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it with a problem."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, status = time.perf_counter(), 500
+        begun = time.perf_counter()
+        status = 500
         self._metrics.begin()
 
         async def noted(message: Message) -> None:
@@ -78,9 +81,11 @@ class Gate:
             return Problem(403, "cross-site", "Requests must not come from pages of other sites.")
         if path != "/" and not path.startswith(_OPEN) and not self._known(headers):
             return Problem(
-                401, "unauthorized", "`Authorization` must be `Bearer` and the service's token.",
+                401,
+                "unauthorized",
+                "`Authorization` must be `Bearer` and the service's token.",
                 {"WWW-Authenticate": "Bearer"},
-            )  # fmt: skip
+            )
         limit = self._settings.max_body
         length = headers.get("content-length", "0").lstrip("0")
         # What is longer than the limit is larger, and a word is counted while it is read.

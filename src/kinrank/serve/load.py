@@ -23,9 +23,15 @@ from kinrank.serve.settings import Settings
 
 
 def open_service(
-    path: str, settings: Settings, *, images: str | None = None, labels: Any = None,
-    names: Any = None, model: str | None = None, pool: str | None = None,
-) -> Service:  # fmt: skip
+    path: str,
+    settings: Settings,
+    *,
+    images: str | None = None,
+    labels: Any = None,
+    names: Any = None,
+    model: str | None = None,
+    pool: str | None = None,
+) -> Service:
     """An index from its file.
 
     path : of the index; with ``settings.writable`` nobody else may write it meanwhile
@@ -71,7 +77,9 @@ def _describer(index: Index, model: str | None, pool: str | None) -> Describer |
 def demo_service(settings: Settings) -> Service:
     """All of the digits, each of which can be the query."""
     data = digits()
-    keys, labels, pixels = [], [], []
+    keys = []
+    labels = []
+    pixels = []
     for name, side in (("query", data.query), ("gallery", data.gallery)):
         assert side.labels is not None
         assert side.pixels is not None

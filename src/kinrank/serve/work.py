@@ -56,7 +56,8 @@ class Workers:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="kinrank-serve")
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="kinrank-write")
         self._slow = ThreadPoolExecutor(1, thread_name_prefix="kinrank-slow")
-        self._limit, self._timeout = threads + waiting, timeout
+        self._limit = threads + waiting
+        self._timeout = timeout
         self._busy = 0
 
     async def run(self, function: Callable[..., T], *args: Any, slow: bool = False) -> T:

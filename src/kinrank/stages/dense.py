@@ -42,7 +42,8 @@ def conjugate_gradients(
         step = power / float(np.sum(direction * image))
         f += step * direction
         residual -= step * image
-        before, power = power, float(np.sum(residual * residual))
+        before = power
+        power = float(np.sum(residual * residual))
         direction = residual + power / before * direction
     return _on(pattern, f)
 

@@ -46,7 +46,8 @@ class Divergence:
     @classmethod
     def of(cls, rows: SparseRows, measure: str, run: Runner = ALONE) -> Divergence:
         """Precompute what every pair needs."""
-        args, n = (rows.indptr, rows.values), len(rows)
+        args = (rows.indptr, rows.values)
+        n = len(rows)
         norms = run.fill("divergence", kernels.norm_rows, args, n, Out(np.float64))
         return cls(rows, measure, norms)
 
@@ -72,10 +73,17 @@ class Divergence:
 
     def levels(self, n_queries: int, run: Runner, first: int) -> tuple[Levels, Columns]:
         """As ``columns`` for Jensen-Shannon, the entries of a column in levels; see ``bounded``."""
-        rows, n = self.rows, self.rows.n_columns
+        n = self.rows.n_columns
+        rows = self.rows
         args = (rows.indptr, rows.indices, rows.values.view(np.int32), rows.values)
-        outs = (Out(np.int32, indptr=rows.indptr), Out(np.float32, bounded.LEVELS - 1))
-        marks, rests = run.fill("divergence", bounded.level_rows, args, len(rows), *outs)
+        marks, rests = run.fill(
+            "divergence",
+            bounded.level_rows,
+            args,
+            len(rows),
+            Out(np.int32, indptr=rows.indptr),
+            Out(np.float32, bounded.LEVELS - 1),
+        )
         by_level = SparseRows(rows.indptr, marks, rows.data, bounded.LEVELS * n)
         wanted = np.repeat(self._wanted(n_queries), bounded.LEVELS)
         late = columns(by_level, first, wanted, run)
@@ -94,7 +102,8 @@ class Divergence:
         """x log2 x of the first ``count`` rows; what the measure does not ask for is not made."""
         if self.measure != "js":
             return rows.values
-        args, out = (rows.indptr, rows.values), Out(np.float32, indptr=rows.indptr)
+        args = (rows.indptr, rows.values)
+        out = Out(np.float32, indptr=rows.indptr)
         found: Floats = run.fill("divergence", kernels.entropy_rows, args, count, out)
         return found
 
@@ -113,7 +122,8 @@ class Divergence:
         Those of ``lists``, (n, K), are answered for even if they share nothing.
         part : only these of the first rows; columns : of ``columns``, when asked more than once
         """
-        part, n = part or slice(0, n_queries), len(self.rows)
+        part = part or slice(0, n_queries)
+        n = len(self.rows)
         first = n_queries if first is None else first
         if self.measure == "similarity":
             return self._similarity(part, first, lists)
@@ -150,21 +160,32 @@ class Divergence:
 
     def pairs(self, near: SparseRows, run: Runner) -> SparseRows:
         """As ``graph``, on the pairs of a pattern."""
-        rows, n = self.rows, len(near)
+        rows = self.rows
+        n = len(near)
         back = transposed(near, run)
         near = transposed(back, run)  # ascending
         f = self._entropies(rows, len(rows), run)
-        lists = (near.indptr, near.indices, back.indptr, back.indices)
-        args = (MEASURES[self.measure], rows.csr, f, self.norms, *lists)
+        args = (
+            MEASURES[self.measure],
+            rows.csr,
+            f,
+            self.norms,
+            near.indptr,
+            near.indices,
+            back.indptr,
+            back.indices,
+        )
         half = run.rows("geodesic", kernels.divergence_pairs, args, n, n)
         return shortest_edges(half, transposed(half, run), run)
 
     def _similarity(self, part: slice, first: int, lists: Ints) -> SparseRows:
         rows = self.rows
-        ids, values = [], []
+        ids = []
+        values = []
         for row in range(part.start, part.stop):
             own = slice(rows.indptr[row], rows.indptr[row + 1])
-            known, weight = rows.indices[own], rows.values[own]
+            known = rows.indices[own]
+            weight = rows.values[own]
             top = weight.max() if len(weight) and weight.max() > 0 else 1
             further = np.setdiff1d(lists[row], known)
             here = np.concatenate([known, further])
@@ -178,16 +199,20 @@ class Divergence:
 
     def _similar_pairs(self, lists: Ints, k: int, run: Runner) -> SparseRows:
         """The smaller of d'(i, j) and d'(j, i), each only where its list holds the pair."""
-        rows, n, pattern = self.rows, len(self.rows), nearest(lists, k, run)
+        rows = self.rows
+        n = len(rows)
+        pattern = nearest(lists, k, run)
         largest = np.zeros(n, np.float32)
         np.maximum.at(largest, rows.owners, rows.values)
         args = (pattern.indptr, pattern.indices, rows.indptr, rows.indices, rows.values)
         out = run.fill("geodesic", values_at, args, n, Out(np.float32, indptr=pattern.indptr))
-        owner, other = pattern.owners, pattern.indices
+        owner = pattern.owners
+        other = pattern.indices
         near = (1 + out / np.where(largest > 0, largest, 1)[owner]).astype(np.float32)
         d = np.tile(np.maximum(2 - near, 0), 2)
-        ends = (np.concatenate([owner, other]), np.concatenate([other, owner]))
-        edges = SparseRows.of_entries(*ends, d, n)
+        edges = SparseRows.of_entries(
+            np.concatenate([owner, other]), np.concatenate([other, owner]), d, n
+        )
         none = SparseRows(np.zeros(n + 1, np.int64), edges.indices[:0], None, n)
         return shortest_edges(edges, none, run)
 

@@ -80,8 +80,9 @@ def _list_affinity_rows(
 def weighted_lists(lists: Ints, first: int, weights: Floats, run: Runner) -> SparseRows:
     """The rows in columns ``first`` and later of the lists, with weights, (n, k), as a matrix."""
     n, k = weights.shape
-    outs = (Out(np.int32, k), Out(np.float32, k))
-    ids, data = run.fill("graph", sorted_weights, (lists, first, weights), n, *outs)
+    ids, data = run.fill(
+        "graph", sorted_weights, (lists, first, weights), n, Out(np.int32, k), Out(np.float32, k)
+    )
     return regular(ids, data, len(lists))
 
 

@@ -54,10 +54,20 @@ class Layout:
     def neighbors(self, known: Neighbors, run: Runner = ALONE) -> Neighbors:
         """The lists under new numbers; of all rows, or of the queries alone."""
         args = (self.names, self.places, known.indices, known.distances, known.farthest)
-        outs = (Out(np.int32, known.k), Out(np.float32, known.k), Out(np.float32))
-        return Neighbors(*run.fill("layout", gather_lists, args, len(known), *outs))
+        return Neighbors(
+            *run.fill(
+                "layout",
+                gather_lists,
+                args,
+                len(known),
+                Out(np.int32, known.k),
+                Out(np.float32, known.k),
+                Out(np.float32),
+            )
+        )
 
     def matrix(self, a: SparseRows) -> SparseRows:
         """A square matrix under new numbers."""
-        rows, columns = self.places[a.owners], self.places[a.indices]
+        rows = self.places[a.owners]
+        columns = self.places[a.indices]
         return SparseRows.of_entries(rows, columns, a.values, len(a))

@@ -100,11 +100,19 @@ def _from_lists(
     matrix = np.take_along_axis(matrix, order, axis=1)
     args = (np.ascontiguousarray(lists, np.int32), np.ascontiguousarray(matrix))
     width = lists.shape[1] + 1
-    outs = (Out(np.int32, width), Out(np.float32, width), Out(np.int64))
-    ids, values, counts = ALONE.fill("neighbours", cleaned_lists, args, n, *outs)
+    ids, values, counts = ALONE.fill(
+        "neighbours",
+        cleaned_lists,
+        args,
+        n,
+        Out(np.int32, width),
+        Out(np.float32, width),
+        Out(np.int64),
+    )
     kept = slice(max(int(counts.max()), 2))  # at least one neighbour, even if it is none
-    own = (np.ascontiguousarray(ids[:, kept]), np.ascontiguousarray(values[:, kept]))
-    return ListDistances(Neighbors(*own, far))
+    return ListDistances(
+        Neighbors(np.ascontiguousarray(ids[:, kept]), np.ascontiguousarray(values[:, kept]), far)
+    )
 
 
 def _farthest(farthest: Any, n: int, divided: int, power: int) -> Floats:

@@ -37,7 +37,9 @@ def extreme_pairs(
     """
     n = len(start)
     size = min(n, max(2 * k + 1, _LEAST_VECTORS))
-    basis, inner, kept = np.empty((size + 1, n)), np.zeros((size, size)), 0
+    basis = np.empty((size + 1, n))
+    inner = np.zeros((size, size))
+    kept = 0
     basis[0] = start / np.linalg.norm(start)
     for _ in range(_RESTARTS):
         for at in range(kept, size):
@@ -83,6 +85,7 @@ def _extend(basis: Doubles, at: int, image: Doubles, scale: float) -> float:
     if rest <= _SMALL * scale:
         image[:] = np.random.default_rng(at).normal(size=len(image))
         _orthogonalize(image, basis[: at + 1])
-        rest, length = 0.0, float(np.linalg.norm(image))
+        rest = 0.0
+        length = float(np.linalg.norm(image))
     basis[at + 1] = image / max(length, 1e-300)
     return rest

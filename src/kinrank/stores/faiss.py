@@ -78,7 +78,9 @@ class FaissStore:
             raise InvalidInputError("This faiss index has labels of its own: leave out `ids`.")
         names = labels if ids is None else as_ids(ids, len(labels))
         refuse_duplicates(names)
-        self._table, self._lock, self._warned = IdTable(names), Lock(), False
+        self._table = IdTable(names)
+        self._lock = Lock()
+        self._warned = False
         self._vectors = None if vectors is None else as_matrix("vectors", vectors)
         if self._vectors is not None and self._vectors.shape != (len(names), self.width):
             raise InvalidInputError(
@@ -142,7 +144,8 @@ class FaissStore:
     def _reconstructed(self, places: Ints) -> Floats:
         """Vectors as the index remembers them."""
         index, labels = self._stored(places)
-        kind, inverted = type(index).__name__, self._inverted
+        kind = type(index).__name__
+        inverted = self._inverted
         with self._lock:
             if inverted is not None and inverted.direct_map.no():
                 inverted.set_direct_map_type(self._faiss.DirectMap.Hashtable)

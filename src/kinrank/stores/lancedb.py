@@ -34,16 +34,24 @@ class LanceStore(TableStore):
     _FETCH = 4096
 
     def __init__(
-        self, table: Any, id_column: str = "id", vector_column: str = "vector",
-        metric: Metric | None = None, *, exact: bool = False, refine: int = 10,
-    ) -> None:  # fmt: skip
+        self,
+        table: Any,
+        id_column: str = "id",
+        vector_column: str = "vector",
+        metric: Metric | None = None,
+        *,
+        exact: bool = False,
+        refine: int = 10,
+    ) -> None:
         module = require("lancedb.table", extra="lancedb", purpose="A LanceDB store")
         if not isinstance(table, module.Table):
             raise InvalidInputError(f"`table` must be a LanceDB table, got {type(table).__name__}.")
         self._table = table
-        self._id, self._vector = id_column, vector_column
+        self._id = id_column
+        self._vector = vector_column
         self._describe()
-        self._exact, self._refine = check_bool("exact", exact), check_int("refine", refine, 1, 1000)
+        self._exact = check_bool("exact", exact)
+        self._refine = check_int("refine", refine, 1, 1000)
         indexed = self._indexed()
         if metric is None:
             metric = indexed or "euclidean"
@@ -106,7 +114,8 @@ class LanceStore(TableStore):
         self._text = arrow.is_string(kind) or arrow.is_large_string(kind)
         if arrow.is_integer(kind):
             # LanceDB refuses to compare with others; it takes the least one of 64 bits for a float.
-            limits, most = np.iinfo(kind.to_pandas_dtype()), int(np.iinfo(np.int64).max)
+            limits = np.iinfo(kind.to_pandas_dtype())
+            most = int(np.iinfo(np.int64).max)
             self._range = max(int(limits.min), -most), min(int(limits.max), most)
         elif not self._text:
             raise InvalidInputError(

@@ -38,15 +38,22 @@ class VectorReranker:
     """
 
     def __init__(
-        self, query: Any = None, *, embed: Callable[[str], Any] | None = None,
-        method: str | Method = "cas", k: int | None = None, vector_column: str = "vector",
-        return_score: str = "relevance", **params: Any,
-    ) -> None:  # fmt: skip
+        self,
+        query: Any = None,
+        *,
+        embed: Callable[[str], Any] | None = None,
+        method: str | Method = "cas",
+        k: int | None = None,
+        vector_column: str = "vector",
+        return_score: str = "relevance",
+        **params: Any,
+    ) -> None:
         check_choice("return_score", return_score, ("relevance", "all"))
         super().__init__(return_score)  # type: ignore[call-arg]  # LanceDB's class comes next
         if (query is None) == (embed is None):
             raise InvalidInputError("Give either `query` or `embed`, not both or neither.")
-        self.vector, self.embed = None if query is None else as_array("query", query), embed
+        self.vector = None if query is None else as_array("query", query)
+        self.embed = embed
         self.method = pool_method(method, params)
         self.k = None if k is None else check_int("k", k, 1)
         self.vector_column = vector_column
@@ -71,13 +78,15 @@ class VectorReranker:
                 f"The rows found have no column {self.vector_column!r}, only {table.column_names}: "
                 "select it."
             )
-        order, scores = np.empty(0, np.int64), np.empty(0, np.float32)
+        order = np.empty(0, np.int64)
+        scores = np.empty(0, np.float32)
         if len(table):
             vector = self.vector if self.embed is None else self.embed(query)
             candidates = vectors_of(table[self.vector_column])
             k = len(table) if self.k is None else min(self.k, len(table))
             ranking = rerank_pool(vector, candidates, self.method, k)
-            order, scores = ranking.indices[0].astype(np.int64), 1 - ranking.distances[0]
+            order = ranking.indices[0].astype(np.int64)
+            scores = 1 - ranking.distances[0]
         table = table.take(arrow.array(order))
         if "_relevance_score" in table.column_names:
             table = table.drop_columns(["_relevance_score"])

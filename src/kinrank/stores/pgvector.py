@@ -65,10 +65,17 @@ class PgVectorStore(TableStore):
     _FETCH = 16384
 
     def __init__(
-        self, connection: Any, table: str | tuple[str, str], id_column: str = "id",
-        vector_column: str | None = None, metric: Metric = "euclidean", *, exact: bool = False,
-        ef_search: int | None = None, probes: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        connection: Any,
+        table: str | tuple[str, str],
+        id_column: str = "id",
+        vector_column: str | None = None,
+        metric: Metric = "euclidean",
+        *,
+        exact: bool = False,
+        ef_search: int | None = None,
+        probes: int | None = None,
+    ) -> None:
         self.metric: Metric = check_choice("metric", metric, METRICS)
         self._exact = check_bool("exact", exact)
         self._ef = 40 if ef_search is None else check_int("ef_search", ef_search, 1, _MAX_EF)
@@ -83,7 +90,8 @@ class PgVectorStore(TableStore):
                 "`connection` must be a psycopg connection or the text that opens one, "
                 f"got {type(connection).__name__}."
             )
-        self._connection, self._lock = connection, Lock()
+        self._connection = connection
+        self._lock = Lock()
         try:
             self._describe(table, id_column, vector_column)
         except BaseException:

@@ -104,12 +104,15 @@ class TableStore:
         rows, k = checked_queries(queries, k, self.width, self.metric)
         owners, names, values = self._nearest(rows, k)
         measured = np.isfinite(values)  # engines answer rows without a vector too
-        owners, names, values = owners[measured], as_ids(names)[measured], values[measured]
+        owners = owners[measured]
+        names = as_ids(names)[measured]
+        values = values[measured]
         counts = np.bincount(owners, minlength=len(rows))
         columns = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
         ids = np.full((len(rows), k), "" if names.dtype.kind == "U" else -1, names.dtype)
         distances = np.full((len(rows), k), np.inf, np.float32)
-        ids[owners, columns], distances[owners, columns] = names, values
+        ids[owners, columns] = names
+        distances[owners, columns] = values
         return ids, squared_distances(self.metric, rows, distances)
 
     def fetch(self, ids: Any) -> Floats:

@@ -11,11 +11,17 @@ from kinrank.tune.views import Evidence
 
 # Fitted to collections with labels (`benchmarks/tune.py verdict`): for and against, and the
 # logarithm of the gain in points.
-BETTER, SURE, ALREADY = 2.2, 0.46, 1.4
+BETTER = 2.2
+SURE = 0.46
+ALREADY = 1.4
 LARGEST = 10.0  # standard errors that count
 # What rows without groups gain by chance: average precision, standard errors, share of rows.
-TRIFLE, CHANCE, LUCKY = 0.008, 2.0, 0.2
-AGREED, TOGETHER, LEAST = 0.41, -2.67, 2.75
+TRIFLE = 0.008
+CHANCE = 2.0
+LUCKY = 0.2
+AGREED = 0.41
+TOGETHER = -2.67
+LEAST = 2.75
 _FEW = "Rows lie in close groups of a few, which are nearest to each other and to nobody else."
 _FIRM = "Rows have so many neighbours in common with their neighbours that they must lie in groups."
 
@@ -62,7 +68,8 @@ def judge(seen: Look, evidence: Evidence) -> Diagnosis:
     helps = bool(votes > 0 and not (lucky and evidence.gained <= TRIFLE))
     reason = _reason(evidence, helps, round(middle))
     if seen.small_groups or (seen.firm_groups and not helps):
-        helps, reason = True, _FEW if seen.small_groups else _FIRM
+        helps = True
+        reason = _FEW if seen.small_groups else _FIRM
     return Diagnosis(
         cluster_sizes=(round(low), round(middle), round(high)),
         singletons=float(np.mean(sizes == 1)),
@@ -79,7 +86,8 @@ def expected_gain(seen: Look, evidence: Evidence) -> float:
 
     Where lists have much in common anyway, there is less to gain.
     """
-    together, agreed = TOGETHER * seen.together.get(NEAR, 0.0), evidence.agreed
+    together = TOGETHER * seen.together.get(NEAR, 0.0)
+    agreed = evidence.agreed
     grown = float(np.sign(agreed) * np.log1p(100 * abs(agreed)))
     logarithm = AGREED * grown + together + LEAST
     return min(float(np.exp(logarithm)) / 100, 1.0)

@@ -11,7 +11,10 @@ from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors, exact_search
 from kinrank.types import Floats, Ints, Values
 
-FEW, NEAR, FAR = 3, 10, 40  # neighbours whose lists are compared with a row's own
+# neighbours whose lists are compared with a row's own
+FEW = 3
+NEAR = 10
+FAR = 40
 RANKS = (FEW, NEAR, FAR)
 WHOLE = 2000  # rows up to which every list is found; hubs are counted among as many
 FIRM = 0.45  # of ``together`` at NEAR; without groups it is below 0.4 in any dimension above 3
@@ -65,9 +68,14 @@ def look(vectors: Floats, n_asked: int, random: np.random.Generator, run: Runner
     together, mutual = compare_lists(asked, lists_of(asked, FAR + 1), lists_of)
     common, contrast = _contrast(sample, inner[:, : NEAR + 1], random)
     return Look(
-        rows=n, columns=width, common=common, contrast=contrast,
-        hubness=hubness(inner[:, 1 : NEAR + 1], len(sample)), together=together, mutual=mutual,
-    )  # fmt: skip
+        rows=n,
+        columns=width,
+        common=common,
+        contrast=contrast,
+        hubness=hubness(inner[:, 1 : NEAR + 1], len(sample)),
+        together=together,
+        mutual=mutual,
+    )
 
 
 def contrast(sample: Floats, random: np.random.Generator, run: Runner) -> float:
@@ -113,9 +121,11 @@ def compare_lists(
 
     lists_of : the first so many in the lists of some rows
     """
-    together, mutual = {}, {}
+    together = {}
+    mutual = {}
     for k in (rank for rank in RANKS if rank < own.shape[1]):
-        mine, theirs = own[:, : k + 1], lists_of(own[:, k], k + 1)
+        mine = own[:, : k + 1]
+        theirs = lists_of(own[:, k], k + 1)
         width = int(max(mine.max(), theirs.max(), asked.max())) + 1
         offset = np.arange(len(own), dtype=np.int64)[:, None] * width  # rows cannot be confused
         together[k] = float(np.isin(mine + offset, theirs + offset).mean())

@@ -75,9 +75,12 @@ class Tuning:
         """What an index or a report keeps of it."""
         said = self.diagnosis
         return Chosen(
-            rows=self.n_rows, verdict=said.verdict, because=said.reason, gain=self.gain,
+            rows=self.n_rows,
+            verdict=said.verdict,
+            because=said.reason,
+            gain=self.gain,
             reasons=dict(self.reasons),
-        )  # fmt: skip
+        )
 
     def facts(self) -> dict[str, str]:
         """What is worth knowing, name by name."""

@@ -24,7 +24,9 @@ from kinrank.tune.look import unit_rows
 from kinrank.types import Floats, Ints, Values
 
 MOST_ROWS = 999  # of a collection that is ranked as a whole
-REGIONS, REGION_SIZE = 6, 100  # of a larger one
+# of a larger one
+REGIONS = 6
+REGION_SIZE = 100
 ASKED = 96  # rows that are ranked for
 WIDEST = 256  # columns of a half: of turned features, any tell about all
 DEPTH = 20  # first results that both rankings of a half must have
@@ -62,7 +64,8 @@ def draw(
 
     These are queries if there are enough.
     """
-    n, first = len(vectors), n_queries if n_queries >= ASKED // 2 else len(vectors)
+    n = len(vectors)
+    first = n_queries if n_queries >= ASKED // 2 else len(vectors)
     if n <= MOST_ROWS:
         every: Places = np.arange(n)
         asked: Places = random.choice(first, min(ASKED, first, n // 4), replace=False)
@@ -84,17 +87,21 @@ def cross_examine(
     """
     run = Runner(1, len(rows))  # of so few rows, sharing the work is more work than the work
     views = [_view(half, n_asked, run) for half in halves(rows, random, unit=unit)]
-    near, agreed = [], []
+    near = []
+    agreed = []
     for ranked, judge in (views, views[::-1]):
         near.append(_both(ranked, judge.near))
         agreed.append(_both(ranked, judge.agreed))
     before, after = np.concatenate(near, axis=1)
     first, again = np.concatenate(agreed, axis=1)
     return Evidence(
-        better=_mean(np.sign(after - before)), gained=_mean(after - before), before=_mean(before),
-        agreed=_mean(again - first), agreed_error=_error(again - first),
+        better=_mean(np.sign(after - before)),
+        gained=_mean(after - before),
+        before=_mean(before),
+        agreed=_mean(again - first),
+        agreed_error=_error(again - first),
         sizes=1 + np.concatenate([view.near.sum(axis=1) for view in views]),
-    )  # fmt: skip
+    )
 
 
 def _both(ranked: View, right: Marks) -> Values:
@@ -162,7 +169,8 @@ def halves(rows: Floats, random: np.random.Generator, *, unit: bool) -> tuple[Fl
 
 def _cosine_transform(rows: Floats) -> Floats:
     """The orthogonal cosine transform, by a Fourier transform of even places, then odd ones."""
-    width, half = rows.shape[1], rows.shape[1] // 2
+    width = rows.shape[1]
+    half = rows.shape[1] // 2
     waves = np.fft.rfft(np.concatenate([rows[:, ::2], rows[:, 1::2][:, ::-1]], axis=1))
     scale = np.exp(-0.5j * np.pi * np.arange(half + 1) / width) * np.sqrt(2 / width)
     scale[0] *= np.sqrt(0.5)

@@ -42,7 +42,8 @@ class Solver:
 
 def solutions(solver: Solver, start: SparseRows, low: int, high: int, first: int = 0) -> Floats:
     """For the right sides in rows [low, high) of ``start``, from column ``first`` on."""
-    n, places = start.n_columns, solver.layout.places
+    n = start.n_columns
+    places = solver.layout.places
     out = np.empty((high - low, n - first), np.float32)
     work = np.empty((4, n, LANES), np.float32)
     for begin in range(low, high, LANES):
@@ -60,8 +61,10 @@ def by_conjugate_gradients(
     s: SparseRows, alpha: float, steps: int, tol: float, layout: Layout
 ) -> Solver:
     """(I - alpha S)^-1 applied in place, by at most ``steps`` of conjugate gradients."""
-    args = (*s.csr, np.float32(alpha))
-    return Solver(lambda x, work: kernels.conjugate_gradients(*args, x, steps, tol, work), layout)
+    return Solver(
+        lambda x, work: kernels.conjugate_gradients(*s.csr, np.float32(alpha), x, steps, tol, work),
+        layout,
+    )
 
 
 def converged(
@@ -73,7 +76,8 @@ def converged(
     (I + L) / relax times that of the preconditioned system with relax times the right side, and no
     row of L is longer than one of alpha relax S, whose norm is at most alpha relax.
     """
-    args, n = (*s.csr, np.float32(_RELAX * alpha)), len(s)
+    args = (*s.csr, np.float32(_RELAX * alpha))
+    n = len(s)
     lower = run.rows("graph", half_rows, (*args, False), n, n).csr
     upper = run.rows("graph", half_rows, (*args, True), n, n).csr
     known = (lower, upper, np.float32(2 - _RELAX), tol / (1 + _RELAX * alpha))
@@ -92,14 +96,19 @@ def by_series(
 
     low : no eigenvalue of S is below it; degree : of the polynomial
     """
-    centre, radius = (1 + low) / 2, (1 - low) / 2
+    centre = (1 + low) / 2
+    radius = (1 - low) / 2
     nodes = chebyshev.chebpts1(degree + 1)
     series = chebyshev.chebfit(nodes, function(centre + radius * nodes), degree)
     kept = np.flatnonzero(np.abs(series) > tol)
     coefficients = np.zeros(max(kept[-1] + 1 if len(kept) else 1, 2), np.float32)
     coefficients[: len(series)] = series[: len(coefficients)]
-    args = (*s.csr, coefficients, np.float32(centre), np.float32(radius))
-    return Solver(lambda x, work: kernels.chebyshev(*args, x, work), layout)
+    return Solver(
+        lambda x, work: kernels.chebyshev(
+            *s.csr, coefficients, np.float32(centre), np.float32(radius), x, work
+        ),
+        layout,
+    )
 
 
 def least_eigenvalue(s: SparseRows) -> float:
@@ -116,7 +125,8 @@ def least_eigenvalue(s: SparseRows) -> float:
 
 def unit_starts(n_queries: int, n: int) -> SparseRows:
     """Row i is the i-th unit vector."""
-    ptr, ids = np.arange(n_queries + 1, dtype=np.int64), np.arange(n_queries, dtype=np.int32)
+    ptr = np.arange(n_queries + 1, dtype=np.int64)
+    ids = np.arange(n_queries, dtype=np.int32)
     return SparseRows(ptr, ids, None, n)
 
 

@@ -118,7 +118,8 @@ def explained(
     error: BaseException, ray: Any, name: str, block: Range, attempts: int
 ) -> BaseException:
     """The error to raise for a block that cannot be finished."""
-    cause, (low, high) = _cause(error, ray), block
+    cause = _cause(error, ray)
+    (low, high) = block
     place = f"the stage {name!r}, rows {low} to {high}"
     smaller = max(1, (high - low) // 2)
     if isinstance(cause, (MemoryError, ray.exceptions.OutOfMemoryError)):

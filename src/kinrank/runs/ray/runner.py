@@ -45,8 +45,10 @@ class RayRunner(Runner):
     def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
         if n == 0:
             return super().rows(name, kernel, args, n, n_columns)
-        storage, blocks = self.cluster.storage, {}
-        prefix, files = storage.entries_prefix(), list[Handle]()
+        storage = self.cluster.storage
+        blocks = {}
+        prefix = storage.entries_prefix()
+        files = list[Handle]()
         answers = self._answers(name, tasks.rows_block, kernel, args, n, lambda _: prefix)
         for (low, high), answer in answers:
             blocks[low] = (*answer.arrays, *(file.open() for file in answer.files))
@@ -96,11 +98,17 @@ class RayRunner(Runner):
         return Runner(self.here, self.block_size).map(name, kernel, n)
 
     def _answers(
-        self, name: str, task: Kernel, kernel: Kernel, args: Args, n: int,
+        self,
+        name: str,
+        task: Kernel,
+        kernel: Kernel,
+        args: Args,
+        n: int,
         more: Callable[[Range], Any],
-    ) -> Iterator[tuple[Range, tasks.Answer]]:  # fmt: skip
+    ) -> Iterator[tuple[Range, tasks.Answer]]:
         """The answers of all blocks, as they come; tasks are also given ``more(block)``."""
-        cluster, blocks = self.cluster, self.blocks(n)
+        cluster = self.cluster
+        blocks = self.blocks(n)
         looked = {blocks[at * len(blocks) // LOOKS] for at in range(LOOKS)} if blocks else set()
 
         def prepare() -> Begin:
@@ -119,10 +127,14 @@ class RayRunner(Runner):
         A block whose worker or node is lost more often than Ray itself tries again is begun anew,
         with everything that it reads stored again.
         """
-        ray, storage = self.cluster.ray, self.cluster.storage
+        ray = self.cluster.ray
+        storage = self.cluster.storage
         traffic = self.cluster.report.stage(name)
-        n, before = sum(high - low for low, high in blocks), storage.sent
-        begin, waiting, lost = prepare(), blocks[::-1], dict.fromkeys(blocks, 0)
+        n = sum(high - low for low, high in blocks)
+        before = storage.sent
+        begin = prepare()
+        waiting = blocks[::-1]
+        lost = dict.fromkeys(blocks, 0)
         running: dict[Any, Range] = {}
         with progress.stage(name, n) as advance:
             try:

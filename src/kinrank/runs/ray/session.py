@@ -99,9 +99,13 @@ class Cluster:
     def __init__(
         self, ray: Any, storage: Storage, retries: int, shard_rows: int | None, *, owned: bool
     ) -> None:
-        self.ray, self.storage, self.report = ray, storage, Report()
-        self.retries, self.shard_rows = retries, shard_rows
-        self._owned, self._open = owned, True
+        self.ray = ray
+        self.storage = storage
+        self.report = Report()
+        self.retries = retries
+        self.shard_rows = shard_rows
+        self._owned = owned
+        self._open = True
         self._remote: dict[Any, Any] = {}
         self._greeted: set[str] = set()
         try:
@@ -219,7 +223,8 @@ class Cluster:
             if node["Alive"] and not (new and node["NodeID"] in self._greeted)
         }
         self._greeted |= set(nodes)
-        remote, places = self.ray.remote(task), [Pinned(node, soft=False) for node in nodes]
+        remote = self.ray.remote(task)
+        places = [Pinned(node, soft=False) for node in nodes]
         workers = [remote.options(num_cpus=0, scheduling_strategy=place) for place in places]
         answers = self.ray.get([w.remote(*args) for w in workers], timeout=GREET_SECONDS)
         return dict(zip(nodes.values(), answers, strict=True))

@@ -50,7 +50,9 @@ def search_shards(
     out = Neighbors(
         np.empty(lists, np.int32), np.empty(lists, np.float32), np.empty(high - low, np.float32)
     )
-    n, cpus, peak = len(vectors), run.cluster.cpus, float(norms.max())
+    n = len(vectors)
+    cpus = run.cluster.cpus
+    peak = float(norms.max())
     # One shard for every processor, in whole tiles.
     size = min(n, run.cluster.shard_rows or -(-n // (cpus * TILE_COLUMNS)) * TILE_COLUMNS)
     # A block of rows is as many tasks as there are shards, and one that merges.
@@ -68,7 +70,8 @@ def search_shards(
         unsure |= {*((begin + np.flatnonzero(~sure)) // TILE_ROWS).tolist()}
     for tile in sorted(unsure):
         # Tiles as this process cuts them when it is alone: the same products, the same choice.
-        begin, end = low + tile * TILE_ROWS, min(low + (tile + 1) * TILE_ROWS, high)
+        begin = low + tile * TILE_ROWS
+        end = min(low + (tile + 1) * TILE_ROWS, high)
         alone = search_range(vectors, norms, begin, end, k, Runner(run.here))
         out.farthest[begin - low : end - low] = alone.farthest
     return out
@@ -101,8 +104,10 @@ def search_shard(
     """
     pieces = [handle.open() for handle in queries]
     rows = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-    vectors, m = shard.open(), len(rows)
-    lists, race = (m, min(k, len(vectors))), (m, kernels.CONTENDERS)
+    vectors = shard.open()
+    m = len(rows)
+    lists = (m, min(k, len(vectors)))
+    race = (m, kernels.CONTENDERS)
     nearest = ShardLists(
         np.empty(lists, np.int32), np.empty(lists, np.float32), *np.empty((4, m), np.float32)
     )
@@ -123,7 +128,8 @@ def search_shard(
 def merge_lists(start: int, k: int, *shards: ShardLists) -> Answer:
     """Lists of all shards as one: indices, distances, the farthest, and whether that is certain."""
     # Copies: kernels are compiled for arrays that are not marked as read-only.
-    ids, values = np.array(shards[0].ids), np.array(shards[0].values)
+    ids = np.array(shards[0].ids)
+    values = np.array(shards[0].values)
     m = len(ids)
     for shard in shards[1:]:
         shape = (m, min(k, ids.shape[1] + shard.ids.shape[1]))

@@ -115,7 +115,8 @@ def fill_block(
     outs = tuple(np.empty(target.shape, target.dtype) for target, _ in targets)
     kernel(low, high, *args, *outs)
     read = _looked(look, kernel, (low, high, *args, *outs), args)
-    sent, written = [], 0
+    sent = []
+    written = 0
     for (target, owned), out in zip(targets, outs, strict=True):
         block = out[owned]
         if target.file is None:
@@ -150,7 +151,8 @@ def _looked(look: bool, kernel: Any, call: tuple[Any, ...], args: Any) -> tuple[
 
 def _referenced(addresses: list[int]) -> int:
     """Bytes in marked pages of the mappings at some addresses."""
-    total, wanted = 0, False
+    total = 0
+    wanted = False
     with Path("/proc/self/smaps").open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             head = line.split(" ", 1)[0]
