@@ -43,8 +43,8 @@ def re_ranking(
     -------
     array, (nq, ng), float32
     """
-    probFea = as_matrix("probFea", probFea)
-    galFea = as_matrix("galFea", galFea)
+    probFea = as_matrix("probFea", probFea)  # noqa: N806
+    galFea = as_matrix("galFea", galFea)  # noqa: N806
     check_finite("probFea", probFea)
     check_finite("galFea", galFea)
     ranker = make_ranker(method, len(probFea) + len(galFea), k1, k2, lambda_value)

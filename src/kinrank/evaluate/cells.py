@@ -75,7 +75,8 @@ class Measured:
             meta = json.loads(str(file["meta"]))
             names = meta["per_query"]
             meta["per_query"] = {name: file[f"query_{n}"] for n, name in enumerate(names)}
-            meta["headlines"], meta["warnings"] = tuple(meta["headlines"]), tuple(meta["warnings"])
+            meta["headlines"] = tuple(meta["headlines"])
+            meta["warnings"] = tuple(meta["warnings"])
             return cls(**meta)
 
 

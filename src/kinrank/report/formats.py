@@ -36,7 +36,7 @@ _TEX = str.maketrans(
         "°": r"$^\circ$",
         "±": r"$\pm$",
         "≥": r"$\ge$",
-        "α": r"$\alpha$",
+        "α": r"$\alpha$",  # noqa: RUF001
         "β": r"$\beta$",
         "κ": r"$\kappa$",
         "μ": r"$\mu$",
@@ -44,7 +44,7 @@ _TEX = str.maketrans(
         "ω": r"$\omega$",
         "…": r"\ldots{}",
         "→": r"$\to$",
-        "–": "--",
+        "–": "--",  # noqa: RUF001
         "−": "$-$",  # noqa: RUF001
     }
 )
