@@ -98,7 +98,7 @@ def evaluate():
 
 
 def jaccard_graph():
-    kinrank.jaccard_graph(rows())
+    kinrank.jaccard_graph(rows(), metric="cosine")
 
 
 def pool():

@@ -48,7 +48,7 @@ DOORS = {
     "add": lambda q, g: added(METHOD.fit(G[:40]), g).search(q, k=5),
     "pool": lambda q, g: kinrank.rerank_pool(q, [g] * 6, METHOD, k=5),
     "from_neighbors": lambda q, g: Index.from_neighbors(METHOD, NEAR, LISTS, vectors=g).search(q),
-    "jaccard_graph": lambda _, g: kinrank.jaccard_graph(g, 6, 3),
+    "jaccard_graph": lambda _, g: kinrank.jaccard_graph(g, 6, 3, metric="cosine"),
     "tune": lambda q, g: kinrank.tune(q, g, budget=1.0),
     "compat": lambda q, g: kinrank.compat.re_ranking_features(q, g, 6, 3, 0.3),
 }

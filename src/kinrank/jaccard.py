@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from kinrank.compiling import prepare
+from kinrank.errors import KinrankWarning
 from kinrank.kernels import divergence as kernels
 from kinrank.kernels.graph_jaccard import first_members, sorted_rows
 from kinrank.methods.common import JointRows
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 
 _CHOICES = ("spcl", "zhong", "torchreid", "layumi")
 _LEAST = np.finfo(np.float32).eps  # the resolution of distances that end at 1
+_NORMS = 256  # rows whose norms are looked at
+_UNIT = 0.1  # how far from 1 a norm may be
 _BLOCK = 512  # rows: what one of them touches while it is made is much more than what it keeps
 
 
@@ -42,7 +47,7 @@ def jaccard_graph(
     k2: int = 6,
     *,
     max_distance: float = 1.0,
-    metric: Literal["euclidean", "cosine"] = "cosine",
+    metric: Literal["euclidean", "cosine"] = "euclidean",
     dialect: Literal["spcl", "zhong", "torchreid", "layumi"] = "spcl",
     connected: bool = False,
     whiten: float | Whitening | None = None,
@@ -61,9 +66,9 @@ def jaccard_graph(
     features : (n, d) array of any real dtype, or a torch tensor
     k1, k2 : size of the reciprocal neighbourhood; rows averaged, the row itself counted
     max_distance : distances from here on are not stored; DBSCAN needs them up to its ``eps``
-    metric : "cosine", which divides every vector by its norm first, or "euclidean"
+    metric : "euclidean", or "cosine", which divides every vector by its norm first
     dialect : how features are weighted, see ``KReciprocal``; "spcl" is what unsupervised
-        re-identification uses and is meant for unit vectors
+        re-identification uses and is meant for unit vectors (a warning says when they are not)
     connected : store distances to the k1 nearest even if they are 1, join parts of the graph that
         have no path between them at distance 1, and put 1.2e-7 for 0 between different rows;
         HDBSCAN needs all three
@@ -81,7 +86,7 @@ def jaccard_graph(
     --------
     >>> import numpy as np, kinrank
     >>> points = np.random.default_rng(0).normal(size=(60, 8))
-    >>> kinrank.jaccard_graph(points, k1=6, k2=3).shape
+    >>> kinrank.jaccard_graph(points, k1=6, k2=3, metric="cosine").shape
     (60, 60)
     """
     prepare("jaccard_graph")
@@ -101,7 +106,7 @@ def jaccard_graph(
 
 def jaccard_rows(
     features: Any, k1: int, k2: int, run: Runner, *, max_distance: float = 1.0,
-    metric: str = "cosine", dialect: str = "spcl", connected: bool = False,
+    metric: str = "euclidean", dialect: str = "spcl", connected: bool = False,
     whiten: Whiten = None,
 ) -> SparseRows:  # fmt: skip
     """As ``jaccard_graph``, by rows."""
@@ -109,9 +114,12 @@ def jaccard_rows(
     check_choice("metric", metric, ("euclidean", "cosine"))
     limit = check_float("max_distance", max_distance, 0, 1, low_open=True)
     connected = check_bool("connected", connected)
-    onto = whitening_for(check_whiten("whiten", whiten), same_width(("features", features)))
+    named = same_width(("features", features))
+    onto = whitening_for(check_whiten("whiten", whiten), named)
     cosine = metric == "cosine" or chosen.cosine
     vectors = as_vectors(("features", features), cosine=cosine, onto=onto)
+    if chosen.plain and not cosine and onto is None:
+        _warn_of_lengths(named[0][1])
     n = len(vectors)
     extra = 0 if chosen.plain else 1
     k1 = reduce_k("k1", check_int("k1", k1, 1), max(n - extra, 1), "rows")
@@ -130,6 +138,20 @@ def jaccard_rows(
     )  # fmt: skip
     graph = run.cut(_BLOCK).rows("divergence", _jaccard_rows, args, n, n)
     return _joined(graph) if connected else graph
+
+
+def _warn_of_lengths(vectors: npt.NDArray[Any]) -> None:
+    """Say that weights exp(-d^2) are meant for unit vectors, where these are not."""
+    some = vectors[:: max(1, len(vectors) // _NORMS)].astype(np.float64)
+    with np.errstate(over="ignore"):
+        typical = float(np.median(np.linalg.norm(some, axis=1)))
+    if abs(typical - 1) > _UNIT:
+        warnings.warn(
+            f"The vectors have norms of about {typical:.3g}. The dialect 'spcl' weighs neighbours "
+            "by exp(-d^2), which is meant for norm 1: pass metric='cosine', or another dialect.",
+            KinrankWarning,
+            stacklevel=4,
+        )
 
 
 def _jaccard_rows(low: int, high: int, *args: Any) -> Any:

@@ -1,5 +1,7 @@
 """The sparse Jaccard graph, and the clustering it is made for."""
 
+import inspect
+
 import numpy as np
 import pytest
 from sklearn import cluster, metrics
@@ -24,6 +26,7 @@ def dense(graph):
     return out
 
 
+@pytest.mark.filterwarnings("ignore:The vectors have norms:kinrank.KinrankWarning")
 @pytest.mark.parametrize("dialect", ["spcl", "zhong", "torchreid"])
 def test_equal_to_the_dense_one(blobs, dialect):
     points = blobs[0]
@@ -38,7 +41,7 @@ def test_equal_to_the_dense_one(blobs, dialect):
 
 
 def test_form(blobs):
-    graph = kinrank.jaccard_graph(blobs[0], 8, 3)
+    graph = kinrank.jaccard_graph(blobs[0], 8, 3, metric="cosine")
     assert graph.dtype == np.float32
     assert graph.nnz < 180 * 100
     for row in range(180):
@@ -47,24 +50,38 @@ def test_form(blobs):
         assert graph.data[part][0] == 0
         assert (np.diff(graph.data[part]) >= 0).all()
         assert graph.data[part].max() < 1
-    same = kinrank.jaccard_graph(blobs[0], 8, 3, threads=3, run=kinrank.Run(block_size=7))
+    run = kinrank.Run(block_size=7)
+    same = kinrank.jaccard_graph(blobs[0], 8, 3, metric="cosine", threads=3, run=run)
     assert same.data.tobytes() == graph.data.tobytes()
     assert same.indices.tobytes() == graph.indices.tobytes()
 
 
+def test_the_default_metric_is_that_of_rerank(blobs):
+    points = blobs[0]
+    unit = points / np.linalg.norm(points, axis=1, keepdims=True)
+    metric = inspect.signature(kinrank.jaccard_graph).parameters["metric"].default
+    assert metric == kinrank.CAS().metric == kinrank.evaluate.Plain().metric
+    graph = kinrank.jaccard_graph(points, 8, 3, dialect="zhong")
+    same = kinrank.jaccard_graph(points, 8, 3, dialect="zhong", metric=metric)
+    np.testing.assert_array_equal(graph.toarray(), same.toarray())
+    kinrank.jaccard_graph(unit, 8, 3)  # no warning
+    with pytest.warns(kinrank.KinrankWarning, match="norms of about .* pass metric='cosine'"):
+        kinrank.jaccard_graph(points, 8, 3)
+
+
 def test_dbscan(blobs):
     points, labels = blobs
-    graph = kinrank.jaccard_graph(points, 20, 6, max_distance=0.6)
+    graph = kinrank.jaccard_graph(points, 20, 6, metric="cosine", max_distance=0.6)
     found = cluster.DBSCAN(eps=0.6, min_samples=4, metric="precomputed").fit(graph).labels_
     assert metrics.adjusted_rand_score(labels, found) > 0.95
-    full = dense(kinrank.jaccard_graph(points, 20, 6))
+    full = dense(kinrank.jaccard_graph(points, 20, 6, metric="cosine"))
     expected = cluster.DBSCAN(eps=0.6, min_samples=4, metric="precomputed").fit(full).labels_
     np.testing.assert_array_equal(found, expected)
 
 
 def test_hdbscan(blobs):
     points, labels = blobs
-    graph = kinrank.jaccard_graph(points, 20, 6, connected=True)
+    graph = kinrank.jaccard_graph(points, 20, 6, metric="cosine", connected=True)
     model = cluster.HDBSCAN(metric="precomputed", min_cluster_size=10, copy=True)
     assert metrics.adjusted_rand_score(labels, model.fit(graph).labels_) > 0.95
 
@@ -75,9 +92,9 @@ def test_parameters_are_checked(blobs):
         "k1": 0, "k2": 1.5, "max_distance": 0.0, "metric": "cos", "dialect": "x", "connected": 1,
     }.items():  # fmt: skip
         with pytest.raises(kinrank.KinrankError, match=f"`{name}` must be"):
-            kinrank.jaccard_graph(points, **{name: value})
+            kinrank.jaccard_graph(points, **{"metric": "cosine", name: value})
     with pytest.warns(kinrank.KinrankWarning, match="`k1` is 300"):
-        kinrank.jaccard_graph(points, 300, 3)
+        kinrank.jaccard_graph(points, 300, 3, metric="cosine")
 
 
 MEASURE = """
@@ -86,7 +103,7 @@ rng = np.random.default_rng(0)
 centres = rng.normal(size=(4000, 64)).astype(np.float32)
 rows = centres[rng.integers(0, 4000, 100_000)]
 rows += 0.7 * rng.normal(size=rows.shape).astype(np.float32)
-graph = kinrank.jaccard_graph(rows, 30, 6)
+graph = kinrank.jaccard_graph(rows, 30, 6, metric="cosine")
 assert graph.shape == (100_000, 100_000)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
 """

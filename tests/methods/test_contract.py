@@ -88,6 +88,23 @@ def test_variants_keep_the_promises(sets, name, params):
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_every_method_takes_a_metric(sets, name):
+    queries, gallery = sets
+    cosine = make(name, metric="cosine").rerank(queries, gallery, 10)
+    longer = make(name, metric="cosine").rerank(queries, 2 * gallery, 10)
+    np.testing.assert_array_equal(cosine.indices, longer.indices)
+    try:
+        euclidean = make(name, metric="euclidean").rerank(queries, gallery, 10)
+    except kinrank.InvalidInputError as error:
+        assert "`metric` must be 'cosine' for this method" in str(error)  # noqa: PT017
+        assert make(name).metric == "cosine"
+    else:
+        assert (euclidean.indices != cosine.indices).any()
+    with pytest.raises(kinrank.KinrankError, match="`metric` must be"):
+        make(name, metric="manhattan")
+
+
+@pytest.mark.parametrize("name", METHODS)
 def test_input_is_left_alone_and_of_any_kind(sets, name):
     queries, gallery = sets
     before = queries.copy(), gallery.copy()

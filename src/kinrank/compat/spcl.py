@@ -35,7 +35,7 @@ def compute_jaccard_distance(
     array, (n, n), float32 or float16
     """
     del print_flag, search_option
-    graph = jaccard_rows(target_features, k1, k2, Runner.of())
+    graph = jaccard_rows(target_features, k1, k2, Runner.of(), metric="cosine")
     out = np.ones((len(graph), len(graph)), np.float16 if use_float16 else np.float32)
     out[graph.owners, graph.indices] = graph.values
     return out

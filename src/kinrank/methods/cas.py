@@ -102,7 +102,6 @@ class CAS(JointMethod):
     """
 
     variant: Literal["authors", "paper"] = option("authors", "whose choices fill in the rest")
-    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
     k1: int = option(20, "size of the local cluster C")
     k2: int = option(5, "size of the neighbour set xi")
     walk_k: int | None = option(None, "rows of the walk that guides smoothing, itself counted")

@@ -23,7 +23,14 @@ from kinrank.search.stored import Stored, rows_between, stored_vectors, whitenin
 from kinrank.search.whitening import Whitening
 from kinrank.stages.distances import VectorDistances
 from kinrank.types import Ints, Longs, Neighbors, Ranking
-from kinrank.validation import as_matrix, as_vectors, check_int, reduce_k, same_width
+from kinrank.validation import (
+    as_matrix,
+    as_vectors,
+    check_choice,
+    check_int,
+    reduce_k,
+    same_width,
+)
 
 # What only the index of CAS has, whose fitted form others resemble.
 _OF_AN_INDEX = ("save", "add", "remove", "update", "neighbors", "vectors", "explain", "calibrate")
@@ -112,9 +119,26 @@ def measures_angles(method: Method) -> bool:
     return method.whiten is not None or getattr(method, "metric", "cosine") == "cosine"
 
 
+def check_cosine(name: str, value: Any) -> str:
+    """The metric of a method whose formulas have the cosines of vectors in them."""
+    if value == "euclidean":
+        raise InvalidInputError(
+            f"`{name}` must be 'cosine' for this method, got 'euclidean': its formulas weigh "
+            "neighbours by their cosines, so vectors are always divided by their norms."
+        )
+    return check_choice(name, value, ("cosine",))
+
+
+def cosine_only() -> Any:
+    """The field ``metric`` of such a method."""
+    return option("cosine", "vectors are always normalised", check=check_cosine)
+
+
 @dataclass(frozen=True, kw_only=True)
 class JointMethod(Method):
     """A method in which queries and gallery rows influence each other."""
+
+    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
 
     def ranked(
         self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
@@ -127,15 +151,10 @@ class JointMethod(Method):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricMethod(JointMethod):
-    """A joint method that takes vectors as they are, or of unit norm."""
-
-    metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
-
-
-@dataclass(frozen=True, kw_only=True)
 class InductiveMethod(Method):
     """A method that prepares the gallery once and answers each query on its own."""
+
+    metric: Literal["cosine"] = cosine_only()
 
     def fit(
         self, gallery: Any, *, threads: int | None = None, run: Run | None = None

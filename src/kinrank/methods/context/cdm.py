@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.methods.answer import rank_dense
-from kinrank.methods.common import JointRows, MetricMethod
+from kinrank.methods.common import JointMethod, JointRows
 from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.search.exact import dense_search
@@ -21,7 +21,7 @@ from kinrank.types import Floats, Neighbors, Ranking
 
 
 @dataclass(frozen=True, kw_only=True)
-class CDM(MetricMethod):
+class CDM(JointMethod):
     """Contextual dissimilarity measure: every neighbourhood is made equally dense.
 
     r(i) = the mean distance of i to its k1 nearest, rbar = the geometric mean of all r

@@ -7,6 +7,7 @@ for Person Re-Identification with Expanded Cross Neighborhood Re-Ranking, CVPR 2
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -30,11 +31,12 @@ class ECN(JointMethod):
     d* = - mean of r(e, g), e in E(q), and of r(e, q), e in E(g)
 
     Distances are <= 0; rows without any common neighbour have 0 and follow in the order of their
-    distance. Vectors are normalised first. Time O(n^2 d) for the exact search and O(n k1 t q) for
+    distance. Time O(n^2 d) for the exact search and O(n k1 t q) for
     the rest, memory O(n k1 t q).
 
     Parameters
     ----------
+    metric : "cosine", which divides every vector by its norm first (the authors), or "euclidean"
     k1 : length of the rank lists that are compared, the row itself counted
     t, q : nearest rows, and nearest of each of these
 
@@ -47,6 +49,7 @@ class ECN(JointMethod):
     [269, 266, 324]
     """
 
+    metric: Literal["euclidean", "cosine"] = option("cosine", "cosine normalises the vectors")
     k1: int = option(25, "length of the rank lists, the row itself counted", spare=0)
     t: int = option(3, "nearest rows that join the neighbourhood", spare=1)
     q: int = option(8, "nearest of each of these that join too", spare=1)

@@ -15,7 +15,7 @@ import numpy as np
 from kinrank.kernels import cross as kernels
 from kinrank.kernels.lists import euclidean_rows
 from kinrank.methods.answer import rank_scores
-from kinrank.methods.common import JointMethod, JointRows
+from kinrank.methods.common import JointMethod, JointRows, cosine_only
 from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.search.exact import dense_search
@@ -38,6 +38,7 @@ class GNN(JointMethod):
 
     Parameters
     ----------
+    metric : "cosine", the only one of this method
     k1, k2 : size of a neighbourhood; rows it is passed on to; the row itself counts in both
     alpha : power of the similarity
     mix : share of the cosine of the vectors (0.3 in the authors' newer code, 0 in the older)
@@ -54,6 +55,7 @@ class GNN(JointMethod):
     """
 
     ranking_bytes: ClassVar[int] = 64
+    metric: Literal["cosine"] = cosine_only()
     k1: int = option(40, "size of a neighbourhood, the row itself counted", spare=0)
     k2: int = option(10, "rows a neighbourhood is passed on to, the row itself counted", spare=0)
     alpha: float = option(2.0, "power of the similarity", within=(0, 100))

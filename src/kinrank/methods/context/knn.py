@@ -15,7 +15,7 @@ from kinrank.filters import empty_ranking
 from kinrank.kernels.answer import add_votes
 from kinrank.kernels.search import dense_values
 from kinrank.methods.answer import put_first
-from kinrank.methods.common import JointRows, MetricMethod
+from kinrank.methods.common import JointMethod, JointRows
 from kinrank.options import option
 from kinrank.ordering import ascending
 from kinrank.parallel import Runner
@@ -26,7 +26,7 @@ _CELLS = 1 << 26  # of the scores that are summed at a time
 
 
 @dataclass(frozen=True, kw_only=True)
-class KNN(MetricMethod):
+class KNN(JointMethod):
     """k-NN re-ranking: a vote of the query's nearest, each by the rank it gives to a row.
 
     With c_0 = q, c_1 .. c_k1 the query's list and R_i(x) the rank of x in the list of i, from 1:

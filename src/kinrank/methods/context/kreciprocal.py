@@ -13,7 +13,7 @@ import numpy as np
 
 from kinrank.filters import Filter
 from kinrank.methods.answer import rank_by_divergence
-from kinrank.methods.common import JointRows, MetricMethod
+from kinrank.methods.common import JointMethod, JointRows
 from kinrank.options import option
 from kinrank.parallel import Out, Runner
 from kinrank.stages import clusters
@@ -49,7 +49,7 @@ DIALECTS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class KReciprocal(MetricMethod):
+class KReciprocal(JointMethod):
     """k-reciprocal encoding: Jaccard distance of reciprocal neighbours, mixed with the original.
 
     R*(i) = R(i, k1) joined with each R(c, k1 / 2) that lies mostly inside it

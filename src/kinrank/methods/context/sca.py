@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinrank.methods.answer import rank_by_divergence
-from kinrank.methods.common import JointRows, MetricMethod
+from kinrank.methods.common import JointMethod, JointRows
 from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.stages.clusters import nearest
@@ -21,7 +21,7 @@ from kinrank.types import Ranking
 
 
 @dataclass(frozen=True, kw_only=True)
-class SCA(MetricMethod):
+class SCA(JointMethod):
     """Sparse contextual activation: Jaccard distance of neighbourhoods, averaged over the nearest.
 
     F_i = exp(-d(i, .)) on the k1 nearest, L1 norm 1, with d over the row's largest

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from kinrank.methods.answer import rank_dense
-from kinrank.methods.common import JointRows, MetricMethod
+from kinrank.methods.common import JointMethod, JointRows
 from kinrank.methods.context.ecn import cross_scores
 from kinrank.options import option
 from kinrank.parallel import Runner
@@ -21,7 +21,7 @@ from kinrank.types import Floats, Ranking
 
 
 @dataclass(frozen=True, kw_only=True)
-class STML(MetricMethod):
+class STML(JointMethod):
     """Self-taught metric learning: half pairwise similarity, half overlap of reciprocal neighbours.
 
     W_P = exp(-(d^2 over the row's largest)^2 / sigma)

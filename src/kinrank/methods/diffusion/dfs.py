@@ -39,6 +39,7 @@ class DFS(InductiveMethod):
 
     Parameters
     ----------
+    metric : "cosine", the only one of this method
     k1 : neighbours in the graph, the row itself counted
     kq : neighbours of the query that the diffusion starts from (10 in the original, 4 in the CAS
         authors' tables)

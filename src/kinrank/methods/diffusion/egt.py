@@ -38,6 +38,7 @@ class EGT(InductiveMethod):
 
     Parameters
     ----------
+    metric : "cosine", the only one of this method
     k1 : neighbours in the graph, the row itself not counted
     t : similarity above which edges are followed at once
     p : rows taken by traversal

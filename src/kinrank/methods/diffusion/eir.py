@@ -43,6 +43,7 @@ class EIR(InductiveMethod):
 
     Parameters
     ----------
+    metric : "cosine", the only one of this method
     k1, kq : neighbours in the graph, the row itself counted; neighbours of a query
     truncation : nearest rows that the diffusion from a row may reach, itself counted
     alpha, gamma : how far it spreads; power of the similarity

@@ -50,6 +50,7 @@ class FSR(InductiveMethod):
 
     Parameters
     ----------
+    metric : "cosine", the only one of this method
     k1 : neighbours in the graph, the row itself counted
     kq : neighbours of the query that the diffusion starts from
     rank : eigenvectors kept (1000 to 2000 are usual), or "full"

@@ -13,7 +13,7 @@ import numpy as np
 
 from kinrank.kernels.lanes import LANES
 from kinrank.methods.answer import rank_scores
-from kinrank.methods.common import JointRows, MetricMethod
+from kinrank.methods.common import JointMethod, JointRows
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
     converged,
@@ -30,7 +30,7 @@ _STEPS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifold(MetricMethod):
+class Manifold(JointMethod):
     """Ranking on manifolds: spread from the query until it converges.
 
     f <- alpha S f + (1 - alpha) e_q

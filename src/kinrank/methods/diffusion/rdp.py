@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from kinrank.kernels.lanes import LANES
 from kinrank.methods.answer import rank_scores
-from kinrank.methods.common import JointRows, MetricMethod
+from kinrank.methods.common import JointMethod, JointRows
 from kinrank.methods.diffusion.solve import (
     LANE_BYTES,
     by_series,
@@ -32,7 +32,7 @@ from kinrank.types import Floats, Neighbors, Ranking, SparseRows
 
 
 @dataclass(frozen=True, kw_only=True)
-class RDP(MetricMethod):
+class RDP(JointMethod):
     """Regularised diffusion process: on the tensor product graph, the identity as regulariser.
 
     W_ij = exp(-(d^2 over the largest of all)^2 / sigma^2) on the k1 nearest, made symmetric

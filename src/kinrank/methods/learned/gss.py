@@ -39,6 +39,7 @@ class GSS(GSSRecipe, InductiveMethod):
 
     Parameters
     ----------
+    metric : "cosine", the only one of this method
     weights : file of weights from ``kinrank train gss``, which also gives k1 and decay; without it
         fitting trains
     k1, kq : nearest gallery rows that a gallery row is linked to, and a query

@@ -37,6 +37,7 @@ class LAttQE(TrainedMethod):
 
     Parameters
     ----------
+    metric : "cosine", the only one of this method
     weights : file of weights, from ``kinrank train lattqe``
     kqe : nearest rows that join the query, at most as many as in training; None is as many
     dba, kdba : expand the gallery rows too; rows one is made from, itself counted (None: kqe)

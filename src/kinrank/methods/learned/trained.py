@@ -118,6 +118,7 @@ class CSA(ListMethod):
 
     Parameters
     ----------
+    metric : "cosine", the only one of this method
     weights : file of weights, from ``kinrank train csa``
     m : nearest rows that are re-ranked; None is as many as in training
     device : torch device
@@ -153,6 +154,7 @@ class SSR(ListMethod):
 
     Parameters
     ----------
+    metric : "cosine", the only one of this method
     weights : file of weights, from ``kinrank train ssr``
     device : torch device
 

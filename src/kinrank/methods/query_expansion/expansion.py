@@ -39,6 +39,7 @@ class Expansion(InductiveMethod):
 
     Parameters
     ----------
+    metric : "cosine", the only one of this method
     kqe : nearest rows that join the query
     dba, kdba : expand the gallery rows too; rows one is made from, itself counted
     order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
@@ -94,6 +95,7 @@ class AQE(Expansion):
 
     Parameters
     ----------
+    metric : "cosine", the only one of this method
     kqe : nearest rows that join the query
     dba, kdba : expand the gallery rows too; rows one is made from, itself counted
     order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
@@ -121,6 +123,7 @@ class AQEwD(Expansion):
 
     Parameters
     ----------
+    metric : "cosine", the only one of this method
     kqe : nearest rows that join the query
     dba, kdba : expand the gallery rows too; rows one is made from, itself counted
     order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by
@@ -155,6 +158,7 @@ class AlphaQE(Expansion):
 
     Parameters
     ----------
+    metric : "cosine", the only one of this method
     kqe : nearest rows that join the query
     alpha : power of the similarity
     dba, kdba : expand the gallery rows too; rows one is made from, itself counted
@@ -193,6 +197,7 @@ class DQE(Expansion):
 
     Parameters
     ----------
+    metric : "cosine", the only one of this method
     kqe, neg : nearest rows that are positives, farthest that are negatives
     dba, kdba, dbneg : expand the gallery rows too; positives (itself counted) and negatives of one
     order : with ``dba``: the query is joined by "original" gallery rows (the CAS authors) or by

@@ -37,6 +37,7 @@ class SG(InductiveMethod):
 
     Parameters
     ----------
+    metric : "cosine", the only one of this method
     m : length of the list that is re-ranked
     k1 : most similar members that a member is refined by
     beta : their weight
