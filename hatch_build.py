@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,17 @@ jobs = sys.argv[1].split(",")
 """
 COMPILE = HEAD + "done = compiling.warmup(jobs); print(done['compiled'], done['folder'])"
 # In a new process: code that cannot be loaded must not be delivered.
+# For somebody at work on the kernels: what was edited comes first, and the first failure ends it.
+CHECK = (
+    HEAD
+    + """
+try:
+    done = compiling.check_kernels(jobs, since=float(sys.argv[2]))
+except compiling.KernelError as error:
+    raise SystemExit(str(error))
+print(done['compiled'], done['folder'])
+"""
+)
 LOAD = HEAD + "for kernel in compiling.kernels_of(jobs): kernel.compile()"
 
 
@@ -102,5 +114,25 @@ def compiled(jobs: str, target: str) -> Path:
     return Path(name)
 
 
+def last_build() -> float:
+    """When code was last compiled into the work tree; now, if never."""
+    times = [path.stat().st_mtime for path in MACHINE.glob("kernels/*/*")]
+    return max(times, default=time.time())
+
+
+def check_work_tree(jobs: str) -> None:
+    """Compile for the processor at hand; end at once if a kernel does not compile."""
+    if "native" not in targets():
+        return
+    since = last_build()
+    command = [sys.executable, "-c", CHECK, jobs, str(since)]
+    environment = {**os.environ, "KINRANK_CACHE": str(MACHINE)}
+    done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        raise SystemExit(1)
+
+
 if __name__ == "__main__":
-    machine_code(sys.argv[1] if len(sys.argv) > 1 else "all")
+    wanted = sys.argv[1] if len(sys.argv) > 1 else "all"
+    check_work_tree(wanted)
+    machine_code(wanted)

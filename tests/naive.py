@@ -370,8 +370,8 @@ def cas(D2, n_queries, o, E=None, rank=None):
     if o.geodesic:
         d_star = d_star / (1 + d_star)
     stages = {
-        "rank": rank, "xi": xi, "C": C, "W": W, "S": S, "F_star": F_star, "F": F, "F_hat": F_hat,
-        "F_tilde": F_tilde, "F_prime": F_prime, "d_prime": d_prime, "d": d,
+        "D2": D2, "rank": rank, "xi": xi, "C": C, "W": W, "S": S, "F_star": F_star, "F": F,
+        "F_hat": F_hat, "F_tilde": F_tilde, "F_prime": F_prime, "d_prime": d_prime, "d": d,
     }  # fmt: skip
     return d_star[:, n_queries:], stages
 

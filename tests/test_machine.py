@@ -3,12 +3,14 @@
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from kinrank import compiling
 from kinrank.kernels import jit
 from test_start import ROOT_OBEYS, compiled, copied, run
 
@@ -213,3 +215,41 @@ def test_no_targets_are_no_code_and_no_requirements(hook, monkeypatch):
     monkeypatch.setenv("KINRANK_TARGETS", "none")
     assert hook.module.MachineCode.dependencies(metadata) == []
     assert wheel(hook.module) == {"force_include": {}}
+
+
+def check(tree):
+    """What `python hatch_build.py` says of a work tree, and its exit code."""
+    command = [sys.executable, HOOK.name, "aqe"]
+    environment = {**os.environ, **alone(tree)}
+    done = subprocess.run(
+        command, cwd=tree, env=environment, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stderr
+
+
+def test_an_edit_that_does_not_compile_is_told_first(tree):
+    assert check(tree)[0] == 0
+    file = tree / "src/kinrank/kernels/expand.py"
+    text = file.read_text()
+    begin = text.index("def weighted_sums(")
+    docstring_end = text.index('"""', text.index('"""', begin) + 3) + 3
+    file.write_text(text[:docstring_end] + "\n    low.nothing()" + text[docstring_end:])
+    code, said = check(tree)
+    assert code == 1
+    assert f"The kernel expand.weighted_sums ({file}:" in said
+    assert "Unknown attribute 'nothing'" in said
+    file.write_text(text + "\n\n@kernel\ndef another(a):\n    return a\n")
+    code, said = check(tree)
+    assert code == 0
+    assert "expand.another" in said
+
+
+def test_kernels_of_edited_files_are_compiled_first():
+    entries = compiling.kernels_of("all")
+    first = compiling.edited_first(entries, {"gather"})
+    assert sorted(first, key=str) == sorted(entries, key=str)
+    modules = [entry.name.partition(".")[0] for entry in first]
+    imports = ["gather" in compiling._imported(module) for module in modules]
+    assert True in imports
+    assert imports == sorted(imports, reverse=True)
+    assert compiling.edited_first(entries, set())[0].seconds == max(e.seconds for e in entries)

@@ -9,16 +9,18 @@ from __future__ import annotations
 import gc
 import json
 import logging
+import re
 import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from numba.core import config, sigutils
@@ -38,6 +40,8 @@ GROUPS = {
     "index": ("index", "change"),
     "serve": ("index", "change", "page", "cas:whole"),
 }
+_KERNELS = Path(jit.__file__).parent
+_CALLED = ("kernel", "filling", "summing", "summing_kernel")  # flavours that Python calls
 _WORTH = 1.5  # seconds of compiling from which a process pays: to start one takes about a second
 _CODE = "import json, sys; sys.path[:] = json.loads(sys.stdin.readline()); "
 _CODE += "from kinrank.compiling import work; work()"
@@ -68,10 +72,29 @@ class Entry:
         kernel, types = self.kernel, self.signature
         return types in kernel.overloads or kernel._cache.holds(types, cpu_target.target_context)
 
-    def compile(self) -> None:
-        """Compile it, or load it from the cache; nothing if numba does not take these types."""
-        with suppress(TypeError, NumbaError):
+    def compile(self) -> str | None:
+        """Compile it, or load it from the cache; numba's message if that fails."""
+        try:
             self.kernel.compile(self.signature)
+        except (TypeError, NumbaError) as error:
+            return str(error) or type(error).__name__
+        return None
+
+    @property
+    def place(self) -> str:
+        """The file and the line where it begins."""
+        code = self.kernel.py_func.__code__
+        return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+class KernelError(Exception):
+    """A kernel that numba does not compile: its name, its place and numba's message."""
+
+    def __init__(self, entry: Entry, message: str) -> None:
+        super().__init__(
+            f"The kernel {entry.name} ({entry.place}) does not compile:\n{message.strip()}\n"
+            "If its arguments changed: run `python benchmarks/bench_start.py --record` first."
+        )
 
 
 @cache
@@ -139,42 +162,127 @@ def kernels_of(for_: str | Iterable[str]) -> list[Entry]:
     return list(every)
 
 
-def compile_all(entries: list[Entry], processes: int | None = None) -> None:
-    """Compile kernels here and in other processes, which write them to the cache; long ones first.
+def check_kernels(for_: str | Iterable[str], since: float = 0.0) -> dict[str, Any]:
+    """As ``warmup``, but the first kernel that does not compile ends it with a ``KernelError``.
+
+    since : time of the last build; kernels in files that changed after it come first, and with them
+        those that call what is in these files
+    """
+    missing = [entry for entry in kernels_of(for_) if not entry.cached()]
+    edited = edited_modules(since)
+    compile_all(edited_first(missing, edited), strict=True)
+    unknown = sorted(name for module in edited for name in _not_recorded(module))
+    if unknown:
+        logger.info(
+            "Not compiled, as their types are not recorded (a test of their option compiles them): "
+            "%s",
+            ", ".join(unknown),
+        )
+    return {"folder": jit.kernel_folder(), "compiled": len(missing)}
+
+
+def edited_modules(since: float) -> set[str]:
+    """The modules of kernels that changed after a time; none in a new clone."""
+    modules = list(_KERNELS.glob("*.py"))
+    edited = {path.stem for path in modules if path.stat().st_mtime > since}
+    return set() if len(edited) == len(modules) else edited
+
+
+def _not_recorded(module: str) -> list[str]:
+    """Kernels that Python calls and ``signatures.json`` does not have."""
+    recorded = {entry.name for entry in kernels_of("all")}
+    text = (_KERNELS / f"{module}.py").read_text("utf-8")
+    called = re.findall(rf"^@(?:{'|'.join(_CALLED)})\ndef (\w+)", text, re.MULTILINE)
+    return [f"{module}.{name}" for name in called if f"{module}.{name}" not in recorded]
+
+
+def edited_first(entries: list[Entry], edited: set[str]) -> list[Entry]:
+    """Kernels in edited modules, quick ones first; those that import them; then all others."""
+
+    def order(entry: Entry) -> tuple[int, float]:
+        module = entry.name.partition(".")[0]
+        if module in edited:
+            return 0, entry.seconds
+        if edited & _imported(module):
+            return 1, entry.seconds
+        return 2, -entry.seconds
+
+    return sorted(entries, key=order)
+
+
+@cache
+def _imported(module: str) -> frozenset[str]:
+    """The modules of kernels that one imports, by others too."""
+    text = (_KERNELS / f"{module}.py").read_text("utf-8")
+    direct = set(re.findall(r"^from kinrank\.kernels\.(\w+) import", text, re.MULTILINE))
+    for names in re.findall(r"^from kinrank\.kernels import (.+)", text, re.MULTILINE):
+        direct |= {name.split(" as ")[0].strip() for name in names.split(",")}
+    return frozenset(direct.union(*(_imported(name) for name in direct)))
+
+
+def compile_all(
+    entries: list[Entry], processes: int | None = None, *, strict: bool = False
+) -> None:
+    """Compile kernels here and in other processes, which write them to the cache.
 
     What another process could not do is done here.
+
+    strict : in the order in which they come, until one does not compile, which is an error; else
+        long ones first, and what does not compile is left for its first call
     """
     if not entries:
         return
     count = min(thread_count(processes), len(entries)) if jit.can_keep() else 1
     seconds = sum(entry.seconds for entry in entries) / count
     logger.info("Compiling kernels, once on this machine: about %.0f s", max(seconds, 1))
-    left = deque(sorted(entries, key=lambda entry: -entry.seconds))
-    done: deque[Entry] = deque()
+    if not strict:
+        entries = sorted(entries, key=lambda entry: -entry.seconds)
+    work = _Work(deque(entries), strict)
     with progress.stage("compiling kernels", len(entries)) as advance:
         threads = [
-            threading.Thread(target=_ask, args=(left, done), daemon=True) for _ in range(count - 1)
+            threading.Thread(target=_ask, args=(work,), daemon=True) for _ in range(count - 1)
         ]
         for thread in threads:
             thread.start()
         told = 0
-        while left:
+        while work.left:
             try:
-                entry = left.popleft()
+                entry = work.left.popleft()
             except IndexError:  # another took it
                 break
-            entry.compile()
-            done.append(entry)
-            advance(len(done) - told)
-            told = len(done)
+            work.note(entry, entry.compile())
+            advance(len(work.done) - told)
+            told = len(work.done)
         for thread in threads:
             thread.join()
     for entry in entries:
-        if entry not in done:
-            entry.compile()
+        if entry not in work.done and not work.failed:
+            work.note(entry, entry.compile())
+    if work.failed:
+        raise work.failed[0]
 
 
-def _ask(left: deque[Entry], done: deque[Entry]) -> None:
+@dataclass
+class _Work:
+    """Kernels that are left to compile, and what became of the others; deques, for threads.
+
+    strict : whether one that does not compile ends the work
+    """
+
+    left: deque[Entry]
+    strict: bool
+    done: deque[Entry] = field(default_factory=deque)
+    failed: deque[KernelError] = field(default_factory=deque)
+
+    def note(self, entry: Entry, message: str | None) -> None:
+        """Note what became of a kernel; message : why it does not compile."""
+        self.done.append(entry)
+        if message is not None and self.strict:
+            self.failed.append(KernelError(entry, message))
+            self.left.clear()
+
+
+def _ask(work: _Work) -> None:
     """Let another process compile, one kernel after the other."""
     command = [sys.executable, "-c", _CODE]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -185,13 +293,14 @@ def _ask(left: deque[Entry], done: deque[Entry]) -> None:
         _say(to_it, json.dumps(sys.path))
         while from_it.readline():  # it is ready
             try:
-                entry = left.popleft()
+                entry = work.left.popleft()
             except IndexError:
                 break
             _say(to_it, json.dumps(asdict(entry)))
-            if not from_it.readline():
+            answer = from_it.readline()
+            if not answer:
                 break
-            done.append(entry)
+            work.note(entry, json.loads(answer))
         to_it.close()
 
 
@@ -208,5 +317,4 @@ def work() -> None:
         line = sys.stdin.readline()
         if not line:
             return
-        Entry(**json.loads(line)).compile()
-        _say(sys.stdout, "done")
+        _say(sys.stdout, json.dumps(Entry(**json.loads(line)).compile()))

@@ -1,5 +1,7 @@
 """The sparse engine equals its dense twin, for every option."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from scipy.sparse import csr_array
 import naive
 from engine_data import clustered, dense, digits
 from kinrank import CAS
+from twin_stages import engine_stages, explained, first_difference
 
 OPTIONS = [
     {},
@@ -63,7 +66,8 @@ def assert_equal(method, queries, gallery, regularizer=None):
         method = method.replace(keep=method.keep + 1)
         expected, stages = naive.cas(d2, len(queries), method, regularizer)
     ranking = method.rerank(queries, gallery)
-    np.testing.assert_allclose(dense(ranking, len(gallery)), expected, rtol=1e-4, atol=2e-6)
+    with explained(partial(engine_stages, method, rows, regularizer), stages):
+        np.testing.assert_allclose(dense(ranking, len(gallery)), expected, rtol=1e-4, atol=2e-6)
     ordered = np.take_along_axis(expected, ranking.indices.astype(np.int64), axis=1)
     assert (np.diff(ordered, axis=1) >= -1e-4 * ordered[:, 1:] - 2e-6).all()
     for k in (1, 7):
@@ -119,40 +123,61 @@ SIZES = st.fixed_dictionaries(
 def test_ties_and_duplicates(rows, sizes, geodesic, n_queries):
     method = CAS(**sizes, keep=64, geodesic=geodesic, tol=1e-9).resolved(len(rows))
     rows = rows.astype(np.float32)
-    expected, _ = naive.cas(naive.squared_distances(rows), n_queries, method)
+    expected, stages = naive.cas(naive.squared_distances(rows), n_queries, method)
     ranking = method.rerank(rows[:n_queries], rows[n_queries:])
-    np.testing.assert_allclose(
-        dense(ranking, len(rows) - n_queries), expected, rtol=1e-4, atol=1e-5
-    )
+    with explained(partial(engine_stages, method, rows), stages):
+        np.testing.assert_allclose(
+            dense(ranking, len(rows) - n_queries), expected, rtol=1e-4, atol=1e-5
+        )
 
 
 def test_stages_equal_the_twin_on_digits():
     """Every matrix on the way, not only the end."""
-    from kinrank.parallel import Runner
-    from kinrank.search.exact import exact_neighbors
-    from kinrank.stages.distances import VectorDistances
-    from kinrank.stages.encode import encode
-    from kinrank.stages.layout import Layout
-
     queries, gallery, _, _ = digits()
     rows = np.concatenate([queries[:20], gallery[:300]])
-    method, run = CAS(), Runner(2)
-    _, stages = naive.cas(naive.squared_distances(rows), 20, method)
-    neighbors = exact_neighbors(rows, method.list_length(), run)
-    assert (neighbors.indices == stages["rank"][:, : neighbors.k]).mean() > 0.999  # but for ties
-    source = VectorDistances.of(neighbors, neighbors, rows)
-    made = encode(method.stage_parameters, source, Layout.identity(len(rows)), run)
-    pairs = [
-        ("xi", made.confident),
-        ("C", made.similarity.with_data(None)),
-        ("W", made.graph.w),
-        ("S", made.graph.s),
-        ("F", made.similarity),
-        ("F_hat", made.smoothed),
-        ("F_tilde", made.enhanced),
-        ("F_prime", made.encoding),
-    ]
-    for name, matrix in pairs:
-        np.testing.assert_allclose(
-            matrix.to_scipy().toarray(), stages[name], atol=1e-5, err_msg=name
-        )
+    method = CAS()
+    _, expected = naive.cas(naive.squared_distances(rows), 20, method)
+    found = engine_stages(method, rows)
+    lists = found.pop("rank")
+    assert (lists == expected["rank"][:, : lists.shape[1]]).mean() > 0.999  # but for ties
+    assert len(found) == 8
+    for name, matrix in found.items():
+        np.testing.assert_allclose(matrix, expected[name], atol=1e-5, err_msg=name)
+
+
+def doubled(stage):
+    """A stage whose first entry is twice what it should be."""
+
+    def wrong(*args, **options):
+        rows = stage(*args, **options)
+        values = rows.values.copy()
+        values[0] *= 2
+        return rows.with_data(values)
+
+    return wrong
+
+
+@pytest.mark.parametrize(
+    ("function", "stage"),
+    [
+        ("similarity_on_clusters", "diffusion (F)"),
+        ("smooth", "smoothing"),
+        ("enhance", "enhancement"),
+    ],
+)
+def test_a_failing_twin_names_the_first_stage_that_differs(monkeypatch, function, stage):
+    from kinrank.stages import encode
+
+    monkeypatch.setattr(encode, function, doubled(getattr(encode, function)))
+    x = clustered(110, seed=3)
+    with pytest.raises(AssertionError) as failed:
+        assert_equal(CAS(k1=12, k2=4), x[:10], x[10:])
+    [note] = failed.value.__notes__
+    assert note.startswith(f"The first stage that differs is {stage}: ")
+
+
+def test_a_failing_twin_whose_stages_agree_says_so():
+    x = clustered(60, seed=3)
+    method = CAS(k1=8, k2=3)
+    _, expected = naive.cas(naive.squared_distances(x), 5, method)
+    assert "No stage before the ranking" in first_difference(engine_stages(method, x), expected)

@@ -1,5 +1,7 @@
 """The online mode equals its slow twin, ``naive.online``, for every option an index takes."""
 
+import pydoc
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -10,6 +12,7 @@ import naive
 from engine_data import clustered, digits
 from kinrank import CAS
 from kinrank.index.index import Index
+from twin_stages import ORDER, first_difference, index_stages, query_stages
 
 OPTIONS = [
     {},
@@ -59,6 +62,15 @@ def answers(index, queries):
     return out, found.indices
 
 
+def query_row(stages, query):
+    """The query's own row of each stage of the twin."""
+    return {
+        name: matrix if matrix.ndim == 1 else matrix[query]
+        for name, matrix in stages.items()
+        if name in ORDER
+    }
+
+
 def assert_equal(method, fit, rows, queries, atol=2e-6):
     """d* within 1e-4, relatively, and the same order; fit : an index of a method over the rows.
 
@@ -79,7 +91,16 @@ def assert_equal(method, fit, rows, queries, atol=2e-6):
         raise UndecidedError
     for at in decided:
         expected = twins[at][0][: len(index)]
-        np.testing.assert_allclose(d[at], expected, rtol=1e-4, atol=atol)
+        try:
+            np.testing.assert_allclose(d[at], expected, rtol=1e-4, atol=atol)
+        except AssertionError as error:
+            offline = first_difference(index_stages(state), before[2])
+            error.add_note(f"Of the rows before the query: {offline}")
+            own = query_row(twins[at][1], len(rows))
+            error.add_note(
+                f"Of the query: {first_difference(query_stages(index, queries[at]), own)}"
+            )
+            raise
         ordered = expected[order[at]]
         assert (np.diff(ordered) >= -1e-4 * ordered[1:] - atol).all()
 
@@ -164,3 +185,31 @@ def test_ties_and_duplicates(rows, sizes, geodesic):
         assert_equal(method, lambda method: method.fit(rows[1:]), rows[1:], rows[:1], atol=1e-5)
     except UndecidedError:
         assume(False)
+
+
+@pytest.mark.parametrize(
+    ("function", "of", "stage"),
+    [
+        ("kinrank.stages.encode.smooth", "Of the rows before the query", "smoothing"),
+        ("kinrank.index.query._QueryKernels.smooth", "Of the query", "smoothing"),
+        ("kinrank.index.query._QueryKernels.enhance", "Of the query", "enhancement"),
+    ],
+)
+def test_a_failing_twin_names_the_first_stage_that_differs(monkeypatch, function, of, stage):
+    module, _, name = function.rpartition(".")
+    place = pydoc.locate(module)
+    right = getattr(place, name)
+
+    def doubled(*args, **options):
+        made = right(*args, **options)
+        rows = getattr(made, "rows", made)
+        (rows if hasattr(rows, "ptr") else made).values[0] *= 2
+        return made
+
+    monkeypatch.setattr(place, name, doubled)
+    rows, queries = clustered(110, seed=3, clusters=7), clustered(1, seed=3, clusters=7)
+    with pytest.raises(AssertionError) as failed:
+        assert_equal(CAS(k1=12, k2=4), lambda method: method.fit(rows), rows, queries)
+    assert any(
+        f"{of}: The first stage that differs is {stage}" in n for n in failed.value.__notes__
+    )

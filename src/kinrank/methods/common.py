@@ -126,7 +126,8 @@ def check_cosine(name: str, value: Any) -> str:
             f"`{name}` must be 'cosine' for this method, got 'euclidean': its formulas weigh "
             "neighbours by their cosines, so vectors are always divided by their norms."
         )
-    return check_choice(name, value, ("cosine",))
+    metric: str = check_choice(name, value, ("cosine",))
+    return metric
 
 
 def cosine_only() -> Any:
