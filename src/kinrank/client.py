@@ -13,15 +13,15 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 import numpy as np
 
 from kinrank.conditions import refuse_pair
-from kinrank.errors import InvalidInputError, KinrankError
+from kinrank.errors import InvalidInputError, KinrankError, shown
 from kinrank.io import PathLike
 from kinrank.types import Ranking
-from kinrank.validation import as_array
+from kinrank.validation import as_array, check_float
 
 _JSON, _NPY = "application/json", "application/x-npy"
 _KINDS = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
@@ -58,10 +58,9 @@ class Client:
     """
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0) -> None:
-        self._url, self._timeout = urlsplit(url), timeout
-        if self._url.scheme not in ("http", "https") or not self._url.hostname:
-            raise InvalidInputError(f"`url` must be like http://127.0.0.1:8765, got {url!r}.")
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._url = _address(url)
+        self._timeout = check_float("timeout", timeout, 0, low_open=True)
+        self._headers = {} if token is None else {"Authorization": f"Bearer {_token(token)}"}
         self._threads = threading.local()  # a connection for each
 
     def search(
@@ -224,6 +223,25 @@ class Client:
         self._threads.connection.request(*sent)
         answer = self._threads.connection.getresponse()
         return answer.status, answer.read()
+
+
+def _address(url: object) -> SplitResult:
+    """The parts of an address."""
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else None
+        usable = parts is not None and parts.scheme in ("http", "https") and parts.hostname
+        if parts is not None and usable and parts.port != 0:  # which raises on what is no port
+            return parts
+    except ValueError:
+        pass
+    raise InvalidInputError(f"`url` must be like http://127.0.0.1:8765, got {shown(url)}.")
+
+
+def _token(token: object) -> str:
+    """What can stand in a header."""
+    if isinstance(token, str) and token.isascii() and token.isprintable():
+        return token
+    raise InvalidInputError("`token` must be text of printable ASCII letters, got something else.")
 
 
 def _item(item: int | str) -> str:

@@ -26,7 +26,10 @@ _SHOWN = 80
 
 def shown(value: object) -> str:
     """A value as messages tell it: on one line, and not without end."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # noqa: BLE001  whatever the user's object raises
+        text = f"an object of the class {type(value).__name__}"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
@@ -101,7 +104,7 @@ class UnknownNameError(KinrankError, ValueError):
         if not names:
             super().__init__(f"There is no `{kind}` to choose from, got {shown(name)}.")
             return
-        near = get_close_matches(str(name), names, n=1)
+        near = get_close_matches(name, names, n=1) if isinstance(name, str) else []
         hint = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(f"`{kind}` must be one of {', '.join(names)}, got {shown(name)}.{hint}")
 

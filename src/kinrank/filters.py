@@ -22,12 +22,13 @@ from kinrank.conditions import (
     PerQuery,
     rows_per_query,
 )
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, shown
 from kinrank.types import Ints, Longs, Ranking
 from kinrank.validation import as_array
 
 Places: TypeAlias = Callable[[Any], Ints]  # gallery rows by their ids
 
+_SEVERAL = (list, tuple, set, frozenset, np.ndarray)  # what the ids of one query may be
 _CELLS = 1 << 22  # of rankings of the whole gallery that are held at a time
 _DEEPER = 1.5  # times as many results as a filter would need if it were blind to distances
 _SPARE = 16
@@ -214,7 +215,7 @@ def _condition(name: str, given: Any, n_queries: int, n: int, places: Places) ->
             raise InvalidInputError(
                 f"`{name}` must be one list for each of the {n_queries} queries, got {len(lists)}."
             )
-        return rows_per_query([np.unique(_places(places, ids)) for ids in lists], n, wanted)
+        return rows_per_query([_rows(places, ids, n, wanted) for ids in lists], n, wanted)
     array = as_array(name, list(given) if isinstance(given, (set, frozenset)) else given)
     if array.dtype.kind == "b":
         if array.shape == (n,):
@@ -231,25 +232,29 @@ def _condition(name: str, given: Any, n_queries: int, n: int, places: Places) ->
             f"got an array of shape {array.shape}."
         )
     mask = np.full(n, not wanted)
-    mask[_places(places, array)] = wanted
+    mask[_rows(places, array, n, wanted)] = wanted
     return ForAll(mask)
 
 
-def _places(places: Places, ids: Any) -> Ints:
+def _rows(places: Places, ids: Any, n: int, wanted: bool) -> Ints:
+    """Rows by their ids, ascending; None is no condition: all rows are allowed, none excluded."""
+    if ids is None:
+        return np.arange(n if wanted else 0, dtype=np.int32)
     ids = list(ids) if isinstance(ids, (set, frozenset)) else ids
-    return places(ids) if len(ids) else np.empty(0, np.int32)
+    if isinstance(ids, (list, tuple, np.ndarray)) and np.size(np.asarray(ids, object)) == 0:
+        return np.empty(0, np.int32)
+    return np.unique(places(ids)).astype(np.int32)
 
 
 def _lists(given: Any) -> list[Any] | None:
     """One list of ids for each query, if that is what was given."""
-    several = (list, tuple, set, frozenset, np.ndarray)
     if isinstance(given, np.ndarray):
         return list(given) if given.ndim == 2 and given.dtype.kind in "iuUO" else None
-    if isinstance(given, (list, tuple)) and given and isinstance(given[0], several):
-        masks = all(as_array("mask", row).dtype.kind == "b" for row in given if len(row))
-        empty = not any(len(row) for row in given)
-        return None if masks and not empty else list(given)
-    return None
+    if not isinstance(given, (list, tuple)) or not any(isinstance(row, _SEVERAL) for row in given):
+        return None
+    filled = [row for row in given if isinstance(row, _SEVERAL) and len(row) > 0]
+    masks = [row for row in filled if as_array("mask", row).dtype.kind == "b"]
+    return None if filled and len(masks) == len(given) else list(given)
 
 
 def _of_sparse(name: str, given: Any, n_queries: int, n: int) -> PerQuery:
@@ -267,9 +272,9 @@ def _of_sparse(name: str, given: Any, n_queries: int, n: int) -> PerQuery:
 
 def _row_numbers(name: str, n: int, ids: Any) -> Ints:
     array = as_array(name, ids)
-    if array.dtype.kind not in "iu":
+    if array.dtype.kind not in "iu" or array.ndim != 1:
         raise InvalidInputError(
-            f"`{name}` must be numbers of gallery rows or a mask of them, got dtype {array.dtype}."
+            f"`{name}` must be numbers of gallery rows or a mask of them, got {shown(ids)}."
         )
     outside = array[(array < 0) | (array >= n)]
     if len(outside):

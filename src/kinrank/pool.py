@@ -5,7 +5,7 @@ ranking = kinrank.rerank_pool(query, candidates, k=10)
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from kinrank.parallel import Runner, thread_count
 from kinrank.registry import make_method
 from kinrank.runs.run import Run
 from kinrank.types import Ranking
-from kinrank.validation import as_array, as_matrix, check_int, reduce_k
+from kinrank.validation import as_array, as_list, as_matrix, check_int, reduce_k
 
 # Up to this many candidates the stages of one query are so short that handing them to threads
 # takes longer than the work; the search among them is, only up to fewer.
@@ -128,7 +128,7 @@ def pool_method(method: str | Method, params: dict[str, Any]) -> Method:
         return make_method(method, **params)
     if not callable(getattr(method, "rerank", None)):
         raise InvalidInputError(
-            f"`method` must be a name or a method such as kinrank.CAS(), got {method!r}."
+            f"`method` must be a name or a method such as kinrank.CAS(), got {shown(method)}."
         )
     if params:
         raise InvalidInputError(
@@ -153,12 +153,10 @@ def _pools(query: Any, candidates: Any, ids: Any) -> list[Pool]:
         raise InvalidInputError(
             f"`candidates` must be one array per query ({len(vectors)}), got {len(several)}."
         )
-    named = [None] * len(several) if ids is None else ids
-    if not isinstance(named, (Sequence, np.ndarray)) or len(named) != len(several):
-        got = len(named) if isinstance(named, Sized) else repr(named)
-        raise InvalidInputError(
-            f"`ids` must be one list for each of the {len(several)} queries, got {got}."
-        )
+    what = f"one list for each of the {len(several)} queries"
+    named = [None] * len(several) if ids is None else as_list("ids", ids, what)
+    if len(named) != len(several):
+        raise InvalidInputError(f"`ids` must be {what}, got {len(named)}.")
     return [
         _pool(vectors[at : at + 1], f"candidates[{at}]", pool, named[at], f"Pool {at}")
         for at, pool in enumerate(several)
@@ -169,15 +167,12 @@ def _filtered(pools: list[Pool], allowed: Any, exclude: Any) -> list[Pool]:
     """The pools with what may be an answer of each."""
     given: dict[str, list[Any]] = {}
     for name, value in (("allowed", allowed), ("exclude", exclude)):
+        what = f"one list or mask for each of the {len(pools)} queries"
         several = [value] if len(pools) == 1 else value
-        if value is None:
-            several = [None] * len(pools)
-        elif not isinstance(several, (Sequence, np.ndarray)) or len(several) != len(pools):
-            raise InvalidInputError(
-                f"`{name}` must be one list or mask for each of the {len(pools)} queries, "
-                f"got {len(several) if isinstance(several, Sized) else shown(value)}."
-            )
-        given[name] = list(several)
+        several = [None] * len(pools) if value is None else as_list(name, several, what)
+        if len(several) != len(pools):
+            raise InvalidInputError(f"`{name}` must be {what}, got {len(several)}.")
+        given[name] = several
     return [
         replace(pool, allowed=_mask(pool, *both))
         for pool, *both in zip(pools, given["allowed"], given["exclude"], strict=True)

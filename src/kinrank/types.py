@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, shown
 from kinrank.io import PathLike, replacing, save_npz
 from kinrank.optional import require
 from kinrank.reading import open_npz
-from kinrank.validation import as_array, check_float, check_int
+from kinrank.validation import as_array, as_list, check_float, check_int
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -126,7 +126,9 @@ class Ranking:
 
     def within(self, threshold: float) -> Ranking:
         """The results up to a distance; -1, infinity and the id -1 or "" stand for the others."""
-        far = self.distances > check_float("threshold", threshold, -math.inf)
+        largest = float(np.finfo(np.float32).max)
+        limit = check_float("threshold", threshold, -math.inf)
+        far = self.distances > np.float32(min(max(limit, -largest), largest))
         ids = self.ids
         if ids is not None:
             ids = np.where(far, np.array("" if ids.dtype.kind == "U" else -1, ids.dtype), ids)
@@ -138,11 +140,12 @@ class Ranking:
 
         queries : (n_queries,) names of the queries; None numbers them
         """
-        names = range(len(self)) if queries is None else as_array("queries", queries).tolist()
+        what = f"one name for each of the {len(self)} queries of the ranking"
+        names: list[Any] = list(range(len(self)))
+        if queries is not None:
+            names = as_list("queries", as_array("queries", queries).tolist(), what)
         if len(names) != len(self):
-            raise InvalidInputError(
-                f"`queries` must name the {len(self)} queries of the ranking, got {len(names)}."
-            )
+            raise InvalidInputError(f"`queries` must be {what}, got {len(names)}.")
         return [
             {"query": name, **result._asdict()}
             for name, results in zip(names, self, strict=True)
@@ -157,13 +160,17 @@ class Ranking:
 
     def to_trec(self, path: PathLike, queries: Any = None, run: str = "kinrank") -> None:
         """Write a run file of TREC: query, Q0, id, rank, score (minus the distance), run."""
+        if not isinstance(run, str):
+            raise InvalidInputError(f"`run` must be text, got {shown(run)}.")
         lines = []
         for record in self.to_records(queries):
             words = [str(record["query"]), "Q0", str(record["id"]), str(record["rank"])]
             words += [repr(-record["distance"]), run]
-            bad = next((word for word in words if len(word.split()) != 1), None)
+            bad = next((word for word in words if not _is_word(word)), None)
             if bad is not None:
-                raise InvalidInputError(f"A run file of TREC cannot hold {bad!r}: it has spaces.")
+                raise InvalidInputError(
+                    f"A run file of TREC holds words without spaces, got {shown(bad)}."
+                )
             lines.append(" ".join(words) + "\n")
         with replacing(path) as file:
             file.write("".join(lines).encode())
@@ -195,6 +202,15 @@ class Ranking:
             if distances.dtype.kind != "f" or (indices != indices.astype(np.int32)).any():
                 raise ValueError("numbers of other types")
             return cls(indices, distances, ids, known)
+
+
+def _is_word(word: str) -> bool:
+    """Whether it can stand in a line of words, in UTF-8."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:  # half a character
+        return False
+    return len(word.split()) == 1
 
 
 class Searcher(Protocol):

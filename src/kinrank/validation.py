@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -80,9 +80,27 @@ def check_path(name: str, value: object) -> str:
     """``value`` as the path of a file or folder, which may or may not be there."""
     if isinstance(value, (str, os.PathLike)):
         path = os.fspath(value)
-        if isinstance(path, str) and path and "\0" not in path:
+        if isinstance(path, str) and path and "\0" not in path and _can_be_encoded(path):
             return path
     raise InvalidInputError(f"`{name}` must be the path of a file or folder, got {shown(value)}.")
+
+
+def _can_be_encoded(path: str) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:  # half a character
+        return False
+    return True
+
+
+def as_list(name: str, values: Any, what: str) -> list[Any]:
+    """``values`` as a list; what : they must be, for messages."""
+    if not isinstance(values, (str, bytes, Mapping)):
+        try:
+            return list(values)
+        except Exception:  # noqa: BLE001, S110  whatever the user's object raises
+            pass
+    raise InvalidInputError(f"`{name}` must be {what}, got {shown(values)}.")
 
 
 def check_choice(name: str, value: Name, choices: Collection[Name]) -> Name:

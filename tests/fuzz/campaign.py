@@ -3,6 +3,7 @@
 python tests/fuzz/campaign.py --minutes 30
 python tests/fuzz/campaign.py --only 12345            # the calls of one seed, shown
 python tests/fuzz/campaign.py --only 12345 --what damaged
+python tests/fuzz/campaign.py --only 12345 --what odd
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from threading import Lock
 
 TESTS = Path(__file__).resolve().parent.parent
 BATCH = 10_000  # seeds of one process, which takes seconds to start
-PER_SEED = {"calls": 2.3, "damaged": 1.35}  # calls, or a few more
+PER_SEED = {"calls": 2.3, "damaged": 1.35, "odd": 1.0}  # calls, or a few more
 # Files that are made, synchronised and removed all the time, which takes long on a disk.
 MEMORY_DISK = Path("/dev/shm")  # noqa: S108  folders below it have names that nobody knows
 QUICK = MEMORY_DISK if os.access(MEMORY_DISK, os.W_OK) else None
@@ -103,9 +104,11 @@ def worker(what, first, count, folder):
 
 
 def runner_of(what):
-    """The function that runs a seed: of calls, or of damaged files."""
+    """The function that runs a seed: of calls, of damaged files, or of odd arguments."""
     if what == "damaged":
         from fuzz.files import run
+    elif what == "odd":
+        from fuzz.odd_calls import run
     else:
         from fuzz import index_calls, other_calls, store_calls  # noqa: F401 - they add calls
         from fuzz.calls import run
@@ -216,12 +219,13 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--calls", type=int, default=1 << 40, help="at most so many")
     parser.add_argument("--damaged", type=int, default=1 << 40, help="files, at most so many")
+    parser.add_argument("--odd", type=int, default=1 << 40, help="arguments, at most so many")
     parser.add_argument("--kills", type=int, default=1 << 40, help="of a writer, at most so many")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--boundscheck", action="store_true", help="kernels check every index")
     parser.add_argument("--nojit", action="store_true", help="kernels as plain Python, slow")
     parser.add_argument("--only", type=int, help="show the calls of this seed")
-    parser.add_argument("--what", choices=("calls", "damaged"), default="calls")
+    parser.add_argument("--what", choices=("calls", "damaged", "odd"), default="calls")
     chosen = parser.parse_args(arguments)
     env = environment(chosen.boundscheck, chosen.nojit)
     if chosen.only is not None:
@@ -231,11 +235,16 @@ def main(arguments=None):
 
 
 def campaign(chosen, env):
-    """Damaged files, calls for most of the time, then kills; 1 if anything failed."""
+    """Damaged files, odd arguments, calls most of the time, then kills; 1 if anything failed."""
     begun = time.monotonic()
     flags = " --boundscheck" * chosen.boundscheck + " --nojit" * chosen.nojit
     failed, seconds = 0, 60 * chosen.minutes
-    for what, most, share in (("damaged", chosen.damaged, 0.15), ("calls", chosen.calls, 0.9)):
+    parts = (
+        ("damaged", chosen.damaged, 0.15),
+        ("odd", chosen.odd, 0.3),
+        ("calls", chosen.calls, 0.9),
+    )
+    for what, most, share in parts:
         if most:
             until = begun + seconds * share
             report = attack(what, chosen.seed, most, until, chosen.workers, env)

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from fuzz.campaign import attack, environment, runner_of
+from fuzz.odd_calls import PAIRS
 from fuzz.outcome import Outcomes
 
 CALLS, DAMAGED, SLOW_CALLS = 8000, 2000, 500
@@ -17,6 +18,16 @@ def test_every_call_ends_in_a_result_or_a_refusal(what, count):
     assert report.calls >= count
     assert report.valid > report.calls // 4
     assert report.refused > report.calls // 10
+
+
+def test_every_argument_may_be_odd():
+    """All of them one at a time, and then some two at a time."""
+    count = len(PAIRS) + 1000
+    report = attack("odd", 0, count, time.monotonic() + 600, 2, environment())
+    assert not report.failures, "\n" + report.text("odd")
+    assert report.calls >= count
+    assert report.valid > 1000
+    assert report.refused > report.calls // 2
 
 
 @pytest.mark.parametrize("seed", [70015786, 70030485])

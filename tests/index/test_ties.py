@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import kinrank
 from kinrank import CAS
 from storm_data import (
     KINDS,
@@ -89,7 +90,7 @@ def test_plain_neighbors_ascend_by_distance_and_index(kind, n_queries, k):
 def test_approximate_lists_ascend_by_distance_and_index():
     rng = np.random.default_rng(3)
     rows = tied_rows(rng, "ternary", 3000, 8)
-    index = CAS(k1=8, k2=3).fit(rows, search="approximate")
+    index = CAS(k1=8, k2=3).fit(rows, run=kinrank.Run(search="approximate"))
     found = index.search(rows[:10], k=50, base=True)
     tied = np.diff(found.distances, axis=1) == 0
     assert tied.any()

@@ -213,7 +213,8 @@ import json, resource, sys
 sys.path.insert(0, sys.argv[1])
 import numpy as np, kinrank, large_data
 rows = np.load(sys.argv[2], mmap_mode="r")
-kinrank.rerank(rows[:500], rows[500:], "cas", 50, search="approximate", memory_budget=sys.argv[3])
+run = kinrank.Run(search="approximate", memory_budget=sys.argv[3])
+kinrank.rerank(rows[:500], rows[500:], "cas", 50, run=run)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps({"peak": peak * (1 if sys.platform == "darwin" else 1024)}))
 """

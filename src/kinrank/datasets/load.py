@@ -12,8 +12,9 @@ from kinrank.datasets.digits import digits
 from kinrank.datasets.features import feature_folder, revisited
 from kinrank.datasets.images import class_folder, cuhk03, dukemtmc, market1501, msmt17, veri776
 from kinrank.datasets.toy import toy
-from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError
+from kinrank.errors import FileFormatError, InvalidInputError, shown
 from kinrank.io import load_array
+from kinrank.validation import check_bool, check_choice, check_path
 
 BUILT_IN: dict[str, Callable[..., Dataset]] = {"digits": digits, "toy": toy}
 READERS: dict[str, Callable[..., Dataset]] = {
@@ -61,7 +62,16 @@ def load(
     >>> len(data.query), len(data.gallery), data.protocol
     (30, 330, 'reid')
     """
-    data = _read(str(path), format, options)
+    for file, given in (("query", query), ("gallery", gallery), ("distractors", distractors),
+                        ("images", images)):  # fmt: skip
+        if given is not None:
+            check_path(file, given)
+    path = check_path("path", path)
+    check_choice("format", format, ("auto", *READERS))
+    check_bool("unit", unit)
+    if name is not None and not isinstance(name, str):
+        raise InvalidInputError(f"`name` must be text, got {shown(name)}.")
+    data = _read(path, format, options)
     if (query is None) != (gallery is None):
         raise InvalidInputError("`query` and `gallery` go together: give both or neither.")
     if query is not None and gallery is not None:
@@ -126,8 +136,6 @@ def detect(path: Path) -> str:
 
 
 def _read(path: str, format_: str, options: Mapping[str, Any]) -> Dataset:
-    if format_ not in ("auto", *READERS):
-        raise UnknownNameError("format", format_, ["auto", *READERS])
     named = format_ == "auto" and path in BUILT_IN
     name = path if named else detect(Path(path)) if format_ == "auto" else format_
     try:

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from kinrank.datasets.base import Dataset
-from kinrank.errors import InvalidInputError, UnknownNameError
+from kinrank.errors import InvalidInputError, shown
 from kinrank.evaluate.cells import Failed, Measured
-from kinrank.evaluate.comparison import OnCell, check_sets, run_cells
+from kinrank.evaluate.comparison import OnCell, check_on_cell, check_sets, run_cells
 from kinrank.evaluate.spec import NONE, MethodSpec, parse_method
 from kinrank.registry import method_class, untrained_methods
 from kinrank.registry import methods as registered
 from kinrank.report.comparison import study_table
 from kinrank.report.formats import Table
+from kinrank.validation import as_list, check_choice
 
 Grids: TypeAlias = Mapping[str, Sequence[float]]
 # What the paper's ablations show of each protocol.
@@ -119,6 +120,7 @@ def ablate(
     on_cell : called with each cell, how many are done, and how many there are
     """
     sets = check_sets(sets)
+    check_on_cell(on_cell)
     base = method if isinstance(method, MethodSpec) else parse_method(method)
     if base.auto:
         raise InvalidInputError(
@@ -161,13 +163,18 @@ def make_studies(
     keys: Sequence[str] | None = None, base: MethodSpec | None = None, values: Grids | None = None
 ) -> list[Study]:
     """The studies asked for, all by default, as variations of ``base``."""
-    wanted = list(STUDIES) if keys is None else list(keys)
-    for kind, names, known in (("study", wanted, STUDIES), ("values", values or {}, VALUES)):
+    wanted = list(STUDIES) if keys is None else as_list("studies", keys, "a list of names")
+    given = {} if values is None else values
+    if not isinstance(given, Mapping):
+        raise InvalidInputError(
+            f"`values` must be a dict such as {{'k1': [10, 20]}}, got {shown(values)}."
+        )
+    for kind, names, known in (("study", wanted, STUDIES), ("values", given, VALUES)):
         for name in names:
-            if name not in known:
-                raise UnknownNameError(kind, name, known)
+            check_choice(kind, name, known)
+    grids = {name: as_list(f"values[{name!r}]", given[name], "a list of numbers") for name in given}
     start = MethodSpec("cas") if base is None else base
-    return [STUDIES[key](start, {**VALUES, **(values or {})}) for key in wanted]
+    return [STUDIES[key](start, {**VALUES, **grids}) for key in wanted]
 
 
 def _bsd(base: MethodSpec, _: Grids) -> Study:

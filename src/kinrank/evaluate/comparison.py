@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -21,7 +21,7 @@ from kinrank.evaluate.spec import MethodSpec, parse_methods
 from kinrank.evaluate.worker import WorkerError, run_worker
 from kinrank.io import make_folder, temporary_folder
 from kinrank.metrics.results import DRAWS, Interval, confidence_intervals
-from kinrank.validation import check_path
+from kinrank.validation import as_list, check_path
 
 OnCell = Callable[[Measured | Failed, int, int], None]
 
@@ -126,6 +126,7 @@ def compare(
     """
     specs = parse_methods(methods)
     sets = check_sets(sets)
+    check_on_cell(on_cell)
     names = [data.name for data in sets]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
@@ -139,16 +140,20 @@ def compare(
 
 def check_sets(sets: Any) -> list[Dataset]:
     """Data sets in a list, at least one."""
-    listed = list(sets) if isinstance(sets, Iterable) and not isinstance(sets, str) else [sets]
+    what = "a list of data sets, such as [kinrank.datasets.load('digits')]"
+    listed = as_list("sets", sets, what)
     for data in listed:
-        if isinstance(sets, Dataset) or not isinstance(data, Dataset):
-            raise InvalidInputError(
-                "`sets` must be a list of data sets, such as [kinrank.datasets.load('digits')], "
-                f"got {shown(data)}."
-            )
+        if not isinstance(data, Dataset):
+            raise InvalidInputError(f"`sets` must be {what}, got {shown(data)}.")
     if not listed:
         raise InvalidInputError("`sets` must have at least one data set, got none.")
     return listed
+
+
+def check_on_cell(on_cell: object) -> None:
+    """Refuse what cannot be called."""
+    if on_cell is not None and not callable(on_cell):
+        raise InvalidInputError(f"`on_cell` must be a function or None, got {shown(on_cell)}.")
 
 
 def run_cells(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +15,11 @@ from kinrank.methods.base import Method
 from kinrank.registry import make_method, method_class, ready_methods
 from kinrank.registry import methods as registered
 from kinrank.tune.rules import check_tunable
-from kinrank.validation import check_choice
+from kinrank.validation import as_list, check_choice
 
 NONE = "none"
 ALL = "all"
+_METHODS = "names such as 'none,cas(k1=60)' or ['none', 'cas(k1=60)']"
 SHAPE = re.compile(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
@@ -74,12 +75,8 @@ def parse_methods(methods: object) -> list[MethodSpec]:
 
     ``all`` is ``none`` and all that work without weights; a method that is named twice is one.
     """
-    if isinstance(methods, (str, MethodSpec)):
-        entries: list[Any] = [methods]
-    elif isinstance(methods, Iterable) and not isinstance(methods, (bytes, Mapping)):
-        entries = list(methods)
-    else:
-        raise _no_method(methods)
+    one = isinstance(methods, (str, MethodSpec))
+    entries = [methods] if one else as_list("methods", methods, _METHODS)
     specs: list[MethodSpec] = []
     for entry in entries:
         if isinstance(entry, MethodSpec):
@@ -87,7 +84,7 @@ def parse_methods(methods: object) -> list[MethodSpec]:
         elif isinstance(entry, str):
             specs += _parse_text(entry)
         else:
-            raise _no_method(entry)
+            raise InvalidInputError(f"`methods` must be {_METHODS}, got {shown(entry)}.")
     if not specs:
         raise InvalidInputError("`methods` must name at least one method, got none.")
     return list({spec.label: spec for spec in specs}.values())
@@ -102,13 +99,6 @@ def _parse_text(text: str) -> list[MethodSpec]:
         else:
             specs.append(parse_method(word))
     return specs
-
-
-def _no_method(given: object) -> InvalidInputError:
-    return InvalidInputError(
-        f"`methods` must be names such as 'none,cas(k1=60)' or ['none', 'cas(k1=60)'], "
-        f"got {shown(given)}."
-    )
 
 
 def left_out(text: str) -> dict[str, str]:

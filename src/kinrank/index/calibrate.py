@@ -16,6 +16,7 @@ from kinrank.index.engine import Engine
 from kinrank.index.known import KnownModel, fit_known
 from kinrank.index.state import State
 from kinrank.stages.sparse import take
+from kinrank.validation import as_array
 
 Rates = npt.NDArray[np.float64]
 
@@ -122,8 +123,8 @@ def _labels(labels: Any, state: State) -> npt.NDArray[Any]:
             raise InvalidInputError(
                 f"`labels` must have every id of the index, got none for {missing[0]!r}."
             )
-        return np.array([labels[key] for key in ids])
-    array = np.asarray(labels)
+        return as_array("labels", [labels[key] for key in ids])
+    array = as_array("labels", labels)
     if array.shape != (state.n_gallery,):
         raise InvalidInputError(
             f"`labels` must be one per gallery row ({state.n_gallery}), got shape {array.shape}."

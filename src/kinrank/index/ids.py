@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError, UnknownIdError, shown
+from kinrank.errors import InvalidInputError, UnknownIdError
 from kinrank.types import Ints
-from kinrank.validation import as_array, text_of_objects
+from kinrank.validation import as_array, as_list, text_of_objects
 
 Ids: TypeAlias = npt.NDArray[Any]
 
@@ -24,9 +23,8 @@ def as_ids(ids: Any, n: int | None = None, first: int = 0) -> Ids:
                 f"`ids` must be given: none of 64 bits follows {first - 1}, the largest so far."
             )
         return np.arange(first, first + (n or 0), dtype=np.int64)
-    if isinstance(ids, (str, bytes)) or not isinstance(ids, (np.ndarray, Iterable)):
-        raise InvalidInputError(f"`ids` must be a list or an array, got {shown(ids)}.")
-    values = as_array("ids", ids) if isinstance(ids, np.ndarray) else _listed(ids)
+    array_given = isinstance(ids, np.ndarray)
+    values = as_array("ids", ids) if array_given else as_list("ids", ids, "a list or an array")
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise InvalidInputError(f"`ids` must be one-dimensional, got shape {values.shape}.")
     array = _as_text_or_integers(values)
@@ -35,13 +33,6 @@ def as_ids(ids: Any, n: int | None = None, first: int = 0) -> Ids:
     if n is not None and len(array) != n:
         raise InvalidInputError(f"`ids` must be one per row ({n}), got {len(array)}.")
     return array
-
-
-def _listed(ids: Iterable[Any]) -> list[Any]:
-    try:
-        return list(ids)
-    except Exception as error:  # whatever the user's object raises
-        raise InvalidInputError(f"`ids` must be a list or an array, got {shown(ids)}.") from error
 
 
 def _as_text_or_integers(values: Any) -> Ids:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -121,19 +122,30 @@ def _lists(name: str, given: Any, n_things: int, table: IdTable) -> list[Ints]:
     """One list of rows for each thing; of a single one the ids alone may be given."""
     if given is None:
         return [np.empty(0, np.int32)] * n_things
-    nested = (
-        isinstance(given, (list, tuple))
-        and given
-        and isinstance(given[0], (list, tuple, set, frozenset, np.ndarray))
-    )
+    if isinstance(given, np.ndarray) and given.ndim == 2:
+        given = list(given)
+    nested = isinstance(given, (list, tuple)) and any(_is_list(entry) for entry in given)
     several = given if nested or n_things > 1 else [given]
-    if not isinstance(several, (list, tuple)) or len(several) != n_things:
-        got = len(several) if isinstance(several, (list, tuple)) else shown(given)
+    of_lists = isinstance(several, (list, tuple)) and (n_things == 1 or all(map(_is_list, several)))
+    if not of_lists or len(several) != n_things:
         raise InvalidInputError(
-            f"`{name}` must be one list of ids for each of the {n_things} queries, got {got}."
+            f"`{name}` must be one list of ids for each of the {n_things} queries, such as "
+            f"[[3], [], [5, 8]], got {shown(given)}."
         )
-    lists = [list(ids) if isinstance(ids, (set, frozenset)) else ids for ids in several]
-    return [np.unique(table.places(ids)) if len(ids) else np.empty(0, np.int32) for ids in lists]
+    return [_marked(ids, table) for ids in several]
+
+
+def _is_list(entry: Any) -> bool:
+    """Whether it stands for the ids of one query; None does for no id."""
+    return entry is None or isinstance(entry, (list, tuple, set, frozenset, np.ndarray))
+
+
+def _marked(ids: Any, table: IdTable) -> Ints:
+    """The rows of one thing: ids, a single id, or None."""
+    if ids is None:
+        return np.empty(0, np.int32)
+    one = isinstance(ids, (str, Integral)) and not isinstance(ids, bool)
+    return np.unique(table.places([ids] if one else ids)).astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)

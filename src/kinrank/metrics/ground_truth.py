@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.types import Ints
-from kinrank.validation import check_size
+from kinrank.validation import as_array, check_size, text_of_objects
 
 GND_LISTS = ("easy", "hard", "junk")
 _MOST_ROWS = 1 << 26  # of a gallery: each thread has a mark for each
@@ -47,7 +47,7 @@ def rows_of_queries(rows: Any, n_queries: int, n_gallery: int) -> Ints:
     """``query_rows`` checked, or nothing."""
     if rows is None:
         return np.zeros(0, np.int32)
-    array = np.asarray(rows)
+    array = as_array("query_rows", rows)
     if array.shape != (n_queries,) or array.dtype.kind not in "iu":
         raise InvalidInputError(
             f"`query_rows` must be {n_queries} whole numbers, "
@@ -119,7 +119,7 @@ def _gnd_entry(number: int, entry: Any) -> dict[str, Ints]:
         )
     checked = {name: np.zeros(0, np.int32) for name in GND_LISTS}
     for name in GND_LISTS:
-        array = np.asarray(entry[name])
+        array = as_array(f"gnd[{number}][{name!r}]", entry[name])
         if array.size == 0:
             continue
         if array.ndim != 1 or array.dtype.kind not in "iu" or array.min() < 0:
@@ -138,7 +138,7 @@ def _gnd_entry(number: int, entry: Any) -> dict[str, Ints]:
 
 
 def _vector(name: str, values: Any) -> npt.NDArray[Any]:
-    array = np.asarray(values)
+    array = text_of_objects(name, as_array(name, values))
     if array.dtype.kind == "O":
         array = np.asarray([str(value) for value in array.ravel()]).reshape(array.shape)
     if array.ndim != 1 or array.dtype.kind not in "iuU" or array.size == 0:

@@ -18,6 +18,7 @@ from kinrank.errors import InvalidInputError
 from kinrank.kernels import metrics as kernels
 from kinrank.parallel import Runner
 from kinrank.types import Ints, Longs, Ranking, Values
+from kinrank.validation import as_array
 
 NOTHING = np.zeros(0, np.int32)
 
@@ -131,7 +132,7 @@ def as_indices(ranking: Any) -> Ints:
     """The gallery rows of a ``Ranking`` or of an integer array, (n_queries, k) int32."""
     if isinstance(ranking, Ranking):
         return np.ascontiguousarray(ranking.indices)
-    indices = np.asarray(ranking)
+    indices = as_array("ranking", ranking)
     if indices.ndim != 2 or indices.dtype.kind not in "iu":
         raise InvalidInputError(
             "`ranking` must be a Ranking or an integer array of shape (n_queries, k), "

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kinrank import progress
-from kinrank.errors import InvalidInputError, KinrankWarning
+from kinrank.errors import InvalidInputError, KinrankWarning, shown
 from kinrank.parallel import MAX_BLOCK, Args, Array, Kernel, Out, Runner
 from kinrank.progress import format_bytes, format_seconds
 from kinrank.runs.mapped import resident_bytes
@@ -119,7 +119,8 @@ def parse_bytes(name: str, value: object) -> int:
         if size > 0:
             return size
     raise InvalidInputError(
-        f'`{name}` must be a number of bytes or a size such as "4GB" or "512MiB", got {value!r}.'
+        f'`{name}` must be a number of bytes or a size such as "4GB" or "512MiB", '
+        f"got {shown(value)}."
     )
 
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, shown
 from kinrank.io import PathLike
 from kinrank.parallel import Runner
-from kinrank.validation import check_choice, check_int
+from kinrank.validation import check_choice, check_int, check_path
 
 if TYPE_CHECKING:
     from kinrank.cluster import Cluster
@@ -59,11 +59,14 @@ class Run:
     def __post_init__(self) -> None:
         check_choice("search", self.search, SEARCHES)
         check_choice("vectors", self.vectors, VECTORS)
+        if self.work is not None:
+            check_path("work", self.work)
         if self.block_size is not None:
             check_int("block_size", self.block_size, 1)
         if self.cluster is None and self.storage is not None:
             raise InvalidInputError(
-                f"`storage` is for work on a cluster: give `cluster` too, got {self.storage!r}."
+                f"`storage` is for work on a cluster: give `cluster` too, "
+                f"got {shown(self.storage)}."
             )
         if self.cluster is not None:
             self._refuse_others("with `cluster`", ("cluster", "storage", "search", "block_size"))
@@ -100,9 +103,10 @@ class Run:
         """Refuse fields that are set and mean nothing here."""
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name not in allowed and value != field.default:
+            usual = isinstance(value, type(field.default)) and value == field.default
+            if field.name not in allowed and not usual:
                 raise InvalidInputError(
-                    f"`{field.name}` cannot be used {beside}, got {value!r}: leave it out."
+                    f"`{field.name}` cannot be used {beside}, got {shown(value)}: leave it out."
                 )
 
 
@@ -112,6 +116,6 @@ def as_run(run: Run | None) -> Run:
         return Run()
     if not isinstance(run, Run):
         raise InvalidInputError(
-            f"`run` must be a kinrank.Run, such as Run(memory_budget='4GB'), got {run!r}."
+            f"`run` must be a kinrank.Run, such as Run(memory_budget='4GB'), got {shown(run)}."
         )
     return run

@@ -24,7 +24,15 @@ from kinrank.io import PathLike, load_array, save_npz, save_safetensors
 from kinrank.reading import reading
 from kinrank.search.blas import one_blas_thread
 from kinrank.types import Floats
-from kinrank.validation import Matrices, as_array, check_float, check_int, same_width, unit_blocks
+from kinrank.validation import (
+    Matrices,
+    as_array,
+    check_float,
+    check_int,
+    check_path,
+    same_width,
+    unit_blocks,
+)
 
 Wide: TypeAlias = npt.NDArray[np.float64]
 
@@ -192,7 +200,7 @@ class Whitening:
     def save(self, path: PathLike) -> None:
         """Write to ``path`` (npz, or safetensors by its ending), whole or not at all."""
         arrays = {"mean": self.mean, "projection": self.projection}
-        if Path(path).suffix == ".safetensors":
+        if Path(check_path("path", path)).suffix == ".safetensors":
             save_safetensors(path, arrays, {})
         else:
             save_npz(path, **arrays)
@@ -200,6 +208,7 @@ class Whitening:
     @classmethod
     def load(cls, path: PathLike) -> Whitening:
         """Read ``mean`` and ``projection`` from an npz or safetensors file; nothing is executed."""
+        check_path("path", path)
         with reading(path, "a whitening saved by kinrank"):
             return cls(load_array(path, "mean"), load_array(path, "projection"))
 
@@ -215,7 +224,7 @@ def check_whiten(name: str, value: Any) -> Whiten:
         try:
             value = float(str(value))
         except ValueError:
-            if Path(value).exists():
+            if str(value) and Path(value).is_file():
                 return Whitening.load(value)
     try:
         return check_float(name, value, 0, FULL)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, shown
 from kinrank.parallel import Runner
 from kinrank.registry import make_method
 from kinrank.search.blas import one_blas_thread
@@ -60,11 +60,12 @@ class Choice:
             self.reasons[next(iter(new))] = reason
 
 
-def check_tunable(method: str) -> None:
+def check_tunable(method: object) -> None:
     """Raise unless the parameters of ``method`` can be chosen."""
-    if method not in SIZES:
+    if not isinstance(method, str) or method not in SIZES:
         raise InvalidInputError(
-            f"`method` must be one that can be tuned ({', '.join(sorted(SIZES))}), got {method!r}."
+            f"`method` must be one that can be tuned ({', '.join(sorted(SIZES))}), "
+            f"got {shown(method)}."
         )
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from kinrank.errors import ClusterError, InvalidInputError
+from kinrank.errors import ClusterError, InvalidInputError, shown
 from kinrank.parallel import Range
 
 REACH_SECONDS = 10  # until a machine that does not answer is given up
@@ -26,8 +26,10 @@ _LOST = (
 )
 
 
-def join(ray: Any, address: str, cpus: int) -> None:
+def join(ray: Any, address: object, cpus: int) -> None:
     """Connect this process; see ``session.connect``."""
+    if not isinstance(address, str):
+        raise _no_address(address)
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == "local":
         # Ray replaces 127.0.0.1 by an address that other machines can reach, a second one of
@@ -68,14 +70,18 @@ def reach(address: str) -> None:
         url = urlsplit(address if "://" in address else f"ray://{address}")
         if url.scheme != "ray" or url.hostname is None or url.port is None:
             raise ValueError(address)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"`cluster` must be 'local', 'auto', 'HOST:PORT' or 'ray://HOST:PORT', got {address!r}."
-        ) from error
+    except ValueError as error:
+        raise _no_address(address) from error
     try:
         socket.create_connection((url.hostname, url.port), REACH_SECONDS).close()
     except (OSError, UnicodeError) as error:
         raise ClusterError(f"The cluster {address!r} cannot be reached: {error}") from error
+
+
+def _no_address(given: object) -> InvalidInputError:
+    return InvalidInputError(
+        f"`cluster` must be 'local', 'auto', 'HOST:PORT' or 'ray://HOST:PORT', got {shown(given)}."
+    )
 
 
 @cache
