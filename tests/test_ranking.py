@@ -30,7 +30,7 @@ def test_records_name_queries_and_fall_back_to_numbers():
 
 
 def test_names_must_be_as_many_as_queries():
-    with pytest.raises(kinrank.InvalidInputError, match=r"must name the 2 queries .* got 1"):
+    with pytest.raises(kinrank.InvalidInputError, match=r"each of the 2 queries .* got 1"):
         RANKING.to_records(["x"])
 
 

@@ -128,7 +128,7 @@ def test_known_of_a_thing(sets, index):
     [
         ({"of": [0, 1]}, InvalidInputError, "each of the 6 queries"),
         ({"of": [0.5] * 6}, InvalidInputError, "whole number or text"),
-        ({"right": [1]}, InvalidInputError, "for each of the 6 queries, got 1"),
+        ({"right": [1]}, InvalidInputError, "for each of the 6 queries, such as"),
         ({"right": [[1]] * 6, "wrong": [[1]] * 6}, InvalidInputError, "no id in common, got 1"),
         ({"wrong": [[NG]] * 6}, UnknownIdError, "300"),
     ],
