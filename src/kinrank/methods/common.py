@@ -121,7 +121,7 @@ def measures_angles(method: Method) -> bool:
 
 def check_cosine(name: str, value: Any) -> str:
     """The metric of a method whose formulas have the cosines of vectors in them."""
-    if value == "euclidean":
+    if isinstance(value, str) and value == "euclidean":
         raise InvalidInputError(
             f"`{name}` must be 'cosine' for this method, got 'euclidean': its formulas weigh "
             "neighbours by their cosines, so vectors are always divided by their norms."
