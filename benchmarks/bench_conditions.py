@@ -4,7 +4,7 @@
 
 unknown   half of the things are taken out of the gallery: of the queries whose thing is left, the
           share with a right first answer above the threshold that lets 1% and 10% of the others
-          through, by the cosine of the first, by it and its gap to the second, and by ``known``
+          through, by the cosine of the first, by it and its gap to the second, and by ``presence``
 several   mAP of one ranking for up to five queries of one thing
 feedback  mAP after each of three rounds of five marks, beside Rocchio's formula
 filters   milliseconds of a query over 100,000 rows by how many of them are allowed
@@ -82,7 +82,7 @@ def unknown(data, truth):
         each = np.arange(len(asked))
         plain = right[each, cosine.argmax(axis=1)]
         ours = right[each, ranking.indices[:, 0]]
-        scores = ((first, plain), (2 * first - second, plain), (ranking.known, ours))
+        scores = ((first, plain), (2 * first - second, plain), (ranking.presence, ours))
         found.append([detected(*score, known, rate) for score in scores for rate in RATES])
     return np.mean(found, axis=0)
 
@@ -208,7 +208,7 @@ def main():
     asked = parser.parse_args()
     warnings.simplefilter("ignore", kinrank.KinrankWarning)
     if "unknown" in asked.parts:
-        print("\n| set | cosine, 1% | 10% | with gap, 1% | 10% | known, 1% | 10% |")
+        print("\n| set | cosine, 1% | 10% | with gap, 1% | 10% | presence, 1% | 10% |")
         print("| --- | --- | --- | --- | --- | --- | --- |")
         for name, data, truth in sets(asked.data):
             print(

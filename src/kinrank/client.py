@@ -102,9 +102,9 @@ class Client:
         sent |= {"ids": ids, "allowed": allowed, "exclude": exclude}
         return _ranking(self._ask("POST", "/v1/rerank", _plain_fields(sent)))
 
-    def neighbors(self, one: int | str, k: int = 10) -> Ranking:
+    def neighbors(self, item: int | str, k: int = 10) -> Ranking:
         """The rows nearest to a row of the index, itself left out."""
-        return _ranking(self._ask("GET", f"{_item(one)}/neighbors", k=k))
+        return _ranking(self._ask("GET", f"{_item(item)}/neighbors", k=k))
 
     def explain(self, item: int | str, *, query: Any = None, vector: Any = None) -> dict[str, Any]:
         """Why an item has its distance from a row (``query``, its id) or from a vector."""
@@ -144,19 +144,23 @@ class Client:
         return int(self._ask("POST", "/v1/items", _plain_fields(sent))["rows"])
 
     def add_image(
-        self, picture: bytes | PathLike, one: int | str | None = None, *, label: str | None = None,
+        self,
+        picture: bytes | PathLike,
+        item: int | str | None = None,
+        *,
+        label: str | None = None,
         update: bool = False,
-    ) -> int:  # fmt: skip
+    ) -> int:
         """Add a picture (its bytes, or its file) as a row; returns how many the index has then.
 
-        one : its id; None continues behind the largest integer
+        item : its id; None continues behind the largest integer
         """
-        asked: dict[str, Any] = {"id": one, "label": label, "update": update}
+        asked: dict[str, Any] = {"id": item, "label": label, "update": update}
         return int(self._ask("POST", "/v1/items", *_picture(picture), **asked)["rows"])
 
-    def remove(self, one: int | str) -> int:
+    def remove(self, item: int | str) -> int:
         """Remove a row; returns how many the index has then."""
-        return int(self._ask("DELETE", _item(one))["rows"])
+        return int(self._ask("DELETE", _item(item))["rows"])
 
     def info(self) -> dict[str, Any]:
         """What is served, and its limits."""
@@ -283,8 +287,8 @@ def _ranking(content: Mapping[str, Any]) -> Ranking:
         return [[pad if value is None else value for value in row] for row in content[name]]
 
     ids = np.array(filled("ids", "" if text else -1)).reshape(indices.shape)
-    known = content.get("known")
-    probabilities = None if known is None else np.array(known, np.float32)
+    presence = content.get("presence")
+    probabilities = None if presence is None else np.array(presence, np.float32)
     distances = np.array(filled("distances", np.inf), np.float32)
     return Ranking(indices, distances, ids, probabilities)
 

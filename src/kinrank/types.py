@@ -44,7 +44,7 @@ class Ranking:
     indices : (n_queries, k) int32, gallery row numbers; -1 where there is none
     distances : (n_queries, k) float32, ascending, smaller is better; inf where there is none
     ids : (n_queries, k) the users' own names of these rows, if an index knows them; else None
-    known : (n_queries,) float32, the probability that what the query shows is in the gallery at
+    presence : (n_queries,) float32, the probability that what the query shows is in the gallery at
         all, from an index that was calibrated; else None
 
     Examples
@@ -60,7 +60,7 @@ class Ranking:
     indices: Ints
     distances: Floats
     ids: npt.NDArray[Any] | None = None
-    known: Floats | None = None
+    presence: Floats | None = None
 
     def __post_init__(self) -> None:
         indices = as_array("indices", self.indices)
@@ -82,14 +82,14 @@ class Ranking:
         object.__setattr__(self, "indices", indices.astype(np.int32, copy=False))
         object.__setattr__(self, "distances", distances.astype(np.float32, copy=False))
         object.__setattr__(self, "ids", ids)
-        if self.known is not None:
-            known = as_array("known", self.known)
-            if known.shape != (len(indices),) or known.dtype.kind != "f":
+        if self.presence is not None:
+            presence = as_array("presence", self.presence)
+            if presence.shape != (len(indices),) or presence.dtype.kind != "f":
                 raise InvalidInputError(
-                    f"`known` must be one number per query ({len(indices)}), got shape "
-                    f"{known.shape} and dtype {known.dtype}."
+                    f"`presence` must be one number per query ({len(indices)}), got shape "
+                    f"{presence.shape} and dtype {presence.dtype}."
                 )
-            object.__setattr__(self, "known", known.astype(np.float32, copy=False))
+            object.__setattr__(self, "presence", presence.astype(np.float32, copy=False))
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -98,9 +98,9 @@ class Ranking:
         """The results of one query after the other, without empty places."""
         names = self.indices if self.ids is None else self.ids
         for row in range(len(self)):
-            known = self.indices[row] >= 0
+            listed = self.indices[row] >= 0
             pairs = zip(
-                names[row, known].tolist(), self.distances[row, known].tolist(), strict=True
+                names[row, listed].tolist(), self.distances[row, listed].tolist(), strict=True
             )
             yield [Result(rank, *pair) for rank, pair in enumerate(pairs, 1)]
 
@@ -122,7 +122,7 @@ class Ranking:
         """The first ``k`` results of each query."""
         k = check_int("k", k, 0)
         ids = None if self.ids is None else self.ids[:, :k]
-        return Ranking(self.indices[:, :k], self.distances[:, :k], ids, self.known)
+        return Ranking(self.indices[:, :k], self.distances[:, :k], ids, self.presence)
 
     def within(self, threshold: float) -> Ranking:
         """The results up to a distance; -1, infinity and the id -1 or "" stand for the others."""
@@ -133,7 +133,9 @@ class Ranking:
         if ids is not None:
             ids = np.where(far, np.array("" if ids.dtype.kind == "U" else -1, ids.dtype), ids)
         indices = np.where(far, np.int32(-1), self.indices)
-        return Ranking(indices, np.where(far, np.float32(np.inf), self.distances), ids, self.known)
+        return Ranking(
+            indices, np.where(far, np.float32(np.inf), self.distances), ids, self.presence
+        )
 
     def to_records(self, queries: Any = None) -> list[dict[str, Any]]:
         """One dict for each result: ``query``, ``rank`` from 1, ``id`` and ``distance``.
@@ -185,7 +187,7 @@ class Ranking:
 
     def save(self, path: PathLike) -> None:
         """Write to ``path`` (npz), whole or not at all."""
-        more = {"ids": self.ids, "known": self.known}
+        more = {"ids": self.ids, "presence": self.presence}
         given = {name: array for name, array in more.items() if array is not None}
         save_npz(path, indices=self.indices, distances=self.distances, **given)
 
@@ -193,15 +195,18 @@ class Ranking:
     def load(cls, path: PathLike) -> Ranking:
         """Read what ``save`` wrote; nothing in the file is executed."""
         what = "a ranking saved by kinrank (npz with `indices`, `distances` and perhaps `ids`)"
-        needed, more = {"indices", "distances"}, {"ids", "known"}
+        needed = {"indices", "distances"}
+        more = {"ids", "presence"}
         with open_npz(path, what) as file:
             if not needed <= set(file.names) <= needed | more:
                 raise ValueError(f"the arrays {', '.join(sorted(file.names)) or 'none'}")
-            indices, distances = file["indices"], file["distances"]
-            ids, known = (file[name] if name in file.names else None for name in ("ids", "known"))
+            indices = file["indices"]
+            distances = file["distances"]
+            ids = file["ids"] if "ids" in file.names else None
+            presence = file["presence"] if "presence" in file.names else None
             if distances.dtype.kind != "f" or (indices != indices.astype(np.int32)).any():
                 raise ValueError("numbers of other types")
-            return cls(indices, distances, ids, known)
+            return cls(indices, distances, ids, presence)
 
 
 def _is_word(word: str) -> bool:

@@ -1,6 +1,7 @@
 """Conditions from outside: the command line, the service and its client."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -94,8 +95,8 @@ def test_search_by_command(made, index):
     expected = index.search(queries[0], 3, right=[4], wrong=[7])
     answer = json.loads(printed)
     assert [one["id"] for one in answer["results"]] == expected.ids[0].tolist()
-    assert answer["known"] == pytest.approx(expected.known.tolist())
-    assert "known 0." in run(*args).stdout or "known 1." in run(*args).stdout
+    assert answer["presence"] == pytest.approx(expected.presence.tolist())
+    assert re.search(r"presence [01]\.", run(*args).stdout)
     for where, words in [
         ("camera", "NAME=VALUE"),
         ("night=maybe", "must be true or false, got 'maybe'"),
@@ -219,11 +220,11 @@ def test_service_and_client(made, index):
             got, expected = client.search(queries, 6, **given), index.search(queries, 6, **given)
             np.testing.assert_array_equal(got.indices, expected.indices)
             np.testing.assert_allclose(got.distances, expected.distances, rtol=1e-6)
-            assert (got.known is None) == (expected.known is None)
+            assert (got.presence is None) == (expected.presence is None)
         got = client.search(queries[0], 5, right=[4, 9], wrong=[7])
         expected = index.search(queries[0], 5, right=[4, 9], wrong=[7])
         np.testing.assert_array_equal(got.ids, expected.ids)
-        np.testing.assert_allclose(got.known, expected.known, rtol=1e-6)
+        np.testing.assert_allclose(got.presence, expected.presence, rtol=1e-6)
         pool = index.vectors(np.arange(40))
         got = client.rerank(queries[0], pool, k=4, exclude=[1, 2])
         expected = kinrank.rerank_pool(queries[0], pool, k=4, exclude=[1, 2])

@@ -118,9 +118,9 @@ def test_marks_of_things_and_filters(sets, index):
 def test_known_of_a_thing(sets, index):
     fitted = METHOD.fit(sets[1])
     fitted.calibrate()
-    if fitted.calibration.known is not None:
-        assert fitted.search(sets[0], 3, of=OF).known.shape == (3,)
-        assert fitted.search(sets[0][0], 3, right=[4]).known.shape == (1,)
+    if fitted.calibration.presence is not None:
+        assert fitted.search(sets[0], 3, of=OF).presence.shape == (3,)
+        assert fitted.search(sets[0][0], 3, right=[4]).presence.shape == (1,)
 
 
 @pytest.mark.parametrize(

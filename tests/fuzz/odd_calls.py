@@ -299,10 +299,10 @@ CALLS = {
     "Index.search of one": (
         on_index("search"), {**SEARCH, "queries": lambda: vectors(1, 2)[0], "threads": lambda: 1}
     ),
-    "Index.neighbors": (on_index("neighbors"), {"one": lambda: 3, "k": None}),
+    "Index.neighbors": (on_index("neighbors"), {"item": lambda: 3, "k": None}),
     "Index.vectors": (on_index("vectors"), {"ids": lambda: [3, 4]}),
-    "Index.explain": (on_index("explain"), {"query": lambda: vectors(1, 2), "one": lambda: 3}),
-    "Index.contains": (lambda one: one in index(), {"one": lambda: 3}),
+    "Index.explain": (on_index("explain"), {"query": lambda: vectors(1, 2), "item": lambda: 3}),
+    "Index.contains": (lambda item: item in index(), {"item": lambda: 3}),
     "Index.calibrate": (
         on_index("calibrate", draft=True), {"labels": None, "sample": lambda: 8}
     ),
@@ -338,7 +338,7 @@ CALLS = {
         kinrank.Ranking,
         {
             "indices": lambda: [[0, 1], [1, 2]], "distances": lambda: [[0.0, 1.0], [0.5, 1.0]],
-            "ids": None, "known": None,
+            "ids": None, "presence": None,
         },
     ),
     "Ranking.top": (on_ranking("top"), {"k": lambda: 2}),

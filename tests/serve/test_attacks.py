@@ -355,7 +355,7 @@ def test_pads_have_no_id(ids, pad):
     ranking = kinrank.Ranking(np.array([[3, -1, -1]], np.int32), distances, np.array(ids))
     sent = json.loads(ranking_json(ranking).body)
     assert sent == {"ids": [[ids[0][0], None, None]], "distances": [[0.5, None, None]],
-                    "indices": [[3, -1, -1]], "known": None}  # fmt: skip
+                    "indices": [[3, -1, -1]], "presence": None}  # fmt: skip
     found = _ranking(sent)
     assert found.ids.tolist() == [[ids[0][0], pad, pad]]
     assert found.ids.dtype.kind == np.array(ids).dtype.kind

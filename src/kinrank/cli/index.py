@@ -127,12 +127,14 @@ def search(
             ranking.save(out)
             done({**summary, "output": str(out)})
         elif as_json:
-            known = None if ranking.known is None else ranking.known.tolist()
-            done({**summary, "known": known, "results": ranking.to_records(names)})
+            presence = None if ranking.presence is None else ranking.presence.tolist()
+            done({**summary, "presence": presence, "results": ranking.to_records(names)})
         else:
             for row, results in enumerate(ranking):
-                known = "" if ranking.known is None else f"  known {ranking.known[row]:.2f}"
-                click.echo(f"{names[row] if names else row}{known}")
+                shown = (
+                    "" if ranking.presence is None else f"  presence {ranking.presence[row]:.2f}"
+                )
+                click.echo(f"{names[row] if names else row}{shown}")
                 for result in results:
                     click.echo(f"  {result.rank:>3}  {result.id}  {result.distance:.4f}")
 
@@ -228,7 +230,7 @@ def remove(
 @ask("--sample", "Rows that are asked.", type=int, default=500)
 @ask_json()
 def calibrate(index: str, labels: str | None, sample: int, as_json: bool) -> None:
-    """Learn what distances mean, and save it: for --false-match-rate and `known`."""
+    """Learn what distances mean, and save it: for --false-match-rate and `presence`."""
     with working(as_json) as done, kinrank.open(index, writable=True) as opened:
         rates = opened.calibrate(read_words(labels), sample=sample)
         opened.save()

@@ -13,7 +13,7 @@ from kinrank.filters import Filter, filter_of
 from kinrank.index.calibrate import Calibration
 from kinrank.index.engine import Engine
 from kinrank.index.ids import named
-from kinrank.index.known import evidence
+from kinrank.index.presence import evidence
 from kinrank.index.several import Asked, Marks, rank_together
 from kinrank.parallel import Runner
 from kinrank.things import Things, things_of
@@ -64,9 +64,9 @@ def ask(
         asked = asked if marks is None else marks.joined(engine, rows, things)
         found = rank_together(rank, asked, state.n_gallery, k, filtered)
     found = Ranking(found.indices, found.distances, named(state.ids, found.indices))
-    if calibration is not None and calibration.known is not None and not given.base:
+    if calibration is not None and calibration.presence is not None and not given.base:
         proof = _evidence(engine, rows, found, things)
-        found = replace(found, known=calibration.known.probability(proof))
+        found = replace(found, presence=calibration.presence.probability(proof))
     return found.within(limit) if limit < math.inf else found
 
 

@@ -13,7 +13,7 @@ from kinrank import progress
 from kinrank.errors import InvalidInputError
 from kinrank.index.distances import row_distances
 from kinrank.index.engine import Engine
-from kinrank.index.known import KnownModel, fit_known
+from kinrank.index.presence import PresenceModel, fit_presence
 from kinrank.index.state import State
 from kinrank.stages.sparse import take
 from kinrank.validation import as_array
@@ -33,7 +33,7 @@ class Calibration:
     precision, recall : of what counts as a match, the share that is right; of what is right, the
         share that counts as one. None without labels.
     n_queries : rows of the gallery that were asked, each without itself
-    known : what tells how probable it is that a query shows something of the gallery, from rows
+    presence : what tells how probable it is that a query shows something of the gallery, from rows
         that were taken out of it alone and with all their like; None for a gallery too small
     """
 
@@ -43,14 +43,14 @@ class Calibration:
     precision: Rates | None
     recall: Rates | None
     n_queries: int
-    known: KnownModel | None = None
+    presence: PresenceModel | None = None
 
     def arrays(self) -> dict[str, Rates]:
         """As files keep it."""
         named = {name: getattr(self, name) for name in _RATES}
         named["n_queries"] = np.array([self.n_queries], np.float64)
-        if self.known is not None:
-            named["known"] = np.array([self.known.bias, self.known.slope])
+        if self.presence is not None:
+            named["presence"] = np.array([self.presence.bias, self.presence.slope])
         return {name: array for name, array in named.items() if array is not None}
 
     @classmethod
@@ -58,7 +58,7 @@ class Calibration:
         """What ``arrays`` made; None of nothing."""
         if not arrays:
             return None
-        lengths = {"n_queries": 1, "known": 2}
+        lengths = {"n_queries": 1, "presence": 2}
         for name, array in arrays.items():
             right = array.shape == (lengths.get(name, BINS + 1),) and array.dtype == np.float64
             if not right or not np.isfinite(array).all() or name not in {*_RATES, *lengths}:
@@ -66,9 +66,9 @@ class Calibration:
         rate, matches, *shares = (arrays.get(name) for name in _RATES)
         if rate is None or matches is None or "n_queries" not in arrays:
             raise ValueError("half a calibration")
-        known = KnownModel(*arrays["known"].tolist()) if "known" in arrays else None
+        presence = PresenceModel(*arrays["presence"].tolist()) if "presence" in arrays else None
         count = int(arrays["n_queries"][0])
-        return cls(np.arange(BINS + 1) / BINS, rate, matches, shares[0], shares[1], count, known)
+        return cls(np.arange(BINS + 1) / BINS, rate, matches, shares[0], shares[1], count, presence)
 
     def threshold(self, false_match_rate: float) -> float:
         """The largest threshold with a false-match rate of no more than that."""
@@ -110,8 +110,8 @@ def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
     rates = _rates(right, wrong, len(asked), labelled=known is not None)
     # In an order of its own: neighbours lie side by side, and would be taken out together.
     order = np.random.default_rng(0).permutation(len(asked))
-    model = fit_known(engine, [alike[at] for at in order], state.names[asked[order]])
-    return replace(rates, known=model)
+    model = fit_presence(engine, [alike[at] for at in order], state.names[asked[order]])
+    return replace(rates, presence=model)
 
 
 def _labels(labels: Any, state: State) -> npt.NDArray[Any]:

@@ -180,9 +180,9 @@ class Index:
     def __len__(self) -> int:
         return self._loaded.state.n_gallery
 
-    def __contains__(self, one: object) -> bool:
+    def __contains__(self, item: object) -> bool:
         try:
-            return bool(self._loaded.state.table.find(as_ids([one]))[0] >= 0)
+            return bool(self._loaded.state.table.find(as_ids([item]))[0] >= 0)
         except InvalidInputError:  # neither text nor an integer
             return False
 
@@ -245,7 +245,7 @@ class Index:
         Returns
         -------
         Ranking
-            With ``ids``, and with ``known`` after ``calibrate``; ``indices`` are places in
+            With ``ids``, and with ``presence`` after ``calibrate``; ``indices`` are places in
             ``Index.ids``. Where no more rows are allowed or near enough, or an approximate search
             knows no more: -1, infinity, and the id -1 or "".
         """
@@ -256,11 +256,11 @@ class Index:
         )  # fmt: skip
         return ask(self.engine, self.calibration, queries, k, given, Runner.of(threads))
 
-    def neighbors(self, one: Any, k: int | None = 10) -> Ranking:
+    def neighbors(self, item: Any, k: int | None = 10) -> Ranking:
         """The rows nearest to a row of the gallery, itself left out; (1, k)."""
         engine = self.engine
         state = engine.state
-        name = int(state.table.places([one])[0])
+        name = int(state.table.places([item])[0])
         state.check_vectors("`neighbors` is not available: use `search` with the item's vector")
         k = state.n_gallery - 1 if k is None else min(check_int("k", k, 1), state.n_gallery - 1)
         by_name = row_distances(engine, int(state.places[name]))[state.places]
@@ -276,16 +276,16 @@ class Index:
         state.check_vectors("`vectors` is not available: fetch them from the store")
         return state.vectors[state.places[state.table.places(ids)]].copy()
 
-    def explain(self, query: Any, one: Any) -> Explanation:
+    def explain(self, query: Any, item: Any) -> Explanation:
         """Why a row of the gallery has its distance from a query; ``str()`` of it can be read.
 
         Parameters
         ----------
         query : (d,) or (1, d)
-        one : an id
+        item : its id
         """
         engine = self.engine
-        name = int(engine.state.table.places([one])[0])
+        name = int(engine.state.table.places([item])[0])
         array = np.atleast_2d(as_array("query", query))
         if len(array) != 1:
             raise InvalidInputError(f"`query` must be one vector, got {len(array)}.")
@@ -311,7 +311,7 @@ class Index:
         """What a threshold of the distance would let through, from the gallery itself.
 
         It is kept, and saved with the index: ``search`` then takes ``false_match_rate`` and tells
-        ``known``. After many changes calibrate again.
+        ``presence``. After many changes calibrate again.
 
         Parameters
         ----------

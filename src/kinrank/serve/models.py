@@ -163,7 +163,7 @@ class RankingAnswer(BaseModel):
     ids: list[list[Id | None]] = Field(examples=[[["a.jpg", "b.jpg"]]])
     distances: list[list[float | None]] = Field(examples=[[[0.02, 0.31]]])
     indices: list[list[int]] = Field(examples=[[[17, 4]]])
-    known: list[float] | None = said("how probable it is that the index has what each query shows")
+    presence: list[float] | None = said("the probability that the index has what each query shows")
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def ranking_json(ranking: Ranking) -> Response:
     ids[missing] = distances[missing] = None
     answer = RankingAnswer.model_construct(
         ids=ids.tolist(), distances=distances.tolist(), indices=ranking.indices.tolist(),
-        known=None if ranking.known is None else ranking.known.tolist(),
+        presence=None if ranking.presence is None else ranking.presence.tolist(),
     )  # fmt: skip
     return Response(answer.model_dump_json(), media_type=JSON)
 

@@ -30,7 +30,7 @@ _SHARE = 0.5  # of the rows that may be taken out to see what is unknown
 
 
 @dataclass(frozen=True, eq=False)
-class KnownModel:
+class PresenceModel:
     """P = 1 / (1 + exp(-(bias + slope * evidence)))."""
 
     bias: float
@@ -57,7 +57,7 @@ def evidence(engine: Engine, queries: Floats, ranking: Ranking) -> Matrix:
     return out
 
 
-def fit_known(engine: Engine, same: list[Ints], asked: Ints) -> KnownModel | None:
+def fit_presence(engine: Engine, same: list[Ints], asked: Ints) -> PresenceModel | None:
     """A model from the gallery itself; None where it is too small.
 
     Some of the ``asked`` rows are taken out of the index alone, others with all rows of the same
@@ -73,7 +73,7 @@ def fit_known(engine: Engine, same: list[Ints], asked: Ints) -> KnownModel | Non
     names = np.concatenate([alone, whole])
     queries = np.ascontiguousarray(state.vectors[state.places[names]])
     found = evidence(smaller, queries, smaller.answer(queries, 1, ALONE))
-    return KnownModel(*_logistic(found, np.arange(len(names)) < len(alone)))
+    return PresenceModel(*_logistic(found, np.arange(len(names)) < len(alone)))
 
 
 def _chosen(same: list[Ints], asked: Ints, n: int) -> tuple[Ints, Ints, Ints]:

@@ -58,35 +58,35 @@ def test_a_rate_is_a_threshold(made, index):
     np.testing.assert_array_equal(got.indices, expected.indices)
 
 
-def test_known_tells_things_apart(made, index):
-    known = index.search(made[1], 3).known
-    assert known.dtype == np.float32
-    assert ((known >= 0) & (known <= 1)).all()
-    assert known[:THINGS].mean() > 0.7
-    assert known[THINGS:].mean() < 0.3
+def test_presence_tells_things_apart(made, index):
+    presence = index.search(made[1], 3).presence
+    assert presence.dtype == np.float32
+    assert ((presence >= 0) & (presence <= 1)).all()
+    assert presence[:THINGS].mean() > 0.7
+    assert presence[THINGS:].mean() < 0.3
     with_labels = CAS(k1=10, k2=4, metric="cosine").fit(made[0])
-    assert with_labels.search(made[1], 3).known is None
+    assert with_labels.search(made[1], 3).presence is None
     with_labels.calibrate(made[2])
-    known = with_labels.search(made[1], 3).known
-    assert known[:THINGS].mean() > 0.7
-    assert known[THINGS:].mean() < 0.3
-    assert with_labels.search(made[1], 3, allowed=[]).known.max() == 0
+    presence = with_labels.search(made[1], 3).presence
+    assert presence[:THINGS].mean() > 0.7
+    assert presence[THINGS:].mean() < 0.3
+    assert with_labels.search(made[1], 3, allowed=[]).presence.max() == 0
 
 
-def test_known_does_not_depend_on_others(made, index):
-    together = index.search(made[1], 3).known
-    alone = np.concatenate([index.search(query, 3).known for query in made[1]])
+def test_presence_does_not_depend_on_others(made, index):
+    together = index.search(made[1], 3).presence
+    alone = np.concatenate([index.search(query, 3).presence for query in made[1]])
     assert alone.tobytes() == together.tobytes()
 
 
-def test_known_stays_with_the_ranking(made, index, tmp_path):
+def test_presence_stays_with_the_ranking(made, index, tmp_path):
     ranking = index.search(made[1], 3)
     ranking.save(tmp_path / "r.npz")
     loaded = Ranking.load(tmp_path / "r.npz")
-    np.testing.assert_array_equal(loaded.known, ranking.known)
-    np.testing.assert_array_equal(ranking.top(1).known, ranking.known)
+    np.testing.assert_array_equal(loaded.presence, ranking.presence)
+    np.testing.assert_array_equal(ranking.top(1).presence, ranking.presence)
     with pytest.raises(InvalidInputError, match="one number per query"):
-        Ranking(ranking.indices, ranking.distances, known=np.zeros(2))
+        Ranking(ranking.indices, ranking.distances, presence=np.zeros(2))
 
 
 def test_kept_in_the_file(made, index, tmp_path):
@@ -95,22 +95,22 @@ def test_kept_in_the_file(made, index, tmp_path):
     before = index.search(made[1], 5, false_match_rate=0.01)
     after = opened.search(made[1], 5, false_match_rate=0.01)
     np.testing.assert_array_equal(after.indices, before.indices)
-    np.testing.assert_array_equal(after.known, before.known)
+    np.testing.assert_array_equal(after.presence, before.presence)
     assert opened.calibration.precision is None
     assert opened.calibration.n_queries == index.calibration.n_queries
 
 
 def test_a_damaged_calibration(index, tmp_path):
     path = tmp_path / "a.index"
-    save_state(path, index.engine.state, None, None, {}, {"calibration.known": np.zeros(3)})
+    save_state(path, index.engine.state, None, None, {}, {"calibration.presence": np.zeros(3)})
     with pytest.raises(FileFormatError, match="calibration"):
         kinrank.open(path)
 
 
 def test_a_small_gallery_tells_rates_alone(made):
     fitted = CAS(k1=5, k2=3).fit(made[0][:15])
-    assert fitted.calibrate().known is None
-    assert fitted.search(made[1], 3).known is None
+    assert fitted.calibrate().presence is None
+    assert fitted.search(made[1], 3).presence is None
 
 
 @pytest.mark.parametrize(
