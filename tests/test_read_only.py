@@ -47,8 +47,8 @@ calls = {
     "open": lambda: kinrank.open(f"{place}/an.index", writable=True),
     "save": lambda: index.save(f"{place}/x.index"),
     "ranking": lambda: ranking.save(f"{place}/ranking.npz"),
-    "work": lambda: kinrank.rerank(x[:5], x[5:], "aqe", work=f"{place}/run"),
-    "old work": lambda: kinrank.rerank(x[:5], x[5:], "aqe", work=f"{place}/empty"),
+    "work": lambda: kinrank.rerank(x[:5], x[5:], "aqe", run=kinrank.Run(work=f"{place}/run")),
+    "old work": lambda: kinrank.rerank(x[:5], x[5:], "aqe", run=kinrank.Run(work=f"{place}/empty")),
     "cache": lambda: command("extract", "PLACE/pictures", "--out", "PLACE/../a.npz"),
     "out": lambda: command(
         "extract", "PLACE/pictures", "--out", "PLACE/a.npz", "--model", "PLACE/tiny.onnx"

@@ -32,7 +32,9 @@ def test_an_index_of_whitened_rows(tmp_path):
     assert opened.method.whiten == 0.25
     assert opened.whitening.digest == index.whitening.digest
     assert opened.search(QUERIES, 20).distances.tobytes() == got.distances.tobytes()
-    assert index.explain(QUERIES[0], got.ids[0, 0]).distance == pytest.approx(got.distances[0, 0])
+    # d' is 1 less a sum near 1, which another order of adding rounds otherwise.
+    explained = index.explain(QUERIES[0], got.ids[0, 0]).distance
+    assert explained == pytest.approx(got.distances[0, 0], abs=2.0**-23)
     about = run("index", "info", str(tmp_path / "i")).stdout
     assert repr(index.whitening) in about
     assert "whiten=0.25" in about
