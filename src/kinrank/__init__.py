@@ -31,7 +31,7 @@ from kinrank.errors import (
 )
 from kinrank.registry import class_modules as _class_modules
 from kinrank.registry import methods
-from kinrank.types import Ranking
+from kinrank.types import Neighbors, Ranking
 
 if TYPE_CHECKING:
     from kinrank import cluster, compat, datasets, evaluate, features, learned, stores
@@ -95,6 +95,7 @@ __all__ = [
     "LAttQE",
     "LockedError",
     "Manifold",
+    "Neighbors",
     "OptionalDependencyError",
     "Ranking",
     "Run",

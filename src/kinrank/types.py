@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -218,36 +219,55 @@ def _is_word(word: str) -> bool:
     return len(word.split()) == 1
 
 
-class Searcher(Protocol):
-    """Anything that answers queries: an exact search, a store, or a fitted method."""
-
-    def search(self, queries: Any, k: int | None = None) -> Ranking:
-        """The first ``k`` rows for each query; None is all of them."""
-
-
 @dataclass(frozen=True, eq=False)
 class Neighbors:
-    """The nearest rows of every row, the row itself first.
+    """The nearest rows of each query, nearest first: what every search returns.
 
-    Lists that users bring may be shorter than K: they end in -1, at infinity.
+    The queries may be the rows themselves. Each row is then the first in its own list, and
+    ``farthest`` is filled in.
 
     Attributes
     ----------
-    indices : (n, K) int32, ``indices[i, 0] == i``
-    distances : (n, K) float32, squared Euclidean, ascending, ties by lower index
-    farthest : (n,) float32, the largest squared distance from each row to any row
+    indices : (n, K) int32, row numbers; from a store, the ids of its rows. A list that is shorter
+        than K ends in -1, or "" where ids are text.
+    distances : (n, K) float32, squared Euclidean, ascending, ties by lower index; infinite where
+        there is no row
+    farthest : (n,) float32, the largest squared distance from each row to any row; empty where the
+        queries are not the rows
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> near = kinrank.Neighbors([[4, 2]], [[0.1, 0.3]])
+    >>> near.k
+    2
     """
 
     indices: Ints
     distances: Floats
-    farthest: Floats
+    farthest: Floats = field(default_factory=lambda: np.empty(0, np.float32))
+
+    def __post_init__(self) -> None:
+        # What kernels make is taken as it is; authors of stores may return lists.
+        if not isinstance(self.indices, np.ndarray):
+            object.__setattr__(self, "indices", as_array("indices", self.indices))
+        if not isinstance(self.distances, np.ndarray):
+            object.__setattr__(self, "distances", as_array("distances", self.distances))
 
     def __len__(self) -> int:
         return len(self.indices)
 
-    def first(self, n: int) -> Neighbors:
-        """The lists of the first ``n`` rows."""
-        return Neighbors(self.indices[:n], self.distances[:n], self.farthest[:n])
+    def __getitem__(self, queries: slice) -> Neighbors:
+        """The lists of some queries."""
+        farthest = self.farthest[queries] if len(self.farthest) else self.farthest
+        return Neighbors(self.indices[queries], self.distances[queries], farthest)
+
+    @cached_property
+    def counts(self) -> Longs:
+        """(n,) int64, how many rows each list has."""
+        none = "" if self.indices.dtype.kind == "U" else -1
+        counts: Longs = (self.indices != none).sum(axis=1)
+        return counts
 
     @property
     def k(self) -> int:

@@ -116,15 +116,19 @@ class Liar:
         width = min(rows.shape[1], self.rows.shape[1])  # it may have lied about its own
         near = ((rows[:, None, :width] - self.rows[:, :width]) ** 2).sum(axis=2)
         order = np.argsort(near, axis=1, kind="stable")[:, :k]
-        ids, squared = order * 3, np.take_along_axis(near, order, axis=1).astype(np.float32)
+        ids = order * 3
+        squared = np.take_along_axis(near, order, axis=1).astype(np.float32)
         missing = k - order.shape[1]
         if missing > 0:
             ids = np.pad(ids, ((0, 0), (0, missing)), constant_values=-1)
             squared = np.pad(squared, ((0, 0), (0, missing)), constant_values=np.inf)
-        return self._lie(ids, squared) if self.draw.chance(self.lies) else (ids, squared)
+        if self.draw.chance(self.lies):
+            return self._lie(ids, squared)
+        return kinrank.Neighbors(ids, squared)
 
     def _lie(self, ids, squared):
-        draw, shape = self.draw, squared.shape
+        draw = self.draw
+        shape = squared.shape
         at = (draw.size(0, shape[0] - 1), draw.size(0, shape[1] - 1))
         kind = draw.size(0, 9)
         if kind <= 3:
@@ -132,14 +136,17 @@ class Liar:
         elif kind <= 5:
             ids[at] = draw.pick((-1, 1, 10**9, ids[0, 0], -(2**63)))
         else:
-            return draw.pick((
+            lie = draw.pick((
                 (ids[:, ::-1], squared[:, ::-1]), (ids[:, :-1], squared[:, :-1]), (ids, None),
                 (ids.astype(float), squared), (ids.astype(str), squared), (None, squared),
                 (ids[:0], squared[:0]), (ids.ravel(), squared.ravel()), None, (ids, squared, 1),
                 (ids, squared.astype(object)), (ids, squared.astype(np.float64)),
                 (ids.tolist(), squared.tolist()), (np.zeros_like(ids), np.zeros_like(squared)),
             ))  # fmt: skip
-        return ids, squared
+            if lie is None or draw.chance(0.1):
+                return lie
+            return kinrank.Neighbors(*lie)
+        return kinrank.Neighbors(ids, squared)
 
     @np.errstate(all="ignore")
     def fetch(self, ids):

@@ -12,7 +12,6 @@ import pytest
 import kinrank
 from kinrank.methods.base import Method
 from kinrank.registry import method_class
-from kinrank.types import Searcher
 from learned_models import untrained
 from method_data import SMALL, check_ranking
 
@@ -221,9 +220,8 @@ def test_no_square_array(name):
 def test_fitted_methods_answer_each_query_alone(sets, name):
     queries, gallery = sets
     fitted = make(name).fit(gallery)
-    searcher: Searcher = fitted
     expected = make(name).rerank(queries, gallery, 15)
-    together = searcher.search(queries, 15)
+    together = fitted.search(queries, 15)
     np.testing.assert_array_equal(together.indices, expected.indices)
     np.testing.assert_array_equal(together.distances, expected.distances)
     alone = [fitted.search(queries[q : q + 1], 15) for q in range(3)]

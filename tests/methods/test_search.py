@@ -29,7 +29,7 @@ def test_against_all_values(measure, n, k):
     for run in (Runner(1), Runner(3)):
         found = exact_search(queries, gallery, k, run, measure)
         np.testing.assert_array_equal(found.indices, ids)
-        np.testing.assert_allclose(found.values, values, atol=1e-5)
+        np.testing.assert_allclose(found.distances, values, atol=1e-5)
 
 
 def test_nearly_equal_rows_of_large_norm():

@@ -54,7 +54,7 @@ def test_every_store_answers_as_the_index_over_its_vectors(made, data):
     if made.recall == 1:
         assert_same(index, twin, data.queries)
     plain = index.search(data.queries, K, base=True)
-    assert shared(plain.ids, made.store.search(data.queries, K)[0]) == 1
+    assert shared(plain.ids, made.store.search(data.queries, K).indices) == 1
 
 
 def test_a_server_that_measures_cosines_exactly(data, postgres):
@@ -158,7 +158,7 @@ def test_a_store_that_fetches_too_little(data):
     store = counting(data.rows)
     index = kinrank.attach(store, **PARAMS)
     store.fetch = lambda ids: data.rows[:1]
-    with pytest.raises(kinrank.InvalidInputError, match="it must fetch one for each"):
+    with pytest.raises(kinrank.InvalidInputError, match="it must return one for each"):
         index.search(data.queries, 5)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kinrank
-from kinrank.stores import Store
+from kinrank.stores import Searcher, Store
 
 K = 20
 
@@ -24,6 +24,7 @@ def positions(made, ids):
 
 def test_it_is_a_store(made):
     assert isinstance(made.store, Store)
+    assert isinstance(made.store, Searcher)
     assert len(made.store) == len(made.rows)
     assert made.store.width == made.rows.shape[1]
     ids = made.store.ids()
@@ -48,7 +49,9 @@ def test_unknown_ids_are_named(made):
 
 
 def test_search_against_the_exact_one(made, data):
-    ids, squared = made.store.search(data.queries, K)
+    nearest = made.store.search(data.queries, K)
+    ids = nearest.indices
+    squared = nearest.distances
     assert ids.shape == squared.shape == (len(data.queries), K)
     assert squared.dtype == np.float32
     assert (np.diff(squared, axis=1) >= 0).all()
@@ -62,16 +65,20 @@ def test_search_against_the_exact_one(made, data):
 
 
 def test_one_query_is_answered_as_among_others(made, data):
-    ids, squared = made.store.search(data.queries, 5)
-    alone = [made.store.search(query[None], 5) for query in data.queries[:4]]
-    for row, (own, values) in enumerate(alone):
-        np.testing.assert_array_equal(own[0], ids[row])
-        np.testing.assert_allclose(values[0], squared[row], rtol=1e-5, atol=1e-5)
+    together = made.store.search(data.queries, 5)
+    for row, query in enumerate(data.queries[:4]):
+        alone = made.store.search(query[None], 5)
+        np.testing.assert_array_equal(alone.indices[0], together.indices[row])
+        np.testing.assert_allclose(
+            alone.distances[0], together.distances[row], rtol=1e-5, atol=1e-5
+        )
 
 
 def test_more_than_there_are(made, data):
     k = len(made.rows) + 5
-    ids, squared = made.store.search(data.queries[:2], k)
+    nearest = made.store.search(data.queries[:2], k)
+    ids = nearest.indices
+    squared = nearest.distances
     assert ids.shape == squared.shape == (2, k)
     known = np.isfinite(squared)
     assert not known[:, -5:].any()
@@ -91,7 +98,7 @@ def test_bad_queries_are_refused(made, data):
 
 
 def test_distances_beyond_float32_are_its_largest():
-    from kinrank.stores.protocol import squared_distances
+    from kinrank.stores.base import squared_distances
 
     found = squared_distances("inner", np.full((1, 2), 1e25), np.array([[0.0, np.inf]]))
     assert found.dtype == np.float32

@@ -55,7 +55,7 @@ def test_faiss_rows_that_are_removed_and_others_added(data, kind):
     store = FaissStore(index)
     index.remove_ids(data.numbers[:40])
     index.add_with_ids(data.queries, np.arange(40))
-    ids, _ = store.search(data.rows[40:], 1)
+    ids = store.search(data.rows[40:], 1).indices
     np.testing.assert_array_equal(ids[:, 0], data.numbers[40:])
     np.testing.assert_array_equal(store.fetch(data.numbers[40:]), data.rows[40:])
     with pytest.raises(kinrank.UnknownIdError, match="any more"):
@@ -78,7 +78,9 @@ def test_faiss_indexes_of_odd_kinds(data):
     import faiss
 
     empty = FaissStore(faiss.IndexFlatL2(24))
-    ids, squared = empty.search(data.queries[:2], 3)
+    nearest = empty.search(data.queries[:2], 3)
+    ids = nearest.indices
+    squared = nearest.distances
     assert (ids == -1).all()
     assert np.isinf(squared).all()
     with pytest.raises(kinrank.StoreError, match="faiss index failed"):
@@ -141,7 +143,7 @@ def test_postgres_names_are_quoted(data, postgres, name):
             store = PgVectorStore(own, (name, name), "id", column)
             assert len(store) == 2
             np.testing.assert_array_equal(store.fetch([2]), [[3, 4]])
-            np.testing.assert_array_equal(store.search([[3.0, 4.0]], 2)[0], [[2, 1]])
+            np.testing.assert_array_equal(store.search([[3.0, 4.0]], 2).indices, [[2, 1]])
 
 
 def test_postgres_finds_the_only_column_of_vectors(postgres):
@@ -172,7 +174,9 @@ def test_postgres_rows_without_a_distance(postgres):
         own.execute("INSERT INTO holes VALUES (1, '[1,2]'), (2, '[0,0]')")
         store = PgVectorStore(own, "holes", metric="cosine")
         own.execute("INSERT INTO holes VALUES (3, NULL)")
-        ids, squared = store.search([[1.0, 2.0], [2.0, 1.0]], 3)
+        nearest = store.search([[1.0, 2.0], [2.0, 1.0]], 3)
+        ids = nearest.indices
+        squared = nearest.distances
         np.testing.assert_array_equal(ids, [[1, -1, -1]] * 2)
         assert np.isinf(squared[:, 1:]).all()
         for unknown in (70_000, 2**62, -(2**63)):
@@ -195,7 +199,7 @@ def test_postgres_connections_of_any_kind(data, postgres):
             store = PgVectorStore(own, "kinds")
             assert set(store.ids().tolist()) == set(data.names[:9].tolist())
             np.testing.assert_array_equal(store.fetch(data.names[:2]), data.rows[:2])
-            assert store.search(data.rows[:1], 1)[0][0, 0] == data.names[0]
+            assert store.search(data.rows[:1], 1).indices[0, 0] == data.names[0]
 
 
 def test_postgres_connections_that_are_lost(data, postgres):

@@ -183,5 +183,5 @@ def test_a_connection_is_shared_by_threads(data, postgres):
 
     pg_table(postgres, "shared", "bigint", data.rows, data.numbers)
     with PgVectorStore(postgres, "shared") as store, ThreadPoolExecutor(8) as pool:
-        asked = list(pool.map(lambda query: store.search(query[None], 4)[0], data.queries))
-        np.testing.assert_array_equal(np.concatenate(asked), store.search(data.queries, 4)[0])
+        asked = list(pool.map(lambda query: store.search(query[None], 4).indices, data.queries))
+        np.testing.assert_array_equal(np.concatenate(asked), store.search(data.queries, 4).indices)

@@ -71,7 +71,7 @@ class Plain(Method):
         pieces = (as_vectors(("gallery", rows[cut]), **as_asked) for cut in cuts)
         with progress.stage("search", len(rows)):
             nearest = search_pieces(vectors, pieces, kept, run)
-        return Ranking(nearest.indices, np.sqrt(nearest.values))
+        return Ranking(nearest.indices, np.sqrt(nearest.distances))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ from kinrank.index.calibrate import Calibration
 from kinrank.index.explain import Explanation
 from kinrank.index.index import Index
 from kinrank.index.opening import open_index as open  # noqa: A004  users write kinrank.open
-from kinrank.index.search import SearchStore
 from kinrank.index.state import list_length
 
-__all__ = ["Calibration", "Explanation", "Index", "SearchStore", "list_length", "open"]
+__all__ = ["Calibration", "Explanation", "Index", "list_length", "open"]

@@ -10,11 +10,11 @@ import numpy as np
 from kinrank import progress
 from kinrank.errors import InvalidInputError
 from kinrank.index.ids import as_ids, refuse_duplicates
-from kinrank.index.search import SearchStore
 from kinrank.index.state import EncodingColumns, Scaling, Source, State, check_online
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors
+from kinrank.search.searcher import Store
 from kinrank.search.whitening import Whitening
 from kinrank.stages.divergence import Divergence
 from kinrank.stages.encode import encode
@@ -49,7 +49,7 @@ def build_from_vectors(method: CAS, gallery: Any, ids: Any, context: Any, run: R
 
 
 def build_from_lists(
-    method: CAS, distances: Any, indices: Any, ids: Any, vectors: Any, store: SearchStore | None,
+    method: CAS, distances: Any, indices: Any, ids: Any, vectors: Any, store: Store | None,
     squared: bool, farthest: Any, run: Runner,
 ) -> State:  # fmt: skip
     """All stages computed from lists that are known; see ``Index.from_neighbors``."""
@@ -89,7 +89,7 @@ def build_from_lists(
     return build(method, resolved, scaling, ids, lists, rows, run)
 
 
-def _projected(method: CAS, store: SearchStore | None) -> Whitening | None:
+def _projected(method: CAS, store: Store | None) -> Whitening | None:
     """The whitening by which the rows of a store were projected before they came there."""
     if method.whiten is None:
         return None

@@ -14,7 +14,7 @@ from kinrank.index.attributes import Attributes
 from kinrank.index.choice import Choice, ChosenRows, everything
 from kinrank.index.line import Caller, Line
 from kinrank.index.query import Overlay, QueryStages, encode_queries
-from kinrank.index.search import Nearest, RowSearch, StoreSearch
+from kinrank.index.search import RowSearch, StoreSearch
 from kinrank.index.state import State
 from kinrank.kernels.overlay import Workspace, lent_space
 from kinrank.kernels.path_answer import answer_by_path, near_divergences
@@ -22,7 +22,7 @@ from kinrank.kernels.query import farthest_rows
 from kinrank.kernels.ranking import answer_rows
 from kinrank.kernels.scan import pair_distances
 from kinrank.parallel import Runner, thread_count
-from kinrank.types import Floats, Ints, Longs, Ranking
+from kinrank.types import Floats, Ints, Longs, Neighbors, Ranking
 
 _TOGETHER = 64  # queries
 _FETCHED = 4096  # rows of a store whose vectors are fetched because they alone are allowed
@@ -51,17 +51,19 @@ class Engine:
         """A workspace that nobody else uses inside ``with``."""
         return lent_space(len(self.state), self._spaces)
 
-    def near(self, queries: Floats, length: int, run: Runner) -> Nearest:
+    def near(self, queries: Floats, length: int, run: Runner) -> Neighbors:
         """The nearest rows of each query, as many as there are up to ``length``."""
         return self.search.search(queries, length, run)
 
-    def farthest(self, near: Nearest) -> Floats:
+    def farthest(self, near: Neighbors) -> Floats:
         """About the largest squared distance from each query to any row, (n_queries,).
 
         What its nearest rows say of theirs, and never less than to a row that makes its own.
         """
         known = self.state.neighbors
-        out: Floats = farthest_rows(*near, known.farthest, known.k - 1)
+        out: Floats = farthest_rows(
+            near.indices, near.distances, near.counts, known.farthest, known.k - 1
+        )
         return out
 
     def squared(self, queries: Floats, owners: Longs, rows: Ints) -> Floats:
@@ -166,7 +168,7 @@ class Engine:
             out.distances[row, :count] = d[row][is_answer][:count]
         return out
 
-    def _short(self, rows: Nearest, k: int) -> bool:
+    def _short(self, rows: Neighbors, k: int) -> bool:
         gallery = self.state.names[rows.indices] < self.state.n_gallery
         return bool(((gallery & (rows.indices >= 0)).sum(axis=1) < k).any())
 
@@ -188,14 +190,14 @@ class Engine:
         def some(low: int, high: int) -> npt.NDArray[np.bool_]:
             part = slice(low, high)
             chosen = everything(high - low) if choice is None else choice.some(part)
-            listed = near.some(part)
+            listed = near[part]
             return self._answer_few(queries[part], listed, chosen, indices[part], distances[part])
 
         # A few at a time: what is made for a query is larger than its answer.
         few = run.cut(min(_TOGETHER, -(-n // run.threads)))
         return np.concatenate(few.map("answers", some, n))
 
-    def encode(self, queries: Floats, near: Nearest, space: Workspace) -> QueryStages:
+    def encode(self, queries: Floats, near: Neighbors, space: Workspace) -> QueryStages:
         """The stages of queries; near : at least as long as the lists of rows."""
 
         def squared(owners: Longs, rows: Ints) -> Floats:
@@ -214,14 +216,15 @@ class Engine:
         return not isinstance(self.search, StoreSearch) or self.search.refine
 
     def _answer_few(
-        self, queries: Floats, near: Nearest, chosen: ChosenRows, indices: Ints, distances: Floats
+        self, queries: Floats, near: Neighbors, chosen: ChosenRows, indices: Ints, distances: Floats
     ) -> npt.NDArray[np.bool_]:
         """Fill in the answers; which are certain. A store is asked for distances that matter."""
         with self.workspace() as space:
             stages = self.encode(queries, near, space)
             encoding = stages.encoding
             out = (indices, distances, space)
-            own, n, kernel = (queries, *near, stages.farthest), len(queries), answer_rows
+            own = (queries, near.indices, near.distances, near.counts, stages.farthest)
+            n, kernel = len(queries), answer_rows
             known = _compared(self.state, encoding)
             if self.state.paths is not None:
                 kernel = answer_by_path
@@ -235,11 +238,11 @@ class Engine:
         certain: npt.NDArray[np.bool_] = complete
         return certain
 
-    def edges(self, near: Nearest, encoding: Overlay, space: Workspace) -> Floats:
+    def edges(self, near: Neighbors, encoding: Overlay, space: Workspace) -> Floats:
         """d' from queries to their nearest rows, with which their paths begin."""
         count = self.state.method.geodesic_k - 1
         first = (np.ascontiguousarray(near.indices[:, :count]), near.counts)
-        n, rows = len(near.counts), _compared(self.state, encoding)
+        n, rows = len(near), _compared(self.state, encoding)
         out: Floats = near_divergences(0, n, *first, *rows, space)
         return out
 

@@ -27,12 +27,13 @@ from kinrank.index.distances import row_distances
 from kinrank.index.engine import Engine
 from kinrank.index.explain import Explanation, explain
 from kinrank.index.ids import Ids, as_ids, joined, named, refuse_duplicates
-from kinrank.index.search import SearchStore, search_of
+from kinrank.index.search import search_of
 from kinrank.index.state import State
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.runs.run import Run, as_run
+from kinrank.search.searcher import Store
 from kinrank.search.whitening import Whitening
 from kinrank.types import Floats, Ranking
 from kinrank.validation import as_array, as_matrix, check_int, check_path
@@ -104,7 +105,7 @@ class Index:
     @classmethod
     def from_neighbors(
         cls, method: CAS, distances: Any, indices: Any, *, ids: Any = None, vectors: Any = None,
-        store: SearchStore | None = None, refine: bool = True, squared: bool = False,
+        store: Store | None = None, refine: bool = True, squared: bool = False,
         farthest: Any = None, attributes: Any = None, threads: int | None = None,
     ) -> Index:  # fmt: skip
         """An index over neighbour lists that are known, such as those of a vector database.

@@ -10,9 +10,10 @@ from kinrank.index.chosen import Chosen
 from kinrank.index.contents import check_contents, load_beside, load_notes, load_state
 from kinrank.index.engine import Engine
 from kinrank.index.index import Index
-from kinrank.index.search import SearchStore, search_of
+from kinrank.index.search import search_of
 from kinrank.io import PathLike
 from kinrank.reading import reading
+from kinrank.search.searcher import Store
 from kinrank.validation import check_bool, check_path
 
 # Files up to this size are read and verified when they are opened; larger ones when asked.
@@ -20,7 +21,7 @@ _VERIFIED = 1 << 28
 
 
 def open_index(
-    path: PathLike, *, writable: bool = False, store: SearchStore | None = None,
+    path: PathLike, *, writable: bool = False, store: Store | None = None,
     refine: bool = True, verify: bool | None = None,
 ) -> Index:  # fmt: skip
     """Open an index that was saved; it is mapped from disk, not read.

@@ -192,7 +192,7 @@ def _search(change: Change, rows: Ints, k: int, run: Runner) -> tuple[Ints, Floa
     own_distances = np.zeros((len(rows), 1), np.float32)
     return (
         np.concatenate([rows[:, None], change.places[others.indices]], axis=1),
-        np.concatenate([own_distances, others.values], axis=1),
+        np.concatenate([own_distances, others.distances], axis=1),
     )
 
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kinrank.index.search import Nearest
 from kinrank.index.state import State
 from kinrank.kernels import diffuse, guide, query, reciprocal
 from kinrank.kernels import lists as list_kernels
@@ -23,7 +22,7 @@ from kinrank.kernels.overlay import Lists, Workspace
 from kinrank.kernels.product import product_rows
 from kinrank.kernels.query_products import partner_rows, propagated_rows
 from kinrank.stages.graph import affinity
-from kinrank.types import Floats, Ints, Longs, SparseRows
+from kinrank.types import Floats, Ints, Longs, Neighbors, SparseRows
 
 KernelRows: TypeAlias = tuple[Any, ...]  # of ``kernels.overlay.Rows``
 # Squared distances from queries, by their number, to rows; both (p,).
@@ -100,7 +99,7 @@ class QueryStages:
 
 
 def encode_queries(
-    state: State, nearest: Nearest, squared: SquaredDistances, space: Workspace
+    state: State, nearest: Neighbors, squared: SquaredDistances, space: Workspace
 ) -> QueryStages:
     """All stages of queries, each on its own; the query itself is row n.
 
@@ -139,13 +138,13 @@ class _QueryKernels:
     """
 
     def __init__(
-        self, state: State, nearest: Nearest, squared: SquaredDistances, space: Workspace
+        self, state: State, nearest: Neighbors, squared: SquaredDistances, space: Workspace
     ) -> None:
         self.state = state
         self.parameters = state.method.stage_parameters
         self.squared = squared
         self.space = space
-        self.n_queries = len(nearest.counts)
+        self.n_queries = len(nearest)
         self.width = len(state) + 1
         known = state.neighbors
         groups, names, ids, distances, list_farthest, farthest = query.list_rows(

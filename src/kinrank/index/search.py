@@ -1,6 +1,6 @@
 """Where the nearest rows of a query come from: all vectors, cells of them, or a store.
 
-Anybody may write a store, and kernels check nothing, so what it answers is checked here.
+A store names rows by ids, which become rows of the state here.
 """
 
 from __future__ import annotations
@@ -8,56 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, UnknownIdError
-from kinrank.index.ids import Ids, IdTable, as_ids
+from kinrank.index.ids import IdTable, as_ids
 from kinrank.index.state import State
 from kinrank.kernels.scan import pair_distances, search_cells
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_search
-from kinrank.types import Floats, Ints, Longs
-from kinrank.validation import as_array, as_matrix, check_bool
+from kinrank.search.searcher import Store, checked_fetch, checked_search
+from kinrank.types import Floats, Ints, Longs, Neighbors
+from kinrank.validation import check_bool
 
 _PROBES = 32  # cells that a query looks into
 _TILE = 1 << 24  # numbers of fetched vectors that are here at a time
-
-
-class SearchStore(Protocol):
-    """A collection of vectors that somebody else keeps, such as a vector database."""
-
-    def __len__(self) -> int:
-        """The number of rows."""
-
-    def search(self, queries: Floats, k: int) -> tuple[Any, Any]:
-        """Ids (n_queries, k) and squared Euclidean distances, nearest first.
-
-        Infinite where fewer were found, with the id -1 or "".
-        """
-
-    def fetch(self, ids: Any) -> Floats:
-        """The vectors of some rows, (len(ids), width), in the order asked for.
-
-        Raises ``UnknownIdError``.
-        """
-
-
-class Nearest(NamedTuple):
-    """The nearest rows of each query, ascending by (distance, name).
-
-    indices : (n_queries, k) int32; distances : squared; counts : (n_queries,) how many are known
-    """
-
-    indices: Ints
-    distances: Floats
-    counts: Longs
-
-    def some(self, queries: slice) -> Nearest:
-        """Those of some queries."""
-        return Nearest(self.indices[queries], self.distances[queries], self.counts[queries])
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,13 +49,15 @@ class VectorSearch:
         pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return pointers, np.argsort(cell, kind="stable").astype(np.int32)
 
-    def search(self, queries: Floats, k: int, run: Runner) -> Nearest:
+    def search(self, queries: Floats, k: int, run: Runner) -> Neighbors:
         """The ``k`` nearest rows of each query."""
         state = self.state
         n = len(queries)
         k = min(k, len(state.vectors))
         if self.exact:
-            names, distances = exact_search(queries, state.vectors, k, run, numbers=state.names)
+            listed = exact_search(queries, state.vectors, k, run, numbers=state.names)
+            names = listed.indices
+            distances = listed.distances
         else:
             pointers, members = self._members
             names = np.empty((n, k), np.int32)
@@ -110,7 +79,7 @@ class VectorSearch:
                 ),
                 n,
             )
-        return Nearest(state.places[names], distances, np.full(n, k, np.int64))
+        return Neighbors(state.places[names], distances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,22 +89,21 @@ class StoreSearch:
     refine : whether vectors are fetched for distances that its answer does not have
     """
 
-    store: SearchStore | None
+    store: Store | None
     state: State
     refine: bool = True
     exact: bool = False
 
-    def search(self, queries: Floats, k: int, run: Runner) -> Nearest:  # noqa: ARG002
+    def search(self, queries: Floats, k: int, run: Runner) -> Neighbors:  # noqa: ARG002
         """The ``k`` nearest rows of each query, as far as the store knows them."""
         state = self.state
         names, values = store_search(self.opened(), queries, min(k, len(state)), state.table)
         known = names >= 0
         rows = np.where(known, state.places[names], np.int32(-1))
         order = np.lexsort((names, values), axis=1)
-        return Nearest(
+        return Neighbors(
             np.take_along_axis(rows, order, axis=1),
             np.take_along_axis(values, order, axis=1),
-            known.sum(axis=1).astype(np.int64),
         )
 
     def squared(self, queries: Floats, owners: Longs, rows: Ints) -> Floats:
@@ -163,7 +131,7 @@ class StoreSearch:
         state = self.state
         try:
             ids = state.ids[state.names[rows[low:high]]]
-            vectors = store_fetch(self.opened(), ids, state.scaling.dims)
+            vectors = checked_fetch(self.opened(), ids, state.scaling.dims)
         except UnknownIdError:
             if high - low == 1:
                 self._gone[rows[low]] = True
@@ -179,7 +147,7 @@ class StoreSearch:
         """(n,) rows that the store did not have when it was asked; it is not asked again."""
         return np.zeros(len(self.state), np.bool_)
 
-    def opened(self) -> SearchStore:
+    def opened(self) -> Store:
         """The store; an error without one."""
         if self.store is None:
             raise InvalidInputError(
@@ -192,7 +160,7 @@ class StoreSearch:
 RowSearch: TypeAlias = VectorSearch | StoreSearch
 
 
-def search_of(state: State, store: SearchStore | None = None, refine: bool = True) -> RowSearch:
+def search_of(state: State, store: Store | None = None, refine: bool = True) -> RowSearch:
     """The search that suits a state."""
     if len(state.vectors) == 0:
         return StoreSearch(store, state, check_bool("refine", refine))
@@ -201,63 +169,22 @@ def search_of(state: State, store: SearchStore | None = None, refine: bool = Tru
     return VectorSearch(state)
 
 
-def store_search(
-    store: SearchStore, queries: Floats, k: int, table: IdTable
-) -> tuple[Ints, Floats]:
+def store_search(store: Store, queries: Floats, k: int, table: IdTable) -> tuple[Ints, Floats]:
     """Places in ``table`` of the nearest rows, and their squared distances, (n_queries, <= k).
 
     Ascending, each row once for a query; -1 and infinity behind the last. Rows that the table does
     not have, as they came into the store later, are left out.
     """
-    ids, values = _checked_answer(store.search(queries, k), len(queries))
+    answer = checked_search(store, queries, k)
+    values = answer.distances
     known = np.isfinite(values)
     places = np.full(values.shape, -1, np.int32)
-    places[known] = _places(ids[known], table)
+    places[known] = _places(answer.indices[known], table)
     places, values = _ascending(places, values, places < 0)
     again = _repeated(places)
     if again.any():
         places, values = _ascending(places, values, again)
     return places[:, :k], values[:, :k]
-
-
-def store_fetch(store: SearchStore, ids: Ids, width: int) -> Any:
-    """The vectors of some rows, (len(ids), width), as the store has them."""
-    vectors = as_matrix("store.fetch", store.fetch(ids))
-    if len(vectors) != len(ids):
-        raise InvalidInputError(
-            f"The store fetched {len(vectors)} vectors for {len(ids)} ids; it must fetch one for "
-            "each."
-        )
-    if vectors.shape[1] != width:
-        raise InvalidInputError(
-            f"The store fetched vectors with {vectors.shape[1]} columns; the index has {width}."
-        )
-    return vectors
-
-
-def _checked_answer(answer: Any, n_queries: int) -> tuple[Any, Floats]:
-    if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
-        raise InvalidInputError(
-            f"`store.search` must return ids and squared distances, got {type(answer).__name__}."
-        )
-    ids, values = (as_array("store.search", array) for array in answer)
-    if values.ndim != 2 or len(values) != n_queries or ids.shape != values.shape:
-        raise InvalidInputError(
-            f"The store answered with shapes {ids.shape} and {values.shape}; it must answer ids "
-            f"and distances in one row for each of {n_queries} queries."
-        )
-    if values.dtype.kind not in "fiu":
-        raise InvalidInputError(
-            f"The store answered distances of dtype {values.dtype}; they must be numbers."
-        )
-    wrong = np.isnan(values) | (values < 0)
-    if wrong.any():
-        raise InvalidInputError(
-            f"The store answered the squared distance {values[wrong][0]}; it must be 0 or more, "
-            "infinite for none."
-        )
-    with np.errstate(over="ignore"):
-        return ids, values.astype(np.float32, copy=False)
 
 
 def _places(ids: Any, table: IdTable) -> Ints:

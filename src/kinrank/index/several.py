@@ -21,7 +21,8 @@ from kinrank.errors import InvalidInputError, shown
 from kinrank.filters import Filter, empty_ranking
 from kinrank.index.engine import Engine
 from kinrank.index.ids import IdTable
-from kinrank.index.search import StoreSearch, store_fetch
+from kinrank.index.search import StoreSearch
+from kinrank.search.searcher import checked_fetch
 from kinrank.things import Things, put_nearest
 from kinrank.types import Floats, Ints, Longs, Ranking
 
@@ -113,7 +114,7 @@ def row_vectors(engine: Engine, names: Ints) -> Floats:
     state = engine.state
     search = engine.search
     if isinstance(search, StoreSearch):
-        fetched = store_fetch(search.opened(), state.ids[names], state.scaling.dims)
+        fetched = checked_fetch(search.opened(), state.ids[names], state.scaling.dims)
         return state.scaling.of_stored.apply("vectors", fetched)
     return np.ascontiguousarray(state.vectors[state.places[names]])
 

@@ -104,7 +104,7 @@ class GalleryGraph:
         know the queries, so that each is answered on its own.
         """
         near = exact_search(queries, gallery, kq, run, own=own)
-        weight = np.maximum(1 - near.values / 2, 0)
+        weight = np.maximum(1 - near.distances / 2, 0)
         root = 1 / np.sqrt(1 + weight.sum(axis=1, dtype=np.float64))
         weight = (weight * root[:, None] * self.root[near.indices]).astype(np.float32)
         ptr = np.arange(0, weight.size + 1, kq)

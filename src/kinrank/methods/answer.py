@@ -14,7 +14,7 @@ from kinrank.filters import Filter, empty_ranking, first_answer
 from kinrank.kernels.answer import first_candidates, first_positive
 from kinrank.ordering import ascending
 from kinrank.parallel import ALONE, Runner
-from kinrank.search.exact import SearchResult, dense_search, few
+from kinrank.search.exact import dense_search, few
 from kinrank.search.stored import Stored
 from kinrank.stages.distances import Distances
 from kinrank.stages.divergence import Divergence
@@ -185,7 +185,7 @@ def rank_scores(
     return scored.filled(lambda q: dense_search(queries[q], gallery), n_gallery, run, 0.0)
 
 
-def reorder_first(first: SearchResult, row: int, scores: Floats) -> None:
+def reorder_first(first: Neighbors, row: int, scores: Floats) -> None:
     """Put the first rows of one query into the order of their new scores, highest first.
 
     The others keep their order and lie as far behind the last of them as their similarity lies
@@ -193,10 +193,10 @@ def reorder_first(first: SearchResult, row: int, scores: Floats) -> None:
     """
     m = len(scores)
     order = ascending(-scores)
-    behind = (first.values[row, m:] - first.values[row, m - 1]) / 2
+    behind = (first.distances[row, m:] - first.distances[row, m - 1]) / 2
     first.indices[row, :m] = first.indices[row, :m][order]
-    first.values[row, :m] = -scores[order]
-    first.values[row, m:] = behind - scores[order[-1]]
+    first.distances[row, :m] = -scores[order]
+    first.distances[row, m:] = behind - scores[order[-1]]
 
 
 def rank_dense(

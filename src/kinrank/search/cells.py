@@ -25,7 +25,7 @@ from kinrank.kernels.search import settle
 from kinrank.kernels.topk import scan_products
 from kinrank.parallel import Array, Out, Runner
 from kinrank.search.blas import one_blas_thread
-from kinrank.search.exact import SearchResult, exact_search
+from kinrank.search.exact import exact_search
 from kinrank.search.stored import HalfRows, Stored, for_kernels, rows_between
 from kinrank.search.tiles import SPARE, empty_heaps, settling, squared_norms
 from kinrank.types import Floats, Ints, Longs, Neighbors
@@ -171,18 +171,16 @@ class CellSearch:
         """As ``rows``, of the first rows and without a look through other lists."""
         rows = rows_between(self._vectors, 0, count)
         nearest = self.search(rows, k, run, are_rows=True)
-        args = (for_kernels(rows), self._landmarks, nearest.values)
+        args = (for_kernels(rows), self._landmarks, nearest.distances)
         far = run.fill("neighbours", _far_rows, args, count, Out(np.float32))
-        return Neighbors(nearest.indices, nearest.values, far)
+        return Neighbors(nearest.indices, nearest.distances, far)
 
-    def search(
-        self, queries: Stored, k: int, run: Runner, *, are_rows: bool = False
-    ) -> SearchResult:
+    def search(self, queries: Stored, k: int, run: Runner, *, are_rows: bool = False) -> Neighbors:
         """About the ``k`` nearest rows of each query; are_rows : these are the first rows."""
         outs = (Out(np.int32, k), Out(np.float32, k))
         both = (cells.search(queries, k, run, are_rows) for cells in (self._first, self._second))
         args = (int(are_rows), *chain.from_iterable(both))
-        return SearchResult(*run.fill("search", merge_lists, args, len(queries), *outs))
+        return Neighbors(*run.fill("search", merge_lists, args, len(queries), *outs))
 
 
 def _search_cells(

@@ -7,7 +7,7 @@ searched in tiles of products, few of them by all their values; the bits are the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,17 +24,6 @@ from kinrank.types import Floats, Ints, Longs, Neighbors
 Measure = Literal["squared", "inner"]
 _CELLS = 1 << 22  # of a dense block
 _FEW = 12  # queries below which to read the gallery for each is quicker than products
-
-
-class SearchResult(NamedTuple):
-    """Rows of the gallery for each query, ascending by value, ties by lower index.
-
-    indices : (n_queries, k) int32
-    values : (n_queries, k) float32, squared Euclidean distances or minus inner products
-    """
-
-    indices: Ints
-    values: Floats
 
 
 def exact_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
@@ -68,7 +57,7 @@ def exact_neighbors_and_more(
     with progress.stage("neighbours", n):
         if first_k == k:
             every = search(vectors, norms, 0, n, k, run)
-            return every, every.first(n_first)
+            return every, every[:n_first]
         if n_first < _FEW:
             longer = _search_few(vectors, n_first, first_k)
         else:
@@ -174,9 +163,10 @@ def exact_search(
     measure: Measure = "squared",
     own: Ints | None = None,
     numbers: Ints | None = None,
-) -> SearchResult:
+) -> Neighbors:
     """The ``k`` nearest gallery rows of each query, 1 <= k <= len(gallery).
 
+    measure : "inner" gives minus the inner products in place of squared distances
     own : the row that each query is, which is left out; there may then be one fewer
     numbers : (n,) what gallery rows go by, a permutation: ties go to the lower, the result and
         ``own`` tell it; None where that is their position
@@ -219,15 +209,15 @@ def exact_search(
             ),
             n,
         )
-    return SearchResult(indices, values)
+    return Neighbors(indices, values)
 
 
-def without_own(found: SearchResult, own: Ints, k: int) -> SearchResult:
+def without_own(found: Neighbors, own: Ints, k: int) -> Neighbors:
     """At most ``k`` rows of each query, the one that it is left out."""
     others = np.argsort(found.indices == own[:, None], axis=1, kind="stable")
     others = others[:, : min(k, found.indices.shape[1] - 1)]
     indices = np.ascontiguousarray(np.take_along_axis(found.indices, others, axis=1))
-    return SearchResult(indices, np.take_along_axis(found.values, others, axis=1))
+    return Neighbors(indices, np.take_along_axis(found.distances, others, axis=1))
 
 
 def _search_all(
@@ -251,16 +241,16 @@ def _search_all(
         values[row] = every[order]
 
 
-def search_pieces(queries: Floats, pieces: Iterable[Floats], k: int, run: Runner) -> SearchResult:
+def search_pieces(queries: Floats, pieces: Iterable[Floats], k: int, run: Runner) -> Neighbors:
     """As ``exact_search``, of a gallery that is read a piece at a time; at most all its rows."""
     n = len(queries)
     first = 0
-    best = SearchResult(np.empty((n, 0), np.int32), np.empty((n, 0), np.float32))
+    best = Neighbors(np.empty((n, 0), np.int32), np.empty((n, 0), np.float32))
     for piece in pieces:
         more = exact_search(queries, piece, min(k, len(piece)), run)
-        args = (best.indices, best.values, more.indices + np.int32(first), more.values)
+        args = (best.indices, best.distances, more.indices + np.int32(first), more.distances)
         first += len(piece)
-        best = SearchResult(
+        best = Neighbors(
             *Runner(run.threads).fill(
                 "search",
                 merge,

@@ -8,7 +8,6 @@ from kinrank import progress
 from kinrank.parallel import Runner
 from kinrank.search.cells import CellSearch, cell_count, measured_recall
 from kinrank.search.exact import (
-    SearchResult,
     exact_neighbors_and_more,
     exact_search,
     search_range,
@@ -64,7 +63,7 @@ def find_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
 
 def find_rows(
     queries: Stored, gallery: Stored, k: int, run: Runner, own: Ints | None = None
-) -> SearchResult:
+) -> Neighbors:
     """The ``k`` nearest gallery rows of each query; own : the row that it is, which is left out.
 
     Exactly, unless there are so many queries that it pays to prepare an approximate search.

@@ -10,12 +10,12 @@ from kinrank import progress
 from kinrank.errors import InvalidInputError
 from kinrank.index.ids import Ids, IdTable, as_ids, refuse_duplicates
 from kinrank.index.index import Index
-from kinrank.index.search import store_fetch, store_search
+from kinrank.index.search import store_search
 from kinrank.index.state import check_online, list_length
 from kinrank.methods.cas import CAS
 from kinrank.pool import pool_method
 from kinrank.registry import method_class
-from kinrank.stores.protocol import METRICS, Store
+from kinrank.search.searcher import METRICS, Store, checked_fetch
 from kinrank.types import Floats, Ints
 from kinrank.validation import as_vectors, check_choice, check_int
 
@@ -156,7 +156,7 @@ def _farthest(vectors: Floats, sample: Floats) -> Floats:
 
 def _vectors(store: Store, method: CAS, ids: Ids) -> Floats:
     """The vectors of some rows, as queries to the store."""
-    vectors = store_fetch(store, ids, store.width)
+    vectors = checked_fetch(store, ids, store.width)
     cosine = method.metric == "cosine"
     if store.metric != method.metric:
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))

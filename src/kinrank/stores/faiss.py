@@ -14,9 +14,12 @@ from kinrank.errors import FileFormatError, InvalidInputError, KinrankWarning, U
 from kinrank.index.ids import Ids, IdTable, as_ids, named, refuse_duplicates
 from kinrank.io import PathLike
 from kinrank.optional import require
-from kinrank.stores.protocol import Metric, checked_queries, engine_errors, squared_distances
-from kinrank.types import Floats, Ints, Longs
+from kinrank.search.searcher import Metric
+from kinrank.stores.base import checked_queries, engine_errors, squared_distances
+from kinrank.types import Floats, Ints, Longs, Neighbors
 from kinrank.validation import as_matrix
+
+__all__ = ["FaissStore"]
 
 
 class FaissStore:
@@ -39,8 +42,7 @@ class FaissStore:
     >>> engine = faiss.IndexFlatL2(8)
     >>> engine.add(data.gallery.features)
     >>> store = kinrank.stores.FaissStore(engine)
-    >>> ids, squared = store.search(data.query.features[:1], 3)
-    >>> ids.tolist()
+    >>> store.search(data.query.features[:1], 3).indices.tolist()
     [[284, 7, 58]]
     """
 
@@ -117,7 +119,7 @@ class FaissStore:
         """See Store."""
         return self._table.ids
 
-    def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
+    def search(self, queries: Any, k: int) -> Neighbors:
         """See Store."""
         rows, k = checked_queries(queries, k, self.width, self.metric)
         self._refuse_renumbered()
@@ -130,7 +132,8 @@ class FaissStore:
         order = np.argsort(squared, axis=1, kind="stable")  # rows that came later go to the end
         squared = np.take_along_axis(squared, order, axis=1)
         places = np.take_along_axis(places, order, axis=1)
-        return named(self._table.ids, np.where(np.isinf(squared), -1, places)), squared
+        places = np.where(np.isinf(squared), -1, places)
+        return Neighbors(named(self._table.ids, places), squared)
 
     def fetch(self, ids: Any) -> Floats:
         """See Store."""

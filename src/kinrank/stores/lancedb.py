@@ -11,9 +11,12 @@ import numpy.typing as npt
 from kinrank.errors import InvalidInputError
 from kinrank.index.ids import Ids, as_ids
 from kinrank.optional import require
-from kinrank.stores.protocol import METRICS, Metric, TableStore, engine_errors
+from kinrank.search.searcher import METRICS, Metric
+from kinrank.stores.base import TableStore, engine_errors
 from kinrank.types import Floats, Longs
 from kinrank.validation import check_bool, check_choice, check_int
+
+__all__ = ["LanceStore"]
 
 _TYPES: dict[Metric, str] = {"euclidean": "l2", "cosine": "cosine", "inner": "dot"}
 

@@ -17,6 +17,8 @@ from kinrank.pool import pool_method, rerank_pool
 from kinrank.stores.lancedb import column_vectors
 from kinrank.validation import as_array, check_choice, check_int
 
+__all__ = ["Reranker"]  # noqa: F822  made on first use, below
+
 
 class VectorReranker:
     """Orders the rows that a query found by what their vectors know of each other.

@@ -13,9 +13,12 @@ import numpy.typing as npt
 from kinrank.errors import InvalidInputError, StoreError, UnknownIdError
 from kinrank.index.ids import Ids
 from kinrank.optional import require
-from kinrank.stores.protocol import METRICS, Metric, TableStore, engine_errors
+from kinrank.search.searcher import METRICS, Metric
+from kinrank.stores.base import TableStore, engine_errors
 from kinrank.types import Floats, Longs
 from kinrank.validation import check_bool, check_choice, check_int
+
+__all__ = ["PgVectorStore"]
 
 _OPERATORS: dict[Metric, str] = {"euclidean": "<->", "cosine": "<=>", "inner": "<#>"}
 _TEXTS = ("text", "character varying", "uuid")

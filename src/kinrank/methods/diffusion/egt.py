@@ -74,7 +74,7 @@ class EGT(InductiveMethod):
         own: Ints | None = None,
     ) -> Ranking:  # fmt: skip
         near = find_rows(queries, gallery, self.k1, run, own=own)
-        weights = self._weights(near.values)
+        weights = self._weights(near.distances)
         scored = Scored.empty(len(queries), k)
         scored.values[:] = np.arange(k)
         limit, length = np.float32(self.t), min(k, self.p)

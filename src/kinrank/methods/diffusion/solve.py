@@ -149,6 +149,6 @@ def query_starts(
     nearest = find_rows(queries, gallery, kq, run, own=own)
     order = np.argsort(nearest.indices, axis=1)
     ids = np.take_along_axis(nearest.indices, order, axis=1).ravel()
-    values = np.take_along_axis(similarity_power(nearest.values, gamma), order, axis=1).ravel()
+    values = np.take_along_axis(similarity_power(nearest.distances, gamma), order, axis=1).ravel()
     ptr = np.arange(0, len(ids) + 1, kq, dtype=np.int64)
     return SparseRows(ptr, ids, values, len(gallery))

@@ -102,4 +102,5 @@ class GSS(GSSRecipe, InductiveMethod):
         links, itself = graph.queries(queries, gallery, self.kq, run, own)
         smoothed = multiply(links, gallery[:], run) + itself * queries[:]
         moved = embed(network, smoothed, lambda h: multiply(links, hidden, run) + itself * h)[1]
-        return Ranking(*exact_search(moved, embedded, k, run, "inner"))
+        answers = exact_search(moved, embedded, k, run, "inner")
+        return Ranking(answers.indices, answers.distances)

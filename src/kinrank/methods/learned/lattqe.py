@@ -94,7 +94,8 @@ class LAttQE(TrainedMethod):
         near = exact_search(queries, source, kqe, run, own=own)
         weights = self._weights(network, queries, source, near.indices, run)
         expanded = add_up(queries, source, near.indices, weights, run)
-        return Ranking(*exact_search(expanded, searched, k, run, "inner"))
+        answers = exact_search(expanded, searched, k, run, "inner")
+        return Ranking(answers.indices, answers.distances)
 
     @staticmethod
     def _weights(network: Any, rows: Stored, gallery: Stored, ids: Ints, run: Runner) -> Floats:

@@ -101,7 +101,7 @@ class ListMethod(TrainedMethod):
                 reorder_first(first, row, scores)
 
         each_list(state, queries, gallery, members, rescore, run)
-        return Ranking(first.indices[:, :k], first.values[:, :k])
+        return Ranking(first.indices[:, :k], first.distances[:, :k])
 
 
 @dataclass(frozen=True, kw_only=True)

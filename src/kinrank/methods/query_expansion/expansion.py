@@ -70,8 +70,9 @@ class Expansion(InductiveMethod):
     ) -> Ranking:  # fmt: skip
         source = gallery if self.order == "original" else state
         near = find_rows(queries, source, self.kqe, run, own=own)
-        expanded = self._expand(queries, source, near.indices, near.values, run)
-        return Ranking(*exact_search(expanded, state, k, run, "inner"))
+        expanded = self._expand(queries, source, near.indices, near.distances, run)
+        answers = exact_search(expanded, state, k, run, "inner")
+        return Ranking(answers.indices, answers.distances)
 
     def _expand(
         self, rows: Stored, gallery: Stored, ids: Ints, squared: Floats, run: Runner

@@ -16,10 +16,10 @@ from kinrank.methods.answer import reorder_first
 from kinrank.methods.common import InductiveMethod
 from kinrank.options import option
 from kinrank.parallel import Runner
-from kinrank.search.exact import SearchResult, exact_neighbors, exact_search
+from kinrank.search.exact import exact_neighbors, exact_search
 from kinrank.search.stored import Stored, for_kernels
 from kinrank.search.tiles import SPARE, search_pairs, squared_norms
-from kinrank.types import Floats, Ints, Ranking
+from kinrank.types import Floats, Ints, Neighbors, Ranking
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,30 +76,30 @@ class SG(InductiveMethod):
 
         def block(low: int, high: int) -> None:
             scores = np.empty((high - low, m), np.float32)
-            listed = SearchResult(first.indices[low:high], first.values[low:high])
+            listed = first[low:high]
             self._score(queries[low:high], gallery, norms, listed, lists, scores)
             for row in range(low, high):
                 reorder_first(first, row, scores[row - low])
 
         run.map("refinement", block, len(queries))
-        return Ranking(first.indices[:, :k], first.values[:, :k])
+        return Ranking(first.indices[:, :k], first.distances[:, :k])
 
     def _score(
-        self, queries: Floats, gallery: Stored, norms: Floats, first: SearchResult,
+        self, queries: Floats, gallery: Stored, norms: Floats, first: Neighbors,
         lists: tuple[Ints, Floats] | None, out: Floats,
     ) -> None:  # fmt: skip
         """Scores of lists; lists : the nearest of all gallery rows, or those of each list's own."""
         k = min(self.k1, self.m - 1)
         if lists is not None:
             rows = (for_kernels(gallery), norms, norms.max())
-            own = (first.indices, first.values)
+            own = (first.indices, first.distances)
             refined_scores(0, len(out), queries, rows, own, lists, k, self.beta, out)
             return
         places = np.arange(self.m, dtype=np.int32)[None]
         for at, ids in enumerate(first.indices[:, : self.m]):
             members, part = gallery[ids], slice(at, at + 1)
             near = _nearest(members, norms[ids], min(k + SPARE, self.m))
-            own, rows = (places, first.values[part]), (members, norms[ids], norms[ids].max())
+            own, rows = (places, first.distances[part]), (members, norms[ids], norms[ids].max())
             refined_scores(0, 1, queries[part], rows, own, near, k, self.beta, out[part])
 
 

@@ -1,43 +1,26 @@
-"""What a store has to answer, and what all of ours share.
+"""What our stores share: checks of queries, errors in our words, distances, tables of rows.
 
 Engines measure in their own ways. A store says which, and answers squared Euclidean distances:
-between the vectors themselves ("euclidean"), or to rows brought to unit norm ("cosine", "inner").
+between the vectors themselves ("euclidean"), or to rows brought to unit norm ("cosine", "inner"),
+which for unit queries is 2 - 2 cos.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, KinrankError, StoreError, UnknownIdError
 from kinrank.index.ids import Ids, IdTable, as_ids, refuse_duplicates
-from kinrank.index.search import SearchStore
-from kinrank.types import Floats, Longs
+from kinrank.search.searcher import Metric
+from kinrank.types import Floats, Longs, Neighbors
 from kinrank.validation import as_vectors, check_int
 
-Metric: TypeAlias = Literal["euclidean", "cosine", "inner"]
-METRICS: tuple[Metric, ...] = ("euclidean", "cosine", "inner")
 _MOST = 1 << 24  # results of a query: engines ask for memory for all of them at once
-
-
-@runtime_checkable
-class Store(SearchStore, Protocol):
-    """Vectors with ids, 64-bit integers or text, and a search among them."""
-
-    @property
-    def metric(self) -> Metric:
-        """What the engine orders by; "inner" asks for rows of unit norm."""
-
-    @property
-    def width(self) -> int:
-        """The length of the vectors."""
-
-    def ids(self) -> Ids:
-        """The ids of all rows."""
 
 
 @contextmanager
@@ -99,7 +82,7 @@ class TableStore:
         refuse_duplicates(ids)
         return ids
 
-    def search(self, queries: Any, k: int) -> tuple[Ids, Floats]:
+    def search(self, queries: Any, k: int) -> Neighbors:
         """See Store."""
         rows, k = checked_queries(queries, k, self.width, self.metric)
         owners, names, values = self._nearest(rows, k)
@@ -113,7 +96,7 @@ class TableStore:
         distances = np.full((len(rows), k), np.inf, np.float32)
         ids[owners, columns] = names
         distances[owners, columns] = values
-        return ids, squared_distances(self.metric, rows, distances)
+        return Neighbors(ids, squared_distances(self.metric, rows, distances))
 
     def fetch(self, ids: Any) -> Floats:
         """See Store."""

@@ -1,0 +1,108 @@
+"""The one seam for search: who finds the nearest rows, ours or somebody else's.
+
+Anybody may write a searcher, and kernels check nothing, so what it returns is checked here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from kinrank.errors import InvalidInputError
+from kinrank.types import Floats, Neighbors
+from kinrank.validation import as_matrix
+
+Metric: TypeAlias = Literal["euclidean", "cosine", "inner"]
+METRICS: tuple[Metric, ...] = ("euclidean", "cosine", "inner")
+
+
+@runtime_checkable
+class Searcher(Protocol):
+    """Anything that finds the nearest rows of queries: an exact search, cells, faiss, a store."""
+
+    def search(self, queries: Any, k: int, /) -> Neighbors:
+        """The ``k`` nearest rows of each query, (n_queries, k), nearest first.
+
+        Distances are squared and Euclidean: for a cosine and unit vectors, 2 - 2 cos. Where fewer
+        rows were found they are infinite, with the index -1, or "" where ids are text.
+        """
+
+
+@runtime_checkable
+class Store(Searcher, Protocol):
+    """Vectors that somebody else keeps, such as a vector database: a searcher that knows ids.
+
+    Its rows have ids, 64-bit integers or text, each once; ``search`` returns these as indices.
+    """
+
+    @property
+    def metric(self) -> Metric:
+        """What the engine orders by; "inner" asks for rows of unit norm."""
+
+    @property
+    def width(self) -> int:
+        """The length of the vectors."""
+
+    def __len__(self) -> int:
+        """The number of rows."""
+
+    def ids(self) -> Any:
+        """The ids of all rows."""
+
+    def fetch(self, ids: Any, /) -> Floats:
+        """The vectors of some rows, (len(ids), width), in the order asked for.
+
+        Raises ``UnknownIdError``.
+        """
+
+
+def checked_search(searcher: Searcher, queries: Floats, k: int) -> Neighbors:
+    """What a searcher returns, with float32 distances; an error if it cannot be used.
+
+    Lists may have any length, and their rows any order.
+    """
+    name = type(searcher).__name__
+    answer = searcher.search(queries, k)
+    if not isinstance(answer, Neighbors):
+        raise InvalidInputError(
+            f"`{name}.search` must return kinrank.Neighbors (indices and squared distances), "
+            f"got {type(answer).__name__}."
+        )
+    indices = answer.indices
+    distances = answer.distances
+    n_queries = len(queries)
+    if distances.ndim != 2 or len(distances) != n_queries or indices.shape != distances.shape:
+        raise InvalidInputError(
+            f"`{name}.search` returned indices of shape {indices.shape} and distances of shape "
+            f"{distances.shape}: both must have a row for each of the {n_queries} queries."
+        )
+    if distances.dtype.kind not in "fiu":
+        raise InvalidInputError(
+            f"`{name}.search` returned distances of dtype {distances.dtype}: they must be numbers."
+        )
+    wrong = np.isnan(distances) | (distances < 0)
+    if wrong.any():
+        raise InvalidInputError(
+            f"`{name}.search` returned the squared distance {distances[wrong][0]}: it must be 0 or "
+            "more, and infinite where there is no row."
+        )
+    with np.errstate(over="ignore"):
+        return Neighbors(indices, distances.astype(np.float32, copy=False))
+
+
+def checked_fetch(store: Store, ids: Any, width: int) -> Any:
+    """The vectors of some rows, (len(ids), width), as the store has them."""
+    name = type(store).__name__
+    vectors = as_matrix(f"{name}.fetch", store.fetch(ids))
+    if len(vectors) != len(ids):
+        raise InvalidInputError(
+            f"`{name}.fetch` returned {len(vectors)} vectors for {len(ids)} ids: it must return "
+            "one for each."
+        )
+    if vectors.shape[1] != width:
+        raise InvalidInputError(
+            f"`{name}.fetch` returned vectors with {vectors.shape[1]} columns: they must have "
+            f"{width}."
+        )
+    return vectors
