@@ -10,21 +10,6 @@ IDS = [f"r{n}" for n in range(len(ROWS))]
 SQUARED = ((ROWS[:, None].astype(np.float64) - ROWS) ** 2).sum(-1)
 
 
-class Shelf:
-    """The smallest store: arrays, and ids beside them."""
-
-    def __len__(self):
-        return len(ROWS)
-
-    def search(self, queries, k):
-        squared = ((queries[:, None] - ROWS) ** 2).sum(-1)
-        order = np.argsort(squared, axis=1, kind="stable")[:, :k]
-        return np.array(IDS)[order], np.take_along_axis(squared, order, axis=1)
-
-    def fetch(self, ids):
-        return ROWS[[IDS.index(one) for one in ids]]
-
-
 def lists(index):
     """The neighbour lists by name, in the order of names."""
     state = index.engine.state

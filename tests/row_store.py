@@ -8,7 +8,7 @@ from kinrank import Neighbors
 class RowStore:
     """Vectors that somebody else keeps.
 
-    ids : (n,) integers, ascending; None numbers the rows
+    ids : (n,) integers or text; None numbers the rows
     spoil_search : makes something else of the ids and squared distances that a search found
     spoil_fetch : makes something else of the vectors that are fetched
     fetched : how many vectors were fetched
@@ -18,7 +18,8 @@ class RowStore:
 
     def __init__(self, vectors, ids=None):
         self.vectors = vectors
-        self.row_ids = np.arange(len(vectors)) if ids is None else ids
+        self.row_ids = np.arange(len(vectors)) if ids is None else np.array(ids)
+        self.positions = {name: row for row, name in enumerate(self.row_ids.tolist())}
         self.spoil_search = None
         self.spoil_fetch = None
         self.fetched = 0
@@ -44,5 +45,5 @@ class RowStore:
 
     def fetch(self, ids):
         self.fetched += len(ids)
-        vectors = self.vectors[np.searchsorted(self.row_ids, ids)]
+        vectors = self.vectors[[self.positions[name] for name in np.asarray(ids).tolist()]]
         return vectors if self.spoil_fetch is None else self.spoil_fetch(vectors)

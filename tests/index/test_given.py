@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import kinrank
-from index_data import IDS, QUERIES, ROWS, SQUARED, Shelf, lists
+from index_data import IDS, QUERIES, ROWS, SQUARED, lists
 from kinrank import CAS, Index
 from kinrank.errors import InvalidInputError
 from kinrank.index import list_length
+from row_store import RowStore
 
 METHOD = CAS(k1=10, k2=4)
 
@@ -37,14 +38,14 @@ def test_over_a_store(tmp_path):
     k = list_length(METHOD, len(ROWS))
     far = SQUARED.max(axis=1)
     index = Index.from_neighbors(
-        METHOD, *known(k), ids=IDS, store=Shelf(), squared=True, farthest=far
+        METHOD, *known(k), ids=IDS, store=RowStore(ROWS, IDS), squared=True, farthest=far
     )
     a, b = index.search(QUERIES, k=10), METHOD.fit(ROWS, ids=IDS).search(QUERIES, k=10)
     np.testing.assert_allclose(a.distances, b.distances, atol=1e-5)
     one = index.search(QUERIES[4:5], k=10)
     np.testing.assert_array_equal(one.distances[0], a.distances[4])
     index.save(tmp_path / "an.index")
-    again = kinrank.open(tmp_path / "an.index", store=Shelf())
+    again = kinrank.open(tmp_path / "an.index", store=RowStore(ROWS, IDS))
     np.testing.assert_array_equal(again.search(QUERIES, k=10).distances, a.distances)
     alone = kinrank.open(tmp_path / "an.index")
     assert alone.info()["rows"] == len(ROWS)
@@ -71,6 +72,6 @@ def test_short_lists_shorten_the_method(tmp_path):
 
 
 def test_vectors_or_a_store():
-    for given in ({}, {"vectors": ROWS, "store": Shelf()}):
+    for given in ({}, {"vectors": ROWS, "store": RowStore(ROWS, IDS)}):
         with pytest.raises(InvalidInputError, match="Give either `vectors` or `store`"):
             Index.from_neighbors(METHOD, *known(15), squared=True, **given)

@@ -6,10 +6,11 @@ import pytest
 import kinrank
 from cli_helpers import run
 from engine_data import clustered
-from index_data import IDS, QUERIES, ROWS, Shelf, assert_same
+from index_data import IDS, QUERIES, ROWS, assert_same
 from kinrank.index import change
 from kinrank.index.changed_paths import changed_paths
 from kinrank.index.state import list_length
+from row_store import RowStore
 
 METHOD = kinrank.CAS(k1=8, k2=4, geodesic=True, geodesic_k=12)
 
@@ -143,13 +144,8 @@ def test_rows_that_ask(index):
 
 @pytest.mark.parametrize("refine", [True, False])
 def test_stores(refine, tmp_path):
-    class Store(Shelf):
-        metric, width = "euclidean", ROWS.shape[1]
-
-        def ids(self):
-            return IDS
-
-    index = kinrank.attach(Store(), METHOD, refine=refine)
+    store = RowStore(ROWS, IDS)
+    index = kinrank.attach(store, METHOD, refine=refine)
     twin = METHOD.fit(ROWS, ids=IDS)
     got, expected = index.search(QUERIES, 20), twin.search(QUERIES, 20)
     if refine:
@@ -160,7 +156,7 @@ def test_stores(refine, tmp_path):
     shared = [len(set(a) & set(b)) for a, b in zip(got.ids, expected.ids, strict=True)]
     assert np.mean(shared) > (19.9 if refine else 17)
     index.save(tmp_path / "i")
-    opened = kinrank.open(tmp_path / "i", store=Store(), refine=refine)
+    opened = kinrank.open(tmp_path / "i", store=store, refine=refine)
     assert opened.search(QUERIES, 20).distances.tobytes() == got.distances.tobytes()
 
 

@@ -5,8 +5,9 @@ import pytest
 
 import kinrank
 from engine_data import dense
-from index_data import IDS, QUERIES, ROWS, SQUARED, Shelf
+from index_data import IDS, QUERIES, ROWS, SQUARED
 from kinrank import CAS, Index
+from row_store import RowStore
 
 N, K, FAR = len(ROWS), 14, float(SQUARED.max())
 METHOD = CAS(k1=10, k2=4, omega=0)  # lists do not tell the distance to most rows
@@ -89,7 +90,7 @@ def test_answers_are_near_those_with_the_query_in_the_lists(options, lengths, tm
 @pytest.mark.filterwarnings("ignore::kinrank.KinrankWarning")
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 def test_over_a_store(lengths):
-    a = built(METHOD, lengths, store=Shelf()).search(QUERIES, k=10)
+    a = built(METHOD, lengths, store=RowStore(ROWS, IDS)).search(QUERIES, k=10)
     b = built(METHOD, lengths).search(QUERIES, k=10)
     np.testing.assert_allclose(a.distances, b.distances, atol=1e-5)
 

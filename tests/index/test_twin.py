@@ -12,6 +12,7 @@ import naive
 from engine_data import clustered, digits
 from kinrank import CAS
 from kinrank.index.index import Index
+from row_store import RowStore
 from twin_stages import ORDER, first_difference, index_stages, query_stages
 
 OPTIONS = [
@@ -125,24 +126,6 @@ def test_digits(options):
     assert_equal(method, lambda method: method.fit(rows), rows, queries[:3])
 
 
-class Exact:
-    """A store that keeps the vectors and searches them exactly."""
-
-    def __init__(self, vectors):
-        self.vectors = vectors
-
-    def __len__(self):
-        return len(self.vectors)
-
-    def search(self, queries, k):
-        d = ((queries[:, None] - self.vectors[None]) ** 2).sum(2)
-        order = np.argsort(d, axis=1, kind="stable")[:, :k]
-        return order, np.take_along_axis(d, order, axis=1)
-
-    def fetch(self, ids):
-        return self.vectors[np.asarray(ids, np.int64)]
-
-
 @pytest.mark.parametrize("options", OPTIONS, ids=named)
 def test_stores(options):
     rows, queries = clustered(110, seed=4, clusters=7), clustered(3, seed=4, clusters=7)
@@ -152,7 +135,7 @@ def test_stores(options):
 
     def fit(method):
         known = {"squared": True, "farthest": d.max(axis=1)}
-        return Index.from_neighbors(method, *lists, store=Exact(rows), **known)
+        return Index.from_neighbors(method, *lists, store=RowStore(rows), **known)
 
     assert_equal(CAS(k1=12, k2=4).replace(**options), fit, rows, queries)
 

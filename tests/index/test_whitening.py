@@ -6,8 +6,9 @@ import pytest
 import kinrank
 import naive
 from cli_helpers import run
-from index_data import IDS, QUERIES, ROWS, Shelf
+from index_data import IDS, QUERIES, ROWS
 from kinrank import InvalidInputError, Whitening
+from row_store import RowStore
 
 METHOD = kinrank.CAS(k1=8, k2=4, whiten=0.25)
 
@@ -72,36 +73,23 @@ def test_a_store_holds_projected_rows(tmp_path):
     unit = ROWS / norms(ROWS)
     projected, queries = fewer.apply(unit), QUERIES / norms(QUERIES)
 
-    class Projected(Shelf):
-        metric, width = "euclidean", 6
-
-        def ids(self):
-            return IDS
-
-        def search(self, queries, k):
-            squared = ((queries[:, None] - projected) ** 2).sum(-1)
-            order = np.argsort(squared, axis=1, kind="stable")[:, :k]
-            return np.array(IDS)[order], np.take_along_axis(squared, order, axis=1)
-
-        def fetch(self, ids):
-            return projected[[IDS.index(one) for one in ids]]
-
-    index = kinrank.attach(Projected(), k1=8, k2=4, whiten=fewer)
+    store = RowStore(projected, IDS)
+    index = kinrank.attach(store, k1=8, k2=4, whiten=fewer)
     twin = kinrank.CAS(k1=8, k2=4, whiten=fewer).fit(ROWS, ids=IDS)
     assert index.width == ROWS.shape[1]
     np.testing.assert_allclose(
         index.search(queries, 20).distances, twin.search(queries, 20).distances, atol=1e-5
     )
     index.save(tmp_path / "i")
-    opened = kinrank.open(tmp_path / "i", store=Projected())
+    opened = kinrank.open(tmp_path / "i", store=store)
     assert (
         opened.search(QUERIES, 20).distances.tobytes()
         == index.search(QUERIES, 20).distances.tobytes()
     )
     with pytest.raises(InvalidInputError, match=r"fitted Whitening for an index over a store"):
-        kinrank.attach(Projected(), whiten=0.25)
+        kinrank.attach(store, whiten=0.25)
     with pytest.raises(InvalidInputError, match=r"like those of the store \(6 columns\)"):
-        kinrank.attach(Projected(), whiten=fitted)
+        kinrank.attach(store, whiten=fitted)
 
 
 def test_lists_that_are_given_cannot_be_whitened():
