@@ -29,6 +29,7 @@ PURPOSES = {
     "pgvector": "stores over PostgreSQL",
     "ray": "several machines",
     "torch": "methods that learn, torch modules as networks",
+    "sklearn": "`kinrank.sklearn`: graphs for scikit-learn, t-SNE, UMAP",
     "scipy": "`jaccard_graph`, MATLAB files",
     "pandas": "`Ranking.to_pandas`",
     "ranx": "runs for ranx",

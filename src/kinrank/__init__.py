@@ -34,7 +34,7 @@ from kinrank.registry import methods
 from kinrank.types import Neighbors, Ranking
 
 if TYPE_CHECKING:
-    from kinrank import cluster, compat, datasets, evaluate, features, learned, sklearn, stores
+    from kinrank import cluster, compat, datasets, evaluate, features, learned, stores
     from kinrank.client import Client
     from kinrank.compiling import warmup
     from kinrank.index import Index, open  # noqa: A004  in the manner of PIL.Image.open
@@ -136,7 +136,16 @@ _LAZY = {
     "rerank_pool": "kinrank.pool",
     "warmup": "kinrank.compiling",
 }
-_SUBMODULES = ("cluster", "compat", "datasets", "evaluate", "features", "learned", "sklearn", "stores")
+_SUBMODULES = (
+    "cluster",
+    "compat",
+    "datasets",
+    "evaluate",
+    "features",
+    "learned",
+    "sklearn",
+    "stores",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -116,7 +116,7 @@ def test_auto_chooses_the_parameters(rows):
 def test_pickled_and_cloned(rows):
     estimator = NeighborsTransformer(n_neighbors=3).fit(rows)
     expected = estimator.transform(rows[:4] * 1.01)
-    again = pickle.loads(pickle.dumps(estimator)).transform(rows[:4] * 1.01)
+    again = pickle.loads(pickle.dumps(estimator)).transform(rows[:4] * 1.01)  # noqa: S301  made here
     np.testing.assert_array_equal(again.toarray(), expected.toarray())
     assert clone(estimator).get_params() == estimator.get_params()
 

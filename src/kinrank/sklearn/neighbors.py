@@ -237,9 +237,7 @@ class NeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             )
             return joint
         if self._searcher is None:
-            self._searcher = self.method_.fit(
-                self._rows, threads=self._threads(), run=self._run()
-            )
+            self._searcher = self.method_.fit(self._rows, threads=self._threads(), run=self._run())
         found: Ranking = self._searcher.search(rows, k, threads=self._threads())
         return Ranking(found.indices, found.distances)
 
