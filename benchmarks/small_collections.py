@@ -130,7 +130,7 @@ def _changed(rows, kind, random):
         level = float(random.choice([0.3, 0.7, 1.2])) / np.sqrt(width)
         return unit(rows + level * random.standard_normal(rows.shape))
     if kind == "white":
-        return kinrank.Whitening.fit(rows, float(random.choice([0.25, 0.5]))).apply(rows)
+        return kinrank.Projection.fit(rows, kind=float(random.choice([0.25, 0.5]))).apply(rows)
     if kind == "pca":
         centred = rows - rows.mean(axis=0)
         axes = np.linalg.svd(centred, full_matrices=False)[2][: int(random.choice([16, 32, 64]))]

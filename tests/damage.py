@@ -18,9 +18,9 @@ import numpy as np
 
 import kinrank
 from index_data import QUERIES, ROWS
+from kinrank import Projection
+from kinrank._onnx_file import OnnxGraph, layer_names
 from kinrank.datasets import revisited
-from kinrank.features import Whitening
-from kinrank.features._onnx_file import OnnxGraph, layer_names
 from kinrank.features._torch_file import read_state
 from kinrank.features.preprocess import read_description
 from kinrank.index import file as index_file
@@ -225,7 +225,7 @@ KINDS = {
         load_safetensors,
     ),
     "ranking": (RANKING.save, use_ranking),
-    "whitening": (Whitening(SMALL[0], SMALL).save, Whitening.load),
+    "projection": (Projection(SMALL[0], SMALL).save, Projection.load),
     "gnd.json": (lambda path: path.write_text(json.dumps(GND)), revisited),
     "gnd.pkl": (
         lambda path: path.write_bytes(

@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 from PIL import Image
 
-from kinrank.features._onnx_file import OnnxGraph
+from kinrank._onnx_file import OnnxGraph
 
 RED, BLUE = (200, 30, 10), (10, 40, 220)
 

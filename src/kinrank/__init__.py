@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from kinrank.methods.query_expansion.expansion import AQE, DQE, AlphaQE, AQEwD
     from kinrank.methods.query_expansion.sg import SG
     from kinrank.pool import rerank_pool
+    from kinrank.projection.projection import Projection
     from kinrank.runs.run import Run
-    from kinrank.search.whitening import Whitening
     from kinrank.stores.attach import attach
 
 __all__ = [
@@ -97,6 +97,7 @@ __all__ = [
     "Manifold",
     "Neighbors",
     "OptionalDependencyError",
+    "Projection",
     "Ranking",
     "Run",
     "StoreError",
@@ -104,7 +105,6 @@ __all__ = [
     "UnknownNameError",
     "UnsupportedError",
     "UnwritableError",
-    "Whitening",
     "__version__",
     "attach",
     "cluster",
@@ -129,7 +129,7 @@ _LAZY = {
     "Client": "kinrank.client",
     "Index": "kinrank.index",
     "Run": "kinrank.runs.run",
-    "Whitening": "kinrank.search.whitening",
+    "Projection": "kinrank.projection.projection",
     "attach": "kinrank.stores.attach",
     "jaccard_graph": "kinrank.jaccard",
     "open": "kinrank.index",

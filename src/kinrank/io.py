@@ -157,6 +157,12 @@ def save_npz(path: PathLike, /, **arrays: npt.ArrayLike) -> None:
         write_members(member, checked)
 
 
+def save_npy(path: PathLike, array: npt.NDArray[Any]) -> None:
+    """Write one array to an npy file of exactly this name, whole or not at all."""
+    with replacing(path) as file:
+        np.lib.format.write_array(file, array, allow_pickle=False)
+
+
 @contextmanager
 def npz_members(path: PathLike) -> Iterator[Member]:
     """A function that opens the arrays of an npz file to write them, one after another."""

@@ -15,9 +15,9 @@ from kinrank.kernels.graph_jaccard import first_members, sorted_rows
 from kinrank.methods.common import JointRows
 from kinrank.methods.context.kreciprocal import DIALECTS, SquaredDistances, encode, list_length
 from kinrank.parallel import Runner
+from kinrank.projection.kinds import Whiten, check_whiten, projection_for
+from kinrank.projection.projection import Projection
 from kinrank.runs.run import Run, as_run
-from kinrank.search.stored import whitening_for
-from kinrank.search.whitening import Whiten, Whitening, check_whiten
 from kinrank.stages.distances import Distances
 from kinrank.stages.sparse import transposed
 from kinrank.types import SparseRows
@@ -50,7 +50,7 @@ def jaccard_graph(
     metric: Literal["euclidean", "cosine"] = "euclidean",
     dialect: Literal["spcl", "zhong", "torchreid", "layumi"] = "spcl",
     connected: bool = False,
-    whiten: float | Whitening | None = None,
+    whiten: str | float | Projection | None = None,
     threads: int | None = None,
     run: Run | None = None,
 ) -> csr_array:
@@ -72,7 +72,8 @@ def jaccard_graph(
     connected : store distances to the k1 nearest even if they are 1, join parts of the graph that
         have no path between them at distance 1, and put 1.2e-7 for 0 between different rows;
         HDBSCAN needs all three
-    whiten : a power between 0 and 0.5, fitted to the features, or a ``Whitening``; see ``Method``
+    whiten : "pairs", "views" or a power between 0 and 0.5, fitted to the features, or a fitted
+        ``Projection``; see ``Method``
     threads : how many threads to use; never changes the result
     run : its ``block_size`` is taken
 
@@ -115,7 +116,7 @@ def jaccard_rows(
     limit = check_float("max_distance", max_distance, 0, 1, low_open=True)
     connected = check_bool("connected", connected)
     named = same_width(("features", features))
-    onto = whitening_for(check_whiten("whiten", whiten), named)
+    onto = projection_for(check_whiten("whiten", whiten), named, run)
     cosine = metric == "cosine" or chosen.cosine
     vectors = as_vectors(("features", features), cosine=cosine, onto=onto)
     if chosen.plain and not cosine and onto is None:

@@ -56,7 +56,7 @@ def rerank_pool(
     threshold : leave out results that are farther away; see ``Ranking.within``
     threads : how many threads to use; None is one per core. Several queries share them out, a
         query each; of a single small one only the search does. Never changes the result.
-    **params : parameters of the method, see its class; ``whiten`` takes a fitted Whitening, as
+    **params : parameters of the method, see its class; ``whiten`` takes a fitted Projection, as
         few candidates do not tell the directions of a collection
 
     Returns
@@ -74,10 +74,10 @@ def rerank_pool(
     (1, 5)
     """
     ranker = pool_method(method, params)
-    if isinstance(getattr(ranker, "whiten", None), float):
+    if isinstance(getattr(ranker, "whiten", None), str | float):
         raise InvalidInputError(
-            f"`whiten` must be a fitted Whitening for pools, got the power {ranker.whiten}: fit it "
-            "to the gallery that they come from (kinrank.Whitening.fit)."
+            f"`whiten` must be a fitted Projection for pools, got {ranker.whiten!r}: fit it "
+            "to the gallery that they come from (kinrank.Projection.fit)."
         )
     pools = _filtered(_pools(query, candidates, ids), allowed, exclude)
     largest = max(len(pool) for pool in pools)

@@ -207,8 +207,8 @@ def as_matrix(name: str, values: Any) -> npt.NDArray[Any]:
     return array
 
 
-class Projection(Protocol):
-    """What makes other rows of unit rows, such as a whitening."""
+class RowMap(Protocol):
+    """What makes other rows of unit rows, such as a projection."""
 
     @property
     def dims(self) -> int:
@@ -220,7 +220,7 @@ class Projection(Protocol):
 
 def as_vectors(
     *named: tuple[str, Any], cosine: bool = False, together: bool = True, empty: Any = np.empty,
-    onto: Projection | None = None,
+    onto: RowMap | None = None,
 ) -> npt.NDArray[np.float32]:  # fmt: skip
     """Stack named row sets into one finite, C-contiguous float32 array, a copy.
 
@@ -266,7 +266,7 @@ def same_width(*named: tuple[str, Any]) -> Matrices:
 
 def stack_rows(
     matrices: Matrices, cosine: bool, exponent: int, empty: Any = np.empty,
-    onto: Projection | None = None, *, half: bool = False, shift: Any = 0,
+    onto: RowMap | None = None, *, half: bool = False, shift: Any = 0,
 ) -> npt.NDArray[Any]:  # fmt: skip
     """One float32 array: each row over its norm, or all over a power of two.
 
@@ -313,7 +313,7 @@ def unit_blocks(matrices: Matrices, size: int) -> Iterator[npt.NDArray[np.float3
 
 def as_half_vectors(
     *named: tuple[str, Any], cosine: bool = False, empty: Any = np.empty,
-    onto: Projection | None = None,
+    onto: RowMap | None = None,
 ) -> npt.NDArray[np.uint16]:  # fmt: skip
     """As ``as_vectors``, each value rounded to float16 in the end: the bits of these."""
     matrices, cosine = same_width(*named), cosine or onto is not None

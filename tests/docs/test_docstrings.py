@@ -39,6 +39,6 @@ def test_everything_public_has_an_example():
             assert ">>>" in (inspect.getdoc(value) or ""), name
     for value in (kinrank.KinrankError, evaluate.compare, evaluate.reid, evaluate.retrieval,
                   evaluate.revisited, evaluate.paired_difference, evaluate.Plain, evaluate.Pooled,
-                  datasets.load, datasets.toy, datasets.Dataset, features.gem, features.Whitening,
+                  datasets.load, datasets.toy, datasets.Dataset, features.gem, kinrank.Projection,
                   features.Descriptor, learned.train, stores.FaissStore):  # fmt: skip
         assert ">>>" in (inspect.getdoc(value) or ""), value

@@ -63,15 +63,17 @@ def test_norms_do_not_depend_on_how_rows_are_kept(width):
 def test_rows_are_rounded_when_all_else_is_done(scale, moved, cosine):
     random = np.random.default_rng(2)
     queries, gallery = scale * (random.normal(size=(2, 2500, 4)) + moved)
-    plain = stored_vectors(queries[:37], gallery, cosine, Runner(1))
-    half = stored_vectors(queries[:37], gallery, cosine, HALF)
+    plain = stored_vectors([("queries", queries[:37]), ("gallery", gallery)], cosine, Runner(1))
+    half = stored_vectors([("queries", queries[:37]), ("gallery", gallery)], cosine, HALF)
     np.testing.assert_array_equal(half[:], plain.astype(np.float16).astype(np.float32))
 
 
 def test_values_that_float16_has_not_are_refused():
     queries, gallery = np.ones((2, 3), np.float32), np.zeros((400, 3), np.float32)
     gallery[333, 1] = -65504
-    assert stored_vectors(queries, gallery, False, HALF)[335, 1] == -65504
+    assert (
+        stored_vectors([("queries", queries), ("gallery", gallery)], False, HALF)[335, 1] == -65504
+    )
     gallery[333, 1] = -70000
     message = r"`gallery` must hold values of at most 65504 .*float16.*got -70000 in row 333\."
     with pytest.raises(kinrank.InvalidInputError, match=message):

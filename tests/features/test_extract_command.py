@@ -236,7 +236,7 @@ def test_whitening_is_fitted_and_used(arguments, tmp_path):
     assert arrays["owners"] == [60 * 14]
     wrong = run(*arguments, "--out", tmp_path / "g.npz", "--whiten", first)
     assert wrong.exit_code == 2
-    assert "must be a whitening saved by kinrank" in wrong.stderr
+    assert "must be a whole safetensors file" in wrong.stderr
 
 
 def test_defaults_are_those_of_the_library(tmp_path):

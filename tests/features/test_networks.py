@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from kinrank import FileFormatError, InvalidInputError, KinrankWarning, UnknownNameError
+from kinrank._onnx_file import decode, encode, layer_names, varint, with_output
 from kinrank.errors import OptionalDependencyError
 from kinrank.features import Preprocessing, load_model
-from kinrank.features._onnx_file import decode, encode, layer_names, varint, with_output
 from picture_files import tiny_network
 
 BATCH = np.random.default_rng(0).normal(size=(3, 3, 4, 5)).astype(np.float32)

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from kinrank import FileFormatError, InvalidInputError, KinrankWarning
-from kinrank.features import Whitening, learned_whitening, pca_whitening
-from kinrank.io import save_npz
+from kinrank import FileFormatError, InvalidInputError, KinrankWarning, Projection
+from kinrank.features import learned_whitening, pca_whitening
+from kinrank.io import save_npz, save_safetensors
 
 RNG = np.random.default_rng(0)
 MIX = RNG.normal(size=(8, 8))
@@ -26,9 +26,9 @@ def test_pca_gives_the_identity_as_covariance():
 
 def test_pca_keeps_the_largest_directions():
     whole, few = pca_whitening(ROWS), pca_whitening(ROWS, 3)
-    np.testing.assert_array_equal(few.projection, whole.projection[:3])
+    np.testing.assert_array_equal(few.matrix, whole.matrix[:3])
     np.testing.assert_array_equal(few.apply(ROWS), whole.apply(ROWS, 3))
-    spread = np.linalg.norm(whole.projection, axis=1)  # one over the standard deviation
+    spread = np.linalg.norm(whole.matrix, axis=1)  # one over the standard deviation
     assert (np.diff(spread) > 0).all()
     np.testing.assert_allclose(np.linalg.norm(few.apply(ROWS), axis=1), 1, rtol=1e-5)
 
@@ -64,7 +64,7 @@ def test_labels_mean_all_their_pairs():
     by_pairs = learned_whitening(ROWS, pairs=all_pairs(LABELS), dims=5)
     by_labels = learned_whitening(ROWS, labels=LABELS, dims=5)
     np.testing.assert_allclose(by_labels.mean, by_pairs.mean, rtol=1e-6)
-    np.testing.assert_allclose(by_labels.projection, by_pairs.projection, atol=1e-5)
+    np.testing.assert_allclose(by_labels.matrix, by_pairs.matrix, atol=1e-5)
 
 
 def test_learned_whitening_finds_what_tells_classes_apart():
@@ -143,12 +143,13 @@ def test_sizes_that_do_not_fit():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300, 1j, "a", None])
 def test_a_whitening_is_of_finite_numbers(bad, tmp_path):
-    with pytest.raises(InvalidInputError, match="`projection` must"):
-        Whitening(np.zeros(2), [[bad, 1.0]])
-    if bad is not None:
-        np.savez(tmp_path / "bad.npz", mean=np.zeros(2), projection=[[bad, 1.0]])
-        with pytest.raises(FileFormatError, match="a whitening saved by kinrank, got: `projection"):
-            Whitening.load(tmp_path / "bad.npz")
+    with pytest.raises(InvalidInputError, match="`matrix` must"):
+        Projection(np.zeros(2), [[bad, 1.0]])
+    if isinstance(bad, float):
+        arrays = {"mean": np.zeros(2), "matrix": np.array([[bad, 1.0]])}
+        save_safetensors(tmp_path / "bad", arrays, {})
+        with pytest.raises(FileFormatError, match="a projection saved by kinrank, got: `matrix"):
+            Projection.load(tmp_path / "bad")
 
 
 def test_labels_of_two_kinds():
@@ -159,19 +160,19 @@ def test_labels_of_two_kinds():
 
 def test_saved_and_loaded(tmp_path):
     whitening = learned_whitening(ROWS, labels=LABELS)
-    parts = {"mean": whitening.mean, "projection": whitening.projection}
+    parts = {"mean": whitening.mean, "matrix": whitening.matrix}
     save_file(parts, tmp_path / "theirs.safetensors")
-    for name in ("w.npz", "w.safetensors"):
-        whitening.save(tmp_path / name)
+    whitening.save(tmp_path / "w.safetensors")
     assert load_file(tmp_path / "w.safetensors").keys() == parts.keys()
-    for name in ("w.npz", "w.safetensors", "theirs.safetensors"):
-        loaded = Whitening.load(tmp_path / name)
+    for name in ("w.safetensors", "theirs.safetensors"):
+        loaded = Projection.load(tmp_path / name)
         np.testing.assert_array_equal(loaded.apply(ROWS), whitening.apply(ROWS))
 
 
 def test_other_files_are_refused(tmp_path):
-    save_npz(tmp_path / "a.npz", mean=np.zeros(3))
-    save_npz(tmp_path / "b.npz", mean=np.zeros(3), projection=np.zeros((2, 4)))
-    for name in ("a.npz", "b.npz"):
-        with pytest.raises(FileFormatError, match="must be a whitening"):
-            Whitening.load(tmp_path / name)
+    save_npz(tmp_path / "a.npz", mean=np.zeros(3), matrix=np.zeros((2, 3)))
+    save_safetensors(tmp_path / "b", {"mean": np.zeros(3)}, {})
+    save_safetensors(tmp_path / "c", {"mean": np.zeros(3), "matrix": np.zeros((2, 4))}, {})
+    for name in ("a.npz", "b", "c"):
+        with pytest.raises(FileFormatError, match="must be a "):
+            Projection.load(tmp_path / name)

@@ -11,8 +11,7 @@ import kinrank
 from fuzz import damage
 from fuzz.outcome import check_finite, check_ranking, require
 from fuzz.values import Draw
-from kinrank import CAS, datasets, features
-from kinrank.features import Whitening
+from kinrank import CAS, Projection, datasets, features
 from kinrank.io import load_array, save_npz, save_safetensors
 from kinrank.runs import journal
 
@@ -46,8 +45,8 @@ def good(folder):
     np.savez_compressed(base / "array 3.npz", rows=ROWS, more=np.arange(9))
     np.save(base / "array 4.npy", np.array(text))
     made = features.pca_whitening(ROWS, 4)
-    made.save(base / "whitening 0.npz")
-    made.save(base / "whitening 1.safetensors")
+    made.save(base / "projection 0.safetensors")
+    Projection.fit(ROWS, kind="views").save(base / "projection 1.safetensors")
     np.save(base / "query.npy", QUERIES)
     lists = [{"easy": [1, 2], "hard": [3], "junk": [0]}] * 3
     (base / "gnd 0.json").write_text(json.dumps(lists))
@@ -135,9 +134,9 @@ def damaged_array(draw, outcomes):
         outcomes.attempt("rerank", kinrank.rerank, QUERIES, found, k=3, k1=4, k2=2, threads=1)
 
 
-def damaged_whitening(draw, outcomes):
-    _, path, _ = broken(draw, "whitening")
-    found = outcomes.attempt("Whitening.load", Whitening.load, path)
+def damaged_projection(draw, outcomes):
+    _, path, _ = broken(draw, "projection")
+    found = outcomes.attempt("Projection.load", Projection.load, path)
     if found is not None:
         outcomes.attempt("apply", found.apply, QUERIES, check=check_finite)
 
@@ -204,6 +203,6 @@ def damaged_work(draw, outcomes):
 
 
 KINDS = (
-    *[damaged_index] * 6, *[damaged_ranking] * 3, *[damaged_array] * 4, damaged_whitening,
+    *[damaged_index] * 6, *[damaged_ranking] * 3, *[damaged_array] * 4, damaged_projection,
     damaged_gnd, damaged_work,
 )  # fmt: skip

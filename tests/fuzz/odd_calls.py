@@ -349,14 +349,14 @@ CALLS = {
     ),
     "Ranking.save": (on_ranking("save"), {"path": lambda: "a.npz"}),
     "Ranking.load": (kinrank.Ranking.load, {"path": lambda: "nobody.npz"}),
-    "Whitening": (
-        kinrank.Whitening,
-        {"mean": lambda: np.zeros(WIDTH), "projection": lambda: np.eye(WIDTH)},
+    "Projection": (
+        kinrank.Projection,
+        {"mean": lambda: np.zeros(WIDTH), "matrix": lambda: np.eye(WIDTH)},
     ),
-    "Whitening.fit": (
-        kinrank.Whitening.fit, {"rows": lambda: vectors(N, 1), "power": lambda: 0.25}
+    "Projection.fit": (
+        kinrank.Projection.fit, {"vectors": lambda: vectors(N, 1), "kind": lambda: "pairs"}
     ),
-    "Whitening.load": (kinrank.Whitening.load, {"path": lambda: "nobody.npz"}),
+    "Projection.load": (kinrank.Projection.load, {"path": lambda: "nobody.npz"}),
     "evaluate.reid": (
         kinrank.evaluate.reid,
         {

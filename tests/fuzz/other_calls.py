@@ -127,10 +127,10 @@ def whitening_calls(draw, outcomes):
         return
     draw.refuse = None
     other = values.vectors(draw, draw.size(1, 9), d)
-    outcomes.attempt("Whitening.apply", made.apply, other, check=check_finite, refuse=draw.refuse)
+    outcomes.attempt("Projection.apply", made.apply, other, check=check_finite, refuse=draw.refuse)
     path = draw.file(draw.pick(("a.npz", "a.safetensors", "a")))
-    outcomes.attempt("Whitening.save", made.save, path)
-    outcomes.attempt("Whitening.load", features.Whitening.load, path)
+    outcomes.attempt("Projection.save", made.save, path)
+    outcomes.attempt("Projection.load", kinrank.Projection.load, path)
 
 
 @scenario(2)

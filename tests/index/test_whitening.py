@@ -7,7 +7,7 @@ import kinrank
 import naive
 from cli_helpers import run
 from index_data import IDS, QUERIES, ROWS
-from kinrank import InvalidInputError, Whitening
+from kinrank import InvalidInputError, Projection
 from row_store import RowStore
 
 METHOD = kinrank.CAS(k1=8, k2=4, whiten=0.25)
@@ -24,27 +24,29 @@ def test_an_index_of_whitened_rows(tmp_path):
     got, expected = index.search(QUERIES, 20), twin.search(twin_rows[len(ROWS) :], 20)
     np.testing.assert_allclose(got.distances, expected.distances, atol=1e-4)
     assert np.mean(got.ids == expected.ids) > 0.98
-    assert index.whitening.digest == Whitening.fit(ROWS, 0.25).digest
+    assert index.projection.digest == Projection.fit(ROWS, kind=0.25).digest
     assert index.width == ROWS.shape[1]
     alone = np.concatenate([index.search(query, 20).distances for query in QUERIES])
     assert alone.tobytes() == got.distances.tobytes()
     index.save(tmp_path / "i")
     opened = kinrank.open(tmp_path / "i")
     assert opened.method.whiten == 0.25
-    assert opened.whitening.digest == index.whitening.digest
+    assert opened.projection.digest == index.projection.digest
     assert opened.search(QUERIES, 20).distances.tobytes() == got.distances.tobytes()
     # d' is 1 less a sum near 1, which another order of adding rounds otherwise.
     explained = index.explain(QUERIES[0], got.ids[0, 0]).distance
     assert explained == pytest.approx(got.distances[0, 0], abs=2.0**-23)
     about = run("index", "info", str(tmp_path / "i")).stdout
-    assert repr(index.whitening) in about
+    assert repr(index.projection) in about
     assert "whiten=0.25" in about
-    assert kinrank.CAS(k1=8, k2=4).fit(ROWS).whitening is None
+    assert kinrank.CAS(k1=8, k2=4).fit(ROWS).projection is None
 
 
 def test_context_is_fitted_too():
     index = METHOD.fit(ROWS[:300], context=ROWS[300:])
-    np.testing.assert_allclose(index.whitening.mean, Whitening.fit(ROWS, 0.25).mean, atol=1e-7)
+    np.testing.assert_allclose(
+        index.projection.mean, Projection.fit(ROWS, kind=0.25).mean, atol=1e-7
+    )
 
 
 def test_changes_keep_the_whitening(tmp_path):
@@ -54,24 +56,24 @@ def test_changes_keep_the_whitening(tmp_path):
     index.update(IDS[20:25], ROWS[20:25] + 0.1)
     rows = np.concatenate([ROWS[:10], ROWS[25:], ROWS[20:25] + 0.1])
     ids = IDS[:10] + IDS[25:] + IDS[20:25]
-    fresh = METHOD.replace(whiten=index.whitening).fit(rows, ids=ids)
+    fresh = METHOD.replace(whiten=index.projection).fit(rows, ids=ids)
     got, expected = index.search(QUERIES, 20), fresh.search(QUERIES, 20)
     np.testing.assert_allclose(got.distances, expected.distances, atol=1e-5)
     np.testing.assert_array_equal(index.vectors(ids[-3:]), fresh.vectors(ids[-3:]))
     fresh.save(tmp_path / "i")  # with a whitening that was given
     with kinrank.open(tmp_path / "i", writable=True) as opened:
-        assert opened.method.whiten is opened.whitening
-        assert opened.whitening.digest == index.whitening.digest
+        assert opened.method.whiten is opened.projection
+        assert opened.projection.digest == index.projection.digest
         opened.remove(ids[:3])
         opened.save()
     assert len(kinrank.open(tmp_path / "i")) == len(ids) - 3
 
 
 def test_a_store_holds_projected_rows(tmp_path):
-    fitted = Whitening.fit(ROWS, 0.25)
-    fewer = Whitening(fitted.mean, fitted.projection[:6])
+    fitted = Projection.fit(ROWS, kind=0.25)
+    fewer = Projection(fitted.mean, fitted.matrix[:6])
     unit = ROWS / norms(ROWS)
-    projected, queries = fewer.apply(unit), QUERIES / norms(QUERIES)
+    projected, queries = fewer.transform(unit), QUERIES / norms(QUERIES)
 
     store = RowStore(projected, IDS)
     index = kinrank.attach(store, k1=8, k2=4, whiten=fewer)
@@ -86,7 +88,7 @@ def test_a_store_holds_projected_rows(tmp_path):
         opened.search(QUERIES, 20).distances.tobytes()
         == index.search(QUERIES, 20).distances.tobytes()
     )
-    with pytest.raises(InvalidInputError, match=r"fitted Whitening for an index over a store"):
+    with pytest.raises(InvalidInputError, match=r"fitted Projection for an index over a store"):
         kinrank.attach(store, whiten=0.25)
     with pytest.raises(InvalidInputError, match=r"like those of the store \(6 columns\)"):
         kinrank.attach(store, whiten=fitted)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 import kinrank
 import naive
 from cli_helpers import run
-from kinrank import InvalidInputError, Whitening
+from kinrank import InvalidInputError, Projection
 from kinrank.evaluate.search import Plain, Pooled
 from kinrank.evaluate.spec import parse_method
+from kinrank.io import save_safetensors
 from kinrank.registry import method_class, ready_methods
 from learned_models import untrained
 from method_data import SMALL, check_ranking
@@ -39,7 +40,7 @@ def make(name, **params):
 
 @pytest.mark.parametrize("power", [0, 0.25, 0.4, 0.5])
 def test_the_twin(power):
-    whitening = Whitening.fit(GALLERY, power)
+    whitening = Projection.fit(GALLERY, kind=power)
     unit, expected = (
         (QUERY / norms(QUERY)).astype(np.float32),
         naive.whitened(QUERY, GALLERY, power),
@@ -63,7 +64,9 @@ def test_every_method_ranks_whitened_rows(name, power):
     np.testing.assert_allclose(got.distances, expected.distances, atol=atol)
     if name != "dqe":  # whose examples all lie on one margin
         assert np.mean(got.indices[:, :10] == expected.indices[:, :10]) > 0.97
-    fitted = make(name, whiten=Whitening.fit(GALLERY * 5, power)).rerank(QUERY * 3, GALLERY * 5)
+    fitted = make(name, whiten=Projection.fit(GALLERY * 5, kind=power)).rerank(
+        QUERY * 3, GALLERY * 5
+    )
     assert fitted.distances.tobytes() == got.distances.tobytes()
 
 
@@ -83,7 +86,7 @@ def test_a_row_has_the_same_bits_alone_and_among_others(n, d, seed, power):
     rows = np.random.default_rng(seed).normal(size=(n + 2, d)).astype(np.float32)
     rows /= norms(rows)
     try:
-        whitening = Whitening.fit(rows, power)
+        whitening = Projection.fit(rows, kind=power)
     except InvalidInputError:
         assert d == 1
         return
@@ -98,7 +101,7 @@ def test_sums_between_two_points_of_the_grid_have_one_order(monkeypatch):
     """Products that are off by rounding, as another BLAS would have them, change no bit."""
     rows = RNG.normal(size=(200, 64)).astype(np.float32)
     rows /= norms(rows)
-    whitening = Whitening.fit(rows, 0.25)
+    whitening = Projection.fit(rows, kind=0.25)
     expected = whitening.project(rows)
     columns, steps = whitening._columns
     off = columns * (1 + 1e-16 * RNG.integers(-2, 3, columns.shape))
@@ -107,10 +110,10 @@ def test_sums_between_two_points_of_the_grid_have_one_order(monkeypatch):
 
 
 def test_a_fit_has_the_same_bits_again():
-    one, other = Whitening.fit(GALLERY, 0.25), Whitening.fit(GALLERY.copy(), 0.25)
+    one, other = Projection.fit(GALLERY, kind=0.25), Projection.fit(GALLERY.copy(), kind=0.25)
     assert one.digest == other.digest
-    assert repr(one) == repr(other) == f"<Whitening of 12 columns to 12, {one.digest}>"
-    assert one.digest != Whitening.fit(GALLERY, 0.3).digest
+    assert repr(one) == repr(other) == f"<Projection 0.25 of 12 columns to 12, {one.digest}>"
+    assert one.digest != Projection.fit(GALLERY, kind=0.3).digest
 
 
 def test_half_precision():
@@ -141,7 +144,7 @@ def test_half_precision():
 def test_odd_galleries(rows, power):
     rows = rows.astype(np.float32)
     queries = drawn(5, rows.shape[1], seed=8)
-    got = [Whitening.fit(rows, power).project((x / norms(x)).astype(np.float32)) for x in
+    got = [Projection.fit(rows, kind=power).project((x / norms(x)).astype(np.float32)) for x in
            (queries, rows)]  # fmt: skip
     expected = [naive.whitened(x, rows, power) for x in (queries, rows)]
     np.testing.assert_allclose(got[0] @ got[1].T, expected[0] @ expected[1].T, atol=1e-4)
@@ -156,10 +159,10 @@ def test_a_row_at_the_mean_is_in_the_middle():
     gallery = np.array([[1, 0, 0.0], [0, 1, 0]], np.float32)
     gallery = np.concatenate([gallery, [[1, 1, 0]] / np.sqrt(2)]).astype(np.float32)
     mean = gallery.mean(axis=0, dtype=np.float64).astype(np.float32)
-    whitening = Whitening.fit(gallery, 0.25)
+    whitening = Projection.fit(gallery, kind=0.25)
     assert not whitening.project(whitening.mean[None]).any()
     with pytest.warns(kinrank.KinrankWarning):
-        ranking = kinrank.CAS(whiten=Whitening(mean, np.eye(3))).rerank(gallery[:1], gallery)
+        ranking = kinrank.CAS(whiten=Projection(mean, np.eye(3))).rerank(gallery[:1], gallery)
     assert np.isfinite(ranking.distances).all()
 
 
@@ -186,15 +189,15 @@ def test_galleries_that_cannot_be_whitened(rows, message):
 @pytest.mark.parametrize("bad", [-0.1, 0.51, np.nan, np.inf, True, "1", (0.2,), np.eye(2)])
 @pytest.mark.parametrize("name", ["cas", "aqe", "gss", "fsr"])
 def test_powers_that_are_refused(name, bad):
-    with pytest.raises(InvalidInputError, match=r"`whiten` must be None, a power between 0 and"):
+    with pytest.raises(InvalidInputError, match=r"`whiten` must be None, .* a power between 0 and"):
         make(name, whiten=bad)
-    with pytest.raises(InvalidInputError, match="`power` must be a number"):
-        Whitening.fit(GALLERY, bad)
+    with pytest.raises(InvalidInputError, match="`kind` must be 'pairs', 'views' or a power"):
+        Projection.fit(GALLERY, kind=bad)
 
 
 def test_a_whitening_of_other_columns_is_refused():
-    other = Whitening.fit(drawn(30, d=5), 0.25)
-    message = f"`whiten` must be a whitening of {D} columns, as `gallery` has, got one of 5 to 5"
+    other = Projection.fit(drawn(30, d=5), kind=0.25)
+    message = f"`whiten` must be a projection of {D} columns, as `gallery` has, got one of 5 to 5"
     for call in (
         lambda m: m.rerank(QUERY, GALLERY),
         lambda m: m.fit(GALLERY),
@@ -207,24 +210,23 @@ def test_a_whitening_of_other_columns_is_refused():
 
 
 def test_files(tmp_path):
-    fitted = Whitening.fit(GALLERY, 0.3)
-    for name in ("w.npz", "w.safetensors"):
-        fitted.save(tmp_path / name)
-        method = kinrank.CAS(whiten=str(tmp_path / name))
-        assert method.whiten.digest == fitted.digest
-        assert kinrank.CAS(whiten=tmp_path / name).parameters()["whiten"] == repr(fitted)
-    np.savez(tmp_path / "nan.npz", mean=np.zeros(D), projection=np.full((D, D), np.nan))
-    with pytest.raises(
-        kinrank.FileFormatError, match=r"nan\.npz must be a whitening saved by kinrank"
-    ):
-        kinrank.CAS(whiten=str(tmp_path / "nan.npz"))
-    with pytest.raises(InvalidInputError, match="a Whitening or a file of one, got 'half'"):
+    fitted = Projection.fit(GALLERY, kind=0.3)
+    path = tmp_path / "w.safetensors"
+    fitted.save(path)
+    method = kinrank.CAS(whiten=str(path))
+    assert method.whiten.digest == fitted.digest
+    assert kinrank.CAS(whiten=path).parameters()["whiten"] == repr(fitted)
+    arrays = {"mean": np.zeros(D, np.float32), "matrix": np.full((D, D), np.nan, np.float32)}
+    save_safetensors(tmp_path / "nan", arrays, {})
+    with pytest.raises(kinrank.FileFormatError, match=r"nan must be a projection saved by kinrank"):
+        kinrank.CAS(whiten=str(tmp_path / "nan"))
+    with pytest.raises(InvalidInputError, match="a Projection or a file of one, got 'half'"):
         kinrank.CAS(whiten="half")
 
 
 def test_fewer_dimensions():
-    first = Whitening.fit(GALLERY, 0.25)
-    fewer = Whitening(first.mean, first.projection[:5])
+    first = Projection.fit(GALLERY, kind=0.25)
+    fewer = Projection(first.mean, first.matrix[:5])
     rows = (GALLERY / norms(GALLERY)).astype(np.float32)
     twin = kinrank.CAS(k1=8, k2=4).rerank(fewer.project(rows[:9]), fewer.project(rows), k=20)
     got = kinrank.CAS(k1=8, k2=4, whiten=fewer).rerank(rows[:9], rows, k=20)
@@ -263,11 +265,11 @@ def test_distances_that_are_given_cannot_be_whitened():
 
 
 def test_pools():
-    fitted = Whitening.fit(GALLERY, 0.25)
+    fitted = Projection.fit(GALLERY, kind=0.25)
     pool = kinrank.rerank_pool(QUERY[0], GALLERY[:40], k=9, k1=8, k2=4, whiten=fitted)
     twin = kinrank.CAS(k1=8, k2=4, whiten=fitted).rerank(QUERY[:1], GALLERY[:40], 9)
     assert pool.distances.tobytes() == twin.distances.tobytes()
-    with pytest.raises(InvalidInputError, match=r"fitted Whitening for pools, got the power 0.25"):
+    with pytest.raises(InvalidInputError, match=r"fitted Projection for pools, got 0.25"):
         kinrank.rerank_pool(QUERY[0], GALLERY[:40], whiten=0.25)
 
 
@@ -277,7 +279,7 @@ def test_plain_search_and_pools_of_a_comparison():
     squared = ((rows[:NQ, None] - rows[NQ:]) ** 2).sum(-1)
     np.testing.assert_allclose(got.distances, np.sqrt(np.sort(squared)[:, :9]), atol=1e-5)
     whole = Pooled(method=make("cas", whiten=0.25), pool=NG).rerank(QUERY, GALLERY, 9)
-    fitted = make("cas", whiten=Whitening.fit(GALLERY, 0.25))
+    fitted = make("cas", whiten=Projection.fit(GALLERY, kind=0.25))
     one = [fitted.rerank(query[None], GALLERY, 9) for query in QUERY]
     np.testing.assert_array_equal(whole.distances, np.concatenate([r.distances for r in one]))
     with pytest.raises(InvalidInputError, match="set in the method that ranks the pools"):
@@ -288,8 +290,9 @@ def test_specs_and_commands(tmp_path):
     np.save(tmp_path / "q.npy", QUERY)
     np.save(tmp_path / "g.npy", GALLERY)
     files = ["--query", str(tmp_path / "q.npy"), "--gallery", str(tmp_path / "g.npy")]
-    fitted = str(tmp_path / "w.npz")
-    assert run("whiten", str(tmp_path / "g.npy"), "--power", "0.25", "--out", fitted).exit_code == 0
+    fitted = str(tmp_path / "w.safetensors")
+    asked = ["--gallery", str(tmp_path / "g.npy"), "--kind", "0.25", "--out", fitted]
+    assert run("project", *asked).exit_code == 0
     expected = kinrank.CAS(whiten=0.25).rerank(QUERY, GALLERY, 5)
     for text in ("0.25", fitted):
         assert parse_method(f"cas(whiten={text})").label == f"cas(whiten={text})"
@@ -298,14 +301,12 @@ def test_specs_and_commands(tmp_path):
         assert made.exit_code == 0, made.stderr
         assert json.loads(made.stdout)["parameters"]["whiten"] in (
             0.25,
-            repr(Whitening.load(fitted)),
+            repr(Projection.load(fitted)),
         )
         ranking = kinrank.Ranking.load(out)
         assert ranking.distances.tobytes() == expected.distances.tobytes()
     wrong = run("rerank", *files, "--whiten", "0.7", "-k", "5", "--out", str(tmp_path / "r.npz"))
-    assert "`whiten` must be None, a power between 0 and 0.5" in wrong.stderr
-    both = run("whiten", str(tmp_path / "g.npy"), "--power", "0.2", "--dims", "3", "--out", fitted)
-    assert "--power goes neither with --dims" in both.stderr
+    assert "`whiten` must be None, 'pairs', 'views' or a power between 0 and 0.5" in wrong.stderr
     assert "--whiten" in run("rerank", "--help").stdout
 
 
@@ -313,7 +314,7 @@ def test_tuning_keeps_it():
     tuning = kinrank.tune(QUERY, GALLERY, "alphaqe", whiten=0.25)
     assert tuning.params["whiten"] == 0.25
     assert tuning.make().whiten == 0.25
-    fitted = Whitening.fit(GALLERY, 0.25)
+    fitted = Projection.fit(GALLERY, kind=0.25)
     same = kinrank.tune(QUERY, GALLERY, "alphaqe", whiten=fitted)
     assert same.reasons == tuning.reasons
     assert same.diagnosis == tuning.diagnosis

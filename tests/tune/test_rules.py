@@ -92,7 +92,7 @@ def test_vectors_of_many_lengths_are_not_whitened():
 @pytest.mark.parametrize("shape", [(400, 24), (30, 64)])  # fewer columns than rows, and more
 def test_rows_are_whitened_as_by_the_option(shape):
     rows = uneven(*shape)
-    exact = kinrank.Whitening.fit(rows, 0.25).apply(rows)
+    exact = kinrank.Projection.fit(rows, kind=0.25).apply(rows)
     quick = unit_rows(half_whitened(rows))
     np.testing.assert_allclose(quick @ quick.T, exact @ exact.T, atol=2e-3)
     expected = contrast(exact, np.random.default_rng(1), RUN)

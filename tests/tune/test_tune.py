@@ -154,5 +154,7 @@ def test_text_names_what_was_chosen(found):
 def test_all_of_it_is_json(found):
     plain = found.to_dict()
     assert json.loads(json.dumps(plain))["diagnosis"]["verdict"] == "will help"
-    fitted = kinrank.tune(QUERIES, GALLERY, budget=1, whiten=kinrank.Whitening.fit(GALLERY))
-    assert "Whitening" in json.dumps(fitted.to_dict())
+    fitted = kinrank.tune(
+        QUERIES, GALLERY, budget=1, whiten=kinrank.Projection.fit(GALLERY, kind=0.25)
+    )
+    assert "Projection" in json.dumps(fitted.to_dict())

@@ -17,6 +17,7 @@ from kinrank.cli.evaluate_many import ablate_command, compare_command, report_co
 from kinrank.cli.extract import extract, models_command, whiten
 from kinrank.cli.files import ask_json
 from kinrank.cli.index import index
+from kinrank.cli.project import project
 from kinrank.cli.report import show_log
 from kinrank.cli.rerank import rerank
 from kinrank.cli.serve import serve
@@ -85,6 +86,6 @@ def methods(as_json: bool) -> None:
 
 for command in (
     rerank, index, train, tune, demo, serve, evaluate, compare_command, ablate_command,
-    report_command, extract, whiten, models_command, warmup_command,
+    report_command, extract, whiten, project, models_command, warmup_command,
 ):  # fmt: skip
     app.add_command(command)

@@ -119,34 +119,23 @@ def extract(
 
 @click.command()
 @click.argument("features", type=array_file, metavar="FEATURES")
-@ask_out("The whitening, npz.", required=True)
+@ask_out("The whitening, safetensors.", required=True)
 @ask("--dims", "Dimensions to keep.  [default: all]", type=int)
 @ask_array(
     "--labels", "Learn from these labels what belongs together, instead of from the rows alone."
 )
-@ask(
-    "--power",
-    "Of a gallery, as --whiten of the methods: 0 to 0.5, of which 0.25 is half-whitening.",
-    type=float,
-)  # fmt: skip
-def whiten(
-    features: str, out: Path, dims: int | None, labels: str | None, power: float | None
-) -> None:
+def whiten(features: str, out: Path, dims: int | None, labels: str | None) -> None:
     """Fit a whitening to features, for `kinrank extract --whiten` and `kinrank rerank --whiten`.
 
     FEATURES is a file of vectors, such as train.npz:features; use other images than those that you
     will search. By principal components, or with --labels train.npz:labels as Mikolajczyk and Matas
-    learn it, or with --power as methods fit it to a gallery.
+    learn it. `kinrank project` fits to the gallery that will be searched.
     """
-    from kinrank.features import Whitening, learned_whitening, pca_whitening
+    from kinrank.features import learned_whitening, pca_whitening
 
-    if power is not None and (dims is not None or labels is not None):
-        raise click.UsageError("--power goes neither with --dims nor with --labels.")
     rows = load_array(features)
     with shown_warnings():
-        if power is not None:
-            fitted = Whitening.fit(rows, power)
-        elif labels is None:
+        if labels is None:
             fitted = pca_whitening(rows, dims)
         else:
             fitted = learned_whitening(rows, labels=load_array(labels), dims=dims)
@@ -172,10 +161,11 @@ def models_command(as_json: bool) -> None:
 
 
 def _descriptor(options: dict[str, Any]) -> Descriptor:
-    from kinrank.features import Descriptor, Whitening
+    from kinrank import Projection
+    from kinrank.features import Descriptor
 
-    def load(name: str) -> Whitening | None:
-        return None if options[name] is None else Whitening.load(options[name])
+    def load(name: str) -> Projection | None:
+        return None if options[name] is None else Projection.load(options[name])
 
     return Descriptor(
         **{name: options[name] for name in _DESCRIPTOR},

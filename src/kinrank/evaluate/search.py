@@ -16,9 +16,9 @@ from kinrank.errors import InvalidInputError
 from kinrank.filters import Filter
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner
+from kinrank.projection.kinds import projection_for
 from kinrank.runs.run import Run
 from kinrank.search.exact import search_pieces
-from kinrank.search.stored import whitening_for
 from kinrank.types import Ranking
 from kinrank.validation import as_matrix, as_vectors, check_int
 
@@ -64,7 +64,7 @@ class Plain(Method):
             )
         as_asked: dict[str, Any] = {
             "cosine": self.metric == "cosine", "together": False,
-            "onto": whitening_for(self.whiten, [("gallery", rows)]),
+            "onto": projection_for(self.whiten, [("gallery", rows)], run),
         }  # fmt: skip
         vectors = as_vectors(("queries", asked), **as_asked)
         cuts = (slice(low, low + GALLERY_BLOCK) for low in range(0, len(rows), GALLERY_BLOCK))
@@ -120,10 +120,10 @@ class Pooled(Method):
         vectors = as_matrix("queries", queries)
         pool = min(self.pool, len(rows))
         method: Any = self.method
-        whitening = whitening_for(getattr(method, "whiten", None), [("gallery", rows)])
-        if whitening is not None:  # by the whole gallery
-            method = replace(method, whiten=whitening)
-        plain = Plain(metric=getattr(method, "metric", "euclidean"), whiten=whitening)
+        projection = projection_for(getattr(method, "whiten", None), [("gallery", rows)], run)
+        if projection is not None:  # by the whole gallery
+            method = replace(method, whiten=projection)
+        plain = Plain(metric=getattr(method, "metric", "euclidean"), whiten=projection)
         first = plain.ranked(vectors, rows, max(pool, kept), run)
         indices, distances = first.indices.copy(), first.distances.copy()
         with progress.stage("pools", len(vectors)) as advance:

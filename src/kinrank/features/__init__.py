@@ -14,7 +14,7 @@ from kinrank.features.preprocess import PRESETS, Preprocessing, preset
 from kinrank.features.registry import MODELS, ModelInfo, Recipe, load_model, models
 from kinrank.features.sources import ImageList, collect, find_images, from_dataset
 from kinrank.features.whitening import learned_whitening, pca_whitening
-from kinrank.search.whitening import Whitening, unit
+from kinrank.projection.arrays import unit
 
 __all__ = [
     "MODELS",
@@ -28,7 +28,6 @@ __all__ = [
     "Recipe",
     "Summary",
     "TorchNetwork",
-    "Whitening",
     "collect",
     "extract",
     "extract_to_file",

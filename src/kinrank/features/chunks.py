@@ -23,8 +23,8 @@ from kinrank.errors import InvalidInputError, KinrankError, UnwritableError
 from kinrank.features.extractor import FeatureExtractor, ImageFeatures
 from kinrank.features.sources import ImageList
 from kinrank.io import make_folder, save_npz
+from kinrank.projection.projection import Projection
 from kinrank.reading import open_npz
-from kinrank.search.whitening import Whitening
 
 _FORMAT = 1  # of chunks; a change in what is computed needs another
 
@@ -170,7 +170,7 @@ def _identity(images: ImageList, row: int) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    if not isinstance(value, Whitening):
+    if not isinstance(value, Projection):
         return value
-    content = (value.mean, value.projection)
+    content = (value.mean, value.matrix)
     return [hashlib.sha256(np.ascontiguousarray(a).tobytes()).hexdigest() for a in content]

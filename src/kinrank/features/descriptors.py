@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.features import pooling
-from kinrank.search.whitening import Whitening, unit
+from kinrank.projection.arrays import unit
+from kinrank.projection.projection import Projection
 from kinrank.validation import check_choice, check_float, check_int
 
 POOLS = ("mac", "spoc", "gem", "rmac", "none")
@@ -48,8 +49,8 @@ class Descriptor:
     scales: tuple[float, ...] = (1.0,)
     scale_power: float = 1.0
     regional: bool = False
-    region_whitening: Whitening | None = None
-    whitening: Whitening | None = None
+    region_whitening: Projection | None = None
+    whitening: Projection | None = None
     dims: int | None = None
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.features._onnx_file import OnnxGraph
+from kinrank._onnx_file import OnnxGraph
 
 State = Mapping[str, npt.NDArray[Any]]
 

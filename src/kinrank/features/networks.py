@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from kinrank._onnx_file import layer_names, with_output
 from kinrank.errors import FileFormatError, InvalidInputError
-from kinrank.features._onnx_file import layer_names, with_output
 from kinrank.features.preprocess import Preprocessing
 from kinrank.optional import require
 

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.search.whitening import Whitening, finite_floats, unit
+from kinrank.projection.arrays import finite_floats, unit
+from kinrank.projection.projection import Projection
 from kinrank.validation import LARGEST, as_array, check_float, check_int
 
 Array = npt.NDArray[Any]
@@ -106,7 +107,7 @@ def rmac_regions(
 
 
 def regional(
-    maps: Any, levels: int = 3, overlap: float = OVERLAP, whitening: Whitening | None = None
+    maps: Any, levels: int = 3, overlap: float = OVERLAP, whitening: Projection | None = None
 ) -> Array:
     """The unit vector of every region of R-MAC, (..., regions, channels).
 
@@ -122,7 +123,7 @@ def regional(
 
 
 def rmac(
-    maps: Any, levels: int = 3, overlap: float = OVERLAP, whitening: Whitening | None = None
+    maps: Any, levels: int = 3, overlap: float = OVERLAP, whitening: Projection | None = None
 ) -> Array:
     """R-MAC: the sum of the regions' vectors, made unit (Tolias, Sicre, Jégou, ICLR 2016)."""
     return unit(regional(maps, levels, overlap, whitening).sum(axis=-2))

@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, KinrankWarning
-from kinrank.search.whitening import Whitening, Wide, finite_floats, principal_directions
+from kinrank.projection.arrays import Wide, finite_floats, principal_directions
+from kinrank.projection.projection import Projection
 from kinrank.validation import as_array, as_matrix, check_int
 
 _RANK_TOLERANCE = 1e-9  # of the largest eigenvalue; what is below is rounding
 _RIDGES = (0.0, 1e-10, 1e-8, 1e-6, 1e-4)  # of the mean variance, tried until a factor exists
 
 
-def pca_whitening(rows: Any, dims: int | None = None) -> Whitening:
+def pca_whitening(rows: Any, dims: int | None = None) -> Projection:
     """Whitening by principal components: the covariance of ``rows`` becomes the identity.
 
     Parameters
@@ -36,7 +37,7 @@ def pca_whitening(rows: Any, dims: int | None = None) -> Whitening:
 
 def learned_whitening(
     rows: Any, *, labels: Any = None, pairs: Any = None, dims: int | None = None
-) -> Whitening:
+) -> Projection:
     """Whitening learnt from what belongs together.
 
     Differences of matching rows get the identity as their covariance, so directions in which
@@ -64,13 +65,13 @@ def learned_whitening(
     return _whitening(mean, directions[:kept] @ flat)
 
 
-def _whitening(mean: Wide, projection: Wide) -> Whitening:
-    if np.abs(projection).max() > float(np.finfo(np.float32).max):
+def _whitening(mean: Wide, matrix: Wide) -> Projection:
+    if np.abs(matrix).max() > float(np.finfo(np.float32).max):
         raise InvalidInputError(
             "`rows` must differ by more, got differences so small that the projection does not fit "
             "float32: multiply them by a number."
         )
-    return Whitening(mean.astype(np.float32), projection.astype(np.float32))
+    return Projection(mean.astype(np.float32), matrix.astype(np.float32), kind="whitening")
 
 
 def _from_pairs(matrix: Wide, pairs: npt.NDArray[Any]) -> tuple[Wide, Wide]:

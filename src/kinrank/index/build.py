@@ -13,9 +13,9 @@ from kinrank.index.ids import as_ids, refuse_duplicates
 from kinrank.index.state import EncodingColumns, Scaling, Source, State, check_online
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
+from kinrank.projection.projection import Projection
 from kinrank.search.exact import exact_neighbors
 from kinrank.search.searcher import Store
-from kinrank.search.whitening import Whitening
 from kinrank.stages.divergence import Divergence
 from kinrank.stages.encode import encode
 from kinrank.stages.graph import list_affinities
@@ -35,7 +35,7 @@ def build_from_vectors(method: CAS, gallery: Any, ids: Any, context: Any, run: R
     gallery = as_matrix("gallery", gallery)
     named = [("gallery", gallery)] + ([] if context is None else [("context", context)])
     cosine = method.metric == "cosine"
-    vectors, scaling = Scaling.fit(*named, cosine=cosine, whiten=method.whiten)
+    vectors, scaling = Scaling.fit(*named, cosine=cosine, whiten=method.whiten, run=run)
     if len(vectors) < 2:
         raise InvalidInputError("An index must have at least two rows, got one.")
     ids = refuse_duplicates(as_ids(ids, len(gallery)))
@@ -56,7 +56,7 @@ def build_from_lists(
     check_online(method)
     if (vectors is None) == (store is None):
         raise InvalidInputError("Give either `vectors` or `store`, not both or neither.")
-    whitening = _projected(method, store)
+    projection = _projected(method, store)
     distances = as_matrix("distances", distances)
     if indices is None:
         raise InvalidInputError(
@@ -74,14 +74,14 @@ def build_from_lists(
         power = 2 if squared else 1
         farthest = np.ldexp(_estimate_farthest(rows, power), scaling.exponent * power)
     if store is not None:  # distances are the store's: nothing may be moved
-        if whitening is not None and whitening.dims != scaling.width:
+        if projection is not None and projection.dims != scaling.width:
             raise InvalidInputError(
                 f"`whiten` must make rows like those of the store ({scaling.width} columns), "
-                f"got {whitening}."
+                f"got {projection}."
             )
         rows = np.empty((0, scaling.width), np.float32)
-        width = scaling.width if whitening is None else whitening.width
-        scaling = Scaling(width, cosine, whitening=whitening)
+        width = scaling.width if projection is None else projection.width
+        scaling = Scaling(width, cosine, projection=projection)
     lists = precomputed_distances(
         distances, indices, squared=squared, farthest=farthest, exponent=scaling.exponent
     ).neighbors
@@ -89,20 +89,21 @@ def build_from_lists(
     return build(method, resolved, scaling, ids, lists, rows, run)
 
 
-def _projected(method: CAS, store: Store | None) -> Whitening | None:
-    """The whitening by which the rows of a store were projected before they came there."""
+def _projected(method: CAS, store: Store | None) -> Projection | None:
+    """The projection by which the rows of a store were projected before they came there."""
     if method.whiten is None:
         return None
     if store is None:
         raise InvalidInputError(
             "`whiten` must be None with lists of neighbours, which are those of rows as they are, "
-            f"got {method.whiten!r}: project the rows first (Whitening.apply), and search these."
+            f"got {method.whiten!r}: project the rows first (Projection.transform), and search"
+            " these."
         )
-    if not isinstance(method.whiten, Whitening):
+    if not isinstance(method.whiten, Projection):
         raise InvalidInputError(
-            "`whiten` must be a fitted Whitening for an index over a store, got "
-            f"{method.whiten!r}: fit one (kinrank.Whitening.fit), and keep in the store what its "
-            "`apply` makes of the rows. Queries are projected by it then."
+            "`whiten` must be a fitted Projection for an index over a store, got "
+            f"{method.whiten!r}: fit one (kinrank.Projection.fit), and keep in the store what "
+            "its `transform` makes of the rows. Queries are projected by it then."
         )
     return method.whiten
 

@@ -24,8 +24,8 @@ from kinrank.index.ids import refuse_duplicates
 from kinrank.index.state import Scaling, State, resolved
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
+from kinrank.projection.projection import Projection
 from kinrank.reading import reading
-from kinrank.search.whitening import Whitening
 from kinrank.types import Neighbors, SparseRows
 from kinrank.validation import LARGEST
 
@@ -35,9 +35,10 @@ _WORDS = ("asked", "method", "scaling", "recall")  # what of a state is no array
 _CHUNK = 1 << 20  # entries that are compared at a time
 _TYPES = {"indptr": "i8", "indices": "i4", "names": "i4", "cell": "i4", "norms": "f8"}
 _MATRICES = (
-    "vectors", "centres", "neighbors.indices", "neighbors.distances", "whitening.projection"
+    "vectors", "centres", "neighbors.indices", "neighbors.distances", "projection.matrix",
+    "whitening.projection",
 )  # fmt: skip
-_FITTED = "fitted"  # in place of a whitening, which is in arrays
+_FITTED = "fitted"  # in place of a projection, which is in arrays
 # Names that the file has for fields of a state, and the errors with it.
 _FILE_NAMES = {"smoothed": "hat", "enhanced": "tilde", "transition": "p"}
 _UNORDERED = ("tilde", "p", "paths")  # rows whose entries do not ascend by their number
@@ -57,7 +58,7 @@ def save_state(
     scaling, shift = state.scaling, state.scaling.shift
     # As it was given: options that were left out still follow from the others.
     given: dict[str, Any] = getattr(state.asked, "_given")  # noqa: B009
-    fitted = {"whiten": _FITTED} if isinstance(given["whiten"], Whitening) else {}
+    fitted = {"whiten": _FITTED} if isinstance(given["whiten"], Projection) else {}
     about = {
         "kinrank": __version__,
         "method": given | fitted,
@@ -66,6 +67,7 @@ def save_state(
             "cosine": scaling.cosine,
             "exponent": scaling.exponent,
             "shift": None if shift is None else shift.tolist(),
+            "projection": None if scaling.projection is None else scaling.projection.words,
         },
         "rows": len(state),
         "gallery": state.n_gallery,
@@ -138,21 +140,25 @@ def load_notes(stored: StoredIndex) -> dict[str, Any]:
 
 def _method(given: dict[str, Any], scaling: Scaling) -> CAS:
     if given.get("whiten") == _FITTED:
-        given = given | {"whiten": scaling.whitening}
+        given = given | {"whiten": scaling.projection}
     method = CAS(**given)
-    if (method.whiten is None) != (scaling.whitening is None):
-        raise ValueError("a whitening that the method does not have, or none")
+    if (method.whiten is None) != (scaling.projection is None):
+        raise ValueError("a projection that the method does not have, or none")
     return method
 
 
 def _scaling(words: dict[str, Any], arrays: Arrays) -> Scaling:
     shift = None if words["shift"] is None else np.array(words["shift"], np.float32)
-    whitening = None
-    if "whitening.mean" in arrays:
-        whitening = Whitening(arrays["whitening.mean"], arrays["whitening.projection"])
-        if whitening.width != words["width"] or whitening.dims < 1:
-            raise ValueError(f"{whitening} for {words['width']!r} columns")
-    out = Scaling(**{**words, "shift": shift}, whitening=whitening)
+    projection = None
+    if "whitening.mean" in arrays:  # of a version that had whitenings alone
+        projection = Projection(arrays["whitening.mean"], arrays["whitening.projection"])
+    elif words.get("projection") is not None:
+        projection = Projection.of_words(
+            arrays["projection.mean"], arrays["projection.matrix"], words["projection"]
+        )
+    if projection is not None and (projection.width != words["width"] or projection.dims < 1):
+        raise ValueError(f"{projection} for {words['width']!r} columns")
+    out = Scaling(**{**words, "shift": shift, "projection": projection})
     whole = (type(out.width), type(out.exponent), type(out.cosine)) == (int, int, bool)
     if not whole or out.width < 1 or abs(out.exponent) > _LARGEST_EXPONENT:
         raise ValueError(f"a frame of {out.width!r}, {out.cosine!r}, {out.exponent!r}")

@@ -32,9 +32,9 @@ from kinrank.index.state import State
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
+from kinrank.projection.projection import Projection
 from kinrank.runs.run import Run, as_run
 from kinrank.search.searcher import Store
-from kinrank.search.whitening import Whitening
 from kinrank.types import Floats, Ranking
 from kinrank.validation import as_array, as_matrix, check_int, check_path
 
@@ -174,9 +174,9 @@ class Index:
         return self._loaded.state.scaling.width
 
     @property
-    def whitening(self) -> Whitening | None:
+    def projection(self) -> Projection | None:
         """What every vector is projected by, as it was fitted or given; None without ``whiten``."""
-        return self._loaded.state.scaling.whitening
+        return self._loaded.state.scaling.projection
 
     def __len__(self) -> int:
         return self._loaded.state.n_gallery
@@ -205,7 +205,7 @@ class Index:
             "search": "exact" if self._loaded.search.exact else "approximate",
             "recall": state.recall,
             "parameters": state.method.parameters(),
-            "whitening": None if self.whitening is None else str(self.whitening),
+            "projection": None if self.projection is None else str(self.projection),
             "recipe": self.recipe,
             "chosen": None if self.chosen is None else self.chosen.as_dict(state.n_gallery),
             "bytes": state.sizes(),
@@ -271,7 +271,7 @@ class Index:
     def vectors(self, ids: Any) -> Floats:
         """The vectors of some rows as the index keeps them, (n, d).
 
-        Scaled for metric="cosine", and projected where there is a ``whitening``.
+        Scaled for metric="cosine", and projected where there is a ``projection``.
         """
         state = self.engine.state
         state.check_vectors("`vectors` is not available: fetch them from the store")
@@ -328,7 +328,7 @@ class Index:
     ) -> None:
         """Add rows to the gallery; the result is that of a fresh build with them at its end.
 
-        A ``whitening`` stays what it was: the fresh build is one with ``whiten=index.whitening``.
+        A ``projection`` stays what it was: the fresh build is one with ``whiten=index.projection``.
 
         ids : new ones; None continues behind the largest integer
         attributes : of the new rows, all that the index has

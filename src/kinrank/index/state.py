@@ -22,8 +22,8 @@ from kinrank.kernels.path_answer import PathGraph
 from kinrank.kernels.ranking import Compared
 from kinrank.methods.cas import CAS
 from kinrank.parallel import ALONE, Runner
-from kinrank.search.stored import whitening_for
-from kinrank.search.whitening import Whiten, Whitening
+from kinrank.projection.kinds import Whiten, projection_for
+from kinrank.projection.projection import Projection
 from kinrank.stages.diffusion import polynomial_of
 from kinrank.stages.distances import Distances, ListDistances, VectorDistances
 from kinrank.stages.divergence import MEASURES
@@ -92,7 +92,7 @@ class Scaling:
     """How vectors are brought into the form that is searched, the same for rows and queries.
 
     Each row over its norm, or all over a power of two and moved; see ``as_vectors``. With a
-    whitening each over its norm, and projected.
+    projection each over its norm, and projected.
 
     width : columns of the vectors that come in
     """
@@ -101,15 +101,19 @@ class Scaling:
     cosine: bool
     exponent: int = 0
     shift: Floats | None = None
-    whitening: Whitening | None = None
+    projection: Projection | None = None
 
     @classmethod
     def fit(
-        cls, *named: tuple[str, Any], cosine: bool, whiten: Whiten = None
+        cls,
+        *named: tuple[str, Any],
+        cosine: bool,
+        whiten: Whiten = None,
+        run: Runner = ALONE,
     ) -> tuple[Floats, Scaling]:
         """Named row sets as one scaled float32 array, and the scaling that suits them."""
         matrices = same_width(*named)
-        onto = whitening_for(whiten, matrices)
+        onto = projection_for(whiten, matrices, run)
         cosine = cosine or onto is not None
         exponent = 0 if cosine else common_exponent(matrices)
         rows = stack_rows(matrices, cosine, exponent, onto=onto)
@@ -121,12 +125,12 @@ class Scaling:
     @property
     def dims(self) -> int:
         """Columns of the rows that are searched."""
-        return self.width if self.whitening is None else self.whitening.dims
+        return self.width if self.projection is None else self.projection.dims
 
     @property
     def of_stored(self) -> Scaling:
         """Of rows in a store, which were projected before they came there."""
-        return replace(self, width=self.dims, whitening=None)
+        return replace(self, width=self.dims, projection=None)
 
     def apply(self, name: str, values: Any) -> Floats:
         """Further rows scaled in the same way, (n, width) float32, a copy."""
@@ -136,10 +140,10 @@ class Scaling:
                 f"`{name}` must have as many columns as the index ({self.width}), "
                 f"got {matrices[0][1].shape[1]}."
             )
-        cosine = self.cosine or self.whitening is not None
+        cosine = self.cosine or self.projection is not None
         if not cosine:
             refuse_too_large(matrices, self.exponent)
-        rows = stack_rows(matrices, cosine, self.exponent, onto=self.whitening)
+        rows = stack_rows(matrices, cosine, self.exponent, onto=self.projection)
         if self.shift is not None:
             rows -= self.shift
         return rows
@@ -287,9 +291,9 @@ class State(Source):
                 parts |= {f"{part.name}.{name}": array for name, array in vars(value).items()}
             else:
                 parts[part.name] = value
-        if self.scaling.whitening is not None:
-            known = self.scaling.whitening
-            parts |= {"whitening.mean": known.mean, "whitening.projection": known.projection}
+        if self.scaling.projection is not None:
+            known = self.scaling.projection
+            parts |= {"projection.mean": known.mean, "projection.matrix": known.matrix}
         return {name: array for name, array in parts.items() if isinstance(array, np.ndarray)}
 
     def sizes(self) -> dict[str, int]:

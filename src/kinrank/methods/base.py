@@ -12,9 +12,10 @@ from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.filters import Filter, empty_ranking, filter_of
 from kinrank.options import Checked, option
 from kinrank.parallel import Runner
+from kinrank.projection.kinds import Whiten, check_whiten
+from kinrank.projection.projection import Projection
 from kinrank.registry import method_class, methods
 from kinrank.runs.run import Run, as_run
-from kinrank.search.whitening import Whiten, Whitening, check_whiten
 from kinrank.types import Ranking
 from kinrank.validation import as_matrix, reduce_k
 
@@ -25,11 +26,12 @@ class Method(Checked):
 
     Parameters
     ----------
-    whiten : None, a power between 0 and 0.5 (0.25 is half-whitening), or a fitted
-        ``kinrank.Whitening``
-        Rows are divided by their norms, centred, turned to the principal directions of the gallery
-        and scaled by the power of their variances, see ``Whitening.fit``; then the method ranks
-        them. A power is fitted to the gallery, without labels.
+    whiten : None, "pairs", "views", a power between 0 and 0.5 (0.25 is half-whitening), or a fitted
+        ``kinrank.Projection``
+        Rows are divided by their norms and projected, then the method ranks them. "pairs" learns
+        from what belongs together in the gallery, without labels; "views" joins that and
+        half-whitening; a power scales the principal directions of the gallery by their variances.
+        See ``Projection.fit``.
     """
 
     # Bytes per gallery row that a thread needs while it ranks; above 0, every row is looked at for
@@ -39,14 +41,14 @@ class Method(Checked):
     reads_in_blocks: ClassVar[bool] = False
 
     whiten: Whiten = option(
-        None, "power of the whitening, 0 to 0.5 (0.25 is half), or a file of a fitted one",
+        None, "pairs, views, power of a whitening (0 to 0.5, 0.25 is half) or file of a projection",
         cli=str, check=check_whiten,
     )  # fmt: skip
 
     def parameters(self) -> dict[str, Any]:
-        """All parameters by name; a fitted whitening is told by its text."""
+        """All parameters by name; a fitted projection is told by its text."""
         known = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {name: str(v) if isinstance(v, Whitening) else v for name, v in known.items()}
+        return {name: str(v) if isinstance(v, Projection) else v for name, v in known.items()}
 
     def resolved(self, n: int, what: str = "rows") -> Self:
         """The same method with sizes that fit ``n`` rows; a warning for each that does not."""

@@ -59,7 +59,8 @@ class CAS(JointMethod):
 
     Parameters
     ----------
-    whiten : None, a power between 0 and 0.5, or a fitted ``kinrank.Whitening``; see ``Method``
+    whiten : None, "pairs", "views", a power between 0 and 0.5, or a fitted ``kinrank.Projection``;
+        see ``Method``
     variant : "authors" or "paper"
         Sets the options below that are left out: as the authors' code computes, or as the paper's
         text says. ``CAS(variant=...)`` shows all values.
@@ -180,7 +181,7 @@ class CAS(JointMethod):
         gallery : (n_gallery, d) array of any real dtype, or a torch tensor
         ids : (n_gallery,) names of the rows, all text or all 64-bit integers; None numbers them
         context : (n_context, d) rows that enrich the graph and are never answers, such as past
-            queries and unlabelled images; a power of ``whiten`` is fitted to gallery and context
+            queries and unlabelled images; what ``whiten`` fits is fitted to gallery and context
         attributes : what is known of the rows, such as ``{"camera": [...], "species": [...]}``, one
             value per gallery row: all text, all integers, all numbers or all True and False.
             ``Index.search`` takes conditions on them.
@@ -255,7 +256,7 @@ class CAS(JointMethod):
         if self.whiten is not None:
             raise InvalidInputError(
                 f"`whiten` must be None where distances are given, got {self.whiten!r}: take them "
-                "between rows that were whitened (Whitening.apply)."
+                "between rows that were projected (Projection.transform)."
             )
         runner = as_run(run).runner_in_memory(threads, "rerank_neighbors")
         source = precomputed_distances(distances, indices, squared=squared, farthest=farthest)

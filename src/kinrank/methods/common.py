@@ -17,10 +17,11 @@ from kinrank.filters import Filter, filter_of, first_answer
 from kinrank.methods.base import Method
 from kinrank.options import option
 from kinrank.parallel import Runner
+from kinrank.projection.kinds import projection_for
+from kinrank.projection.projection import Projection
 from kinrank.runs.run import Run, as_run
 from kinrank.search.find import find_neighbors, find_neighbors_and_more
-from kinrank.search.stored import Stored, rows_between, stored_vectors, whitening_for
-from kinrank.search.whitening import Whitening
+from kinrank.search.stored import Stored, rows_between, stored_vectors
 from kinrank.stages.distances import VectorDistances
 from kinrank.types import Ints, Longs, Neighbors, Ranking
 from kinrank.validation import (
@@ -109,9 +110,13 @@ def stacked(
 
     gallery : None where the queries are the gallery
     """
-    queries = as_matrix("queries" if gallery is not None else "vectors", queries)
-    rows = stored_vectors(queries, gallery, measures_angles(method), run, method.whiten)
-    return JointRows(rows, len(queries), allowed)
+    given = [("vectors", queries)]
+    if gallery is not None:
+        given = [("queries", queries), ("gallery", gallery)]
+    matrices = same_width(*given)
+    projection = projection_for(method.whiten, matrices[-1:], run)
+    rows = stored_vectors(matrices, measures_angles(method), run, projection)
+    return JointRows(rows, len(matrices[0][1]), allowed)
 
 
 def measures_angles(method: Method) -> bool:
@@ -163,9 +168,9 @@ class InductiveMethod(Method):
         """Prepare the gallery; the result has ``search(queries, k)``."""
         prepare(type(self).__name__.lower())
         runner = as_run(run).runner_in_memory(threads, "fit", "search")
-        whitening = whitening_for(self.whiten, same_width(("gallery", gallery)))
-        vectors = as_vectors(("gallery", gallery), cosine=True, onto=whitening)
-        return replace(self.fitted(vectors, runner), whitening=whitening)
+        projection = projection_for(self.whiten, same_width(("gallery", gallery)), runner)
+        vectors = as_vectors(("gallery", gallery), cosine=True, onto=projection)
+        return replace(self.fitted(vectors, runner), projection=projection)
 
     def ranked(
         self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
@@ -198,13 +203,13 @@ class InductiveMethod(Method):
 class FittedMethod:
     """A method with a gallery it is ready to search; see ``kinrank.types.Searcher``.
 
-    whitening : what was made of the gallery's rows, and will be of queries
+    projection : what was made of the gallery's rows, and will be of queries
     """
 
     method: InductiveMethod
     gallery: Stored
     state: Any
-    whitening: Whitening | None = None
+    projection: Projection | None = None
 
     def __len__(self) -> int:
         return len(self.gallery)
@@ -240,14 +245,15 @@ class FittedMethod:
         run : its ``block_size`` is taken
         """
         runner = as_run(run).runner_in_memory(threads, "search", "search")
-        queries, whitening = as_matrix("queries", queries), self.whitening
-        width = self.gallery.shape[1] if whitening is None else whitening.width
+        queries = as_matrix("queries", queries)
+        projection = self.projection
+        width = self.gallery.shape[1] if projection is None else projection.width
         if queries.shape[1] != width:
             raise InvalidInputError(
                 f"`queries` must have as many columns as the gallery ({width}), "
                 f"got {queries.shape[1]}."
             )
-        vectors = as_vectors(("queries", queries), cosine=True, onto=whitening)
+        vectors = as_vectors(("queries", queries), cosine=True, onto=projection)
         filtered = filter_of(len(vectors), len(self), allowed, exclude)
         return self.answer(vectors, results(k, len(self)), runner, filtered)
 

@@ -12,13 +12,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError
 from kinrank.kernels.stored import decode
-from kinrank.parallel import ALONE, Runner
+from kinrank.parallel import Runner
 from kinrank.search.blas import one_blas_thread
-from kinrank.search.whitening import Whiten, Whitening, fit_power
 from kinrank.types import Floats
-from kinrank.validation import Matrices, as_half_vectors, as_vectors, same_width
+from kinrank.validation import Matrices, RowMap, as_half_vectors, as_vectors
 
 Bits: TypeAlias = npt.NDArray[np.uint16]
 
@@ -58,42 +56,14 @@ Stored: TypeAlias = Floats | HalfRows
 
 
 def stored_vectors(
-    queries: Any, gallery: Any, cosine: bool, run: Runner, whiten: Whiten = None
+    matrices: Matrices, cosine: bool, run: Runner, onto: RowMap | None = None
 ) -> Stored:
-    """Queries and gallery as checked rows, one above the other, in an array of the runner.
-
-    gallery : None where the queries are the gallery
-    """
-    given = [("vectors", queries)]
-    if gallery is not None:
-        given = [("queries", queries), ("gallery", gallery)]
-    named = same_width(*given)
-    whitening = whitening_for(whiten, named[-1:], run)
-    alone = one_blas_thread() if run.threads == 1 and whitening is not None else nullcontext()
+    """Checked rows, one above the other, in an array of the runner; see ``as_vectors``."""
+    alone = one_blas_thread() if run.threads == 1 and onto is not None else nullcontext()
     with alone:
         if run.vectors == "float16":
-            return HalfRows(as_half_vectors(*named, cosine=cosine, empty=run.empty, onto=whitening))
-        return as_vectors(*named, cosine=cosine, empty=run.empty, onto=whitening)
-
-
-def whitening_for(whiten: Whiten, matrices: Matrices, run: Runner = ALONE) -> Whitening | None:
-    """The whitening that ``whiten`` is for checked rows: fitted to them if it is a power."""
-    if whiten is None:
-        return None
-    if isinstance(whiten, Whitening):
-        if whiten.width != matrices[0][1].shape[1] or whiten.dims < 1:
-            raise InvalidInputError(
-                f"`whiten` must be a whitening of {matrices[0][1].shape[1]} columns, as "
-                f"`{matrices[0][0]}` has, got one of {whiten.width} to {whiten.dims}."
-            )
-        return whiten
-
-    def stacked() -> Floats:
-        fitted = fit_power(matrices, whiten)
-        return np.concatenate([fitted.mean[None], fitted.projection])
-
-    arrays = run.kept("whitening", stacked)  # for when the run goes on
-    return Whitening(arrays[0], arrays[1:])
+            return HalfRows(as_half_vectors(*matrices, cosine=cosine, empty=run.empty, onto=onto))
+        return as_vectors(*matrices, cosine=cosine, empty=run.empty, onto=onto)
 
 
 def rows_between(vectors: Stored, low: int, high: int | None = None) -> Stored:

@@ -42,8 +42,8 @@ def attach(
     store : FaissStore, LanceStore, PgVectorStore of ``kinrank.stores``, or an object of the same
         form (``kinrank.stores.Store``)
     method : "cas" or a ``kinrank.CAS``; by its name, the metric is the store's. Its ``whiten`` is
-        None, or the fitted Whitening whose ``apply`` made the rows of the store: queries are then
-        projected by it
+        None, or the fitted Projection whose ``transform`` made the rows of the store: queries are
+        then projected by it
     refine : whether a search also fetches the vectors of rows that matter to its answers and were
         not listed by the store, so that answers are those of an index over the vectors. Without
         it a search asks the store once, and such rows count as near as the last one listed.

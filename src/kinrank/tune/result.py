@@ -53,7 +53,7 @@ class Tuning:
         return plain
 
     def plain_params(self) -> dict[str, Any]:
-        """The parameters as numbers and words; a fitted whitening is told by its text."""
+        """The parameters as numbers and words; a fitted projection is told by its text."""
         simple = (type(None), bool, int, float, str)
         return {n: v if isinstance(v, simple) else str(v) for n, v in self.params.items()}
 

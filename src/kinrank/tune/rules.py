@@ -13,9 +13,9 @@ import numpy as np
 
 from kinrank.errors import InvalidInputError, shown
 from kinrank.parallel import Runner
+from kinrank.projection.powers import FLOOR
 from kinrank.registry import make_method
 from kinrank.search.blas import one_blas_thread
-from kinrank.search.whitening import FLOOR
 from kinrank.tune.look import FAR, FEW, NEAR, Look, contrast, unit_rows
 from kinrank.tune.views import Evidence
 from kinrank.types import Floats
@@ -139,7 +139,7 @@ def contrast_gain(vectors: Floats, random: np.random.Generator, run: Runner) -> 
 
 
 def half_whitened(rows: Floats) -> Floats:
-    """``Whitening.fit(rows).apply(rows)`` but for lengths, in float32 and on other axes."""
+    """Half-whitened rows but for their lengths, in float32 and on other axes."""
     centred = rows - rows.mean(axis=0)
     if len(rows) >= rows.shape[1]:
         variances, axes = np.linalg.eigh(centred.T @ centred / len(rows))

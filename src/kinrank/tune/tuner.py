@@ -17,8 +17,8 @@ from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.methods.base import Method
 from kinrank.methods.common import measures_angles
 from kinrank.parallel import Runner
+from kinrank.projection.kinds import projection_for
 from kinrank.registry import make_method
-from kinrank.search.stored import whitening_for
 from kinrank.tune.diagnosis import Diagnosis, expected_gain, judge
 from kinrank.tune.look import look
 from kinrank.tune.result import Tuning
@@ -91,7 +91,7 @@ def _tuned(
 
 def _vectors(queries: Any, gallery: Any, method: Method) -> Floats:
     named = ([] if queries is None else [("queries", queries)]) + [("gallery", gallery)]
-    onto = whitening_for(method.whiten, same_width(*named)[-1:])
+    onto = projection_for(method.whiten, same_width(*named)[-1:])
     vectors = as_vectors(*named, cosine=measures_angles(method), onto=onto)
     if vectors.shape[1] < 2:
         raise InvalidInputError(

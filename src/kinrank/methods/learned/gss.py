@@ -12,7 +12,7 @@ from typing import Any
 from kinrank.io import PathLike
 from kinrank.learned.recipes import GSSRecipe, digest
 from kinrank.methods.common import InductiveMethod
-from kinrank.methods.learned.trained import refuse_whitening
+from kinrank.methods.learned.trained import refuse_projection
 from kinrank.optional import require
 from kinrank.options import option
 from kinrank.parallel import Runner
@@ -68,7 +68,7 @@ class GSS(GSSRecipe, InductiveMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.weights is not None:
-            refuse_whitening(self)
+            refuse_projection(self)
 
     def fingerprint(self) -> str | None:
         """What tells results with these weights from those with others."""

@@ -28,12 +28,12 @@ from kinrank.types import Ints, Ranking
 _BATCH = 64  # queries at a time on a device that is not the processor
 
 
-def refuse_whitening(method: InductiveMethod) -> None:
+def refuse_projection(method: InductiveMethod) -> None:
     """Weights know the rows that they were trained on."""
     if method.whiten is not None:
         raise InvalidInputError(
             f"`whiten` must be None with trained weights, got {method.whiten!r}: train on rows "
-            "that were whitened (Whitening.apply), and search such."
+            "that were projected (Projection.transform), and search such."
         )
 
 
@@ -51,7 +51,7 @@ class TrainedMethod(InductiveMethod):
             raise InvalidInputError(
                 f"`weights` must be a file for {self.name}, got None. {how_to_train(self.name)}"
             )
-        refuse_whitening(self)
+        refuse_projection(self)
         super().__post_init__()
 
     def fingerprint(self) -> str:

@@ -1,0 +1,1 @@
+"""Projections: whitening, and what a collection teaches about its own metric."""

@@ -1,0 +1,169 @@
+"""The kinds of projections: ``kind`` of ``Projection.fit``, and ``whiten`` of methods."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kinrank import progress
+from kinrank.errors import InvalidInputError, shown
+from kinrank.parallel import ALONE, Runner
+from kinrank.projection.arrays import Wide, principal_directions, unit
+from kinrank.projection.evidence import brings_nearer
+from kinrank.projection.learning import Coordinates, learnt_matrix
+from kinrank.projection.pairs import Pairs, found_pairs, label_numbers, with_labels
+from kinrank.projection.powers import EQUAL, FULL, refuse_too_wide, scaled, whitening
+from kinrank.projection.projection import Projection, identity
+from kinrank.projection.sample import learning_rows, unit_rows_at
+from kinrank.search.blas import one_blas_thread
+from kinrank.types import Longs
+from kinrank.validation import Matrices, check_float
+
+Kind: TypeAlias = str | float
+Whiten: TypeAlias = str | float | Projection | None
+
+LEARNT = ("pairs", "views")
+HALF = 0.25  # the power of half-whitening
+FEWEST_ROWS = 8
+FEWEST_PAIRS = 8
+_WORDS = "'pairs', 'views' or a power between 0 and 0.5"
+
+
+def check_kind(name: str, value: Any) -> Kind:
+    """What ``kind`` may be."""
+    if isinstance(value, str) and value in LEARNT:
+        return value
+    try:
+        return check_float(name, float(value) if isinstance(value, str) else value, 0, FULL)
+    except (ValueError, InvalidInputError):
+        raise InvalidInputError(f"`{name}` must be {_WORDS}, got {shown(value)}.") from None
+
+
+def check_whiten(name: str, value: Any) -> Whiten:
+    """What ``whiten`` may be: None, a kind, a fitted projection, or a file with one."""
+    if value is None or isinstance(value, Projection):
+        return value
+    if isinstance(value, str | Path) and value not in LEARNT:
+        try:
+            value = float(str(value))
+        except ValueError:
+            if str(value) and Path(value).is_file():
+                return Projection.load(value)
+    try:
+        return check_kind(name, value)
+    except InvalidInputError:
+        raise InvalidInputError(
+            f"`{name}` must be None, {_WORDS}, a Projection or a file of one, got {shown(value)}."
+        ) from None
+
+
+def projection_for(whiten: Whiten, matrices: Matrices, run: Runner = ALONE) -> Projection | None:
+    """The projection that ``whiten`` is for checked rows: fitted to them if it is a kind."""
+    if whiten is None:
+        return None
+    name, first = matrices[0]
+    if isinstance(whiten, Projection):
+        if whiten.width != first.shape[1] or whiten.dims < 1:
+            raise InvalidInputError(
+                f"`whiten` must be a projection of {first.shape[1]} columns, as `{name}` has, "
+                f"got one of {whiten.width} to {whiten.dims}."
+            )
+        return whiten
+    fitted: list[Projection] = []
+
+    def arrays() -> Any:
+        fitted.append(fit_kind(matrices, whiten, None, Runner(run.threads)))
+        return np.concatenate([fitted[0].mean[None], fitted[0].matrix])
+
+    def words() -> Any:
+        return np.frombuffer(json.dumps(fitted[0].words).encode(), np.uint8)
+
+    # For when the run goes on.
+    kept = run.kept("projection", arrays)
+    told = run.kept("projection.words", words)
+    return Projection.of_words(kept[0], kept[1:], json.loads(told.tobytes()))
+
+
+def fit_kind(matrices: Matrices, kind: Kind, ids: Any, run: Runner) -> Projection:
+    """The projection of a kind for checked rows; see ``Projection.fit``."""
+    name, first = matrices[0]
+    if not isinstance(kind, str):
+        if ids is not None:
+            raise InvalidInputError(
+                f"`ids` are for kind='pairs' and 'views', got kind={kind}: a power of whitening "
+                "learns nothing from labels."
+            )
+        mean, matrix = whitening(matrices, kind)
+        reason = f"Whitening of the power {kind:g}, fitted to {_count(matrices):,} rows."
+        return _projection(mean, [matrix], f"{kind:g}", reason)
+    refuse_too_wide(name, first.shape[1])
+    labels = None if ids is None else label_numbers(ids, _count(matrices))
+    with progress.stage("projection", 1), one_blas_thread(wait=True):
+        return _learn(matrices, kind, labels, run)
+
+
+def _learn(matrices: Matrices, kind: str, labels: Longs | None, run: Runner) -> Projection:
+    """Learn from pairs, or say why nothing can be learnt."""
+    width = matrices[0][1].shape[1]
+    n = _count(matrices)
+    if width < 2:
+        return identity(width, "Vectors of one column have no directions to choose from.")
+    if n < FEWEST_ROWS:
+        return identity(width, f"{n} rows are too few to learn from ({FEWEST_ROWS} at least).")
+    chosen = learning_rows(matrices, run)
+    rows = unit_rows_at(matrices, chosen).astype(np.float64)
+    mean = rows.mean(axis=0)
+    around = rows - mean
+    if float((around * around).sum()) <= EQUAL * rows.size:
+        return identity(width, "All rows are equal.")
+    centred = np.asarray(unit(around), np.float64)
+    distinct = np.unique(rows, axis=0)
+    if len(distinct) < FEWEST_ROWS:
+        return identity(width, f"Only {len(distinct)} rows differ from each other.")
+    pairs = found_pairs(centred.astype(np.float32), run)
+    if labels is not None:
+        pairs = with_labels(pairs, labels[chosen])
+    pairs = _of_different_rows(pairs, centred)
+    if len(pairs) < FEWEST_PAIRS:
+        return identity(
+            width, f"{len(pairs)} pairs were found among {len(chosen):,} rows: too few to learn."
+        )
+    space = Coordinates.of(centred)
+    source = "their labels" if labels is not None else "CAS"
+    learnt_from = f"{len(pairs):,} pairs that {source} found among {len(chosen):,} rows"
+    if labels is None:
+        verdict = brings_nearer(rows, centred, space, pairs)
+        if not verdict.better:
+            return identity(width, verdict.reason)
+    matrix = learnt_matrix(space, pairs)
+    if not len(matrix):
+        return identity(width, "No direction tells kinds apart: partners differ as any two rows.")
+    if kind == "views":
+        half = scaled(*principal_directions(around.T @ around / len(around)), HALF)
+        reason = f"Half-whitened, and learnt from {learnt_from}, side by side."
+        return _projection(mean, [half, matrix], kind, reason)
+    return _projection(mean, [matrix], kind, f"Learnt from {learnt_from}.")
+
+
+def _of_different_rows(pairs: Pairs, rows: Wide) -> Pairs:
+    """Without copies of one row, which say nothing of directions."""
+    apart = rows[pairs.first] - rows[pairs.second]
+    kept = np.einsum("ij,ij->i", apart, apart) > 1e-12
+    return Pairs(pairs.first[kept], pairs.second[kept], pairs.weight[kept])
+
+
+def _projection(mean: Wide, blocks: list[Wide], kind: str, reason: str) -> Projection:
+    return Projection(
+        mean.astype(np.float32),
+        np.concatenate(blocks).astype(np.float32),
+        tuple(len(block) for block in blocks),
+        kind=kind,
+        reason=reason,
+    )
+
+
+def _count(matrices: Matrices) -> int:
+    return sum(len(matrix) for _, matrix in matrices)
