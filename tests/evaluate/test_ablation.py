@@ -51,6 +51,10 @@ def test_tables(toy_set, tmp_path) -> None:
     )
     tables = found.tables()
     assert [row.label for row in tables["distance"].rows][:2] == ["Baseline", "Euclidean"]
+    assert "Baseline here ranks by the last similarity" in tables["distance"].notes[0]
+    assert [column.name for column in tables["bsd"].columns] == ["mAP", "R1", "mINP"]
+    assert len(repr(found)) < 80
+    assert len(repr(found.studies[0])) < 80
     assert tables["bsd"].bold == "sections"
     # Nothing but the original distance is the first ranking.
     omega = tables["omega"]

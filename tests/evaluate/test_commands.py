@@ -118,7 +118,10 @@ def test_compare_of_single_files_with_figures(folder, tmp_path) -> None:
     names = ("query", "gallery", "query_ids", "gallery_ids")
     files = [f"--{name.replace('_', '-')}={folder / name}.npy" for name in names]
     text = done("compare", *files, "--methods", "none,cas(k1=8,k2=3)", "--no-isolate",
-                "--work", tmp_path / "work", "--figures", tmp_path / "figures")  # fmt: skip
+                "--work", tmp_path / "work", "--figures", tmp_path / "figures",
+                "--metrics", "mAP,R5", "--two-columns")  # fmt: skip
+    assert "| features R5 |" in text
+    assert "R1" not in text
     assert "| features mAP |" in text
     written = {path.name for path in (tmp_path / "figures").iterdir()}
     assert {"features-mAP.pdf", "features-mAP.svg", "features-time.pdf"} <= written
@@ -138,8 +141,12 @@ def test_compare_says_what_failed_and_how_it_ended(folder, tmp_path, monkeypatch
 def test_ablate_writes_tables_and_plots(folder, tmp_path) -> None:
     out = tmp_path / "ablation"
     text = done("ablate", "--data", folder, "--method", "cas(k1=8,k2=3)", "--studies", "nss,k2",
-                "--values", "k2=2,3", "--work", tmp_path / "work", "--out", out)  # fmt: skip
+                "--values", "k2=2,3", "--work", tmp_path / "work", "--out", out,
+                "--metrics", "R1", "--two-columns")  # fmt: skip
     assert "Effect of k₂" in text
+    assert "| Baseline | " in text
+    assert "| toy R1 | " in text
+    assert "mAP" not in text
     names = {
         f"{key}.{form}" for key in ("nss", "k2") for form in ("csv", "md", "tex", "pdf", "svg")
     }

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kinrank
-from kinrank import InvalidInputError, datasets
+from kinrank import InvalidInputError, UnknownNameError, datasets
 from kinrank.evaluate import cells as cells_module
 from kinrank.evaluate import comparison as compare_module
 from kinrank.evaluate.ablation import ablate
@@ -251,3 +251,51 @@ def test_time_is_estimated_from_two_samples(monkeypatch) -> None:
     n = len(data.query) + len(data.gallery)
     assert found == pytest.approx((n / 1000) ** 1.5, rel=0.1)
     assert sizes == pytest.approx([1000, 2000], rel=0.05)
+
+
+def test_metrics_that_are_asked_for(fake_method, toy_set, levels_set) -> None:
+    both = compare("none,fake", [toy_set, levels_set], metrics="mAP,R1", isolate=False)
+    assert both.headlines(toy_set.name) == ("mAP", "R1")
+    assert both.headlines(levels_set.name) == ("mAP E", "mAP M", "mAP H")
+    names = [column.name for column in comparison_table(both).columns if column.best]
+    assert names == ["mAP", "R1", "Easy", "Medium", "Hard"]
+    listed = compare("none", [toy_set], metrics=["R5"], isolate=False)
+    assert listed.headlines(toy_set.name) == ("R5",)
+    classes = replace(toy_set, protocol="retrieval")
+    assert compare("none", [classes], metrics="R1", isolate=False).headlines(classes.name) == (
+        "hit@1",
+    )
+    with pytest.raises(UnknownNameError, match="Did you mean .R1"):
+        compare("none", [toy_set], metrics="mAP,R1a", isolate=False)
+    for odd in ([], 3, [3]):
+        with pytest.raises(InvalidInputError, match="`metrics` must"):
+            compare("none", [toy_set], metrics=odd, isolate=False)
+
+
+def test_a_comparison_in_short_as_a_frame_and_as_latex(fake_method, toy_set) -> None:
+    table = compare("none,fake", [toy_set], metrics="mAP", isolate=False)
+    assert repr(table) == f"<Comparison of none, fake on {toy_set.name}>"
+    cell = table.cells["fake", toy_set.name]
+    assert repr(cell).startswith(f"<Measured fake on {toy_set.name}: mAP ")
+    assert len(repr(cell)) < 120
+    frame = table.to_pandas()
+    assert frame["method"].tolist() == ["none", "fake"]
+    assert frame["R1"].tolist()[1] == pytest.approx(cell.summary["R1"])
+    assert r"\begin{table}[t]" in table.to_latex()
+    assert "Baseline" in table.to_latex()
+    wide = compare("none,fake", [toy_set], metrics="mAP,R1,R5,R10,mINP", isolate=False)
+    assert r"\begin{table*}[t]" in wide.to_latex(two_columns=True)
+    assert r"\end{table*}" in wide.to_latex(two_columns=True)
+    assert r"\small" in table.to_latex(two_columns=True)
+
+
+def test_a_data_set_in_short_as_a_frame_and_as_latex(toy_set) -> None:
+    queries, gallery = len(toy_set.query), len(toy_set.gallery)
+    assert repr(toy_set).startswith(f"<Dataset {toy_set.name}: {queries} queries, {gallery} in the")
+    assert len(repr(toy_set)) < 120
+    assert len(repr(toy_set.gallery)) < 80
+    frame = toy_set.to_pandas()
+    assert len(frame) == queries + gallery
+    assert frame["label"].tolist()[-1] == toy_set.gallery.labels[-1]
+    text = replace(toy_set, name="a_b").to_latex()
+    assert rf"a\_b & {queries} & {gallery} & " in text

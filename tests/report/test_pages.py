@@ -14,12 +14,14 @@ import pytest
 
 import kinrank
 from kinrank import InvalidInputError, OptionalDependencyError, datasets
+from kinrank.evaluate.comparison import compare
 from kinrank.evaluate.reporting import histogram, rank_before_and_after, report
 from kinrank.evaluate.spec import parse_method
 from kinrank.metrics.results import Interval
 from kinrank.png import encode_grey
 from kinrank.report import figures, pages, thumbnails
 from kinrank.report.figures import FORMATS
+from kinrank.report.pages import cost_charts, gain_charts
 from kinrank.types import Ranking
 
 METHODS = "none,cas(k1=8,k2=3),cas(k1=12,k2=4)"
@@ -255,8 +257,8 @@ def charts():
         figures.before_after("s", VALUES, VALUES[::-1], [f"<q{i}>" for i in range(40)]),
         figures.sorted_gains("g", VALUES - 0.3),
         figures.distributions("d", edges, *shares, "said"),
-        figures.intervals("i", {"m": Interval(0.1, -0.1, 0.3)}),
-        figures.amounts("t", {"m": 0.001, "n": 2.0}, "s"),
+        figures.intervals("i", {"m": Interval(0.1, -0.1, 0.3)}, "points"),
+        figures.amounts("t", {"m": 0.001, "n": 2.0}, "time", "s"),
     ]
 
 
@@ -272,6 +274,47 @@ def test_figures_are_the_same_bytes_each_time_and_need_no_style_sheet() -> None:
         assert "<text" not in text  # letters are outlines: no font is needed
         assert b"/CreationDate" not in contents["pdf"]
         assert not Tags(one.svg()).open
+
+
+def axis_titles(chart) -> set[str]:
+    return {title for ax in chart.canvas.axes for title in (ax.get_xlabel(), ax.get_ylabel())}
+
+
+def test_axes_have_units() -> None:
+    curves, bars, scatter, gains, shares, intervals, amounts = map(axis_titles, charts())
+    assert any("(%)" in title for title in curves)
+    assert "%" in bars
+    assert {"AP before (%)", "AP after (%)"} <= scatter
+    assert "gain in AP (points)" in gains
+    assert "share of pairs" in shares
+    assert "points" in intervals
+    assert "time (s)" in amounts
+
+
+def test_methods_have_their_published_names_in_figures(toy_set) -> None:
+    comparison = compare("none,aqe(kqe=4)", [toy_set], isolate=False)
+    text = {
+        label.get_text()
+        for chart in (*gain_charts(comparison), *cost_charts(comparison))
+        for label in chart.canvas.axes[0].get_yticklabels()
+    }
+    assert text == {"Baseline", "AQE (kqe=4)"}
+    titles = set().union(*map(axis_titles, gain_charts(comparison)))
+    assert "gain in mAP over Baseline (points)" in titles
+
+
+def test_figures_for_a_column_have_small_letters(tmp_path) -> None:
+    for chart in charts():
+        chart.save(tmp_path / "column.svg", figures.COLUMN)
+        width = ET.parse(tmp_path / "column.svg").getroot().get("width")  # noqa: S314 - our own
+        assert float(width.removesuffix("pt")) == pytest.approx(72 * figures.COLUMN, abs=0.1)
+        ax = chart.canvas.axes[0]
+        sizes = {
+            text.get_fontsize()
+            for text in (ax.xaxis.label, ax.yaxis.label, *ax.get_yticklabels())
+            if text.get_text()
+        }
+        assert max(sizes) == pytest.approx(figures.FONT * figures.COLUMN / figures.WIDTH)
 
 
 def test_figures_leave_settings_alone() -> None:
@@ -292,7 +335,7 @@ def test_dots_say_which_query_they_are() -> None:
 def test_figures_of_nothing() -> None:
     assert figures.curves("c", ["1"], {"mAP": {"a": [None]}}) is None
     assert figures.bars("b", ["x"], {"a": [None]}) is None
-    assert figures.intervals("i", {}) is None
+    assert figures.intervals("i", {}, "points") is None
     assert figures.sorted_gains("g", np.array([np.nan])) is None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,14 @@ MANY = 8  # methods that take long enough to say so beforehand
 FORMS = ("csv", "md", "tex", "html")
 STUDIES = "bsd, nss, distance, k1, k2, omega, kappa, sigma, mu, beta, latency"
 _FOLDER: dict[str, Any] = {"type": Path, "metavar": "FOLDER"}
+_METRICS = ask(
+    "--metrics", "What is shown, such as mAP,R1.  [default: what the field prints first]"
+)
+_TWO_COLUMNS = ask(
+    "--two-columns",
+    "LaTeX and figures for a page of two columns.",
+    is_flag=True,
+)
 _RUN = ask_all(
     ask(
         "--work",
@@ -41,6 +50,7 @@ _RUN = ask_all(
 @ask_data
 @ask("--methods", "Such as none,cas(k1=60,k2=6),cas(params=auto), or all.", default="all")
 @ask("--pool", "Every method once more over the first POOL of each query.", type=int)
+@_METRICS
 @_RUN
 @ask(
     "--isolate/--no-isolate",
@@ -50,12 +60,14 @@ _RUN = ask_all(
 )
 @ask_out("The table as .csv, .md, .tex or .html; may be given several times.", multiple=True)
 @ask("--figures", "Gains and costs as pdf and svg.", **_FOLDER)
+@_TWO_COLUMNS
 def compare_command(
     load: Sets,
     methods: str,
     pool: int | None,
     out: tuple[Path, ...],
     figures: Path | None,
+    two_columns: bool,
     **run: Any,
 ) -> None:
     """Many methods on many data sets, in one table.
@@ -68,6 +80,8 @@ def compare_command(
     from kinrank.report.comparison import comparison_tables
     from kinrank.report.formats import render
     from kinrank.report.pages import check_extra, comparison_page, cost_charts, gain_charts
+
+    rendered = partial(render, two_columns=two_columns)
 
     for file in out:
         if file.suffix[1:] not in FORMS:
@@ -86,11 +100,12 @@ def compare_command(
             title = "Comparison of methods"
             text = comparison_page(comparison, comparison.best, sets, title=title)
         else:  # the differences would be other columns of a CSV file
-            text = "\n".join(render(table, form) for table in tables[: 1 if form == "csv" else 2])
+            text = "\n".join(rendered(table, form) for table in tables[: 1 if form == "csv" else 2])
         write_text_atomic(file, text)
     if figures is not None:
         charts = [*gain_charts(comparison), *cost_charts(comparison)]
-        _save_charts(figures, {chart.title.replace(": ", "-"): chart for chart in charts})
+        named = {chart.title.replace(": ", "-"): chart for chart in charts}
+        _save_charts(figures, named, two_columns=two_columns)
     click.echo("\n".join(render(table, "md") for table in tables))
     if comparison.failures:
         raise click.exceptions.Exit(1)
@@ -101,10 +116,17 @@ def compare_command(
 @ask("--method", "Where the variations start from.", default="cas")
 @ask("--studies", f"Of {STUDIES}; with commas.", default="all")
 @ask("--values", "Other values, such as k1=10,20,40.", multiple=True, metavar="NAME=V,V,...")
+@_METRICS
+@_TWO_COLUMNS
 @_RUN
 @ask("--out", "Tables (csv, md, tex) and figures (pdf, svg).", **_FOLDER)
 def ablate_command(
-    load: Sets, studies: str, values: tuple[str, ...], out: Path | None, **run: Any
+    load: Sets,
+    studies: str,
+    values: tuple[str, ...],
+    out: Path | None,
+    two_columns: bool,
+    **run: Any,
 ) -> None:
     """The paper's ablations on your features.
 
@@ -132,9 +154,10 @@ def ablate_command(
         key = study.key
         charts = study_charts(study)
         for form in ("csv", "md", "tex"):
-            write_text_atomic(out / f"{key}.{form}", render(study.table(), form))
+            text = render(study.table(), form, two_columns=two_columns)
+            write_text_atomic(out / f"{key}.{form}", text)
         names = [key] if len(charts) == 1 else [f"{key}-{name}" for name in study.sets]
-        _save_charts(out, dict(zip(names, charts, strict=False)))
+        _save_charts(out, dict(zip(names, charts, strict=False)), two_columns=two_columns)
     click.echo(f"Written to {out}", err=True)
 
 
@@ -144,6 +167,7 @@ def ablate_command(
 @ask("--focus", "The method to look at closely.  [default: the best]")
 @ask("--studies", "Ablations: all, none, or names.", default="none")
 @ask("--values", "As for `kinrank ablate`.", multiple=True, metavar="NAME=V,V,...")
+@_METRICS
 @ask("--examples", "Retrieval examples per data set.", to="n_examples", default=6)
 @ask("--title", "Of the page.", default="Re-ranking report")
 @_RUN
@@ -218,8 +242,12 @@ def _grids(values: tuple[str, ...]) -> dict[str, list[float]]:
     return grids
 
 
-def _save_charts(folder: Path, charts: Mapping[str, Chart]) -> None:
+def _save_charts(folder: Path, charts: Mapping[str, Chart], *, two_columns: bool) -> None:
+    from kinrank.report.figures import COLUMN, WIDTH
+
     make_folder(folder)
+    width = COLUMN if two_columns else WIDTH
     for name, chart in charts.items():
         for form in ("pdf", "svg"):
-            chart.save(folder / f"{name.replace('/', '_').replace(' ', '-')}.{form}")
+            file = f"{name.replace('/', '_').replace(' ', '-')}.{form}"
+            chart.save(folder / file, width)

@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
+from kinrank.latex import escaped
 from kinrank.metrics.protocols import reid, retrieval, revisited, single_shot
 from kinrank.metrics.results import Evaluation
+from kinrank.optional import require
 from kinrank.validation import as_matrix, as_vectors
 
 Protocol: TypeAlias = Literal["reid", "revisited", "retrieval", "single_shot"]
@@ -89,6 +91,15 @@ class Part:
     features: Rows | None = None
     pixels: npt.NDArray[np.uint8] | None = None
 
+    def __repr__(self) -> str:
+        facts = [f"{len(self):,} rows"]
+        if self.features is not None:
+            facts.append(f"{self.features.shape[1]:,} columns")
+        for name, column in (("labels", self.labels), ("cameras", self.cams)):
+            if column is not None:
+                facts.append(f"{len(np.unique(column)):,} {name}")
+        return f"<Part of {', '.join(facts)}>"
+
     def __len__(self) -> int:
         for column in (self.paths, self.labels, self.features):
             if column is not None:
@@ -143,10 +154,59 @@ class Dataset:
                 "The protocol revisited needs its ground truth, `gnd`, which was not given."
             )
 
+    def __repr__(self) -> str:
+        facts = [f"{len(self.query):,} queries", f"{len(self.gallery):,} in the gallery"]
+        if self.gallery.features is not None:
+            facts.append(f"{self.gallery.features.shape[1]:,} columns")
+        return f"<Dataset {self.name}: {', '.join(facts)}, protocol {self.protocol}>"
+
     @property
     def headlines(self) -> tuple[str, ...]:
         """The metrics that tables show first."""
         return HEADLINES[self.protocol]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """All metrics that ``evaluate`` tells."""
+        first = np.zeros((len(self.query), 1), np.int32)
+        return tuple(self.evaluate(first).per_query)
+
+    def to_pandas(self) -> Any:
+        """A row for each query and each gallery row: side, row, label, camera, path.
+
+        A pandas DataFrame (extra ``pandas``); columns that the set does not have are left out.
+        """
+        pandas = require("pandas", extra="pandas", purpose="A table of pandas")
+        frames = []
+        for side, part in (("query", self.query), ("gallery", self.gallery)):
+            known = {"label": part.labels, "camera": part.cams, "path": part.paths}
+            columns = {name: list(column) for name, column in known.items() if column is not None}
+            frames.append(pandas.DataFrame({"side": side, "row": range(len(part)), **columns}))
+        return pandas.concat(frames, ignore_index=True)
+
+    def to_latex(self) -> str:
+        """A booktabs table of one row: how many queries, gallery rows, labels, cameras, columns."""
+        facts = {
+            "Queries": len(self.query),
+            "Gallery": len(self.gallery),
+            "Labels": _different(self.query.labels, self.gallery.labels),
+            "Cameras": _different(self.query.cams, self.gallery.cams),
+            "Columns": 0 if self.gallery.features is None else self.gallery.features.shape[1],
+        }
+        shown = {name: f"{count:,}" for name, count in facts.items() if count}
+        return "\n".join(
+            [
+                r"% needs \usepackage{booktabs}",
+                rf"\begin{{tabular}}{{l{'r' * len(shown)}}}",
+                r"\toprule",
+                rf"Set & {' & '.join(shown)} \\",
+                r"\midrule",
+                rf"{escaped(self.name)} & {' & '.join(shown.values())} \\",
+                r"\bottomrule",
+                r"\end{tabular}",
+                "",
+            ]
+        )
 
     def with_features(self, query: Any, gallery: Any) -> Dataset:
         """The same data set with vectors, in the order of its images."""
@@ -243,6 +303,12 @@ class Dataset:
                 f"The protocol {self.protocol} needs labels, and the {side} has none."
             )
         return np.asarray(labels)
+
+
+def _different(*columns: npt.NDArray[Any] | None) -> int:
+    """How many different values there are; 0 for columns that a set does not have."""
+    known = [np.unique(column) for column in columns if column is not None]
+    return len(np.unique(np.concatenate(known))) if known else 0
 
 
 def _extend(column: npt.NDArray[Any], value: Any, extra: int) -> npt.NDArray[Any]:

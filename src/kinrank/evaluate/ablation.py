@@ -10,7 +10,13 @@ from typing import Any, Literal, TypeAlias
 from kinrank.datasets.base import Dataset
 from kinrank.errors import InvalidInputError, shown
 from kinrank.evaluate.cells import Failed, Measured
-from kinrank.evaluate.comparison import OnCell, check_on_cell, check_sets, run_cells
+from kinrank.evaluate.comparison import (
+    OnCell,
+    check_on_cell,
+    check_sets,
+    choose_metrics,
+    run_cells,
+)
 from kinrank.evaluate.spec import NONE, MethodSpec, parse_method
 from kinrank.registry import method_class, untrained_methods
 from kinrank.registry import methods as registered
@@ -19,11 +25,11 @@ from kinrank.report.formats import Table
 from kinrank.validation import as_list, check_choice
 
 Grids: TypeAlias = Mapping[str, Sequence[float]]
-# What the paper's ablations show of each protocol.
+# What the paper's ablations show of each protocol, and the first rank.
 SHOWN: dict[str, tuple[str, ...]] = {
     "revisited": ("mAP M", "mAP H"),
-    "reid": ("mAP", "mINP"),
-    "retrieval": ("mAP",),
+    "reid": ("mAP", "R1", "mINP"),
+    "retrieval": ("mAP", "hit@1"),
     "single_shot": ("R1",),
 }
 
@@ -47,6 +53,7 @@ class Study:
     parameter, base : of a curve, the sign of the parameter and the label of its value in the base
     metrics : data set -> what is shown of it, once it has been run
     cells : for each variant, data set -> what was measured, once it has been run
+    notes : what a reader of the table has to know
     """
 
     key: str
@@ -57,6 +64,10 @@ class Study:
     base: str = ""
     metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cells: Sequence[Mapping[str, Measured | Failed]] = ()
+    notes: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        return f"<Study {self.key}: {len(self.variants)} variants on {len(self.sets)} sets>"
 
     @property
     def sets(self) -> list[str]:
@@ -92,6 +103,9 @@ class Ablation:
     method: str
     studies: Sequence[Study]
 
+    def __repr__(self) -> str:
+        return f"<Ablation of {self.method}: {', '.join(study.key for study in self.studies)}>"
+
     def tables(self) -> dict[str, Table]:
         """Study key -> table."""
         return {study.key: study.table() for study in self.studies}
@@ -103,6 +117,7 @@ def ablate(
     method: str | MethodSpec = "cas",
     studies: Sequence[str] | None = None,
     values: Mapping[str, Sequence[float]] | None = None,
+    metrics: str | Sequence[str] | None = None,
     work: str | Path | None = None,
     threads: int | None = None,
     on_cell: OnCell | None = None,
@@ -115,6 +130,7 @@ def ablate(
     method : where the variations start from, such as ``"cas(k1=60,k2=6)"``
     studies : bsd, nss, distance, k1, k2, omega, kappa, sigma, mu, beta, latency; None for all
     values : other values of a parameter, such as ``{"k1": [10, 20]}``
+    metrics : what tables and figures show, as for ``compare``; None is what the paper shows, and R1
     work : a folder that keeps finished cells
     threads : how many threads the method may use
     on_cell : called with each cell, how many are done, and how many there are
@@ -127,6 +143,9 @@ def ablate(
             f"`method` must have its own parameters to be varied, got {base.label}."
         )
     chosen = make_studies(studies, base, values)
+    shown_metrics = choose_metrics(metrics, sets) or {
+        data.name: SHOWN[data.protocol] for data in sets
+    }
     jobs = [
         # Only the table of times needs a process for each cell.
         (variant.spec, data, study.form == "latency")
@@ -135,11 +154,10 @@ def ablate(
         for data in sets
     ]
     cells = iter(run_cells(jobs, work, threads, on_cell))
-    metrics = {data.name: SHOWN[data.protocol] for data in sets}
 
     def measured(study: Study) -> Study:
         rows = [{data.name: next(cells) for data in sets} for _ in study.variants]
-        return replace(study, metrics=metrics, cells=rows)
+        return replace(study, metrics=shown_metrics, cells=rows)
 
     return Ablation(base.label, [measured(study) for study in chosen])
 
@@ -201,7 +219,12 @@ def _distance(base: MethodSpec, _: Grids) -> Study:
         Variant(label, _with(base, divergence=kind), "js" if kind == "js" else "others")
         for label, kind in {**kinds, "Jaccard": "jaccard", "JS Divergence": "js"}.items()
     ]
-    return Study("distance", "Effectiveness of the distance measure", "rows", variants)
+    note = (
+        "Baseline here ranks by the last similarity itself, F', without a distance between its "
+        "rows, as in the paper's study; Baseline of the other studies is the plain search."
+    )
+    title = "Effectiveness of the distance measure"
+    return Study("distance", title, "rows", variants, notes=[note])
 
 
 def _parameter(name: str) -> Callable[[MethodSpec, Grids], Study]:

@@ -63,6 +63,10 @@ class Measured:
     missing: int = 0
     chosen: Mapping[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name} {100 * self.summary[name]:.1f}" for name in self.headlines)
+        return f"<Measured {self.method} on {self.data}: {shown}, {self.seconds:.3g} s>"
+
     def save(self, path: Path) -> None:
         """Write to one npz file, whole or not at all."""
         meta = asdict(self) | {"per_query": list(self.per_query)}

@@ -35,6 +35,7 @@ def report(
     focus: str | None = None,
     studies: Sequence[str] | None = (),
     values: Mapping[str, Sequence[float]] | None = None,
+    metrics: str | Sequence[str] | None = None,
     work: str | Path | None = None,
     isolate: bool = True,
     n_examples: int = 6,
@@ -52,6 +53,7 @@ def report(
     focus : the method that is looked at closely; None is the best by the first metric
     studies : ablations to run, as for ``ablate``; None for all, () for none
     values : other values of a parameter, as for ``ablate``
+    metrics : what tables and figures show, as for ``compare``
     work : a folder that keeps finished cells
     isolate : measure peaks of memory, in a process for each cell
     n_examples : retrieval examples per set
@@ -66,7 +68,15 @@ def report(
     check_extra()
     sets = check_sets(sets)
     specs = parse_methods(methods)
-    comparison = compare(specs, sets, work=work, isolate=isolate, threads=threads, on_cell=on_cell)
+    comparison = compare(
+        specs,
+        sets,
+        metrics=metrics,
+        work=work,
+        isolate=isolate,
+        threads=threads,
+        on_cell=on_cell,
+    )
     chosen = _focus(comparison, specs, focus)
     before = next(spec for spec in specs if spec.label == comparison.reference)
     ranked = [
@@ -78,9 +88,15 @@ def report(
     if studies is None or len(studies):
         start = replace(chosen, auto=False) if chosen.name == "cas" else MethodSpec("cas")
         studied = ablate(
-            sets, method=start, studies=studies, values=values, work=work, threads=threads,
+            sets,
+            method=start,
+            studies=studies,
+            values=values,
+            metrics=metrics,
+            work=work,
+            threads=threads,
             on_cell=on_cell,
-        )  # fmt: skip
+        )
     page = comparison_page(comparison, chosen.label, sets, ranked, studied, title)
     if out is not None:
         write_text_atomic(out, page)

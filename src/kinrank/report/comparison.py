@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kinrank.report import figures
 from kinrank.report.figures import Chart
-from kinrank.report.formats import Column, Row, Table, Value
+from kinrank.report.formats import Column, Row, Table, Value, published_label
 
 if TYPE_CHECKING:
     from kinrank.evaluate.ablation import Study
@@ -151,7 +151,8 @@ def study_table(study: Study) -> Table:
     """A study as a table in the paper's layout."""
     layouts = {"rows": _rows, "bars": _rows, "curve": _curve, "latency": _latency}
     table = layouts[study.form](study)
-    notes = [f"{f.method} on {f.data} failed: {f.reason}" for f in study.failures]
+    notes = [*study.notes]
+    notes += [f"{f.method} on {f.data} failed: {f.reason}" for f in study.failures]
     return replace(table, notes=notes)
 
 
@@ -168,7 +169,10 @@ def study_charts(study: Study) -> list[Chart]:
             }
             charts.append(figures.bars(title, list(names.values()), series))
         else:
-            panels = {name: _lines(study, data, metric) for metric, name in names.items()}
+            panels = {
+                name: {published_label(c): v for c, v in _lines(study, data, metric).items()}
+                for metric, name in names.items()
+            }
             labels = list(dict.fromkeys(variant.label for variant in study.variants))
             axis = {"x_title": study.parameter, "base": study.base}
             charts.append(figures.curves(title, labels, panels, **axis))

@@ -30,6 +30,7 @@ SOFT = "#5d636d"
 LINE = "#dfdcd6"
 # inches
 WIDTH = 5.0
+COLUMN = 3.35  # of a page of two columns
 HEIGHT = 3.2
 FONT = 11
 FORMATS = ("pdf", "svg", "png")
@@ -112,11 +113,32 @@ class Chart:
             )
         return stream.getvalue()
 
-    def save(self, path: Path) -> None:
-        """Write to ``path``, whole or not at all; the ending says the form."""
+    def save(self, path: Path, width: float = WIDTH) -> None:
+        """Write to ``path``, whole or not at all; the ending says the form.
+
+        width : in inches; letters and lines become smaller with the figure
+        """
+        self._resize(width)
         content = self.content(path.suffix[1:])
         with replacing(path) as file:
             file.write(content)
+
+    def _resize(self, width: float) -> None:
+        from matplotlib.lines import Line2D
+        from matplotlib.text import Text
+
+        before, height = self.canvas.get_size_inches()
+        scale = width / before
+        if scale == 1:
+            return
+        self.canvas.set_size_inches(width, scale * height)
+        for text in self.canvas.findobj(Text):
+            text.set_fontsize(scale * text.get_fontsize())
+        for ax in self.canvas.axes:  # which would make new ticks in their old size
+            ax.tick_params(labelsize=FONT * width / WIDTH)
+        for line in self.canvas.findobj(Line2D):
+            line.set_linewidth(scale * line.get_linewidth())
+            line.set_markersize(scale * line.get_markersize())
 
     def svg(self) -> str:
         """An element for a page, with the texts that show under the pointer."""
@@ -166,7 +188,7 @@ def curves(
         low = min(*known, middle - 1.5)
         high = max(*known, middle + 1.5)
         ax.set_ylim(low - 0.06 * (high - low), high + 0.06 * (high - low))
-        ax.set_ylabel(metric, fontsize=FONT, color=INK)
+        ax.set_ylabel(f"{metric} (%)", fontsize=FONT, color=INK)
         if base in labels:
             ax.axvline(list(labels).index(base), color=SOFT, ls="--", lw=1)
     chart.canvas.align_ylabels()
@@ -196,6 +218,7 @@ def bars(
                 ax.bar(x, y, 0.92 * width, color=COLORS[number % 4], label=label, gid=gid)
                 ax.text(x, y, f"{y:.1f}", ha="center", va="bottom", fontsize=9, color=INK)
     _name_places(ax, groups)
+    ax.set_ylabel("%", fontsize=FONT, color=SOFT)
     chart.legend(ax)
     return chart
 
@@ -225,8 +248,8 @@ def before_after(title: str, before: Values, after: Values, names: Sequence[str]
     ax.set(xlim=(-2, 102), ylim=(-2, 102), aspect="equal")
     ax.set_xticks(range(0, 101, 25))
     ax.set_yticks(range(0, 101, 25))
-    _name_x(ax, "AP before")
-    ax.set_ylabel("AP after", fontsize=FONT, color=SOFT)
+    _name_x(ax, "AP before (%)")
+    ax.set_ylabel("AP after (%)", fontsize=FONT, color=SOFT)
     return chart
 
 
@@ -243,7 +266,8 @@ def sorted_gains(title: str, gains: Values) -> Chart | None:
         ax.fill_between(places, np.append(heights, heights[-1]), step="post", color=color, lw=0)
     ax.axhline(0, color=SOFT, lw=1)
     ax.set_xticks([])
-    _name_x(ax, "queries, by gain in points of AP")
+    _name_x(ax, "queries, by gain")
+    ax.set_ylabel("gain in AP (points)", fontsize=FONT, color=SOFT)
     return chart
 
 
@@ -259,11 +283,12 @@ def distributions(
     ax.axhline(0, color=SOFT, lw=1)
     ax.set_yticks([])
     _name_x(ax, "distance")
+    ax.set_ylabel("share of pairs", fontsize=FONT, color=SOFT)
     chart.legend(ax)
     return chart
 
 
-def intervals(title: str, gains: Mapping[str, Interval]) -> Chart | None:
+def intervals(title: str, gains: Mapping[str, Interval], x_title: str) -> Chart | None:
     """A dot and a bar for each method: its gain and the interval of it, in points."""
     if not gains:
         return None
@@ -280,13 +305,13 @@ def intervals(title: str, gains: Mapping[str, Interval]) -> Chart | None:
     ax.grid(axis="x", color=LINE)
     ax.grid(visible=False, axis="y")
     ax.xaxis.set_major_formatter(lambda tick, _: f"{tick:+g}" if tick else "0")
-    _name_x(ax, "points")
+    _name_x(ax, x_title)
     return chart
 
 
-def amounts(title: str, values: Mapping[str, float], unit: str) -> Chart:
+def amounts(title: str, values: Mapping[str, float], x_title: str, unit: str) -> Chart:
     """A bar for each method, the number at its end."""
-    chart = Chart(title, ROW * len(values) + 0.2)
+    chart = Chart(title, ROW * len(values) + 0.5)
     (ax,) = chart.axes()
     ax.barh(range(len(values)), list(values.values()), 0.6, color=COLORS[0])
     for row, value in enumerate(values.values()):
@@ -295,6 +320,7 @@ def amounts(title: str, values: Mapping[str, float], unit: str) -> Chart:
     ax.set_xlim(0, 1.22 * max(values.values()) or 1)
     ax.set_xticks([])
     ax.grid(visible=False)
+    _name_x(ax, f"{x_title} ({unit})")
     _name_rows(ax, list(values))
     return chart
 

@@ -15,6 +15,7 @@ from itertools import groupby, product
 from typing import Literal, NamedTuple
 
 from kinrank.errors import UnknownNameError
+from kinrank.latex import escaped
 from kinrank.registry import method_class, methods
 
 Kind = Literal["percent", "points", "seconds", "milliseconds", "bytes", "text"]
@@ -22,35 +23,10 @@ Value = float | str | None
 
 _UNITS = {"seconds": "s", "milliseconds": "ms", "bytes": "MB"}
 _SCALES = {"percent": 100, "points": 100, "milliseconds": 1000, "bytes": 1e-6}
-# What LaTeX reads as commands, and what pdflatex has no letter for.
-_TEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        **{letter: rf"\{letter}" for letter in "&%$#_{}"},
-        **{letter: f"${letter}$" for letter in "<>|"},
-        "₁": "$_1$",
-        "₂": "$_2$",
-        "²": "$^2$",
-        "°": r"$^\circ$",
-        "±": r"$\pm$",
-        "≥": r"$\ge$",
-        "α": r"$\alpha$",  # noqa: RUF001
-        "β": r"$\beta$",
-        "κ": r"$\kappa$",
-        "μ": r"$\mu$",
-        "σ": r"$\sigma$",  # noqa: RUF001
-        "ω": r"$\omega$",
-        "…": r"\ldots{}",
-        "→": r"$\to$",
-        "–": "--",  # noqa: RUF001
-        "−": "$-$",  # noqa: RUF001
-    }
-)
 # Names in papers, where they are not those of the classes.
 PUBLISHED = {"none": "Baseline", "alphaqe": "αQE", "kreciprocal": "k-reciprocal"}  # noqa: RUF001
-_GREEK = ("alpha", "beta", "kappa", "mu", "omega", "sigma")
+_GREEK = dict(zip(("alpha", "beta", "kappa", "mu", "omega", "sigma"), "αβκμωσ", strict=True))
+_WIDE = 6  # columns of values, from which on a table is wider than a column of a two-column page
 _PACKAGES = r"% needs \usepackage{booktabs} and \usepackage{multirow}"
 
 
@@ -169,8 +145,10 @@ class Table:
         return [(name, len(list(same))) for name, same in groupby(c.group for c in self.columns)]
 
 
-def render(table: Table, form: str) -> str:
-    """``table`` as csv, md, tex or html."""
+def render(table: Table, form: str, *, two_columns: bool = False) -> str:
+    """``table`` as csv, md, tex or html; two_columns : of the page that LaTeX makes."""
+    if form == "tex":
+        return to_latex(table, two_columns=two_columns)
     try:
         return RENDERERS[form](table)
     except KeyError:
@@ -200,13 +178,20 @@ def to_markdown(table: Table) -> str:
     return "\n".join([f"**{table.title}**\n", *lines, *notes]) + "\n"
 
 
-def to_latex(table: Table) -> str:
-    """A booktabs table in the layout of the paper, with methods by their published names."""
+def to_latex(table: Table, *, two_columns: bool = False) -> str:
+    """A booktabs table in the layout of the paper, with methods by their published names.
+
+    two_columns : for a page of two columns: a wide table goes over both of them (``table*``), and
+        one that fits has smaller letters
+    """
+    spans_both = two_columns and len(table.columns) >= _WIDE
+    environment = "table*" if spans_both else "table"
     lines = [
         _PACKAGES,
-        r"\begin{table}[t]",
-        rf"  \caption{{{_tex(table.title)}}}",
+        rf"\begin{{{environment}}}[t]",
+        rf"  \caption{{{escaped(table.title)}}}",
         r"  \centering",
+        *([r"  \small"] if two_columns and not spans_both else []),
         rf"  \begin{{tabular}}{{l{'c' * len(table.columns)}}}",
         r"  \toprule",
         *_latex_head(table),
@@ -218,8 +203,8 @@ def to_latex(table: Table) -> str:
             cells = [_tex_label(table.rows[number].label), *map(_tex_cell, shown[number])]
             lines.append(f"  {' & '.join(cells)} \\\\")
     lines += [r"  \bottomrule", r"  \end{tabular}"]
-    lines += [rf"  \\[2pt] {{\footnotesize {_tex(note)}}}" for note in table.notes]
-    return "\n".join([*lines, r"\end{table}"]) + "\n"
+    lines += [rf"  \\[2pt] {{\footnotesize {escaped(note)}}}" for note in table.notes]
+    return "\n".join([*lines, rf"\end{{{environment}}}"]) + "\n"
 
 
 def to_html(table: Table) -> str:
@@ -252,46 +237,61 @@ def _md(text: str) -> str:
     return text.replace("|", r"\|").replace("*", r"\*")
 
 
-def _tex(text: str) -> str:
-    return text.translate(_TEX)
-
-
 def _tex_cell(cell: Cell) -> str:
-    text = re.sub(r"-(?=\d)", "$-$", _tex(cell.text)) or "--"
-    mark = {"": "", "°": r"$^\circ$"}.get(cell.mark, f"$^{{{_tex(cell.mark)}}}$")
+    text = re.sub(r"-(?=\d)", "$-$", escaped(cell.text)) or "--"
+    mark = {"": "", "°": r"$^\circ$"}.get(cell.mark, f"$^{{{escaped(cell.mark)}}}$")
     return (rf"\textbf{{{text}}}" if cell.bold else text) + mark
+
+
+def published_label(label: str) -> str:
+    """``cas(k1=60, mu=0.1)`` as "CAS (k₁=60, μ=0.1)"; other labels as they are."""
+    name, params = _published(label)
+    words = [_published_parameter(word) for word in params]
+    return f"{name} ({', '.join(words)})" if words else name
+
+
+def _published(label: str) -> tuple[str, list[str]]:
+    """The name of a method in papers and its parameters as they were typed; or all of the label."""
+    name, bracket, params = label.partition("(")
+    if name not in PUBLISHED and name not in methods():
+        return label, []
+    published = PUBLISHED[name] if name in PUBLISHED else method_class(name).__name__
+    return published, params.removesuffix(")").split(", ") if bracket else []
+
+
+def _published_parameter(word: str) -> str:
+    name, sign, value = word.partition("=")
+    subscripts = {"k1": "k₁", "k2": "k₂"}
+    return {**_GREEK, **subscripts}.get(name, name) + sign + value
 
 
 def _tex_label(label: str) -> str:
     r"""``cas(k1=60, mu=0.1)`` as CAS ($k_1=60$, $\mu=0.1$); other labels as they are."""
-    name, bracket, params = label.partition("(")
-    if name not in PUBLISHED and name not in methods():
-        return _tex(label)
-    published = PUBLISHED[name] if name in PUBLISHED else method_class(name).__name__
-    words = [_tex_parameter(word) for word in params.rstrip(")").split(", ")]
-    return _tex(published) + (f" ({', '.join(words)})" if bracket else "")
+    name, params = _published(label)
+    words = [_tex_parameter(word) for word in params]
+    return escaped(name) + (f" ({', '.join(words)})" if words else "")
 
 
 def _tex_parameter(word: str) -> str:
     name, _, value = word.partition("=")
     sign = rf"\{name}" if name in _GREEK else re.sub(r"^k(\d)$", r"k_\1", name)
     if sign == name or not re.fullmatch(r"[-+.\de]+", value):
-        return _tex(word)
+        return escaped(word)
     return f"${sign}={value}$"
 
 
 def _latex_head(table: Table) -> list[str]:
-    names = " & ".join(_tex(column.heading) for column in table.columns)
+    names = " & ".join(escaped(column.heading) for column in table.columns)
     groups = table.groups()
     if not any(name for name, _ in groups):
-        return [f"  {_tex(table.corner)} & {names} \\\\"]
+        return [f"  {escaped(table.corner)} & {names} \\\\"]
     spans = []
     rules = []
     begin = 2
     for name, width in groups:
-        spans.append(rf"\multicolumn{{{width}}}{{c}}{{{_tex(name)}}}")
+        spans.append(rf"\multicolumn{{{width}}}{{c}}{{{escaped(name)}}}")
         if name:
             rules.append(rf"\cmidrule(lr){{{begin}-{begin + width - 1}}}")
         begin += width
-    corner = rf"\multirow{{2.4}}{{*}}{{{_tex(table.corner)}}}"
+    corner = rf"\multirow{{2.4}}{{*}}{{{escaped(table.corner)}}}"
     return [f"  {corner} & {' & '.join(spans)} \\\\", f"  {' '.join(rules)}", f"  & {names} \\\\"]

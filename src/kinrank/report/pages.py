@@ -15,6 +15,7 @@ from kinrank.optional import require
 from kinrank.report import figures
 from kinrank.report.comparison import LEVELS, comparison_tables, study_charts
 from kinrank.report.figures import Chart
+from kinrank.report.formats import published_label
 from kinrank.report.thumbnails import has_pictures, picture
 
 if TYPE_CHECKING:
@@ -129,8 +130,13 @@ def gain_charts(comparison: Comparison) -> list[Chart]:
             gains = comparison.differences(data, metric)
             if all(gain.low == gain.high == 0 for gain in gains.values()):
                 continue  # Everybody the same: there is nothing to see.
-            ordered = dict(sorted(gains.items(), key=lambda item: -item[1].mean))
-            charts.append(figures.intervals(f"{data}: {LEVELS.get(metric, metric)}", ordered))
+            ordered = {
+                published_label(method): gain
+                for method, gain in sorted(gains.items(), key=lambda item: -item[1].mean)
+            }
+            name = LEVELS.get(metric, metric)
+            over = f"gain in {name} over {published_label(comparison.reference)} (points)"
+            charts.append(figures.intervals(f"{data}: {name}", ordered, over))
     return [chart for chart in charts if chart is not None]
 
 
@@ -139,12 +145,16 @@ def cost_charts(comparison: Comparison) -> list[Chart]:
     charts = []
     for data in comparison.sets:
         cells = [cell for cell in comparison.measured if cell.data == data]
-        sizes = {c.method: c.peak_bytes / 1e6 for c in cells if c.peak_bytes is not None}
+        sizes = {
+            published_label(cell.method): cell.peak_bytes / 1e6
+            for cell in cells
+            if cell.peak_bytes is not None
+        }
         if cells:
-            seconds = {cell.method: cell.seconds for cell in cells}
-            charts.append(figures.amounts(f"{data}: time", seconds, "s"))
+            seconds = {published_label(cell.method): cell.seconds for cell in cells}
+            charts.append(figures.amounts(f"{data}: time", seconds, "time of the ranking", "s"))
         if sizes:
-            charts.append(figures.amounts(f"{data}: peak memory", sizes, "MB"))
+            charts.append(figures.amounts(f"{data}: peak memory", sizes, "peak memory", "MB"))
     return charts
 
 
