@@ -380,13 +380,16 @@ CALLS = {
     ),
     "evaluate.compare": (
         lambda **given: kinrank.evaluate.compare(isolate=False, threads=1, **given),
-        {"methods": lambda: ["none"], "sets": lambda: [toy()], "work": None, "on_cell": None},
+        {
+            "methods": lambda: ["none"], "sets": lambda: [toy()], "metrics": None, "work": None,
+            "on_cell": None,
+        },
     ),
     "evaluate.ablate": (
         lambda **given: kinrank.evaluate.ablate(threads=1, **given),
         {
             "sets": lambda: [toy()], "method": lambda: "cas(k1=4,k2=2)",
-            "studies": lambda: ["nss"], "values": None, "work": None,
+            "studies": lambda: ["nss"], "values": None, "metrics": None, "work": None,
         },
     ),
     "Client": (
