@@ -13,7 +13,7 @@ SQUARED = ((ROWS[:, None].astype(np.float64) - ROWS) ** 2).sum(-1)
 def lists(index):
     """The neighbour lists by name, in the order of names."""
     state = index.engine.state
-    return state.names[state.neighbors.indices][np.argsort(state.names)]
+    return state.order[state.neighbors.indices][np.argsort(state.order)]
 
 
 def assert_same(one, other, queries=QUERIES, k=30):

@@ -91,4 +91,4 @@ def _enhanced(index):
     """F before propagation, (n, n) float64, in the order of the index's ids."""
     state = index.engine.state
     f = state.enhanced.to_scipy().toarray().astype(np.float64)
-    return f[np.ix_(state.places, state.places)]
+    return f[np.ix_(state.position, state.position)]

@@ -60,7 +60,7 @@ def index_stages(state):
     kept |= {"F_hat": state.smoothed, "F_tilde": state.enhanced, "P": state.transition}
     matrices = {name: m.to_scipy().toarray() for name, m in kept.items() if m is not None}
     matrices["F_prime"] = state.columns.to_scipy().toarray().T
-    back = state.places
+    back = state.position
     return {name: matrix[np.ix_(back, back)] for name, matrix in matrices.items()}
 
 
@@ -69,7 +69,7 @@ def query_stages(index, query):
     engine = index.engine
     state = engine.state
     vector = state.scaling.apply("query", query[None])
-    near = engine.near(vector, len(state), ALONE)
+    near = engine.nearest(vector, len(state), ALONE)
     with engine.workspace() as space:
         made = engine.encode(vector, near, space)
         rows = {
@@ -86,7 +86,7 @@ def query_stages(index, query):
             part = slice(overlay.ptr[at], overlay.ptr[at + 1])
             row = np.zeros(len(state) + 1)
             row[overlay.ids[part]] = overlay.values[part] if len(overlay.values) else 1
-            found[name] = row[np.append(state.places, len(state))]
+            found[name] = row[np.append(state.position, len(state))]
     return found
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kinrank.conditions import Conditions
 from kinrank.errors import InvalidInputError
-from kinrank.grouped import rank_groups
+from kinrank.filters import Filter, empty_ranking
+from kinrank.grouped import group_labels, largest_group, split_groups
+from kinrank.items import mean_ranking, pictures_of_items
 from kinrank.registry import make_method
 from kinrank.runs.run import Run, as_run
 from kinrank.types import Ranking
-from kinrank.validation import as_matrix, check_choice, check_float, check_int, reduce_k
+from kinrank.validation import as_matrix, check_choice, check_int, reduce_k
 
 if TYPE_CHECKING:
     from kinrank.tune.result import Tuning
@@ -70,24 +72,20 @@ def rerank(
     >>> kinrank.rerank(points[:3], points[3:], k=5, k1=6, k2=3).indices.shape
     (3, 5)
     """
-    run = as_run(run)
-    if threshold is not None:
-        check_float("threshold", threshold, -math.inf)
+    conditions = Conditions(allowed=allowed, exclude=exclude, threshold=threshold)
     if params is not None:
         check_choice("params", params, ("auto",))
-    ranker = _Ranker(method, params, threads, run, options)
     if of is not None and groups is not None:
         raise InvalidInputError("`groups` cannot be used with `of`: give one of them.")
+    ranker = _Ranker(method, params, threads, as_run(run), options)
+    row_filter = conditions.filter_of_arrays(queries, gallery)
     if of is not None:
-        ranking = ranker.rank_items(queries, gallery, of, k, allowed, exclude)
+        ranking = _rerank_items(ranker, queries, gallery, of, k, row_filter)
     elif groups is not None:
-        for name in ("memory_budget", "work", "cluster"):
-            if getattr(run, name) is not None:
-                raise InvalidInputError(f"`{name}` cannot be used with `groups`.")
-        ranking = rank_groups(ranker.rank, queries, gallery, groups, k, allowed, exclude)
+        ranking = _rerank_groups(ranker, queries, gallery, groups, k, row_filter)
     else:
-        ranking = ranker.rank(queries, gallery, k, allowed, exclude)
-    return ranking if threshold is None else ranking.within(threshold)
+        ranking = ranker.rank(queries, gallery, k, row_filter)
+    return conditions.near_enough(ranking)
 
 
 @dataclass(frozen=True)
@@ -100,40 +98,72 @@ class _Ranker:
     run: Run
     options: dict[str, Any]
 
-    def rank(
-        self, queries: Any, gallery: Any, k: int | None, allowed: Any = None, exclude: Any = None
-    ) -> Ranking:
-        """The first ``k`` gallery rows of each query."""
+    def rank(self, queries: Any, gallery: Any, k: int | None, row_filter: Filter | None) -> Ranking:
+        """The first ``k`` gallery rows of each query; gallery : None for the queries themselves."""
         if self.params is None:
-            chosen = make_method(self.method, **self.options)
+            method = make_method(self.method, **self.options)
         else:
             tuning_run = Run(block_size=self.run.block_size)
-            chosen = tune(
+            tuning = tune(
                 queries, gallery, self.method, threads=self.threads, run=tuning_run, **self.options
-            ).make()
-        return chosen.rerank(
-            queries,
-            gallery,
-            k,
-            allowed=allowed,
-            exclude=exclude,
-            threads=self.threads,
-            run=self.run,
+            )
+            method = tuning.make()
+        return method.rerank_filtered(queries, gallery, k, row_filter, self.threads, self.run)
+
+
+def _rerank_items(
+    ranker: _Ranker,
+    queries: Any,
+    gallery: Any,
+    of: Any,
+    k: int | None,
+    row_filter: Filter | None,
+) -> Ranking:
+    """One ranking for each item; the rankings of its pictures are held whole."""
+    if gallery is None:
+        raise InvalidInputError("`gallery` must be given with `of`, got None.")
+    n_gallery = len(as_matrix("gallery", gallery))
+    pictures = pictures_of_items(of, len(as_matrix("queries", queries)))
+    k = n_gallery if k is None else reduce_k("k", check_int("k", k, 1), n_gallery, "gallery rows")
+    whole = ranker.rank(queries, gallery, None, row_filter)
+    return mean_ranking(whole, pictures, n_gallery, k)
+
+
+def _rerank_groups(
+    ranker: _Ranker,
+    queries: Any,
+    gallery: Any,
+    groups: Any,
+    k: int | None,
+    row_filter: Filter | None,
+) -> Ranking:
+    """The rows of each query's group, ranked as if there were no others."""
+    for name in ("memory_budget", "work", "cluster"):
+        if getattr(ranker.run, name) is not None:
+            raise InvalidInputError(f"`{name}` cannot be used with `groups`.")
+    among_themselves = gallery is None
+    vectors = as_matrix("vectors" if among_themselves else "queries", queries)
+    rows = vectors if among_themselves else as_matrix("gallery", gallery)
+    query_labels, row_labels = group_labels(
+        groups, len(vectors), None if among_themselves else len(rows)
+    )
+    if k is None:
+        k = largest_group(row_labels, among_themselves=among_themselves)
+    else:
+        most = len(rows) - among_themselves
+        k = reduce_k("k", check_int("k", k, 1), most, "gallery rows")
+    ranking = empty_ranking(len(vectors), k)
+    for group in split_groups(
+        query_labels, row_labels, row_filter, among_themselves=among_themselves
+    ):
+        ranked = ranker.rank(
+            vectors[group.queries],
+            None if among_themselves else rows[group.rows],
+            min(k, group.n_results),
+            group.row_filter,
         )
-
-    def rank_items(
-        self, queries: Any, gallery: Any, of: Any, k: int | None, allowed: Any, exclude: Any
-    ) -> Ranking:
-        """One ranking for each item; the rankings of its pictures are held whole."""
-        if gallery is None:
-            raise InvalidInputError("`gallery` must be given with `of`, got None.")
-        from kinrank.things import mean_ranking, things_of
-
-        n = len(as_matrix("gallery", gallery))
-        items = things_of(of, len(as_matrix("queries", queries)))
-        k = n if k is None else reduce_k("k", check_int("k", k, 1), n, "gallery rows")
-        whole = self.rank(queries, gallery, None, allowed, exclude)
-        return mean_ranking(whole, items, n, k)
+        group.put(ranked, ranking)
+    return ranking
 
 
 def tune(

@@ -1,186 +1,210 @@
-"""The reasons why a gallery row may or may not be an answer to a query, as they were given."""
+"""What a caller asks of results: which gallery rows they may be, and how near.
+
+``Conditions`` are made once, by the function that the caller called, and turned into a ``Filter``
+when the number of queries and the gallery are known. A new kind of condition is a field here, its
+``Rule``, and a parameter of ``Index.search``; the service and the command line read the fields.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from numbers import Real
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, shown
-from kinrank.types import Ints, Longs
-from kinrank.validation import refuse_last_nulls
+from kinrank.filters import ByMatrix, Filter, Mask, NotItself, PerQuery, Rule, SameForAll
+from kinrank.types import Ints, Ranking
+from kinrank.validation import as_array, as_matrix, check_float, refuse_last_nulls
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
+RowsOfIds: TypeAlias = Callable[[Any], Ints]  # gallery rows by their ids
+# What the values of a condition are, for whoever reads them from a body or a command line.
+ConditionKind: TypeAlias = Literal["ids", "wanted values", "values per query", "distance"]
 
-_NAMED = 256  # rows taken from all queries that may all be near a query
+_LIST_TYPES = (list, tuple, set, frozenset, np.ndarray)  # what the ids of one query may be
 
 
-class Condition(Protocol):
-    """One reason why a gallery row may or may not be an answer.
+class AttributeRules(Protocol):
+    """The attributes of an index, as far as conditions need them."""
 
-    share : about how much of the gallery it keeps
-    listed : the most rows that it takes from any query, where it names them one by one
+    def where(self, wanted: Any) -> list[Rule]:
+        """Rows that have the wanted values."""
+
+    def differ(self, of_queries: Any, n_queries: int) -> list[Rule]:
+        """Rows whose values are other than the query's."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Conditions:
+    """What a caller asks of results, as it was given; see ``Index.search`` for the forms.
+
+    allowed, exclude : rows that alone may be results, rows that may not
+    where : attributes that results must have
+    differ : attributes that results must not share with the query
+    threshold : the largest distance of a result
     """
 
-    @property
-    def share(self) -> float: ...
+    allowed: Any = field(
+        default=None, metadata={"kind": "ids", "help": "rows that alone may be answers"}
+    )
+    exclude: Any = field(
+        default=None, metadata={"kind": "ids", "help": "rows that may not be answers"}
+    )
+    where: Any = field(
+        default=None,
+        metadata={
+            "kind": "wanted values",
+            "help": "attributes that answers must have: a value, any of several, or a range",
+        },
+    )
+    differ: Any = field(
+        default=None,
+        metadata={
+            "kind": "values per query",
+            "help": "attributes that answers must not share: a value for each query",
+        },
+    )
+    threshold: float | None = field(
+        default=None, metadata={"kind": "distance", "help": "the largest distance of an answer"}
+    )
 
-    @property
-    def listed(self) -> int: ...
+    def __post_init__(self) -> None:
+        if self.threshold is not None:
+            check_float("threshold", self.threshold, -math.inf)
 
-    def keeps(self, queries: Longs, rows: Ints) -> Mask:
-        """Which of ``rows``, (m, K), the ``m`` queries may have."""
+    def filter(
+        self,
+        n_queries: int,
+        n_gallery: int,
+        *,
+        rows_of_ids: RowsOfIds | None = None,
+        attributes: AttributeRules | None = None,
+        among_themselves: bool = False,
+    ) -> Filter | None:
+        """Which gallery rows may be results of which query; None for all.
 
-    def mask(self, query: int) -> Mask:
-        """(n,) which gallery rows a query may have."""
+        rows_of_ids : from ids to rows; None takes row numbers
+        attributes : of the gallery rows, for ``where`` and ``differ``
+        among_themselves : the queries are the gallery rows, and no row is a result of itself
+        """
+        rules: list[Rule] = []
+        if attributes is not None:
+            rules += attributes.where(self.where)
+            rules += attributes.differ(self.differ, n_queries)
+        elif self.where is not None or self.differ is not None:
+            raise InvalidInputError(
+                "`where` and `differ` need attributes, which only an index has: "
+                "CAS().fit(gallery, attributes={...}).search(queries, where=...)."
+            )
+        if among_themselves:
+            rules.append(NotItself(n_gallery))
+        for name, given in (("allowed", self.allowed), ("exclude", self.exclude)):
+            if given is not None:
+                find = rows_of_ids or partial(_row_numbers, name, n_gallery)
+                rules.append(_rule_of_rows(name, given, n_queries, n_gallery, find))
+        return Filter(n_queries, n_gallery, tuple(rules)) if rules else None
 
-    def part(self, queries: Longs, rows: Longs) -> Condition:
-        """The same for some queries and some gallery rows, which are numbered anew."""
+    def filter_of_arrays(self, queries: Any, gallery: Any) -> Filter | None:
+        """The filter of a re-ranking; gallery : None where the queries are the gallery."""
+        if gallery is None:
+            n = len(as_matrix("vectors", queries))
+            return self.filter(n, n, among_themselves=True)
+        if self.allowed is None and self.exclude is None:
+            return None
+        n_queries = len(as_matrix("queries", queries))
+        return self.filter(n_queries, len(as_matrix("gallery", gallery)))
 
-
-@dataclass(frozen=True, eq=False)
-class ForAll:
-    """The same rows for every query."""
-
-    rows: Mask
-
-    @cached_property
-    def share(self) -> float:
-        return 1.0 if self.listed else float(self.rows.mean())
-
-    @cached_property
-    def listed(self) -> int:
-        taken = len(self.rows) - int(np.count_nonzero(self.rows))
-        return taken if taken <= min(_NAMED, len(self.rows) - 1) else 0
-
-    def keeps(self, queries: Longs, rows: Ints) -> Mask:  # noqa: ARG002
-        return self.rows[rows]
-
-    def mask(self, query: int) -> Mask:  # noqa: ARG002
-        return self.rows
-
-    def part(self, queries: Longs, rows: Longs) -> ForAll:  # noqa: ARG002
-        return ForAll(self.rows[rows])
-
-
-@dataclass(frozen=True, eq=False)
-class ByMatrix:
-    """A mask that the user made, (n_queries, n)."""
-
-    rows: Mask
-    wanted: bool
-    listed: int = 0
-
-    @cached_property
-    def share(self) -> float:
-        kept = float(self.rows.mean())
-        return kept if self.wanted else 1 - kept
-
-    def keeps(self, queries: Longs, rows: Ints) -> Mask:
-        return np.asarray(self.rows[queries[:, None], rows] == self.wanted)
-
-    def mask(self, query: int) -> Mask:
-        return np.asarray(self.rows[query] == self.wanted)
-
-    def part(self, queries: Longs, rows: Longs) -> ByMatrix:
-        return ByMatrix(self.rows[np.ix_(queries, rows)], self.wanted)
-
-
-@dataclass(frozen=True, eq=False)
-class PerQuery:
-    """Rows that are named for each query; wanted : these alone, or all but these.
-
-    indptr : (n_queries + 1,); ids : ascending for each query
-    """
-
-    indptr: Longs
-    ids: Ints
-    n: int
-    wanted: bool
-
-    @property
-    def share(self) -> float:
-        kept = len(self.ids) / max(self.n * (len(self.indptr) - 1), 1)
-        return kept if self.wanted else 1.0
-
-    @property
-    def listed(self) -> int:
-        return 0 if self.wanted else int(np.diff(self.indptr).max(initial=0))
-
-    @cached_property
-    def _keys(self) -> Longs:
-        owners = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
-        return owners * self.n + self.ids
-
-    def keeps(self, queries: Longs, rows: Ints) -> Mask:
-        if len(self.ids) == 0:
-            return np.full(rows.shape, not self.wanted)
-        wanted = queries[:, None] * self.n + rows
-        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-        return np.asarray((self._keys[at] == wanted) == self.wanted)
-
-    def mask(self, query: int) -> Mask:
-        out = np.full(self.n, not self.wanted)
-        out[self.named(query)] = self.wanted
-        return out
-
-    def part(self, queries: Longs, rows: Longs) -> PerQuery:
-        new = np.full(self.n, -1, np.int32)
-        new[rows] = np.arange(len(rows), dtype=np.int32)
-        lists = [np.sort(new[self.named(int(query))]) for query in queries]
-        return rows_per_query([ids[ids >= 0] for ids in lists], len(rows), self.wanted)
-
-    def named(self, query: int) -> Ints:
-        """The rows of one query."""
-        return self.ids[self.indptr[query] : self.indptr[query + 1]]
+    def near_enough(self, ranking: Ranking) -> Ranking:
+        """The results up to the threshold."""
+        return ranking if self.threshold is None else ranking.within(self.threshold)
 
 
-@dataclass(frozen=True, eq=False)
-class Different:
-    """Rows whose value is another than the query's; both as numbers, -1 for none that is there."""
+def _rule_of_rows(name: str, given: Any, n_queries: int, n: int, rows_of_ids: RowsOfIds) -> Rule:
+    """The rule of ``allowed`` or ``exclude``: ids, ids for each query, or a mask."""
+    is_allow_list = name == "allowed"
+    if type(given).__module__.partition(".")[0] == "scipy":
+        return _of_sparse(name, given, n_queries, n)
+    lists = _lists_per_query(given)
+    if lists is not None:
+        if len(lists) != n_queries:
+            raise InvalidInputError(
+                f"`{name}` must be one list for each of the {n_queries} queries, got {len(lists)}."
+            )
+        rows = [_rows(rows_of_ids, ids, n, is_allow_list) for ids in lists]
+        return PerQuery.of_lists(rows, n, is_allow_list=is_allow_list)
+    array = as_array(name, list(given) if isinstance(given, (set, frozenset)) else given)
+    if array.dtype.kind == "b":
+        if array.shape == (n,):
+            return SameForAll(array if is_allow_list else ~array)
+        if array.shape == (n_queries, n):
+            return ByMatrix(array, is_allow_list)
+        raise InvalidInputError(
+            f"`{name}` must be a mask of shape ({n},), the gallery's rows, or ({n_queries}, {n}) "
+            f"for each query, got {array.shape}."
+        )
+    if array.ndim != 1:
+        raise InvalidInputError(
+            f"`{name}` must be a list of ids, one list of them for each query, or a mask, "
+            f"got an array of shape {array.shape}."
+        )
+    mask = np.full(n, not is_allow_list)
+    mask[_rows(rows_of_ids, array, n, is_allow_list)] = is_allow_list
+    return SameForAll(mask)
 
-    of_queries: Ints
-    of_rows: Ints
-    listed: int = 0
 
-    @cached_property
-    def share(self) -> float:
-        counts = np.bincount(self.of_rows)
-        known = self.of_queries[self.of_queries >= 0]
-        return 1 - float(counts[known].sum()) / max(len(self.of_queries) * len(self.of_rows), 1)
-
-    def keeps(self, queries: Longs, rows: Ints) -> Mask:
-        return np.asarray(self.of_rows[rows] != self.of_queries[queries][:, None])
-
-    def mask(self, query: int) -> Mask:
-        return np.asarray(self.of_rows != self.of_queries[query])
-
-    def part(self, queries: Longs, rows: Longs) -> Different:
-        return Different(self.of_queries[queries], self.of_rows[rows])
+def _rows(rows_of_ids: RowsOfIds, ids: Any, n: int, is_allow_list: bool) -> Ints:
+    """Rows by their ids, ascending; None is no condition: all rows are allowed, none excluded."""
+    if ids is None:
+        return np.arange(n if is_allow_list else 0, dtype=np.int32)
+    ids = list(ids) if isinstance(ids, (set, frozenset)) else ids
+    if isinstance(ids, (list, tuple, np.ndarray)) and np.size(np.asarray(ids, object)) == 0:
+        return np.empty(0, np.int32)
+    return np.unique(rows_of_ids(ids)).astype(np.int32)
 
 
-@dataclass(frozen=True, eq=False)
-class NotItself:
-    """Query i is gallery row i, which is no answer to itself."""
+def _lists_per_query(given: Any) -> list[Any] | None:
+    """One list of ids for each query, if that is what was given."""
+    if isinstance(given, np.ndarray):
+        return list(given) if given.ndim == 2 and given.dtype.kind in "iuUO" else None
+    if not isinstance(given, (list, tuple)) or not any(
+        isinstance(row, _LIST_TYPES) for row in given
+    ):
+        return None
+    filled = [row for row in given if isinstance(row, _LIST_TYPES) and len(row) > 0]
+    masks = [row for row in filled if as_array("mask", row).dtype.kind == "b"]
+    return None if filled and len(masks) == len(given) else list(given)
 
-    n: int
-    share: float = 1.0
-    listed: int = 1
 
-    def keeps(self, queries: Longs, rows: Ints) -> Mask:
-        return np.asarray(rows != queries[:, None])
+def _of_sparse(name: str, given: Any, n_queries: int, n: int) -> PerQuery:
+    if given.shape != (n_queries, n):
+        raise InvalidInputError(
+            f"`{name}` must be a sparse matrix of shape ({n_queries}, {n}), got {given.shape}."
+        )
+    matrix = given.tocsr(copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    indptr = matrix.indptr.astype(np.int64)
+    ids = matrix.indices.astype(np.int32)
+    return PerQuery(indptr, ids, n, name == "allowed")
 
-    def mask(self, query: int) -> Mask:
-        return np.asarray(np.arange(self.n) != query)
 
-    def part(self, queries: Longs, rows: Longs) -> NotItself:  # noqa: ARG002
-        return NotItself(len(rows))
+def _row_numbers(name: str, n: int, ids: Any) -> Ints:
+    array = as_array(name, ids)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise InvalidInputError(
+            f"`{name}` must be numbers of gallery rows or a mask of them, got {shown(ids)}."
+        )
+    outside = array[(array < 0) | (array >= n)]
+    if len(outside):
+        raise InvalidInputError(
+            f"`{name}` must be numbers of gallery rows, 0 to {n - 1}, got {outside[0]}."
+        )
+    return array.astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -194,7 +218,8 @@ class Range:
     def of(cls, name: str, given: Mapping[Any, Any]) -> Range:
         """``{"min": 0, "max": 0.5}``, of which one may be missing or None."""
         unknown = [key for key in given if key not in ("min", "max")]
-        low, high = (_bound(name, given.get(end)) for end in ("min", "max"))
+        low = _bound(name, given.get("min"))
+        high = _bound(name, given.get("max"))
         if unknown or (low is None and high is None):
             raise InvalidInputError(
                 f"`{name}` as a range must have 'min', 'max' or both, such as "
@@ -281,11 +306,3 @@ def refuse_pair(name: str, given: Any) -> None:
             f"could be both: write {{'min': {low}, 'max': {high}}} for all values from one to the "
             f"other, or [{low}, {high}] for these two."
         )
-
-
-def rows_per_query(lists: list[Ints], n: int, wanted: bool) -> PerQuery:
-    """Ascending rows of each query, which alone may be answers or may not."""
-    indptr = np.zeros(len(lists) + 1, np.int64)
-    np.cumsum([len(ids) for ids in lists], out=indptr[1:])
-    ids = np.concatenate([*lists, np.empty(0, np.int32)]).astype(np.int32)
-    return PerQuery(indptr, ids, n, wanted)

@@ -1,167 +1,386 @@
-"""Which gallery rows may be answers to which query; all others stay in the graph.
+"""Which gallery rows may be results of which query, as the stages of a ranking use it.
 
-Nothing here is as large as queries times gallery unless the user gave it so: conditions are kept as
-they were given, and asked for the rows of a few queries at a time.
+``conditions`` makes a filter from what a caller gave. All rows stay in the graph: a filter only
+says which of them may be listed. Nothing here is as large as queries times gallery unless the
+caller gave it so: rules are kept as they were given, and evaluated for a few queries at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from kinrank.conditions import (
-    ByMatrix,
-    Condition,
-    ForAll,
-    Mask,
-    NotItself,
-    PerQuery,
-    rows_per_query,
-)
-from kinrank.errors import InvalidInputError, shown
 from kinrank.types import Ints, Longs, Ranking
-from kinrank.validation import as_array
 
-Places: TypeAlias = Callable[[Any], Ints]  # gallery rows by their ids
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
-_SEVERAL = (list, tuple, set, frozenset, np.ndarray)  # what the ids of one query may be
-_CELLS = 1 << 22  # of rankings of the whole gallery that are held at a time
-_DEEPER = 1.5  # times as many results as a filter would need if it were blind to distances
-_SPARE = 16
-_DEEP = 4  # rankings of more than one gallery row in so many are made of all allowed rows
-_DIRECT = 16  # and so are those of fewer allowed rows than so many times the results
+# A common exclusion of up to this many rows is treated as if a query could have all of them among
+# its nearest: it needs that many results more, whatever share of the gallery they are.
+_FEW_EXCLUDED = 256
+_CELLS = 1 << 22  # entries of rankings of the whole gallery that are held at a time
+_DEPTH_FACTOR = 1.5  # how much deeper to rank than needed if the filter were blind to distances
+_SPARE_RESULTS = 16
+# Rank the allowed rows directly where a deeper ranking would list more than a quarter of the
+# gallery, or where there are fewer allowed rows than 16 times its length.
+_LARGEST_DEPTH = 1 / 4
+_ROWS_PER_RESULT = 16
+
+
+class Rule(Protocol):
+    """One reason why a gallery row may or may not be a result.
+
+    share : about which share of the gallery it allows
+    most_excluded : the largest number of rows that it excludes from any query, where it excludes
+        rows one by one; else 0
+    """
+
+    @property
+    def share(self) -> float: ...
+
+    @property
+    def most_excluded(self) -> int: ...
+
+    def allows(self, queries: Longs, rows: Ints) -> Mask:
+        """Which of ``rows``, (m, K), may be results of the ``m`` queries."""
+
+    def mask(self, query: int) -> Mask:
+        """(n,) which gallery rows may be results of a query."""
+
+    def restricted(self, queries: Longs, rows: Longs) -> Rule:
+        """The same rule for some queries and some gallery rows, which are numbered anew."""
+
+
+@dataclass(frozen=True, eq=False)
+class SameForAll:
+    """The same rows for every query; allowed : (n,)."""
+
+    allowed: Mask
+
+    @cached_property
+    def share(self) -> float:
+        return 1.0 if self.most_excluded else float(self.allowed.mean())
+
+    @cached_property
+    def most_excluded(self) -> int:
+        excluded = len(self.allowed) - int(np.count_nonzero(self.allowed))
+        return excluded if excluded <= min(_FEW_EXCLUDED, len(self.allowed) - 1) else 0
+
+    def allows(self, queries: Longs, rows: Ints) -> Mask:  # noqa: ARG002
+        return self.allowed[rows]
+
+    def mask(self, query: int) -> Mask:  # noqa: ARG002
+        return self.allowed
+
+    def restricted(self, queries: Longs, rows: Longs) -> SameForAll:  # noqa: ARG002
+        return SameForAll(self.allowed[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class ByMatrix:
+    """A mask that the caller made, (n_queries, n).
+
+    is_allow_list : whether True stands for rows that may be results, or for those that may not
+    """
+
+    marked: Mask
+    is_allow_list: bool
+    most_excluded: int = 0
+
+    @cached_property
+    def share(self) -> float:
+        marked = float(self.marked.mean())
+        return marked if self.is_allow_list else 1 - marked
+
+    def allows(self, queries: Longs, rows: Ints) -> Mask:
+        return np.asarray(self.marked[queries[:, None], rows] == self.is_allow_list)
+
+    def mask(self, query: int) -> Mask:
+        return np.asarray(self.marked[query] == self.is_allow_list)
+
+    def restricted(self, queries: Longs, rows: Longs) -> ByMatrix:
+        return ByMatrix(self.marked[np.ix_(queries, rows)], self.is_allow_list)
+
+
+@dataclass(frozen=True, eq=False)
+class PerQuery:
+    """A list of rows for each query.
+
+    indptr, rows : the rows of query i are rows[indptr[i] : indptr[i + 1]], ascending
+    n : rows of the gallery
+    is_allow_list : whether these alone may be results, or all but these
+    """
+
+    indptr: Longs
+    rows: Ints
+    n: int
+    is_allow_list: bool
+
+    @classmethod
+    def of_lists(cls, lists: list[Ints], n: int, *, is_allow_list: bool) -> PerQuery:
+        """From the ascending rows of each query."""
+        indptr = np.zeros(len(lists) + 1, np.int64)
+        np.cumsum([len(rows) for rows in lists], out=indptr[1:])
+        rows = np.concatenate([*lists, np.empty(0, np.int32)]).astype(np.int32)
+        return cls(indptr, rows, n, is_allow_list)
+
+    @property
+    def share(self) -> float:
+        listed = len(self.rows) / max(self.n * (len(self.indptr) - 1), 1)
+        return listed if self.is_allow_list else 1.0
+
+    @property
+    def most_excluded(self) -> int:
+        return 0 if self.is_allow_list else int(np.diff(self.indptr).max(initial=0))
+
+    @cached_property
+    def _sorted_keys(self) -> Longs:
+        """Query and row of each entry as one number, ascending."""
+        owners = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+        return owners * self.n + self.rows
+
+    def allows(self, queries: Longs, rows: Ints) -> Mask:
+        if len(self.rows) == 0:
+            return np.full(rows.shape, not self.is_allow_list)
+        keys = queries[:, None] * self.n + rows
+        at = np.minimum(np.searchsorted(self._sorted_keys, keys), len(self._sorted_keys) - 1)
+        return np.asarray((self._sorted_keys[at] == keys) == self.is_allow_list)
+
+    def mask(self, query: int) -> Mask:
+        allowed = np.full(self.n, not self.is_allow_list)
+        allowed[self.rows_of(query)] = self.is_allow_list
+        return allowed
+
+    def restricted(self, queries: Longs, rows: Longs) -> PerQuery:
+        new_number = np.full(self.n, -1, np.int32)
+        new_number[rows] = np.arange(len(rows), dtype=np.int32)
+        renumbered = [np.sort(new_number[self.rows_of(int(query))]) for query in queries]
+        lists = [numbers[numbers >= 0] for numbers in renumbered]
+        return PerQuery.of_lists(lists, len(rows), is_allow_list=self.is_allow_list)
+
+    def rows_of(self, query: int) -> Ints:
+        """The listed rows of one query."""
+        return self.rows[self.indptr[query] : self.indptr[query + 1]]
+
+
+@dataclass(frozen=True, eq=False)
+class Different:
+    """Rows whose value is another than the query's.
+
+    query_codes, row_codes : a number for each value; -1 for a value that no row has
+    """
+
+    query_codes: Ints
+    row_codes: Ints
+    most_excluded: int = 0
+
+    @cached_property
+    def share(self) -> float:
+        counts = np.bincount(self.row_codes)
+        present = self.query_codes[self.query_codes >= 0]
+        pairs = len(self.query_codes) * len(self.row_codes)
+        return 1 - float(counts[present].sum()) / max(pairs, 1)
+
+    def allows(self, queries: Longs, rows: Ints) -> Mask:
+        return np.asarray(self.row_codes[rows] != self.query_codes[queries][:, None])
+
+    def mask(self, query: int) -> Mask:
+        return np.asarray(self.row_codes != self.query_codes[query])
+
+    def restricted(self, queries: Longs, rows: Longs) -> Different:
+        return Different(self.query_codes[queries], self.row_codes[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class NotItself:
+    """The queries are the gallery rows, and no row is a result of itself."""
+
+    n: int
+    share: float = 1.0
+    most_excluded: int = 1
+
+    def allows(self, queries: Longs, rows: Ints) -> Mask:
+        return np.asarray(rows != queries[:, None])
+
+    def mask(self, query: int) -> Mask:
+        return np.asarray(np.arange(self.n) != query)
+
+    def restricted(self, queries: Longs, rows: Longs) -> NotItself:  # noqa: ARG002
+        return NotItself(len(rows))
+
+
+class FilteredSearch(Protocol):
+    """What ``Filter.rank`` needs of a search: two ways to find results that are allowed."""
+
+    def rank_dropping(self, k: int, depth: int) -> tuple[Ranking, Longs]:
+        """The first ``k`` allowed rows of every query, from a ranking of ``depth`` rows.
+
+        Returns the ranking and the queries for which that may not be enough.
+        """
+
+    def rank_allowed(self, queries: Longs, k: int) -> Ranking:
+        """The first ``k`` allowed rows of some queries, with all allowed rows looked at."""
 
 
 @dataclass(frozen=True, eq=False)
 class Filter:
-    """All conditions together.
+    """All rules together: a row may be a result if every rule allows it.
 
-    n_queries : how many queries they were made for; n : rows of the gallery
+    n_queries : how many queries it was made for; n_gallery : rows of the gallery
     """
 
     n_queries: int
-    n: int
-    conditions: tuple[Condition, ...]
+    n_gallery: int
+    rules: tuple[Rule, ...]
 
     @cached_property
-    def own(self) -> bool:
-        """Whether the queries are the gallery rows themselves."""
-        return any(isinstance(condition, NotItself) for condition in self.conditions)
+    def among_themselves(self) -> bool:
+        """Whether the queries are the gallery rows."""
+        return any(isinstance(rule, NotItself) for rule in self.rules)
 
-    def part(self, queries: Longs, rows: Longs, *, own: bool = False) -> Filter:
-        """The same for some queries and some gallery rows; own : they are the same rows."""
-        parts = [condition.part(queries, rows) for condition in self.conditions]
-        more = [NotItself(len(rows))] if own else []
-        return Filter(len(queries), len(rows), (*parts, *more))
+    def restricted(self, queries: Longs, rows: Longs) -> Filter:
+        """The same for some queries and some gallery rows, which are numbered anew."""
+        rules = tuple(rule.restricted(queries, rows) for rule in self.rules)
+        return Filter(len(queries), len(rows), rules)
 
     def allows(self, queries: Longs, rows: Ints) -> Mask:
-        """Which of ``rows``, (m, K) with -1 for none, may be answers to the ``m`` queries."""
-        keep = rows >= 0
-        for condition in self.conditions:
-            keep &= condition.keeps(queries, np.where(rows >= 0, rows, np.int32(0)))
-        return keep
+        """Which of ``rows``, (m, K) with -1 for none, may be results of the ``m`` queries."""
+        allowed = rows >= 0
+        for rule in self.rules:
+            allowed &= rule.allows(queries, np.where(rows >= 0, rows, np.int32(0)))
+        return allowed
 
-    def rows(self, query: int) -> Ints:
-        """The rows that may be answers to a query, ascending."""
-        if self._common is not None:
-            return self._common
-        for condition in self.conditions:  # of a short list nothing as long as the gallery is made
-            if isinstance(condition, PerQuery) and condition.wanted:
-                named: Ints = condition.named(query)
-                return np.asarray(named[self.allows(np.array([query]), named[None])[0]])
+    def allowed_rows(self, query: int) -> Ints:
+        """The rows that may be results of a query, ascending."""
+        if self._same_for_all:
+            return self._common_allowed
+        for rule in self.rules:  # of a short list nothing as long as the gallery is made
+            if isinstance(rule, PerQuery) and rule.is_allow_list:
+                listed: Ints = rule.rows_of(query)
+                return np.asarray(listed[self.allows(np.array([query]), listed[None])[0]])
         return np.flatnonzero(self.mask(query)).astype(np.int32)
 
-    def barred(self, query: int) -> Ints:
-        """The rows that may not be answers to a query."""
-        if all(isinstance(each, PerQuery) and not each.wanted for each in self.conditions):
-            named = [each.named(query) for each in self.conditions if isinstance(each, PerQuery)]
-            return named[0] if len(named) == 1 else np.concatenate(named)
-        if self._common is not None:
-            return self._never
+    def excluded_rows(self, query: int) -> Ints:
+        """The rows that may not be results of a query."""
+        if all(isinstance(rule, PerQuery) and not rule.is_allow_list for rule in self.rules):
+            lists = [rule.rows_of(query) for rule in self.rules if isinstance(rule, PerQuery)]
+            return lists[0] if len(lists) == 1 else np.concatenate(lists)
+        if self._same_for_all:
+            return self._common_excluded
         return np.flatnonzero(~self.mask(query)).astype(np.int32)
 
     def mask(self, query: int) -> Mask:
-        """(n,) which rows may be answers to a query."""
-        keep = np.ones(self.n, np.bool_)
-        for condition in self.conditions:
-            keep &= condition.mask(query)
-        return keep
+        """(n_gallery,) which rows may be results of a query."""
+        allowed = np.ones(self.n_gallery, np.bool_)
+        for rule in self.rules:
+            allowed &= rule.mask(query)
+        return allowed
 
     @cached_property
-    def _common(self) -> Ints | None:
-        """The rows that may be answers, if they are the same for all queries."""
-        if not all(isinstance(condition, ForAll) for condition in self.conditions):
-            return None
+    def _same_for_all(self) -> bool:
+        return all(isinstance(rule, SameForAll) for rule in self.rules)
+
+    @cached_property
+    def _common_allowed(self) -> Ints:
         return np.flatnonzero(self.mask(0)).astype(np.int32)
 
     @cached_property
-    def _never(self) -> Ints:
+    def _common_excluded(self) -> Ints:
         return np.flatnonzero(~self.mask(0)).astype(np.int32)
 
     @cached_property
     def share(self) -> float:
-        """About how much of the gallery may be an answer."""
-        return float(np.prod([condition.share for condition in self.conditions]))
+        """About which share of the gallery is allowed."""
+        return float(np.prod([rule.share for rule in self.rules]))
 
     @cached_property
-    def listed(self) -> int:
-        """The most rows that are taken from any query by name."""
-        return sum(condition.listed for condition in self.conditions)
+    def most_excluded(self) -> int:
+        """The largest number of rows that are excluded one by one from any query."""
+        return sum(rule.most_excluded for rule in self.rules)
 
     def depth(self, k: int) -> int:
-        """How many results are likely to hold ``k`` that are allowed; 0: rank allowed rows alone.
+        """How deep a ranking is likely to hold ``k`` allowed rows.
 
-        Who has fewer than k among them is ranked again, by all rows that are allowed.
+        0 where it is better to rank the allowed rows alone.
         """
         if self.share == 0:
             return 0
-        wanted = k + self.listed
+        depth = k + self.most_excluded
         if self.share < 1:
-            wanted += int((_DEEPER / self.share - 1) * k) + _SPARE
-        allowed = self.share * self.n
-        return wanted if _DEEP * wanted < self.n and _DIRECT * wanted < allowed else 0
+            depth += int((_DEPTH_FACTOR / self.share - 1) * k) + _SPARE_RESULTS
+        allowed = self.share * self.n_gallery
+        too_deep = depth >= _LARGEST_DEPTH * self.n_gallery or _ROWS_PER_RESULT * depth >= allowed
+        return 0 if too_deep else depth
 
-    def strike(self, found: Ranking, k: int, queries: Longs | None = None) -> Ranking:
-        """The first ``k`` of what is allowed of a ranking of (some) queries, -1 behind it."""
-        queries = np.arange(len(found)) if queries is None else queries
-        keep = self.allows(queries, found.indices)
-        order = np.argsort(~keep, axis=1, kind="stable")[:, :k]
-        none = ~np.take_along_axis(keep, order, axis=1)
-        indices = np.take_along_axis(found.indices, order, axis=1)
-        distances = np.take_along_axis(found.distances, order, axis=1)
-        indices[none] = -1
-        distances[none] = np.inf
+    def drop_others(self, ranking: Ranking, k: int, queries: Longs | None = None) -> Ranking:
+        """The first ``k`` allowed rows of a ranking, -1 behind them.
+
+        queries : whose ranking it is; None for all
+        """
+        queries = np.arange(len(ranking)) if queries is None else queries
+        allowed = self.allows(queries, ranking.indices)
+        order = np.argsort(~allowed, axis=1, kind="stable")[:, :k]
+        is_empty = ~np.take_along_axis(allowed, order, axis=1)
+        indices = np.take_along_axis(ranking.indices, order, axis=1)
+        distances = np.take_along_axis(ranking.distances, order, axis=1)
+        indices[is_empty] = -1
+        distances[is_empty] = np.inf
         return padded(Ranking(indices, distances), k)
 
-    def ranked(self, k: int, rank: Callable[[Longs | None, int], Ranking]) -> Ranking:
+    def rank(self, k: int, search: FilteredSearch) -> Ranking:
         """The first ``k`` allowed rows of each query.
 
-        rank : ``rank(queries, depth)``, the first rows of some queries; None are all of them
+        A ranking that is deeper than ``k`` usually holds enough of them. Queries for which it does
+        not are ranked again, among all allowed rows.
         """
-        if self.share == 0:  # nobody
-            return empty_ranking(self.n_queries, k)
+        ranking = empty_ranking(self.n_queries, k)
+        if self.share == 0:
+            return ranking
+        lacking = np.arange(self.n_queries)
         depth = self.depth(k)
         if depth:
-            found = self.strike(rank(None, depth), k)
-            lacking = short_lists(found)
-        else:
-            found = empty_ranking(self.n_queries, k)
-            lacking = np.arange(self.n_queries)
-        size = max(1, _CELLS // self.n)
-        for low in range(0, len(lacking), size):
-            some = lacking[low : low + size]
-            whole = self.strike(rank(some, self.n), k, some)
-            found.indices[some] = whole.indices
-            found.distances[some] = whole.distances
-        return found
+            ranking, lacking = search.rank_dropping(k, depth)
+        if len(lacking):
+            again = search.rank_allowed(lacking, k)
+            ranking.indices[lacking] = again.indices
+            ranking.distances[lacking] = again.distances
+        return ranking
+
+
+@dataclass(frozen=True, eq=False)
+class RankAndDrop:
+    """A ``FilteredSearch`` over rankings that know nothing of the filter.
+
+    rank : ``rank(queries, depth)``, the first rows of some queries; None stands for all queries
+    """
+
+    row_filter: Filter
+    rank: Callable[[Longs | None, int], Ranking]
+
+    def rank_dropping(self, k: int, depth: int) -> tuple[Ranking, Longs]:
+        """See ``FilteredSearch``."""
+        ranking = self.row_filter.drop_others(self.rank(None, depth), k)
+        return ranking, short_lists(ranking)
+
+    def rank_allowed(self, queries: Longs, k: int) -> Ranking:
+        """See ``FilteredSearch``: the whole gallery is ranked, for a few queries at a time."""
+        n_gallery = self.row_filter.n_gallery
+        size = max(1, _CELLS // n_gallery)
+        ranking = empty_ranking(len(queries), k)
+        for low in range(0, len(queries), size):
+            part = queries[low : low + size]
+            whole = self.row_filter.drop_others(self.rank(part, n_gallery), k, part)
+            ranking.indices[low : low + size] = whole.indices
+            ranking.distances[low : low + size] = whole.distances
+        return ranking
 
 
 def empty_ranking(n_queries: int, k: int) -> Ranking:
-    """No results yet."""
+    """No results yet: -1 and infinity everywhere."""
     indices = np.full((n_queries, k), -1, np.int32)
     return Ranking(indices, np.full((n_queries, k), np.inf, np.float32))
 
@@ -183,107 +402,6 @@ def short_lists(ranking: Ranking) -> Longs:
     return np.flatnonzero(ranking.indices[:, -1] < 0)
 
 
-def filter_of(
-    n_queries: int,
-    n: int,
-    allowed: Any = None,
-    exclude: Any = None,
-    *,
-    places: Places | None = None,
-    more: Sequence[Condition] = (),
-) -> Filter | None:
-    """The filter that a user asks for; None for none.
-
-    places : rows by their ids; None takes row numbers
-    more : further conditions
-    """
-    conditions = list(more)
-    for name, given in (("allowed", allowed), ("exclude", exclude)):
-        if given is not None:
-            find = places or partial(_row_numbers, name, n)
-            conditions.append(_condition(name, given, n_queries, n, find))
-    return Filter(n_queries, n, tuple(conditions)) if conditions else None
-
-
-def _condition(name: str, given: Any, n_queries: int, n: int, places: Places) -> Condition:
-    wanted = name == "allowed"
-    if type(given).__module__.partition(".")[0] == "scipy":
-        return _of_sparse(name, given, n_queries, n)
-    lists = _lists(given)
-    if lists is not None:
-        if len(lists) != n_queries:
-            raise InvalidInputError(
-                f"`{name}` must be one list for each of the {n_queries} queries, got {len(lists)}."
-            )
-        return rows_per_query([_rows(places, ids, n, wanted) for ids in lists], n, wanted)
-    array = as_array(name, list(given) if isinstance(given, (set, frozenset)) else given)
-    if array.dtype.kind == "b":
-        if array.shape == (n,):
-            return ForAll(array if wanted else ~array)
-        if array.shape == (n_queries, n):
-            return ByMatrix(array, wanted)
-        raise InvalidInputError(
-            f"`{name}` must be a mask of shape ({n},), the gallery's rows, or ({n_queries}, {n}) "
-            f"for each query, got {array.shape}."
-        )
-    if array.ndim != 1:
-        raise InvalidInputError(
-            f"`{name}` must be a list of ids, one list of them for each query, or a mask, "
-            f"got an array of shape {array.shape}."
-        )
-    mask = np.full(n, not wanted)
-    mask[_rows(places, array, n, wanted)] = wanted
-    return ForAll(mask)
-
-
-def _rows(places: Places, ids: Any, n: int, wanted: bool) -> Ints:
-    """Rows by their ids, ascending; None is no condition: all rows are allowed, none excluded."""
-    if ids is None:
-        return np.arange(n if wanted else 0, dtype=np.int32)
-    ids = list(ids) if isinstance(ids, (set, frozenset)) else ids
-    if isinstance(ids, (list, tuple, np.ndarray)) and np.size(np.asarray(ids, object)) == 0:
-        return np.empty(0, np.int32)
-    return np.unique(places(ids)).astype(np.int32)
-
-
-def _lists(given: Any) -> list[Any] | None:
-    """One list of ids for each query, if that is what was given."""
-    if isinstance(given, np.ndarray):
-        return list(given) if given.ndim == 2 and given.dtype.kind in "iuUO" else None
-    if not isinstance(given, (list, tuple)) or not any(isinstance(row, _SEVERAL) for row in given):
-        return None
-    filled = [row for row in given if isinstance(row, _SEVERAL) and len(row) > 0]
-    masks = [row for row in filled if as_array("mask", row).dtype.kind == "b"]
-    return None if filled and len(masks) == len(given) else list(given)
-
-
-def _of_sparse(name: str, given: Any, n_queries: int, n: int) -> PerQuery:
-    if given.shape != (n_queries, n):
-        raise InvalidInputError(
-            f"`{name}` must be a sparse matrix of shape ({n_queries}, {n}), got {given.shape}."
-        )
-    matrix = given.tocsr(copy=True)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    indptr = matrix.indptr.astype(np.int64)
-    ids = matrix.indices.astype(np.int32)
-    return PerQuery(indptr, ids, n, name == "allowed")
-
-
-def _row_numbers(name: str, n: int, ids: Any) -> Ints:
-    array = as_array(name, ids)
-    if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise InvalidInputError(
-            f"`{name}` must be numbers of gallery rows or a mask of them, got {shown(ids)}."
-        )
-    outside = array[(array < 0) | (array >= n)]
-    if len(outside):
-        raise InvalidInputError(
-            f"`{name}` must be numbers of gallery rows, 0 to {n - 1}, got {outside[0]}."
-        )
-    return array.astype(np.int32)
-
-
-def first_answer(n_queries: int, allowed: Filter | None) -> int:
-    """The first row of [queries; gallery] that may be an answer; 0 where they are the same rows."""
-    return 0 if allowed is not None and allowed.own else n_queries
+def first_answer(n_queries: int, row_filter: Filter | None) -> int:
+    """The first row of [queries; gallery] that may be a result; 0 where they are the same rows."""
+    return 0 if row_filter is not None and row_filter.among_themselves else n_queries

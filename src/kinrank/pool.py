@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.conditions import Mask
+from kinrank.conditions import Conditions
 from kinrank.errors import InvalidInputError, shown
-from kinrank.filters import filter_of
+from kinrank.filters import Filter, empty_ranking
 from kinrank.index.ids import Ids, IdTable, as_ids
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner, thread_count
@@ -23,9 +23,10 @@ from kinrank.runs.run import Run
 from kinrank.types import Ranking
 from kinrank.validation import as_array, as_list, as_matrix, check_int, reduce_k
 
-# Up to this many candidates the stages of one query are so short that handing them to threads
-# takes longer than the work; the search among them is, only up to fewer.
-_ALONE, _ALL_ALONE = 2048, 400
+# Up to _ONE_BLOCK candidates every stage but the search is so short that handing blocks of it to
+# threads takes longer than the work; up to _ONE_THREAD that is so for the search too.
+_ONE_BLOCK = 2048
+_ONE_THREAD = 400
 
 
 def rerank_pool(
@@ -82,24 +83,26 @@ def rerank_pool(
     pools = _filtered(_pools(query, candidates, ids), allowed, exclude)
     largest = max(len(pool) for pool in pools)
     k = largest if k is None else reduce_k("k", check_int("k", k, 1), largest, "candidates")
-    count = thread_count(threads)
-    each = max(1, count // len(pools))
-    rankings = Runner(count, block_size=1).map(
-        "pools", lambda at, _: pools[at].rank(ranker, k, each), len(pools)
+    n_threads = thread_count(threads)
+    threads_per_pool = max(1, n_threads // len(pools))
+    rankings = Runner(n_threads, block_size=1).map(
+        "pools", lambda at, _: pools[at].rank(ranker, k, threads_per_pool), len(pools)
     )
-    ranking = _joined(pools, rankings, k)
-    return ranking if threshold is None else ranking.within(threshold)
+    return Conditions(threshold=threshold).near_enough(_joined(pools, rankings, k))
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """A query, (1, d), and its candidates, (m, d); ``place`` is where messages say it is."""
+    """A query, (1, d), and its candidates, (m, d).
+
+    title : what messages call it; row_filter : which candidates may be results
+    """
 
     query: npt.NDArray[Any]
     candidates: npt.NDArray[Any]
     ids: Ids | None
-    place: str
-    allowed: Mask | None = None
+    title: str
+    row_filter: Filter | None = None
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -110,16 +113,17 @@ class Pool:
             return Ranking(np.empty((1, 0), np.int32), np.empty((1, 0), np.float32))
         k = min(k, len(self))
         run = None
-        if len(self) <= _ALONE:
-            run = Run(block_size=_ALONE + 1)
-            if len(self) <= _ALL_ALONE:
+        if len(self) <= _ONE_BLOCK:
+            run = Run(block_size=_ONE_BLOCK + 1)
+            if len(self) <= _ONE_THREAD:
                 threads = 1
+        allowed = None if self.row_filter is None else self.row_filter.mask(0)
         try:
             return method.rerank(
-                self.query, self.candidates, k, allowed=self.allowed, threads=threads, run=run
+                self.query, self.candidates, k, allowed=allowed, threads=threads, run=run
             )
         except InvalidInputError as error:
-            raise InvalidInputError(f"{self.place}: {error}") from error
+            raise InvalidInputError(f"{self.title}: {error}") from error
 
 
 def pool_method(method: str | Method, params: dict[str, Any]) -> Method:
@@ -141,51 +145,53 @@ def _pools(query: Any, candidates: Any, ids: Any) -> list[Pool]:
     """What was given, as one pool for each query."""
     vectors = as_array("query", query)
     vectors = as_matrix("query", vectors[None] if vectors.ndim == 1 else vectors)
-    several = _several(candidates)
-    if several is None:
+    per_query = _candidates_per_query(candidates)
+    if per_query is None:
         if len(vectors) > 1:
             raise InvalidInputError(
                 f"`candidates` must be one array for each of the {len(vectors)} queries, got a "
                 "single one. (All queries over one gallery is kinrank.rerank.)"
             )
         return [_pool(vectors, "candidates", candidates, ids, "Pool")]
-    if len(several) != len(vectors):
+    if len(per_query) != len(vectors):
         raise InvalidInputError(
-            f"`candidates` must be one array per query ({len(vectors)}), got {len(several)}."
+            f"`candidates` must be one array per query ({len(vectors)}), got {len(per_query)}."
         )
-    what = f"one list for each of the {len(several)} queries"
-    named = [None] * len(several) if ids is None else as_list("ids", ids, what)
-    if len(named) != len(several):
-        raise InvalidInputError(f"`ids` must be {what}, got {len(named)}.")
+    what = f"one list for each of the {len(per_query)} queries"
+    ids_per_query = [None] * len(per_query) if ids is None else as_list("ids", ids, what)
+    if len(ids_per_query) != len(per_query):
+        raise InvalidInputError(f"`ids` must be {what}, got {len(ids_per_query)}.")
     return [
-        _pool(vectors[at : at + 1], f"candidates[{at}]", pool, named[at], f"Pool {at}")
-        for at, pool in enumerate(several)
+        _pool(vectors[at : at + 1], f"candidates[{at}]", pool, ids_per_query[at], f"Pool {at}")
+        for at, pool in enumerate(per_query)
     ]
 
 
 def _filtered(pools: list[Pool], allowed: Any, exclude: Any) -> list[Pool]:
     """The pools with what may be an answer of each."""
-    given: dict[str, list[Any]] = {}
-    for name, value in (("allowed", allowed), ("exclude", exclude)):
-        what = f"one list or mask for each of the {len(pools)} queries"
-        several = [value] if len(pools) == 1 else value
-        several = [None] * len(pools) if value is None else as_list(name, several, what)
-        if len(several) != len(pools):
-            raise InvalidInputError(f"`{name}` must be {what}, got {len(several)}.")
-        given[name] = several
-    return [
-        replace(pool, allowed=_mask(pool, *both))
-        for pool, *both in zip(pools, given["allowed"], given["exclude"], strict=True)
-    ]
+    allowed_per_pool = _per_pool("allowed", allowed, len(pools))
+    exclude_per_pool = _per_pool("exclude", exclude, len(pools))
+    filtered = []
+    for pool, may, may_not in zip(pools, allowed_per_pool, exclude_per_pool, strict=True):
+        conditions = Conditions(allowed=may, exclude=may_not)
+        rows_of_ids = None if pool.ids is None else IdTable(pool.ids).rows
+        row_filter = conditions.filter(1, len(pool), rows_of_ids=rows_of_ids)
+        filtered.append(replace(pool, row_filter=row_filter))
+    return filtered
 
 
-def _mask(pool: Pool, allowed: Any, exclude: Any) -> Mask | None:
-    places = None if pool.ids is None else IdTable(pool.ids).places
-    filtered = filter_of(1, len(pool), allowed, exclude, places=places)
-    return None if filtered is None else filtered.mask(0)
+def _per_pool(name: str, given: Any, n_pools: int) -> list[Any]:
+    """A condition as one value for each pool; None for none."""
+    if given is None:
+        return [None] * n_pools
+    what = f"one list or mask for each of the {n_pools} queries"
+    values = [given] if n_pools == 1 else as_list(name, given, what)
+    if len(values) != n_pools:
+        raise InvalidInputError(f"`{name}` must be {what}, got {len(values)}.")
+    return values
 
 
-def _several(candidates: Any) -> Sequence[Any] | None:
+def _candidates_per_query(candidates: Any) -> Sequence[Any] | None:
     """The pools of several queries; None if it is one pool."""
     if isinstance(candidates, memoryview) or not isinstance(candidates, Sequence):
         array = as_array("candidates", candidates)
@@ -195,7 +201,7 @@ def _several(candidates: Any) -> Sequence[Any] | None:
     return None
 
 
-def _pool(query: npt.NDArray[Any], name: str, candidates: Any, ids: Any, place: str) -> Pool:
+def _pool(query: npt.NDArray[Any], name: str, candidates: Any, ids: Any, title: str) -> Pool:
     rows = as_array(name, candidates)
     if not (rows.ndim == 2 and len(rows) == 0):  # a search may have found nothing
         rows = as_matrix(name, rows)
@@ -204,30 +210,29 @@ def _pool(query: npt.NDArray[Any], name: str, candidates: Any, ids: Any, place: 
             f"`{name}` must have as many columns as `query` ({query.shape[1]}), "
             f"got {rows.shape[1]}."
         )
-    return Pool(query, rows, None if ids is None else as_ids(ids, len(rows)), place)
+    return Pool(query, rows, None if ids is None else as_ids(ids, len(rows)), title)
 
 
 def _joined(pools: list[Pool], rankings: list[Ranking], k: int) -> Ranking:
     """One ranking of all queries."""
-    shape = (len(pools), k)
-    indices, distances = np.full(shape, -1, np.int32), np.full(shape, np.inf, np.float32)
+    joined = empty_ranking(len(pools), k)
     for row, ranking in enumerate(rankings):
-        indices[row, : ranking.k] = ranking.indices[0]
-        distances[row, : ranking.k] = ranking.distances[0]
-    return Ranking(indices, distances, _names(pools, indices))
+        joined.indices[row, : ranking.k] = ranking.indices[0]
+        joined.distances[row, : ranking.k] = ranking.distances[0]
+    return replace(joined, ids=_ranked_ids(pools, joined.indices))
 
 
-def _names(pools: list[Pool], indices: npt.NDArray[np.int32]) -> Ids | None:
-    """The ids of the ranked candidates."""
-    known = [pool.ids for pool in pools if pool.ids is not None and len(pool)]
+def _ranked_ids(pools: list[Pool], indices: npt.NDArray[np.int32]) -> Ids | None:
+    """The ids of the ranked candidates, "" or -1 where there is none; None if nobody gave ids."""
     if all(pool.ids is None for pool in pools):
         return None
-    if len({ids.dtype.kind for ids in known}) > 1:
+    given = [pool.ids for pool in pools if pool.ids is not None and len(pool)]
+    if len({ids.dtype.kind for ids in given}) > 1:
         raise InvalidInputError("`ids` must be all text or all integers, got both.")
-    text = bool(known) and known[0].dtype.kind == "U"
-    names = np.full(indices.shape, "" if text else -1, np.result_type(*known) if known else None)
+    text = bool(given) and given[0].dtype.kind == "U"
+    ranked = np.full(indices.shape, "" if text else -1, np.result_type(*given) if given else None)
     for row, pool in enumerate(pools):
-        ranked = indices[row] >= 0
+        is_ranked = indices[row] >= 0
         if pool.ids is not None:
-            names[row, ranked] = pool.ids[indices[row, ranked]]
-    return names
+            ranked[row, is_ranked] = pool.ids[indices[row, is_ranked]]
+    return ranked

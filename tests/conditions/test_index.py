@@ -158,11 +158,11 @@ def test_a_store_answers_as_vectors_do(sets, refine):
     lists = METHOD.fit(vectors, ids).engine.state.neighbors
     own = METHOD.fit(vectors, ids)
     state = own.engine.state
-    indices = state.names[lists.indices][state.places]
+    indices = state.order[lists.indices][state.position]
     store = RowStore(vectors, ids)
     over = Index.from_neighbors(
-        METHOD, lists.distances[state.places], indices, ids=ids, store=store, refine=refine,
-        squared=True, farthest=lists.farthest[state.places],
+        METHOD, lists.distances[state.position], indices, ids=ids, store=store, refine=refine,
+        squared=True, farthest=lists.farthest[state.position],
     )  # fmt: skip
     whole = over.search(queries, None)
     for mask in masks(8):
@@ -260,13 +260,18 @@ def test_paths_lead_through_rows_that_are_not_allowed(sets):
 
 def test_a_store_answers_to_marks(sets):
     gallery = sets[1]
-    lists = METHOD.fit(gallery).engine.state
-    own, places = METHOD.fit(gallery), lists.places
+    own = METHOD.fit(gallery)
+    state = own.engine.state
+    lists = state.neighbors
     numbers = np.arange(NG)
     over = Index.from_neighbors(
-        METHOD, lists.neighbors.distances[places], lists.names[lists.neighbors.indices][places],
-        ids=numbers, store=RowStore(gallery, numbers), squared=True,
-        farthest=lists.neighbors.farthest[places],
-    )  # fmt: skip
+        METHOD,
+        lists.distances[state.position],
+        state.order[lists.indices][state.position],
+        ids=numbers,
+        store=RowStore(gallery, numbers),
+        squared=True,
+        farthest=lists.farthest[state.position],
+    )
     got = over.search(sets[0][0], 5, right=[4, 8], wrong=[2])
     np.testing.assert_array_equal(got.ids, own.search(sets[0][0], 5, right=[4, 8], wrong=[2]).ids)

@@ -111,8 +111,11 @@ def test_the_index_over_a_store_has_them_too():
     lists = state.neighbors
     ids = np.arange(N)
     over = Index.from_neighbors(
-        METHOD, lists.distances[state.places], state.names[lists.indices][state.places], ids=ids,
-        store=RowStore(rows(N, 1), ids), squared=True, farthest=lists.farthest[state.places],
+        METHOD,
+        lists.distances[state.position],
+        state.order[lists.indices][state.position],
+        ids=ids,
+        store=RowStore(rows(N, 1), ids), squared=True, farthest=lists.farthest[state.position],
         attributes={"stock": ids},
     )  # fmt: skip
     over.update([3], attributes={"stock": [-1]})

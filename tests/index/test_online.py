@@ -12,7 +12,7 @@ from engine_data import digits
 from index_data import QUERIES, ROWS
 from kinrank import CAS, evaluate
 from kinrank.errors import InvalidInputError
-from kinrank.index.line import Caller
+from kinrank.index.request_queue import Request
 
 OPTIONS = [
     {},
@@ -216,7 +216,7 @@ def test_rows_that_p_leads_a_query_to_are_made_with_it():
     engine = CAS(k1=10, k2=4).fit(ROWS).engine
     n, stored, held = len(engine.state), engine.state.enhanced, 0
     for query in QUERIES[:8].astype(np.float32):
-        near = engine.near(query[None], engine.state.neighbors.k - 1, Runner.of(1))
+        near = engine.nearest(query[None], engine.state.neighbors.k - 1, Runner.of(1))
         with engine.workspace() as space:
             stages = engine.encode(query[None], near, space)
         encoding = stages.encoding
@@ -237,21 +237,21 @@ def test_rows_that_p_leads_a_query_to_are_made_with_it():
     assert held > 5
 
 
-def in_line(index, queries, pool, k=7):
-    """Callers of an index that has no free seat, once all of them wait."""
-    line = index.engine._line
-    line.free = 0
+def in_queue(index, queries, pool, k=7):
+    """Requests to an index that is busy, once all of them wait."""
+    queue = index.engine._queue
+    queue.n_free = 0
     asked = [pool.submit(index.search, query, k) for query in queries]
-    while len(line.waiting) < len(queries):
+    while len(queue.waiting) < len(queries):
         time.sleep(0.001)
     return asked
 
 
-def leave_seat(index):
-    """As somebody does who was answered."""
-    last = Caller(QUERIES[:1], None)
+def finish_one(index):
+    """As a request does that was computed."""
+    last = Request(QUERIES[:1], None)
     last.batch = [last]
-    index.engine._line._leave(last)
+    index.engine._queue.finish(last)
 
 
 def test_callers_that_wait_are_answered_together_as_each_alone(monkeypatch):
@@ -262,13 +262,13 @@ def test_callers_that_wait_are_answered_together_as_each_alone(monkeypatch):
         index.engine, "_rank", lambda rows, *rest: (sizes.append(len(rows)), rank(rows, *rest))[1]
     )
     with ThreadPoolExecutor(len(QUERIES)) as pool:
-        asked = in_line(index, QUERIES, pool)
-        leave_seat(index)
+        asked = in_queue(index, QUERIES, pool)
+        finish_one(index)
         for one, answer in zip(expected, asked, strict=True):
             np.testing.assert_array_equal(answer.result(60).ids, one.ids)
             np.testing.assert_array_equal(answer.result(60).distances, one.distances)
     assert sizes == [len(QUERIES)]
-    assert index.engine._line.free == 1
+    assert index.engine._queue.n_free == 1
 
 
 def test_an_error_reaches_every_caller_that_waits(monkeypatch):
@@ -279,24 +279,24 @@ def test_an_error_reaches_every_caller_that_waits(monkeypatch):
 
     monkeypatch.setattr(index.engine, "_rank", fail)
     with ThreadPoolExecutor(2) as pool:
-        asked = in_line(index, QUERIES[:2], pool)
-        leave_seat(index)
+        asked = in_queue(index, QUERIES[:2], pool)
+        finish_one(index)
         assert [str(answer.exception(60)) for answer in asked] == ["no room"] * 2
-    assert index.engine._line.free == 1
+    assert index.engine._queue.n_free == 1
 
 
 def test_who_asks_otherwise_and_who_is_interrupted_keeps_nobody_waiting():
     index = CAS(k1=10, k2=4).fit(ROWS)
-    line = index.engine._line
+    queue = index.engine._queue
     with ThreadPoolExecutor(4) as pool:
-        asked = in_line(index, QUERIES[:2], pool)
+        asked = in_queue(index, QUERIES[:2], pool)
         asked += [pool.submit(index.search, QUERIES[2:4], 7), pool.submit(index.search, ROWS[0], 3)]
-        while len(line.waiting) < 4:
+        while len(queue.waiting) < 4:
             time.sleep(0.001)
-        first = Caller(QUERIES[:1], 7)  # has the seat, and others to answer, when it is interrupted
-        first.batch = [first, *line.waiting[:2]]
-        del line.waiting[:2]
-        line._leave(first)
+        first = Request(QUERIES[:1], 7)  # runs, for others too, when it is interrupted
+        first.batch = [first, *queue.waiting[:2]]
+        del queue.waiting[:2]
+        queue.finish(first)
         lengths = [len(answer.result(60)) for answer in asked]
     assert lengths == [1, 1, 2, 1]
-    assert line.free == 1
+    assert queue.n_free == 1

@@ -72,7 +72,7 @@ def edges(index):
     """The graph of shortest paths as a dense matrix, by name."""
     state = index.engine.state
     full = np.full((len(state), len(state)), np.inf)
-    names = state.names
+    names = state.order
     full[names[state.paths.owners], names[state.paths.indices]] = state.paths.values
     for row in range(len(state)):  # the shortest first
         part = slice(state.paths.indptr[row], state.paths.indptr[row + 1])

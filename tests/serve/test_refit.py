@@ -54,7 +54,7 @@ def by_name(found, name):
     """d* from a row to all rows, in the order in which rows were given."""
     state = found.engine.state
     out = np.empty(len(state), np.float32)
-    out[state.names] = found.distances(int(state.places[name]))
+    out[state.order] = found.distances(int(state.position[name]))
     return out
 
 
@@ -65,7 +65,7 @@ def assert_as_fitted(refits, method, rows, atol):
     np.testing.assert_allclose(got, expected.distances[0], atol=atol)
     assert (np.diff(got) > -2 * atol).all()
     placed = found.engine.state.scaling.apply("queries", QUERIES)
-    answers, expected = found.engine.answer(placed, 30, RUN), fitted.search(QUERIES, 30)
+    answers, expected = found.engine.search(placed, 30, RUN), fitted.search(QUERIES, 30)
     np.testing.assert_array_equal(answers.indices, expected.indices)
     np.testing.assert_allclose(answers.distances, expected.distances, atol=atol)
 
@@ -148,7 +148,7 @@ def test_around_a_row_an_index_is_as_it_is(params):
     rows = clustered(3000, d=8, clusters=150, seed=5, spread=0.3)
     refits = Refits(CAS(k1=10, k2=4, geodesic_k=12).fit(rows).engine.state)
     refits._longer(16, RUN)
-    method, starts = refits.state.asked.replace(**params), refits.state.places[[11]]
+    method, starts = refits.state.asked.replace(**params), refits.state.position[[11]]
     expected = by_name(refits.make(method, RUN), 11)
     near = refits.near(method, starts, RUN)
     assert (
@@ -163,16 +163,16 @@ def test_around_a_row_an_index_is_as_it_is(params):
 
 def test_around_a_vector_from_outside(refits):
     method = refits.state.asked.replace(sigma=0.5)
-    starts = refits.state.places[np.argsort(((ROWS - QUERIES[0]) ** 2).sum(1))[:10]]
+    starts = refits.state.position[np.argsort(((ROWS - QUERIES[0]) ** 2).sum(1))[:10]]
     near = refits.near(method, starts, RUN, outside=True)
     placed = near.engine.state.scaling.apply("queries", QUERIES[:1])
     expected = method.fit(ROWS).search(QUERIES[:1], 20)
-    np.testing.assert_array_equal(near.engine.answer(placed, 20, RUN).indices, expected.indices)
+    np.testing.assert_array_equal(near.engine.search(placed, 20, RUN).indices, expected.indices)
 
 
 def test_around_a_row_nothing_is_told_without_lists_that_are_long_enough(refits):
     short = Refits(refits.state)
-    assert short.near(short.state.asked.replace(k1=40), short.state.places[[3]], RUN) is None
+    assert short.near(short.state.asked.replace(k1=40), short.state.position[[3]], RUN) is None
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,16 @@
-"""Options that say who may be an answer, how near, and what is asked for together."""
+"""Options that say which rows may be answers, how near, and what is asked for together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import click
 import numpy as np
 
-from kinrank.cli.files import array_file, ask, ask_all, ask_array
+from kinrank.cli.files import Decorator, array_file, ask, ask_all, ask_array
+from kinrank.conditions import Conditions
 from kinrank.errors import InvalidInputError
 from kinrank.index import Index
 from kinrank.io import load_array
@@ -31,47 +33,62 @@ def _file_pair(text: str) -> tuple[str, str]:
     return name, array_file(value)
 
 
-_FILTERS = (
-    ask_array("--allowed", f"Rows that alone may be answers: {_WORDS}, or a mask."),
-    ask_array("--exclude", "Rows that may not be answers, likewise."),
+def _condition_option(name: str) -> Decorator:
+    """The option of a field of ``Conditions``, by what its values are."""
+    condition = _CONDITIONS[name]
+    kind = condition.metadata["kind"]
+    text = condition.metadata["help"]
+    text = text[:1].upper() + text[1:]
+    flag = "--" + name
+    if kind == "ids":
+        return ask_array(flag, f"{text}: {_WORDS}, or a mask.")
+    if kind == "wanted values":
+        return ask(
+            flag,
+            f"{text}. An attribute that is repeated may have any of its values; a range is "
+            "price=0..0.5, price=3.. or price=..3.",
+            type=_pair,
+            metavar="NAME=VALUE",
+            multiple=True,
+        )
+    if kind == "values per query":
+        return ask(flag, f"{text}.", type=_file_pair, metavar="NAME=FILE", multiple=True)
+    return ask(flag, f"{text}.", type=float)
+
+
+_CONDITIONS = {condition.name: condition for condition in fields(Conditions)}
+_OF = ask_array(
+    "--of", f"Which item each query is a picture of, for one ranking of each item: {_WORDS}."
 )
-_OF = ask_array("--of", f"Whose picture each query is, for one ranking of each thing: {_WORDS}.")
-_THRESHOLD = ask("--threshold", "The largest distance of an answer.", type=float)
 
 ask_rerank_conditions = ask_all(
-    *_FILTERS,
+    _condition_option("allowed"),
+    _condition_option("exclude"),
     ask_array("--query-groups", f"A group for each query, ranked apart: {_WORDS}."),
     ask_array("--gallery-groups", "And for each row of the gallery."),
     _OF,
-    _THRESHOLD,
+    _condition_option("threshold"),
 )
 ask_conditions = ask_all(
-    *_FILTERS,
-    ask(
-        "--where",
-        "An attribute that answers must have; one repeated may be any of its values. Of numbers "
-        "also a range, such as price=0..0.5, price=3.. or price=..3.",
-        type=_pair, metavar="NAME=VALUE", multiple=True,
-    ),
-    ask(
-        "--differ",
-        "An attribute that answers must not share with the query, a value for each query.",
-        type=_file_pair, metavar="NAME=FILE", multiple=True,
-    ),
-    _THRESHOLD,
+    *map(_condition_option, _CONDITIONS),
     ask(
         "--false-match-rate",
-        "Instead, the share of wrong rows that may count as answers, after `calibrate`.",
+        "Instead of a threshold, the share of wrong rows that may count as answers, after "
+        "`calibrate`.",
         type=float,
     ),
     _OF,
     ask("--right", "A right answer; may be repeated.", metavar="ID", multiple=True),
     ask("--wrong", "A wrong answer; may be repeated.", metavar="ID", multiple=True),
-)  # fmt: skip
+)
 ask_attributes = ask(
-    "--attribute", f"What is known of the rows, one value each: {_WORDS}; may be repeated.",
-    to="attributes", type=_file_pair, metavar="NAME=FILE", multiple=True,
-)  # fmt: skip
+    "--attribute",
+    f"What is known of the rows, one value each: {_WORDS}; may be repeated.",
+    to="attributes",
+    type=_file_pair,
+    metavar="NAME=FILE",
+    multiple=True,
+)
 
 
 def read_words(path: str | None) -> Any:
@@ -92,26 +109,39 @@ def rerank_conditions(given: dict[str, Any]) -> dict[str, Any]:
     """``given`` as ``kinrank.rerank`` takes it: what files hold instead of their names."""
     for name in ("allowed", "exclude", "of", "query_groups", "gallery_groups"):
         given[name] = _numbers(read_words(given[name]))
-    groups = given.pop("query_groups"), given.pop("gallery_groups")
-    one_of_both = groups[1] if groups[0] is None else groups
-    return {**given, "groups": one_of_both}
+    of_queries = given.pop("query_groups")
+    of_gallery = given.pop("gallery_groups")
+    groups = of_gallery if of_queries is None else (of_queries, of_gallery)
+    return {**given, "groups": groups}
 
 
 def search_conditions(opened: Index, given: dict[str, Any]) -> dict[str, Any]:
     """``given`` as ``Index.search`` takes it."""
     text = opened.ids.dtype.kind == "U"
-    for name in ("allowed", "exclude"):
-        words = read_words(given[name])
-        given[name] = words if text else _numbers(words)
-    given["of"] = _numbers(read_words(given["of"]))
-    given["differ"] = read_attributes(given["differ"])
-    where: dict[str, list[str]] = {}
-    for name, value in given["where"]:
-        where.setdefault(name, []).append(value)
-    given["where"] = {name: _typed(opened, name, where[name]) for name in where} or None
+    read = dict(given)
+    for name, condition in _CONDITIONS.items():
+        kind = condition.metadata["kind"]
+        if kind == "ids":
+            words = read_words(given[name])
+            read[name] = words if text else _numbers(words)
+        elif kind == "wanted values":
+            read[name] = _wanted_values(opened, given[name])
+        elif kind == "values per query":
+            read[name] = read_attributes(given[name])
+    read["of"] = _numbers(read_words(given["of"]))
     for name in ("right", "wrong"):
-        given[name] = typed_ids(given[name], text=text) or None
-    return given
+        read[name] = typed_ids(given[name], text=text) or None
+    return read
+
+
+def _wanted_values(
+    opened: Index, pairs: tuple[tuple[str, str], ...]
+) -> dict[str, list[Any] | dict[str, Any]] | None:
+    """What was typed as NAME=VALUE, by name; None for nothing."""
+    words: dict[str, list[str]] = {}
+    for name, word in pairs:
+        words.setdefault(name, []).append(word)
+    return {name: _typed(opened, name, words[name]) for name in words} or None
 
 
 def _typed(opened: Index, name: str, words: list[str]) -> list[Any] | dict[str, Any]:

@@ -122,7 +122,7 @@ def search(
         vectors = _described(opened, images) if query is None else load_array(query)
         ranking = opened.search(vectors, k, **conditions.search_conditions(opened, asked))
         summary = {"queries": len(ranking), "k": ranking.k}
-        names = images if len(images) == len(ranking) else None  # things have none
+        names = images if len(images) == len(ranking) else None  # items have none
         if out is not None:
             ranking.save(out)
             done({**summary, "output": str(out)})

@@ -13,13 +13,13 @@ import numpy as np
 from kinrank import progress
 from kinrank.datasets.base import StackedRows
 from kinrank.errors import InvalidInputError
-from kinrank.filters import Filter
+from kinrank.filters import Filter, RankAndDrop
 from kinrank.methods.base import Method
 from kinrank.parallel import Runner
 from kinrank.projection.kinds import projection_for
 from kinrank.runs.run import Run
 from kinrank.search.exact import search_pieces
-from kinrank.types import Ranking
+from kinrank.types import Longs, Ranking
 from kinrank.validation import as_matrix, as_vectors, check_int
 
 GALLERY_BLOCK = 32768
@@ -152,15 +152,16 @@ def _filtered(
 ) -> Ranking:
     """The first ``k`` that are allowed."""
     asked = as_matrix("queries", queries)
-    if allowed.own and isinstance(method, Pooled):
+    if allowed.among_themselves and isinstance(method, Pooled):
         raise InvalidInputError("`gallery` must be given for pools of its rows, got None.")
-    rows = asked if allowed.own else gallery
-    most = allowed.n - allowed.own
+    rows = asked if allowed.among_themselves else gallery
+    most = allowed.n_gallery - allowed.among_themselves
     k = most if k is None else check_int("k", k, 1, most)
-    return allowed.ranked(
-        k,
-        lambda some, depth: method.ranked(asked if some is None else asked[some], rows, depth, run),
-    )
+
+    def rank(part: Longs | None, depth: int) -> Ranking:
+        return method.ranked(asked if part is None else asked[part], rows, depth, run)
+
+    return allowed.rank(k, RankAndDrop(allowed, rank))
 
 
 def _gallery_rows(gallery: Any, k: int | None) -> tuple[Any, int]:

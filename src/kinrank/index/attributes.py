@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.conditions import Condition, Different, ForAll, Mask, Range, refuse_pair
+from kinrank.conditions import Range, refuse_pair
 from kinrank.errors import InvalidInputError, UnknownNameError, shown
+from kinrank.filters import Different, Mask, Rule, SameForAll
 from kinrank.index.ids import Ids, IdTable
 from kinrank.types import Ints
 from kinrank.validation import as_array, text_of_objects
@@ -59,18 +60,18 @@ class Attributes:
         """The columns by name, to be looked at."""
         return {name: locked(column) for name, column in self.columns.items()}
 
-    def with_values(self, places: Ints, given: Any) -> Attributes:
-        """With other values of the rows at ``places``; names that are not given stay."""
-        new = Attributes.of(given, len(places))
+    def with_values(self, rows: Ints, given: Any) -> Attributes:
+        """With other values of some ``rows``; attributes that are not given stay."""
+        new = Attributes.of(given, len(rows))
         columns = dict(self.columns)
         for name, values in new.columns.items():
             old = self.column(name)
-            if len(places) == 0:
+            if len(rows) == 0:
                 continue  # a list of nothing is of no kind
             fitting = _as_kept(name, values, old.dtype.kind)
             # Text may be longer than all that was there.
             column = old.astype(np.promote_types(old.dtype, fitting.dtype))
-            column[places] = fitting
+            column[rows] = fitting
             columns[name] = column
         return Attributes(columns)
 
@@ -83,39 +84,43 @@ class Attributes:
         new = Attributes.of(given, len(added))
         for name in new.columns:
             self.column(name)
-        places, at = old.find(ids), IdTable(added).find(ids)
+        old_rows = old.find(ids)
+        added_rows = IdTable(added).find(ids)
         return Attributes(
             {
-                name: _joined(name, column, new.columns.get(name), places, at)
+                name: _joined(name, column, new.columns.get(name), old_rows, added_rows)
                 for name, column in self.columns.items()
             }
         )
 
-    def where(self, wanted: Any) -> list[Condition]:
+    def where(self, wanted: Any) -> list[Rule]:
         """Rows whose values are those wanted: one, any of several, or a range for each name."""
         return [
-            ForAll(self._matches(name, values))
+            SameForAll(self._matches(name, values))
             for name, values in _mapping("where", wanted).items()
         ]
 
     def _matches(self, name: str, wanted: Any) -> Mask:
-        column, option = self.column(name), f"where[{name!r}]"
+        column = self.column(name)
+        option = f"where[{name!r}]"
         if not isinstance(wanted, Mapping):
             refuse_pair(option, wanted)
             values, possible = self._values("where", name, wanted)
             return np.isin(column, values[possible])
-        between, kind = Range.of(option, wanted), column.dtype.kind
+        between = Range.of(option, wanted)
+        kind = column.dtype.kind
         if kind == "b" or between.of_text != (kind == "U"):
-            allowed = "a range of text" if kind == "U" else "a range of numbers"
-            allowed = "True or False" if kind == "b" else allowed
+            expected = "a range of text" if kind == "U" else "a range of numbers"
+            if kind == "b":
+                expected = "True or False"
             raise InvalidInputError(
-                f"`{option}` must be {allowed}, as the attribute, got {shown(dict(wanted))}."
+                f"`{option}` must be {expected}, as the attribute, got {shown(dict(wanted))}."
             )
         return between.mask(column)
 
-    def differ(self, of_queries: Any, n_queries: int) -> list[Condition]:
+    def differ(self, of_queries: Any, n_queries: int) -> list[Rule]:
         """Rows whose values are other than the query's."""
-        conditions: list[Condition] = []
+        rules: list[Rule] = []
         for name, given in _mapping("differ", of_queries).items():
             column = self.column(name)
             values, possible = self._values("differ", name, given)
@@ -124,11 +129,11 @@ class Attributes:
                     f"`differ[{name!r}]` must be one value per query ({n_queries}), "
                     f"got {len(values)}."
                 )
-            known, codes = np.unique(column, return_inverse=True)
-            at = np.minimum(np.searchsorted(known, values), len(known) - 1)
-            numbers = np.where(possible & (known[at] == values), at, -1).astype(np.int32)
-            conditions.append(Different(numbers, codes.astype(np.int32)))
-        return conditions
+            present, row_codes = np.unique(column, return_inverse=True)
+            at = np.minimum(np.searchsorted(present, values), len(present) - 1)
+            query_codes = np.where(possible & (present[at] == values), at, -1)
+            rules.append(Different(query_codes.astype(np.int32), row_codes.astype(np.int32)))
+        return rules
 
     def _values(self, option: str, name: str, given: Any) -> tuple[Column, Mask]:
         """Values of the attribute's dtype, and which of them it can have at all."""
@@ -239,15 +244,19 @@ def _as_kept(name: str, values: Column, kind: str) -> Column:
     return values
 
 
-def _joined(name: str, old: Column, new: Column | None, places: Ints, at: Ints) -> Column:
-    """Values of rows that were at ``places`` before, or at ``at`` among the new ones."""
-    fresh = (places < 0) if new is None else (at >= 0)
+def _joined(name: str, old: Column, new: Column | None, old_rows: Ints, added_rows: Ints) -> Column:
+    """Values after a change.
+
+    old_rows, added_rows : where each row was before, and where it is among those whose vectors
+        came; -1 for nowhere
+    """
+    is_new = (old_rows < 0) if new is None else (added_rows >= 0)
     if new is None:
-        if fresh.any():
+        if is_new.any():
             raise InvalidInputError(
                 f"`attributes` must have {name!r} for rows that are added, as the index has it, "
                 "got none."
             )
-        return old[places]
+        return old[old_rows]
     new = _as_kept(name, new, old.dtype.kind)
-    return np.where(fresh, new[np.maximum(at, 0)], old[np.maximum(places, 0)])
+    return np.where(is_new, new[np.maximum(added_rows, 0)], old[np.maximum(old_rows, 0)])

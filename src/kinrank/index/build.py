@@ -49,9 +49,17 @@ def build_from_vectors(method: CAS, gallery: Any, ids: Any, context: Any, run: R
 
 
 def build_from_lists(
-    method: CAS, distances: Any, indices: Any, ids: Any, vectors: Any, store: Store | None,
-    squared: bool, farthest: Any, run: Runner,
-) -> State:  # fmt: skip
+    method: CAS,
+    distances: Any,
+    indices: Any,
+    *,
+    ids: Any,
+    vectors: Any,
+    store: Store | None,
+    squared: bool,
+    farthest: Any,
+    run: Runner,
+) -> State:
     """All stages computed from lists that are known; see ``Index.from_neighbors``."""
     check_online(method)
     if (vectors is None) == (store is None):
@@ -117,16 +125,16 @@ def build(
     neighbors, vectors : of [gallery; context], by name; cells : of an approximate search
     """
     with progress.stage("layout", len(neighbors)):
-        names = Layout.near(neighbors.indices, min(method.k1 + 1, neighbors.k), 0).names
+        order = Layout.near(neighbors.indices, min(method.k1 + 1, neighbors.k), 0).names
         if "cell" in cells:
-            cells["cell"] = cells["cell"][names]
+            cells["cell"] = cells["cell"][order]
         source = Source(
             asked=asked,
             method=method,
             scaling=scaling,
             ids=ids,
-            names=names,
-            vectors=vectors[names] if len(vectors) else vectors,
+            order=order,
+            vectors=vectors[order] if len(vectors) else vectors,
             neighbors=neighbors,
             **cells,
         )

@@ -16,7 +16,7 @@ from kinrank.index.engine import Engine
 from kinrank.index.presence import PresenceModel, fit_presence
 from kinrank.index.state import State
 from kinrank.stages.sparse import take
-from kinrank.validation import as_array
+from kinrank.validation import as_array, check_float
 
 Rates = npt.NDArray[np.float64]
 
@@ -83,6 +83,24 @@ class Calibration:
         return {name: float(rate[place]) for name, rate in rates.items()}
 
 
+def threshold_of(
+    calibration: Calibration | None, threshold: float | None, false_match_rate: float | None
+) -> float | None:
+    """The largest distance of a result, given as such or by a rate; None for any distance."""
+    if threshold is not None and false_match_rate is not None:
+        raise InvalidInputError("`threshold` or `false_match_rate` must be given, got both.")
+    if threshold is not None:
+        return check_float("threshold", threshold, 0)
+    if false_match_rate is None:
+        return None
+    if calibration is None:
+        raise InvalidInputError(
+            "`false_match_rate` must be used after `calibrate`, which tells what distances mean; "
+            "`save` keeps it."
+        )
+    return calibration.threshold(check_float("false_match_rate", false_match_rate, 0, 1))
+
+
 def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
     """Ask rows of the gallery, each without itself.
 
@@ -92,16 +110,19 @@ def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
     state = engine.state
     state.check_vectors("`calibrate` is not available")
     known = None if labels is None else _labels(labels, state)
-    gallery = np.flatnonzero(state.names < state.n_gallery)
-    names = np.linspace(0, state.n_gallery - 1, min(sample, state.n_gallery)).astype(np.int32)
-    right, wrong = np.zeros(BINS + 1, np.int64), np.zeros(BINS + 1, np.int64)
-    asked, alike = np.unique(state.places[names]), []
+    gallery = np.flatnonzero(state.order < state.n_gallery)
+    n_queries = min(sample, state.n_gallery)
+    spread = np.linspace(0, state.n_gallery - 1, n_queries).astype(np.int32)
+    asked = np.unique(state.position[spread])
+    alike = []
+    right = np.zeros(BINS + 1, np.int64)
+    wrong = np.zeros(BINS + 1, np.int64)
     with progress.stage("calibration", len(asked)) as advance:
         for row in asked:
             distances = row_distances(engine, int(row))
             others = gallery[gallery != row]
             same = _same(state, known, int(row), others)
-            alike.append(np.append(state.names[others[same]], state.names[row]))
+            alike.append(np.append(state.order[others[same]], state.order[row]))
             # A distance counts from the first threshold that is not below it.
             bins = np.clip(np.ceil(distances[others] * BINS), 0, BINS).astype(np.int64)
             right += np.bincount(bins[same], minlength=BINS + 1)
@@ -110,7 +131,7 @@ def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
     rates = _rates(right, wrong, len(asked), labelled=known is not None)
     # In an order of its own: neighbours lie side by side, and would be taken out together.
     order = np.random.default_rng(0).permutation(len(asked))
-    model = fit_presence(engine, [alike[at] for at in order], state.names[asked[order]])
+    model = fit_presence(engine, [alike[at] for at in order], state.order[asked[order]])
     return replace(rates, presence=model)
 
 
@@ -137,7 +158,7 @@ def _same(
 ) -> npt.NDArray[np.bool_]:
     """Which rows belong to the one that is asked."""
     if labels is not None:
-        return np.asarray(labels[state.names[others]] == labels[state.names[row]])
+        return np.asarray(labels[state.order[others]] == labels[state.order[row]])
     return np.isin(others, take(state.f or state.smoothed, np.array([row], np.int32)).indices)
 
 

@@ -50,7 +50,7 @@ def changed(state: State, remove: Ids, vectors: Floats, add: Ids, run: Runner) -
 
     vectors : of those that come, scaled; add : their ids
     """
-    gone = state.table.places(remove)
+    gone = state.table.rows(remove)
     if len(np.unique(gone)) != len(gone):
         refuse_duplicates(remove)
     ids = joined(np.delete(state.ids, gone), add)
@@ -59,19 +59,19 @@ def changed(state: State, remove: Ids, vectors: Floats, add: Ids, run: Runner) -
     if len(gone) + len(vectors) == 0:
         return state
     kept = np.ones(len(state), np.bool_)
-    kept[state.places[gone]] = False
-    names = _names(state, kept, len(vectors))
-    change = Change(kept, names, np.concatenate([state.vectors[kept], vectors]))
-    method = resolved(state.asked, len(names))
+    kept[state.position[gone]] = False
+    order = _changed_order(state, kept, len(vectors))
+    change = Change(kept, order, np.concatenate([state.vectors[kept], vectors]))
+    method = resolved(state.asked, len(order))
     # Sizes follow from the number of rows while these are few; lists that users brought are longer.
-    if method != state.method or state.neighbors.k > len(names):
+    if method != state.method or state.neighbors.k > len(order):
         return _afresh(state, method, change, ids, run)
-    with progress.stage("neighbours", len(names)):
+    with progress.stage("neighbours", len(order)):
         neighbors = patch.changed_neighbors(state.neighbors, state.vectors, change, run)
     source = replace(
         state,
         ids=ids,
-        names=names,
+        order=order,
         vectors=change.vectors,
         neighbors=neighbors,
         cell=_cells(state, change, run),
@@ -79,20 +79,22 @@ def changed(state: State, remove: Ids, vectors: Floats, add: Ids, run: Runner) -
     return _patched_state(state, source, change, run) or encoded_state(source, run)
 
 
-def _names(state: State, kept: Mask, m: int) -> Ints:
-    """Gallery rows first, new ones behind them, then the context."""
-    old = state.names[kept]
+def _changed_order(state: State, kept: Mask, m: int) -> Ints:
+    """The indices of the rows that stay and of ``m`` new ones: behind the gallery, before the
+    context.
+    """
+    old = state.order[kept]
     stays = np.zeros(len(state), np.int64)
     stays[old] = 1
     rank = np.cumsum(stays) - 1
     n_gallery = int(stays[: state.n_gallery].sum())
-    names = np.where(old < state.n_gallery, rank[old], rank[old] + m)
-    return np.concatenate([names, n_gallery + np.arange(m)]).astype(np.int32)
+    order = np.where(old < state.n_gallery, rank[old], rank[old] + m)
+    return np.concatenate([order, n_gallery + np.arange(m)]).astype(np.int32)
 
 
 def _afresh(state: State, method: CAS, change: Change, ids: Ids, run: Runner) -> State:
     vectors = np.empty_like(change.vectors)
-    vectors[change.names] = change.vectors
+    vectors[change.order] = change.vectors
     neighbors = exact_neighbors(vectors, method.list_length(), run)
     return build(state.asked, method, state.scaling, ids, neighbors, vectors, run)
 

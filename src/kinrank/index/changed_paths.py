@@ -29,8 +29,8 @@ def changed_paths(
     """
     base = moved_rows(old, change)[0]
     n = len(near)
-    owners, places = np.nonzero((affected[near] | affected[:, None]) & (near >= 0))
-    others = near[owners, places]
+    owners, columns = np.nonzero((affected[near] | affected[:, None]) & (near >= 0))
+    others = near[owners, columns]
     pattern = SparseRows.of_entries(owners, others, np.ones(len(owners), np.float32), n)
     wanted = np.unique(np.concatenate([owners, others])).astype(np.int32)
     fresh = divergence(wanted).pairs(pattern, run)

@@ -40,7 +40,7 @@ _MATRICES = (
 )  # fmt: skip
 _FITTED = "fitted"  # in place of a projection, which is in arrays
 # Names that the file has for fields of a state, and the errors with it.
-_FILE_NAMES = {"smoothed": "hat", "enhanced": "tilde", "transition": "p"}
+_FILE_NAMES = {"order": "names", "smoothed": "hat", "enhanced": "tilde", "transition": "p"}
 _UNORDERED = ("tilde", "p", "paths")  # rows whose entries do not ascend by their number
 _OF_ANY_SIZE = ("neighbors", "w", "degree", "walk_norm", "f")  # squares, and multiples of kappa
 _LARGEST = 4 * LARGEST  # rows at its ends that were moved
@@ -199,7 +199,7 @@ def _part(hint: Any, name: str, arrays: Arrays, n: int) -> Any:
 
 def _check_shapes(state: State, n: int) -> None:
     lists, width = state.neighbors, state.scaling.dims
-    per_row: list[Any] = [lists.indices, lists.distances, lists.farthest, state.names]
+    per_row: list[Any] = [lists.indices, lists.distances, lists.farthest, state.order]
     per_row += [state.degree, state.walk_norm, state.norms]
     per_row += [part for part in _parts(state).values() if isinstance(part, SparseRows)]
     fits = (
@@ -234,8 +234,8 @@ def check_contents(path: Path, state: State) -> None:
         if state.ids.dtype.kind == "U":
             _check_range("ids", np.ascontiguousarray(state.ids).view(np.uint32), 0, 0x110000)
         refuse_duplicates(state.ids)
-        _check_range("names", state.names, 0, n)
-        if (np.bincount(state.names, minlength=n) != 1).any():
+        _check_range("names", state.order, 0, n)
+        if (np.bincount(state.order, minlength=n) != 1).any():
             raise ValueError("`names` that are not different from each other")
         _check_range("cell", state.cell, 0, len(state.centres))
 

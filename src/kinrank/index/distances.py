@@ -69,6 +69,6 @@ def encoding_rows(engine: Engine, rows: Ints, space: Workspace) -> SparseRows:
     if state.transition is None:
         return take(transposed(state.columns), rows)
     stored = plain_rows(*state.transition.csr)
-    wanted = (*take(state.transition, rows).csr, NO_GROUPS, stored, 0, state.names, state.places)
+    wanted = (*take(state.transition, rows).csr, NO_GROUPS, stored, 0, state.order, state.position)
     ptr, ids, data = product_rows(0, len(rows), *wanted, space)
     return SparseRows(ptr, ids, data, len(state) + 1)

@@ -116,13 +116,13 @@ class Explanation:
 def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanation:
     """query : (1, d), scaled; name : of the item."""
     state = engine.state
-    row = int(state.places[name])
-    squared = engine.distance(query, row)
-    near = engine.near(query, state.neighbors.k - 1, Runner(1))
+    row = int(state.position[name])
+    squared = engine.squared_distance(query, row)
+    near = engine.nearest(query, state.neighbors.k - 1, Runner(1))
     with engine.workspace() as space:
         stages = engine.encode(query, near, space)
         whole = stages.encoding
-        edges = None if state.paths is None else engine.edges(near, whole, space)[0]
+        edges = None if state.paths is None else engine.first_edges(near, whole, space)[0]
         encoding = _item(whole, row)
         if encoding is None:
             encoding = encoding_rows(engine, np.array([row], np.int32), space)
@@ -250,7 +250,7 @@ def _shared(state: State, a: dict[int, float], b: dict[int, float]) -> list[Shar
 def _identity(state: State, row: int) -> tuple[Any, Role]:
     if row == len(state):
         return None, "query"
-    name = int(state.names[row])
+    name = int(state.order[row])
     return (None, "context") if name >= state.n_gallery else (state.ids[name].item(), "gallery")
 
 

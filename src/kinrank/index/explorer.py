@@ -12,19 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.conditions import rows_per_query
-from kinrank.filters import Filter
+from kinrank.filters import Filter, PerQuery
 from kinrank.index.engine import Engine
 from kinrank.index.explain import Explanation, explain, weights_of
 from kinrank.index.ids import Ids
 from kinrank.index.refit import Refit, Refits
-from kinrank.index.several import Marks, rank_together
+from kinrank.index.several import Items, rank_items
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.search.exact import dense_search
 from kinrank.types import Floats, Ints, Longs
 
-_MARKED = 1000  # rows that are ranked by what a person said
+_MOST_RANKED = 1000  # rows that are ranked by what a person said
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +76,7 @@ class ClusterMember:
 
 @dataclass(frozen=True)
 class LocalCluster:
-    """edges : of the affinity graph; places of two members, and a weight."""
+    """edges : of the affinity graph: the numbers of two members, and a weight."""
 
     members: list[ClusterMember]
     edges: list[tuple[int, int, float]]
@@ -111,11 +110,11 @@ class Explorer:
 
     def position(self, item: Any) -> int:
         """Where an id is in ``ids``."""
-        return int(self._state.table.places([item])[0])
+        return int(self._state.table.rows([item])[0])
 
     def vectors(self, positions: Any) -> Floats:
         """As the index keeps them, (n, d)."""
-        vectors: Floats = self._state.vectors[self._state.places[positions]]
+        vectors: Floats = self._state.vectors[self._state.position[positions]]
         return vectors
 
     def row_query(self, position: int) -> Query:
@@ -141,24 +140,21 @@ class Explorer:
 
     def rank_marked(self, query: Query, right: list[Any], wrong: list[Any]) -> RankedRows:
         """As the index answers to who said which ids are right and wrong; the others behind."""
-        engine = self.engine
-        n = self._state.n_gallery
-        things = [np.array([0])]
-        marks = Marks.of(right, wrong, 1, self._state.table)
-        assert marks is not None
-        own = [np.arange(max(query.position, 0), query.position + 1, dtype=np.int32)]
-        barred = (marks.not_wrong(things, 1, n), rows_per_query(own, n, wanted=False))
-        found = rank_together(
-            lambda vectors, k, allowed: engine.answer(vectors, k, Runner(1), allowed),
-            marks.joined(engine, query.vector, things),
-            n,
-            min(_MARKED, n),
-            Filter(1, n, barred),
+        n_gallery = self._state.n_gallery
+        items = Items.of(self.engine, query.vector, None, [right], [wrong])
+        itself = np.arange(max(query.position, 0), query.position + 1, dtype=np.int32)
+        rule = PerQuery.of_lists([itself], n_gallery, is_allow_list=False)
+        ranking = rank_items(
+            self.engine,
+            items,
+            min(_MOST_RANKED, n_gallery),
+            Filter(1, n_gallery, (rule,)),
+            Runner(1),
         )
-        first = found.indices[0][found.indices[0] >= 0]
+        first = ranking.indices[0][ranking.indices[0] >= 0]
         others = self.plain(query).order
         order = np.concatenate([first, others[~np.isin(others, first)]])
-        return RankedRows(order, found.distances[0, : len(first)])
+        return RankedRows(order, ranking.distances[0, : len(first)])
 
     def rank_by(
         self, query: Query, method: CAS, *, whole: bool, threads: int | None = None
@@ -197,21 +193,21 @@ class Explorer:
             return refit
         nearest = query.position < 0
         starts = self.plain(query).order[: method.k1] if nearest else np.array([query.position])
-        return self._refits.near(method, self._state.places[starts], run, outside=nearest)
+        return self._refits.near(method, self._state.position[starts], run, outside=nearest)
 
     def _ranked(self, refit: Refit, query: Query) -> RankedRows:
         state = refit.engine.state
         if query.position >= 0:
-            distances = refit.distances(int(state.places[query.position]))
+            distances = refit.distances(int(state.position[query.position]))
             return self._ordered(query, distances, refit.around)
-        answer = refit.engine.answer(query.vector, state.n_gallery, Runner(1))
+        answer = refit.engine.search(query.vector, state.n_gallery, Runner(1))
         known = answer.indices[0] >= 0
         order = answer.indices[0][known].astype(np.int64)
         return RankedRows(order, answer.distances[0][known], refit.around)
 
     def _ordered(self, query: Query, distances: Floats, around: int = 0) -> RankedRows:
         """distances : (n,) by row."""
-        by_position = distances[self._state.places[: self._state.n_gallery]].astype(np.float32)
+        by_position = distances[self._state.position[: self._state.n_gallery]].astype(np.float32)
         order = np.argsort(by_position, kind="stable")
         order = order[order != query.position]
         return RankedRows(order, by_position[order], around)
@@ -219,19 +215,19 @@ class Explorer:
 
 def _cluster(engine: Engine, query: Query) -> LocalCluster:
     state = engine.state
-    nearest = engine.near(query.vector, state.neighbors.k - 1, Runner(1))
+    nearest = engine.nearest(query.vector, state.neighbors.k - 1, Runner(1))
     with engine.workspace() as space:
         stages = engine.encode(query.vector, nearest, space)
     confident = set(stages.confident.ids.tolist())
     smoothed = weights_of(stages.smoothed.rows)  # on more rows than the cluster for "aqe"
-    names: Ints = np.append(state.names, np.int32(-1))  # the query is behind all rows
+    index_of_row: Ints = np.append(state.order, np.int32(-1))  # the query is behind all rows
     members: dict[int, ClusterMember] = {}
     for row, weight in weights_of(stages.similarity.rows).items():
-        name = int(names[row])
-        if name != query.position or row == len(state):  # a row that asks stands for itself
+        index = int(index_of_row[row])
+        if index != query.position or row == len(state):  # a row that asks stands for itself
             after = smoothed.get(row, 0.0)
-            members[row] = ClusterMember(name, row in confident, weight, after)
-    places = {row: at for at, row in enumerate(members)}
+            members[row] = ClusterMember(index, row in confident, weight, after)
+    number = {row: at for at, row in enumerate(members)}
     edges = []
     for row in members:
         if row == len(state):
@@ -239,6 +235,6 @@ def _cluster(engine: Engine, query: Query) -> LocalCluster:
         of_row = slice(state.w.indptr[row], state.w.indptr[row + 1])
         weights = state.w.values[of_row].tolist()
         for other, weight in zip(state.w.indices[of_row].tolist(), weights, strict=True):
-            if other > row and other in places:
-                edges.append((places[row], places[other], weight))
+            if other > row and other in number:
+                edges.append((number[row], number[other], weight))
     return LocalCluster(list(members.values()), edges)

@@ -1,4 +1,4 @@
-"""Names that users give to rows: 64-bit integers or text, each once."""
+"""Ids that users give to rows: 64-bit integers or text, each once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def refuse_duplicates(ids: Ids) -> Ids:
 
 
 class IdTable:
-    """Ids to places; sorted when first asked."""
+    """From ids to rows: places in ``ids``. Sorted when first used."""
 
     def __init__(self, ids: Ids) -> None:
         self.ids = ids
@@ -80,18 +80,18 @@ class IdTable:
         order = np.argsort(self.ids, kind="stable")
         return self.ids[order], order
 
-    def places(self, wanted: Any) -> Ints:
-        """The place of each id; raises on one that is unknown."""
+    def rows(self, wanted: Any) -> Ints:
+        """The row of each id; raises on one that is unknown."""
         wanted = as_ids(wanted)
-        places = self.find(wanted)
-        missing = wanted[places < 0]
+        rows = self.find(wanted)
+        missing = wanted[rows < 0]
         if len(missing):
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise UnknownIdError(f"There is no row with the id {missing[0].item()!r}{more}.")
-        return places
+        return rows
 
     def find(self, wanted: Ids) -> Ints:
-        """The place of each id, -1 where there is none."""
+        """The row of each id, -1 where there is none."""
         empty = len(wanted) == 0 or len(self.ids) == 0  # then nothing needs to be sorted
         if empty or (wanted.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
             return np.full(len(wanted), -1, np.int32)
@@ -100,14 +100,14 @@ class IdTable:
         return np.where(ids[at] == wanted, order[at], -1).astype(np.int32)
 
 
-def named(ids: Ids, indices: npt.NDArray[np.integer[Any]]) -> Ids:
-    """The ids of places, of the same shape; "" or -1 where a place is -1."""
+def ids_at(ids: Ids, indices: npt.NDArray[np.integer[Any]]) -> Ids:
+    """The ids at some indices, in their shape; "" or -1 where an index is -1."""
     if indices.min(initial=0) >= 0:
         return ids.take(indices)
-    known = indices >= 0
-    names = np.full(indices.shape, "" if ids.dtype.kind == "U" else -1, ids.dtype)
-    names[known] = ids[indices[known]]
-    return names
+    is_filled = indices >= 0
+    out = np.full(indices.shape, "" if ids.dtype.kind == "U" else -1, ids.dtype)
+    out[is_filled] = ids[indices[is_filled]]
+    return out
 
 
 def joined(old: Ids, new: Ids) -> Ids:

@@ -14,20 +14,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kinrank.compiling import prepare
+from kinrank.conditions import Conditions
 from kinrank.errors import InvalidInputError, KinrankWarning, UnsupportedError
 from kinrank.index import file
-from kinrank.index.ask import Conditions, ask
 from kinrank.index.attributes import Attributes, locked
 from kinrank.index.build import build_from_lists, build_from_vectors
-from kinrank.index.calibrate import Calibration, calibrate
+from kinrank.index.calibrate import Calibration, calibrate, threshold_of
 from kinrank.index.change import changed
 from kinrank.index.chosen import Chosen
 from kinrank.index.contents import check_contents, save_state
 from kinrank.index.distances import row_distances
 from kinrank.index.engine import Engine
 from kinrank.index.explain import Explanation, explain
-from kinrank.index.ids import Ids, as_ids, joined, named, refuse_duplicates
+from kinrank.index.ids import Ids, as_ids, ids_at, joined, refuse_duplicates
 from kinrank.index.search import search_of
+from kinrank.index.several import Items, rank_items
 from kinrank.index.state import State
 from kinrank.io import PathLike
 from kinrank.methods.cas import CAS
@@ -36,7 +37,7 @@ from kinrank.projection.projection import Projection
 from kinrank.runs.run import Run, as_run
 from kinrank.search.searcher import Store
 from kinrank.types import Floats, Ranking
-from kinrank.validation import as_array, as_matrix, check_int, check_path
+from kinrank.validation import as_array, as_matrix, check_bool, check_int, check_path
 
 if TYPE_CHECKING:
     from kinrank.index.explorer import Explorer
@@ -73,18 +74,23 @@ class Index:
     """
 
     def __init__(
-        self, engine: Engine, unchecked: Path | None = None, path: str | None = None,
+        self,
+        engine: Engine,
+        unchecked: Path | None = None,
+        path: str | None = None,
         lock: file.WriteLock | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Unchecked : the file whose contents are to be checked before the engine is used.
 
         path, lock : the file that it was opened from, and the right to write to it
         """
-        self._loaded, self._unchecked = engine, unchecked
+        self._loaded = engine
+        self._unchecked = unchecked
         self._change_lock = threading.Lock()
         self._save_lock = threading.Lock()  # shared with drafts, which save to the same file
         self._explorer: Explorer | None = None
-        self._path, self._lock = path, lock
+        self._path = path
+        self._lock = lock
         self.recipe: str | None = None
         self.chosen: Chosen | None = None
         self.notes: dict[str, Any] = {}
@@ -92,22 +98,39 @@ class Index:
 
     @classmethod
     def fit(
-        cls, method: CAS, gallery: Any, ids: Any = None, context: Any = None, *,
-        attributes: Any = None, threads: int | None = None, run: Run | None = None,
-    ) -> Index:  # fmt: skip
+        cls,
+        method: CAS,
+        gallery: Any,
+        ids: Any = None,
+        context: Any = None,
+        *,
+        attributes: Any = None,
+        threads: int | None = None,
+        run: Run | None = None,
+    ) -> Index:
         """See ``CAS.fit``."""
         prepare("index")
         runner = as_run(run).runner_in_memory(threads, "fit", "search")
-        known = Attributes.of(attributes, len(as_matrix("gallery", gallery)))
+        checked = Attributes.of(attributes, len(as_matrix("gallery", gallery)))
         state = build_from_vectors(method, gallery, ids, context, runner)
-        return cls(Engine(state, search_of(state), known))
+        return cls(Engine(state, search_of(state), checked))
 
     @classmethod
     def from_neighbors(
-        cls, method: CAS, distances: Any, indices: Any, *, ids: Any = None, vectors: Any = None,
-        store: Store | None = None, refine: bool = True, squared: bool = False,
-        farthest: Any = None, attributes: Any = None, threads: int | None = None,
-    ) -> Index:  # fmt: skip
+        cls,
+        method: CAS,
+        distances: Any,
+        indices: Any,
+        *,
+        ids: Any = None,
+        vectors: Any = None,
+        store: Store | None = None,
+        refine: bool = True,
+        squared: bool = False,
+        farthest: Any = None,
+        attributes: Any = None,
+        threads: int | None = None,
+    ) -> Index:
         """An index over neighbour lists that are known, such as those of a vector database.
 
         Parameters
@@ -126,10 +149,19 @@ class Index:
         attributes : as in ``CAS.fit``
         """
         prepare("index")
-        given = (distances, indices, ids, vectors, store, squared, farthest)
-        state = build_from_lists(method, *given, Runner.of(threads))
-        known = Attributes.of(attributes, state.n_gallery)
-        return cls(Engine(state, search_of(state, store, refine), known))
+        state = build_from_lists(
+            method,
+            distances,
+            indices,
+            ids=ids,
+            vectors=vectors,
+            store=store,
+            squared=squared,
+            farthest=farthest,
+            run=Runner.of(threads),
+        )
+        checked = Attributes.of(attributes, state.n_gallery)
+        return cls(Engine(state, search_of(state, store, refine), checked))
 
     @property
     def engine(self) -> Engine:
@@ -141,7 +173,8 @@ class Index:
 
     @engine.setter
     def engine(self, engine: Engine) -> None:
-        self._loaded, self._unchecked = engine, None
+        self._loaded = engine
+        self._unchecked = None
 
     @property
     def path(self) -> str | None:
@@ -202,7 +235,7 @@ class Index:
             "columns": self.width,
             "ids": "text" if state.ids.dtype.kind == "U" else "integers",
             "attributes": sorted(self._loaded.attributes.columns),
-            "search": "exact" if self._loaded.search.exact else "approximate",
+            "search": "exact" if self._loaded.searcher.exact else "approximate",
             "recall": state.recall,
             "parameters": state.method.parameters(),
             "projection": None if self.projection is None else str(self.projection),
@@ -212,11 +245,22 @@ class Index:
         }
 
     def search(
-        self, queries: Any, k: int | None = 100, *, allowed: Any = None, exclude: Any = None,
-        where: Any = None, differ: Any = None, threshold: float | None = None,
-        false_match_rate: float | None = None, of: Any = None, right: Any = None, wrong: Any = None,
-        base: bool = False, threads: int | None = None,
-    ) -> Ranking:  # fmt: skip
+        self,
+        queries: Any,
+        k: int | None = 100,
+        *,
+        allowed: Any = None,
+        exclude: Any = None,
+        where: Any = None,
+        differ: Any = None,
+        threshold: float | None = None,
+        false_match_rate: float | None = None,
+        of: Any = None,
+        right: Any = None,
+        wrong: Any = None,
+        base: bool = False,
+        threads: int | None = None,
+    ) -> Ranking:
         """Rank the gallery for each query on its own (online).
 
         Parameters
@@ -234,39 +278,67 @@ class Index:
         threshold : the largest distance of an answer
         false_match_rate : instead, the share of rows that are wrong and still count as answers;
             ``calibrate`` tells the threshold
-        of : whose picture each query is, such as ``[0, 0, 0, 1, 1]``: one ranking for each thing,
-            in the order of its first picture, by the mean distance of its pictures. A row that is
-            not allowed for one of them is no answer.
+        of : which item each query is a picture of, such as ``[0, 0, 0, 1, 1]``: one ranking for
+            each item, in the order of its first picture, by the mean distance of its pictures. A
+            row that is not allowed for one of them is no answer.
         right, wrong : ids that a person said are right and wrong answers to the query: rows near
             the right ones come nearer, rows near the wrong ones go away. Right ones come first, at
-            distance 0, wrong ones not at all. For several queries (or things) a list of lists.
+            distance 0, wrong ones not at all. For several queries (or items) a list of lists.
         base : answer by the plain distance instead, to compare with
         threads : how many threads to use; never changes the result
 
         Returns
         -------
         Ranking
-            With ``ids``, and with ``presence`` after ``calibrate``; ``indices`` are places in
+            With ``ids``, and with ``presence`` after ``calibrate``; ``indices`` are positions in
             ``Index.ids``. Where no more rows are allowed or near enough, or an approximate search
             knows no more: -1, infinity, and the id -1 or "".
         """
         prepare("index")
-        given = Conditions(
-            allowed=allowed, exclude=exclude, where=where, differ=differ, threshold=threshold,
-            false_match_rate=false_match_rate, of=of, right=right, wrong=wrong, base=base,
-        )  # fmt: skip
-        return ask(self.engine, self.calibration, queries, k, given, Runner.of(threads))
+        engine = self.engine
+        state = engine.state
+        check_bool("base", base)
+        conditions = Conditions(
+            allowed=allowed,
+            exclude=exclude,
+            where=where,
+            differ=differ,
+            threshold=threshold_of(self.calibration, threshold, false_match_rate),
+        )
+        array = as_array("queries", queries)
+        vectors = state.scaling.apply("queries", array[None] if array.ndim == 1 else array)
+        k = state.n_gallery if k is None else min(check_int("k", k, 1), state.n_gallery)
+        row_filter = conditions.filter(
+            len(vectors),
+            state.n_gallery,
+            rows_of_ids=state.table.rows,
+            attributes=engine.attributes,
+        )
+        runner = Runner.of(threads)
+        pictures = None
+        if of is None and right is None and wrong is None:
+            ranking = engine.search(vectors, k, runner, row_filter, plain=base)
+        else:
+            items = Items.of(engine, vectors, of, right, wrong)
+            ranking = rank_items(engine, items, k, row_filter, runner, plain=base)
+            pictures = items.pictures
+        presence = None
+        if self.calibration is not None and self.calibration.presence is not None and not base:
+            presence = self.calibration.presence.of_queries(engine, vectors, ranking, pictures)
+        ids = ids_at(state.ids, ranking.indices)
+        ranking = Ranking(ranking.indices, ranking.distances, ids, presence)
+        return conditions.near_enough(ranking)
 
     def neighbors(self, item: Any, k: int | None = 10) -> Ranking:
         """The rows nearest to a row of the gallery, itself left out; (1, k)."""
         engine = self.engine
         state = engine.state
-        name = int(state.table.places([item])[0])
+        index = int(state.table.rows([item])[0])
         state.check_vectors("`neighbors` is not available: use `search` with the item's vector")
         k = state.n_gallery - 1 if k is None else min(check_int("k", k, 1), state.n_gallery - 1)
-        by_name = row_distances(engine, int(state.places[name]))[state.places]
-        order = np.argsort(by_name[: state.n_gallery], kind="stable")[:k].astype(np.int32)
-        return _with_ids(Ranking(order[None], by_name[order][None]), state)
+        distances = row_distances(engine, int(state.position[index]))[state.position]
+        order = np.argsort(distances[: state.n_gallery], kind="stable")[:k].astype(np.int32)
+        return Ranking(order[None], distances[order][None], ids_at(state.ids, order[None]))
 
     def vectors(self, ids: Any) -> Floats:
         """The vectors of some rows as the index keeps them, (n, d).
@@ -275,7 +347,7 @@ class Index:
         """
         state = self.engine.state
         state.check_vectors("`vectors` is not available: fetch them from the store")
-        return state.vectors[state.places[state.table.places(ids)]].copy()
+        return state.vectors[state.position[state.table.rows(ids)]].copy()
 
     def explain(self, query: Any, item: Any) -> Explanation:
         """Why a row of the gallery has its distance from a query; ``str()`` of it can be read.
@@ -286,14 +358,14 @@ class Index:
         item : its id
         """
         engine = self.engine
-        name = int(engine.state.table.places([item])[0])
+        index = int(engine.state.table.rows([item])[0])
         array = np.atleast_2d(as_array("query", query))
         if len(array) != 1:
             raise InvalidInputError(f"`query` must be one vector, got {len(array)}.")
-        explanation = explain(engine, engine.state.scaling.apply("query", array), name)
-        return (
-            explanation if self.chosen is None else replace(explanation, chosen=self.chosen.reasons)
-        )
+        explanation = explain(engine, engine.state.scaling.apply("query", array), index)
+        if self.chosen is None:
+            return explanation
+        return replace(explanation, chosen=self.chosen.reasons)
 
     def explorer(self) -> Explorer:
         """The rows as they are now, to be ranked for one query under any parameters.
@@ -302,11 +374,13 @@ class Index:
         """
         from kinrank.index.explorer import Explorer  # few need it, and its kernels take a while
 
-        engine, known = self.engine, self._explorer
-        if known is None or known.engine.state is not engine.state:
+        engine = self.engine
+        explorer = self._explorer
+        if explorer is None or explorer.engine.state is not engine.state:
             engine.state.check_vectors("`explorer` is not available")
-            known = self._explorer = Explorer(engine)
-        return known
+            explorer = Explorer(engine)
+            self._explorer = explorer
+        return explorer
 
     def calibrate(self, labels: Any = None, *, sample: int = 500) -> Calibration:
         """What a threshold of the distance would let through, from the gallery itself.
@@ -341,16 +415,16 @@ class Index:
                     "numbered."
                 )
             first = int(state.ids.max()) + 1 if ids is None else 0
-            new = as_ids(ids, len(rows), first)
-            known = self._attributes(joined(state.ids, new), new, attributes)
-            self._replace(changed(state, as_ids([]), rows, new, Runner.of(threads)), known)
+            new_ids = as_ids(ids, len(rows), first)
+            of_all = self._attributes(joined(state.ids, new_ids), new_ids, attributes)
+            self._replace(changed(state, as_ids([]), rows, new_ids, Runner.of(threads)), of_all)
             self._warn_if_outgrown(state.n_gallery)
 
     def remove(self, ids: Any, *, threads: int | None = None) -> None:
         """Remove rows from the gallery; unknown ids are an error, and then nothing is removed."""
         with self._changing() as state:
             none = np.empty((0, state.scaling.dims), np.float32)
-            left = changed(state, _known_ids(ids), none, as_ids([]), Runner.of(threads))
+            left = changed(state, _given_ids(ids), none, as_ids([]), Runner.of(threads))
             self._replace(left, self._attributes(left.ids, as_ids([]), None))
 
     def update(
@@ -367,10 +441,10 @@ class Index:
             return
         with self._changing() as state:
             rows = state.scaling.apply("vectors", vectors)
-            known = refuse_duplicates(_known_ids(ids, len(rows)))
-            self._attributes(state.ids, known, attributes)  # refused before the work
-            new = changed(state, known, rows, known, Runner.of(threads))
-            self._replace(new, self._attributes(new.ids, known, attributes))
+            present = refuse_duplicates(_given_ids(ids, len(rows)))
+            self._attributes(state.ids, present, attributes)  # refused before the work
+            new = changed(state, present, rows, present, Runner.of(threads))
+            self._replace(new, self._attributes(new.ids, present, attributes))
 
     def _update_attributes(self, ids: Any, attributes: Any) -> None:
         if attributes is None:
@@ -379,22 +453,26 @@ class Index:
             )
         with self._writing():
             engine = self.engine
-            known = refuse_duplicates(_known_ids(ids))
-            places = engine.state.table.places(known)
-            self.engine = engine.with_attributes(engine.attributes.with_values(places, attributes))
+            rows = engine.state.table.rows(refuse_duplicates(_given_ids(ids)))
+            self.engine = engine.with_attributes(engine.attributes.with_values(rows, attributes))
 
     def draft(self) -> Index:
         """A copy to change and save in this one's place, which stays as it is until ``adopt``."""
         copy = Index(self.engine, None, self._path, self._lock)
-        copy.recipe, copy.chosen, copy.calibration = self.recipe, self.chosen, self.calibration
+        copy.recipe = self.recipe
+        copy.chosen = self.chosen
+        copy.calibration = self.calibration
         copy.notes = dict(self.notes)
         copy._save_lock = self._save_lock
         return copy
 
     def adopt(self, draft: Index) -> None:
         """Become what a draft has become."""
-        self.engine, self.notes, self.recipe = draft.engine, draft.notes, draft.recipe
-        self.chosen, self.calibration = draft.chosen, draft.calibration
+        self.engine = draft.engine
+        self.notes = draft.notes
+        self.recipe = draft.recipe
+        self.chosen = draft.chosen
+        self.calibration = draft.calibration
 
     def _warn_if_outgrown(self, before: int) -> None:
         """Say once that parameters should be chosen again; before : rows before the change."""
@@ -493,11 +571,7 @@ class Index:
         self.close()
 
 
-def _with_ids(ranking: Ranking, state: State) -> Ranking:
-    return Ranking(ranking.indices, ranking.distances, named(state.ids, ranking.indices))
-
-
-def _known_ids(ids: Any, n: int | None = None) -> Ids:
+def _given_ids(ids: Any, n: int | None = None) -> Ids:
     if ids is None:
         raise InvalidInputError("`ids` is missing: name the items that are to change.")
     return as_ids(ids, n)

@@ -31,18 +31,19 @@ Mask = npt.NDArray[np.bool_]
 class Change:
     """Rows that go and rows that come.
 
-    kept : (n,) which of the old rows stay; names : (n_new,) of all rows afterwards
+    kept : (n,) which of the old rows stay
+    order : (n_new,) the index of each row afterwards
     vectors : of all rows afterwards, those that stay first
     """
 
     kept: Mask
-    names: Ints
+    order: Ints
     vectors: Floats
 
     @cached_property
-    def places(self) -> Ints:
-        """(n_new,) the row of each name."""
-        return Layout.of(self.names).places
+    def position(self) -> Ints:
+        """(n_new,) the row of each index."""
+        return Layout.of(self.order).places
 
     @cached_property
     def n_kept(self) -> int:
@@ -57,7 +58,7 @@ class Change:
     @cached_property
     def origin(self) -> Ints:
         """(n_new,) which row each was; -1 for a new one."""
-        origin = np.full(len(self.names), -1, np.int32)
+        origin = np.full(len(self.order), -1, np.int32)
         origin[: self.n_kept] = np.flatnonzero(self.kept)
         return origin
 
@@ -75,7 +76,7 @@ def changed_neighbors(old: Neighbors, vectors: Floats, change: Change, run: Runn
     """The lists of all rows after a change; exact. vectors : of the old rows."""
     lists, broken = _without(old, vectors, change, run)
     first = change.n_kept
-    n = len(change.names)
+    n = len(change.order)
     if n > first:
         lists = _admit(lists, change, run)
     rows = np.concatenate([np.flatnonzero(broken), np.arange(first, n)]).astype(np.int32)
@@ -114,7 +115,7 @@ def _without(
 def _admit(lists: Neighbors, change: Change, run: Runner) -> Neighbors:
     """New rows enter the lists of those that stay; room for their own is made."""
     first = change.n_kept
-    n = len(change.names)
+    n = len(change.order)
     vectors = change.vectors
     new = vectors[first:]
     ids = np.empty((n, lists.k), np.int32)
@@ -131,7 +132,7 @@ def _admit(lists: Neighbors, change: Change, run: Runner) -> Neighbors:
             products,
             vectors,
             *_norms(vectors),
-            change.names,
+            change.order,
             ids,
             d,
             farthest,
@@ -185,13 +186,17 @@ def _by_products(
 
 def _search(change: Change, rows: Ints, k: int, run: Runner) -> tuple[Ints, Floats]:
     """The lists of some rows, searched: the row itself first, ties by name."""
-    names = change.names
     others = exact_search(
-        change.vectors[rows], change.vectors, k - 1, run, own=names[rows], numbers=names
+        change.vectors[rows],
+        change.vectors,
+        k - 1,
+        run,
+        own=change.order[rows],
+        numbers=change.order,
     )
     own_distances = np.zeros((len(rows), 1), np.float32)
     return (
-        np.concatenate([rows[:, None], change.places[others.indices]], axis=1),
+        np.concatenate([rows[:, None], change.position[others.indices]], axis=1),
         np.concatenate([own_distances, others.distances], axis=1),
     )
 
@@ -204,7 +209,7 @@ def put(a: SparseRows, at: Ints, rows: SparseRows) -> SparseRows:
 
 def moved_rows(a: SparseRows, change: Change) -> tuple[SparseRows, Mask]:
     """The rows under their new numbers, new ones empty; and which lost an entry."""
-    n = len(change.names)
+    n = len(change.order)
     kept = change.n_kept
     if kept == len(a):  # none goes: new rows come behind
         ptr = np.concatenate([a.indptr, np.full(n - kept, a.indptr[-1])])
@@ -231,7 +236,7 @@ def reached(mask: Mask, rows: SparseRows | npt.NDArray[Any]) -> Mask:
 def lost_rows(columns: SparseRows, change: Change) -> Mask:
     """Which rows after a change had an entry in a column that goes; columns : by columns."""
     rows = change.moved[take(columns, change.gone).indices]
-    out = np.zeros(len(change.names), np.bool_)
+    out = np.zeros(len(change.order), np.bool_)
     out[rows[rows >= 0]] = True
     return out
 
@@ -242,8 +247,8 @@ def exchanged(
     """F' after a change that gives the rows ``at``, ascending, all ``lost_rows`` among them, other
     entries.
     """
-    n = len(change.names)
-    marked = np.zeros(len(change.names), np.bool_)
+    n = len(change.order)
+    marked = np.zeros(len(change.order), np.bool_)
     marked[at] = True
     new = transposed(rows, run)
     new = SparseRows(new.indptr, at[new.indices], new.data, n)

@@ -1,7 +1,7 @@
-"""Whether the thing that a query shows is in the gallery at all.
+"""Whether the item that a query shows is in the gallery at all.
 
 Three distances tell: from the query to its first answer, plain (d) and re-ranked (d*), and from
-that answer to the end of its own list of neighbours (r), which is small where many things look
+that answer to the end of its own list of neighbours (r), which is small where many items look
 alike. All are over the largest distance of the answer. evidence = r - 4 d - d*, weights that were
 chosen on real collections; ``calibrate`` fits what turns it into a probability.
 """
@@ -17,6 +17,7 @@ from kinrank.index.change import changed
 from kinrank.index.engine import Engine
 from kinrank.index.ids import as_ids
 from kinrank.index.search import search_of
+from kinrank.items import Pictures
 from kinrank.parallel import ALONE
 from kinrank.types import Floats, Ints, Ranking
 
@@ -36,6 +37,18 @@ class PresenceModel:
     bias: float
     slope: float
 
+    def of_queries(
+        self, engine: Engine, queries: Floats, ranking: Ranking, pictures: Pictures | None
+    ) -> Floats:
+        """Of each query, or of each item by the mean evidence of its ``pictures``."""
+        if pictures is None:
+            return self.probability(evidence(engine, queries, ranking))
+        owners = np.repeat(np.arange(len(pictures)), [len(of_item) for of_item in pictures])
+        first = Ranking(ranking.indices[owners, :1], ranking.distances[owners, :1])
+        of_pictures = evidence(engine, queries[np.concatenate(pictures)], first)
+        means = [of_pictures[owners == item].mean() for item in range(len(pictures))]
+        return self.probability(np.array(means))
+
     def probability(self, evidence: Matrix) -> Floats:
         """Of each query, (n,); 0 where there is no answer."""
         odds = np.clip(self.bias + self.slope * evidence, -80, 80)
@@ -48,9 +61,9 @@ def evidence(engine: Engine, queries: Floats, ranking: Ranking) -> Matrix:
     if ranking.k == 0:
         return out
     asked = np.flatnonzero(ranking.indices[:, 0] >= 0)
-    rows = state.places[ranking.indices[asked, 0]]
+    rows = state.position[ranking.indices[asked, 0]]
     far = np.maximum(state.neighbors.farthest[rows], np.finfo(np.float32).tiny)
-    plain = np.minimum(engine.squared(queries, asked, rows) / far, 1)
+    plain = np.minimum(engine.squared_distances(queries, asked, rows) / far, 1)
     lists = state.neighbors.distances[rows]
     behind = np.minimum(lists[:, min(_NEAREST, lists.shape[1] // 2) :], far[:, None])
     out[asked] = (behind.mean(axis=1) / far) - 4 * plain - ranking.distances[asked, 0]
@@ -70,10 +83,10 @@ def fit_presence(engine: Engine, same: list[Ints], asked: Ints) -> PresenceModel
     none = np.empty((0, state.scaling.dims), np.float32)
     left = changed(state, as_ids(state.ids[taken]), none, as_ids([]), ALONE)
     smaller = Engine(left, search_of(left))
-    names = np.concatenate([alone, whole])
-    queries = np.ascontiguousarray(state.vectors[state.places[names]])
-    found = evidence(smaller, queries, smaller.answer(queries, 1, ALONE))
-    return PresenceModel(*_logistic(found, np.arange(len(names)) < len(alone)))
+    taken_out = np.concatenate([alone, whole])
+    queries = np.ascontiguousarray(state.vectors[state.position[taken_out]])
+    found = evidence(smaller, queries, smaller.search(queries, 1, ALONE))
+    return PresenceModel(*_logistic(found, np.arange(len(taken_out)) < len(alone)))
 
 
 def _chosen(same: list[Ints], asked: Ints, n: int) -> tuple[Ints, Ints, Ints]:

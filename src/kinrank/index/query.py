@@ -8,10 +8,9 @@ this file.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -25,10 +24,15 @@ from kinrank.stages.graph import affinity
 from kinrank.types import Floats, Ints, Longs, Neighbors, SparseRows
 
 KernelRows: TypeAlias = tuple[Any, ...]  # of ``kernels.overlay.Rows``
-# Squared distances from queries, by their number, to rows; both (p,).
-SquaredDistances: TypeAlias = Callable[[Longs, Ints], Floats]
 
 _NO_VALUES = np.empty(0, np.float32)
+
+
+class QueryDistances(Protocol):
+    """Plain distances from queries to stored rows."""
+
+    def squared(self, owners: Longs, rows: Ints) -> Floats:
+        """From the queries ``owners`` to ``rows``, both (p,)."""
 
 
 class Overlay(NamedTuple):
@@ -99,13 +103,13 @@ class QueryStages:
 
 
 def encode_queries(
-    state: State, nearest: Neighbors, squared: SquaredDistances, space: Workspace
+    state: State, nearest: Neighbors, distances: QueryDistances, space: Workspace
 ) -> QueryStages:
     """All stages of queries, each on its own; the query itself is row n.
 
     nearest : the nearest rows of each query
     """
-    stages = _QueryKernels(state, nearest, squared, space)
+    stages = _QueryKernels(state, nearest, distances, space)
     parameters = stages.parameters
     confident = stages.reciprocal(parameters.confident_k)
     clusters = stages.local_clusters()
@@ -138,16 +142,16 @@ class _QueryKernels:
     """
 
     def __init__(
-        self, state: State, nearest: Neighbors, squared: SquaredDistances, space: Workspace
+        self, state: State, nearest: Neighbors, distances: QueryDistances, space: Workspace
     ) -> None:
         self.state = state
         self.parameters = state.method.stage_parameters
-        self.squared = squared
+        self.distances = distances
         self.space = space
         self.n_queries = len(nearest)
         self.width = len(state) + 1
         known = state.neighbors
-        groups, names, ids, distances, list_farthest, farthest = query.list_rows(
+        groups, names, ids, list_distances, list_farthest, farthest = query.list_rows(
             nearest.indices,
             nearest.distances,
             nearest.counts,
@@ -162,7 +166,7 @@ class _QueryKernels:
             groups,
             names,
             ids,
-            distances,
+            list_distances,
             list_farthest,
         )
         self.farthest: Floats = farthest
@@ -280,8 +284,8 @@ class _QueryKernels:
             self.parameters.enhance_k is not None,
             squares,
             min(self.parameters.keep, self.width),
-            state.names,
-            state.places,
+            state.order,
+            state.position,
             self.space,
         )
         return (
@@ -319,7 +323,7 @@ class _QueryKernels:
         owners = np.repeat(np.arange(self.n_queries), np.diff(clusters.ptr))
         is_stored = clusters.ids < len(self.state)  # all but the query itself, at distance 0
         d2 = np.zeros(len(clusters.ids), np.float32)
-        d2[is_stored] = self.squared(owners[is_stored], clusters.ids[is_stored])
+        d2[is_stored] = self.distances.squared(owners[is_stored], clusters.ids[is_stored])
         values = affinity(d2, self.farthest[owners], self.parameters.sigma)
         return self._one_row_each(clusters.ptr, clusters.ids, values)
 
@@ -402,8 +406,8 @@ class _QueryKernels:
             a.groups,
             b,
             0,
-            self.state.names,
-            self.state.places,
+            self.state.order,
+            self.state.position,
             self.space,
         )
         return Overlay(self.width, a.groups, a.names, ptr, ids, values)

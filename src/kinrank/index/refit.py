@@ -61,7 +61,7 @@ class Refit:
             return engine
         with engine.workspace() as space:
             encoding = encoding_rows(engine, np.array([row], np.int32), space)
-        return Engine(seen_from(engine.state, encoding.indices), engine.search)
+        return Engine(seen_from(engine.state, encoding.indices), engine.searcher)
 
 
 @dataclass(eq=False)
@@ -202,7 +202,10 @@ class Refits:
         """Load the kernels, and search lists that are long enough for every slider."""
         few = Refits(CAS(k1=3, k2=2).fit(np.eye(8), threads=1).engine.state)
         asked = few.state.asked.replace(mu=1)
-        for made in (few.near(asked, few.state.places[:1], Runner(1)), few.make(asked, Runner(1))):
+        for made in (
+            few.near(asked, few.state.position[:1], Runner(1)),
+            few.make(asked, Runner(1)),
+        ):
             assert made is not None
             made.distances(0)
         asked = self.state.asked.replace(**FARTHEST, geodesic=True)
@@ -260,7 +263,7 @@ class Refits:
                     state = self.state
                     # Longer than asked for: the slider may move on. By name, which ties go by.
                     wanted = min(len(state), 1 << (length - 1).bit_length())
-                    lists = exact_neighbors(state.vectors[state.places], wanted, run)
+                    lists = exact_neighbors(state.vectors[state.position], wanted, run)
                     self._lists = state.layout.neighbors(lists, run)
         return self._lists
 

@@ -55,7 +55,7 @@ class VectorSearch:
         n = len(queries)
         k = min(k, len(state.vectors))
         if self.exact:
-            listed = exact_search(queries, state.vectors, k, run, numbers=state.names)
+            listed = exact_search(queries, state.vectors, k, run, numbers=state.order)
             names = listed.indices
             distances = listed.distances
         else:
@@ -69,7 +69,7 @@ class VectorSearch:
                     high,
                     queries,
                     state.vectors,
-                    state.names,
+                    state.order,
                     state.centres,
                     pointers,
                     members,
@@ -79,7 +79,7 @@ class VectorSearch:
                 ),
                 n,
             )
-        return Neighbors(state.places[names], distances)
+        return Neighbors(state.position[names], distances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class StoreSearch:
         state = self.state
         names, values = store_search(self.opened(), queries, min(k, len(state)), state.table)
         known = names >= 0
-        rows = np.where(known, state.places[names], np.int32(-1))
+        rows = np.where(known, state.position[names], np.int32(-1))
         order = np.lexsort((names, values), axis=1)
         return Neighbors(
             np.take_along_axis(rows, order, axis=1),
@@ -130,7 +130,7 @@ class StoreSearch:
         high = min(high, len(rows))
         state = self.state
         try:
-            ids = state.ids[state.names[rows[low:high]]]
+            ids = state.ids[state.order[rows[low:high]]]
             vectors = checked_fetch(self.opened(), ids, state.scaling.dims)
         except UnknownIdError:
             if high - low == 1:

@@ -1,234 +1,263 @@
-"""One ranking of several vectors: pictures of one thing, and rows called right or wrong.
+"""One ranking of several vectors: pictures of one item, and rows that a person called right or
+wrong.
 
-The distance of a row is the mean of those from all pictures and right rows, and
+The distance of a row is the mean of its distances from all pictures and right rows, and
 
     0.6 (1 - the distance from the nearest wrong row)
 
-more. Rows called right come first, at distance 0; rows called wrong are no answers.
+more. Rows called right come first, at distance 0; rows called wrong are no results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from kinrank.conditions import Condition, Mask, rows_per_query
 from kinrank.errors import InvalidInputError, shown
-from kinrank.filters import Filter, empty_ranking
+from kinrank.filters import Filter, Mask, PerQuery, Rule, empty_ranking
 from kinrank.index.engine import Engine
 from kinrank.index.ids import IdTable
 from kinrank.index.search import StoreSearch
+from kinrank.items import Pictures, pictures_of_items, put_nearest
+from kinrank.parallel import Runner
 from kinrank.search.searcher import checked_fetch
-from kinrank.things import Things, put_nearest
 from kinrank.types import Floats, Ints, Longs, Ranking
 
-# Ranks vectors: the first k of each that are allowed.
-Rank: TypeAlias = Callable[[Floats, int, Filter | None], Ranking]
-
-_WRONG = np.float32(0.6)
-_DEEPER = 4  # times as many results of each vector as are wanted of all together
+_WRONG_WEIGHT = np.float32(0.6)
+# Rank each vector four times as deep as the item, and four times deeper wherever that does not
+# settle which rows are first.
+_DEPTH_FACTOR = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """What is asked for together.
+class Items:
+    """Items to be ranked, each by several vectors.
 
-    vectors : (m, d), all of them; near, far : of each thing, the vectors that it is near, and far
-    from; right : of each thing, gallery rows that come first; things : of each, its pictures
+    vectors : (m, d) of all items
+    pictures : of each item, its queries: these have conditions
+    near, far : of each item, the vectors that results are near to, and far from
+    right, wrong : of each item, gallery indices that a person called so
     """
 
     vectors: Floats
-    near: Things
-    far: Things
-    right: list[Ints]
-    things: Things
-
-    @classmethod
-    def alone(cls, vectors: Floats, things: Things) -> Asked:
-        """Pictures of which nothing else is known."""
-        none = [np.empty(0, np.int32) for _ in things]
-        return cls(vectors, things, [np.empty(0, np.int64) for _ in things], none, things)
-
-    def filtered(self, owners: Longs, n: int, allowed: Filter | None) -> Filter | None:
-        """What is allowed for vectors of the things ``owners``."""
-        if allowed is None:
-            return None
-        return Filter(len(owners), n, (ForThings(allowed, self.things, owners),))
-
-
-@dataclass(frozen=True, eq=False)
-class Marks:
-    """Gallery rows that a person called right and wrong, of each thing."""
-
+    pictures: Pictures
+    near: list[Longs]
+    far: list[Longs]
     right: list[Ints]
     wrong: list[Ints]
 
+    def __len__(self) -> int:
+        return len(self.pictures)
+
     @classmethod
-    def of(cls, right: Any, wrong: Any, n_things: int, table: IdTable) -> Marks | None:
-        """Checked; None if nothing was said."""
-        if right is None and wrong is None:
-            return None
-        marks = cls(
-            *(_lists(*named, n_things, table) for named in (("right", right), ("wrong", wrong)))
-        )
-        for yes, no in zip(marks.right, marks.wrong, strict=True):
-            both = np.intersect1d(yes, no)
+    def of(cls, engine: Engine, queries: Floats, of: Any, right: Any, wrong: Any) -> Items:
+        """What was given to ``Index.search``, checked."""
+        if of is None:
+            pictures = [np.array([query]) for query in range(len(queries))]
+        else:
+            pictures = pictures_of_items(of, len(queries))
+        table = engine.state.table
+        right_rows = _marked_rows("right", right, len(pictures), table)
+        wrong_rows = _marked_rows("wrong", wrong, len(pictures), table)
+        for both in map(np.intersect1d, right_rows, wrong_rows):
             if len(both):
-                twice = table.ids[both[0]].item()
                 raise InvalidInputError(
-                    f"`right` and `wrong` must have no id in common, got {twice!r} in both."
+                    "`right` and `wrong` must have no id in common, got "
+                    f"{table.ids[both[0]].item()!r} in both."
                 )
-        return marks
+        return cls._with_marked_rows(engine, queries, pictures, right_rows, wrong_rows)
 
-    def not_wrong(self, things: Things, n_queries: int, n: int) -> Condition:
-        """Rows called wrong are no answers, said of each picture."""
-        lists = [np.empty(0, np.int32)] * n_queries
-        for pictures, wrong in zip(things, self.wrong, strict=True):
-            for picture in pictures:
-                lists[picture] = wrong
-        return rows_per_query(lists, n, wanted=False)
-
-    def joined(self, engine: Engine, queries: Floats, things: Things) -> Asked:
-        """Pictures and marked rows together."""
+    @classmethod
+    def _with_marked_rows(
+        cls,
+        engine: Engine,
+        queries: Floats,
+        pictures: Pictures,
+        right: list[Ints],
+        wrong: list[Ints],
+    ) -> Items:
+        """Put the vectors of marked rows behind the queries, item by item."""
         vectors = [queries]
         near = []
         far = []
-        at = len(queries)
-        for pictures, right, wrong in zip(things, self.right, self.wrong, strict=True):
-            both = np.concatenate([right, wrong])
-            if len(both):
-                vectors.append(row_vectors(engine, both))
-            split = at + len(right)
-            near.append(np.concatenate([pictures, np.arange(at, split)]))
-            far.append(np.arange(split, at + len(both)))
-            at += len(both)
-        return Asked(np.concatenate(vectors), near, far, self.right, things)
+        end = len(queries)
+        for item, queries_of_item in enumerate(pictures):
+            marked = np.concatenate([right[item], wrong[item]])
+            if len(marked):
+                vectors.append(_row_vectors(engine, marked))
+            first_wrong = end + len(right[item])
+            near.append(np.concatenate([queries_of_item, np.arange(end, first_wrong)]))
+            end += len(marked)
+            far.append(np.arange(first_wrong, end))
+        return cls(np.concatenate(vectors), pictures, near, far, right, wrong)
+
+    def filter(self, owners: Longs, n_gallery: int, row_filter: Filter | None) -> Filter | None:
+        """What is allowed for vectors of the items ``owners``; row_filter : of the pictures."""
+        rules: list[Rule] = []
+        if row_filter is not None:
+            rules.append(AllowedForItem(row_filter, self.pictures, owners))
+        if any(len(rows) for rows in self.wrong):
+            wrong = [self.wrong[item] for item in owners]
+            rules.append(PerQuery.of_lists(wrong, n_gallery, is_allow_list=False))
+        return Filter(len(owners), n_gallery, tuple(rules)) if rules else None
 
 
-def row_vectors(engine: Engine, names: Ints) -> Floats:
+def _row_vectors(engine: Engine, indices: Ints) -> Floats:
     """The vectors of gallery rows, from the index or from its store."""
     state = engine.state
-    search = engine.search
-    if isinstance(search, StoreSearch):
-        fetched = checked_fetch(search.opened(), state.ids[names], state.scaling.dims)
+    if isinstance(engine.searcher, StoreSearch):
+        store = engine.searcher.opened()
+        fetched = checked_fetch(store, state.ids[indices], state.scaling.dims)
         return state.scaling.of_stored.apply("vectors", fetched)
-    return np.ascontiguousarray(state.vectors[state.places[names]])
+    return np.ascontiguousarray(state.vectors[state.position[indices]])
 
 
-def _lists(name: str, given: Any, n_things: int, table: IdTable) -> list[Ints]:
-    """One list of rows for each thing; of a single one the ids alone may be given."""
+def _marked_rows(name: str, given: Any, n_items: int, table: IdTable) -> list[Ints]:
+    """One list of gallery indices for each item; of a single item the ids alone may be given."""
     if given is None:
-        return [np.empty(0, np.int32)] * n_things
+        return [np.empty(0, np.int32)] * n_items
     if isinstance(given, np.ndarray) and given.ndim == 2:
         given = list(given)
-    nested = isinstance(given, (list, tuple)) and any(_is_list(entry) for entry in given)
-    several = given if nested or n_things > 1 else [given]
-    of_lists = isinstance(several, (list, tuple)) and (n_things == 1 or all(map(_is_list, several)))
-    if not of_lists or len(several) != n_things:
+    is_nested = isinstance(given, (list, tuple)) and any(_is_list(entry) for entry in given)
+    lists = given if is_nested or n_items > 1 else [given]
+    is_valid = isinstance(lists, (list, tuple)) and (n_items == 1 or all(map(_is_list, lists)))
+    if not is_valid or len(lists) != n_items:
         raise InvalidInputError(
-            f"`{name}` must be one list of ids for each of the {n_things} queries, such as "
+            f"`{name}` must be one list of ids for each of the {n_items} queries, such as "
             f"[[3], [], [5, 8]], got {shown(given)}."
         )
-    return [_marked(ids, table) for ids in several]
+    return [_rows_of_item(ids, table) for ids in lists]
 
 
 def _is_list(entry: Any) -> bool:
-    """Whether it stands for the ids of one query; None does for no id."""
+    """Whether it stands for the ids of one query; None stands for no id."""
     return entry is None or isinstance(entry, (list, tuple, set, frozenset, np.ndarray))
 
 
-def _marked(ids: Any, table: IdTable) -> Ints:
-    """The rows of one thing: ids, a single id, or None."""
+def _rows_of_item(ids: Any, table: IdTable) -> Ints:
+    """Gallery indices, ascending; ids : several, a single one, or None."""
     if ids is None:
         return np.empty(0, np.int32)
-    one = isinstance(ids, (str, Integral)) and not isinstance(ids, bool)
-    return np.unique(table.places([ids] if one else ids)).astype(np.int32)
+    is_single = isinstance(ids, (str, Integral)) and not isinstance(ids, bool)
+    return np.unique(table.rows([ids] if is_single else ids)).astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
-class ForThings:
-    """Rows that are allowed for all pictures of a thing.
+class AllowedForItem:
+    """Rows that are allowed for all pictures of an item; a ``Rule``.
 
-    base : what is allowed for each picture; things : these; owners : the thing of each vector asked
+    row_filter : of the pictures; pictures : of each item; owners : the item of each vector
     """
 
-    base: Filter
-    things: Things
+    row_filter: Filter
+    pictures: Pictures
     owners: Longs
 
     @property
     def share(self) -> float:
-        return self.base.share
+        return self.row_filter.share
 
     @property
-    def listed(self) -> int:
-        return self.base.listed * max(map(len, self.things))
+    def most_excluded(self) -> int:
+        return self.row_filter.most_excluded * max(map(len, self.pictures))
 
-    def keeps(self, queries: Longs, rows: Ints) -> Mask:
-        keep = np.ones(rows.shape, np.bool_)
+    def allows(self, queries: Longs, rows: Ints) -> Mask:
+        allowed = np.ones(rows.shape, np.bool_)
         for at, query in enumerate(queries):
-            for picture in self.things[self.owners[query]]:
-                keep[at] &= self.base.allows(np.array([picture]), rows[at : at + 1])[0]
-        return keep
+            for picture in self.pictures[self.owners[query]]:
+                line = rows[at : at + 1]
+                allowed[at] &= self.row_filter.allows(np.array([picture]), line)[0]
+        return allowed
 
     def mask(self, query: int) -> Mask:
-        masks = [self.base.mask(int(picture)) for picture in self.things[self.owners[query]]]
+        pictures = self.pictures[self.owners[query]]
+        masks = [self.row_filter.mask(int(picture)) for picture in pictures]
         return np.asarray(np.logical_and.reduce(masks))
 
-    def part(self, queries: Longs, rows: Longs) -> ForThings:
-        pictures = np.arange(self.base.n_queries)
-        return ForThings(self.base.part(pictures, rows), self.things, self.owners[queries])
+    def restricted(self, queries: Longs, rows: Longs) -> AllowedForItem:
+        every_picture = np.arange(self.row_filter.n_queries)
+        row_filter = self.row_filter.restricted(every_picture, rows)
+        return AllowedForItem(row_filter, self.pictures, self.owners[queries])
 
 
-def rank_together(rank: Rank, asked: Asked, n: int, k: int, allowed: Filter | None) -> Ranking:
-    """The first ``k`` of ``n`` gallery rows for each thing; allowed : for each picture.
+def rank_items(
+    engine: Engine,
+    items: Items,
+    k: int,
+    row_filter: Filter | None,
+    run: Runner,
+    *,
+    plain: bool = False,
+) -> Ranking:
+    """The first ``k`` gallery rows for each item; row_filter : of the pictures.
 
-    The first rows of every vector are looked at together. One that is among the first of no vector
-    is no nearer to the thing than the mean of the last ones; where that does not settle it, lists
-    are longer.
+    The first rows of every vector are candidates. A row that is among the first of no vector is no
+    nearer to the item than the mean of the last ones; where that does not settle which rows are the
+    first ``k``, the vectors are ranked deeper.
     """
-    found = empty_ranking(len(asked.near), k)
-    waiting = np.arange(len(asked.near))
-    depth = min(n, _DEEPER * k)
+    n_gallery = engine.state.n_gallery
+    ranking = empty_ranking(len(items), k)
+    waiting = np.arange(len(items))
+    depth = min(n_gallery, _DEPTH_FACTOR * k)
     while len(waiting):
-        near = [asked.near[thing] for thing in waiting]
+        near = [items.near[item] for item in waiting]
         owners = np.repeat(waiting, [len(vectors) for vectors in near])
-        joined = np.concatenate(near)
-        first = rank(asked.vectors[joined], depth, asked.filtered(owners, n, allowed))
-        rows = [np.unique(np.append(first.indices[owners == thing], -1))[1:] for thing in waiting]
-        exact = _exact(rank, asked, waiting, rows, n)
-        bounds = [float(first.distances[owners == thing, -1].mean()) for thing in waiting]
-        for thing, members, values in zip(waiting, rows, exact, strict=True):
-            put_nearest(found, int(thing), members, values)
-        settled = found.distances[waiting, -1] < bounds
-        waiting = waiting[~settled & np.isfinite(bounds)] if depth < n else waiting[:0]
-        depth = min(n, _DEEPER * depth)
-    return found
+        allowed = items.filter(owners, n_gallery, row_filter)
+        vectors = items.vectors[np.concatenate(near)]
+        first = engine.search(vectors, depth, run, allowed, plain=plain)
+        candidates = [
+            np.unique(np.append(first.indices[owners == item], -1))[1:] for item in waiting
+        ]
+        distances = _distances_of_items(engine, items, waiting, candidates, run, plain=plain)
+        for item, rows, of_item in zip(waiting, candidates, distances, strict=True):
+            put_nearest(ranking, int(item), rows, of_item)
+        # What no vector lists is at least as far as this.
+        bounds = np.array([float(first.distances[owners == item, -1].mean()) for item in waiting])
+        is_settled = ranking.distances[waiting, -1] < bounds
+        if depth == n_gallery:
+            break
+        waiting = waiting[~is_settled & np.isfinite(bounds)]
+        depth = min(n_gallery, _DEPTH_FACTOR * depth)
+    return ranking
 
 
-def _exact(rank: Rank, asked: Asked, things: Longs, rows: list[Ints], n: int) -> list[Floats]:
-    """The distances of some things to ``rows`` of each."""
-    vectors = [np.concatenate([asked.near[thing], asked.far[thing]]) for thing in things]
-    lists = [members for members, own in zip(rows, vectors, strict=True) for _ in own]
-    longest = max(len(members) for members in lists)
+def _distances_of_items(
+    engine: Engine,
+    items: Items,
+    numbers: Longs,
+    candidates: list[Ints],
+    run: Runner,
+    *,
+    plain: bool,
+) -> list[Floats]:
+    """The distances from some items to the candidates of each."""
+    vectors = [np.concatenate([items.near[item], items.far[item]]) for item in numbers]
+    lists = [
+        rows for rows, of_item in zip(candidates, vectors, strict=True) for _ in range(len(of_item))
+    ]
+    longest = max(len(rows) for rows in lists)
     if longest == 0:
-        return [np.empty(0, np.float32) for _ in things]
-    only = Filter(len(lists), n, (rows_per_query(lists, n, wanted=True),))
-    ranking = rank(asked.vectors[np.concatenate(vectors)], longest, only)
-    at = 0
+        return [np.empty(0, np.float32) for _ in numbers]
+    n_gallery = engine.state.n_gallery
+    rule = PerQuery.of_lists(lists, n_gallery, is_allow_list=True)
+    only_candidates = Filter(len(lists), n_gallery, (rule,))
+    every_vector = items.vectors[np.concatenate(vectors)]
+    ranking = engine.search(every_vector, longest, run, only_candidates, plain=plain)
+    start = 0
     out = []
-    for thing, members, own in zip(things, rows, vectors, strict=True):
-        order = np.argsort(ranking.indices[at : at + len(own), : len(members)], axis=1)
-        distances = np.take_along_axis(ranking.distances[at : at + len(own)], order, axis=1)
-        near, far = np.split(distances, [len(asked.near[thing])])
-        values = near.mean(axis=0, dtype=np.float64).astype(np.float32)
-        if len(far):
-            values += _WRONG * (1 - far.min(axis=0))
-        values[np.isin(members, asked.right[thing])] = 0
-        out.append(values)
-        at += len(own)
+    for item, rows, of_item in zip(numbers, candidates, vectors, strict=True):
+        lines = slice(start, start + len(of_item))
+        start += len(of_item)
+        # By row number, as the candidates are.
+        order = np.argsort(ranking.indices[lines, : len(rows)], axis=1)
+        by_row = np.take_along_axis(ranking.distances[lines], order, axis=1)
+        n_near = len(items.near[item])
+        distances = by_row[:n_near].mean(axis=0, dtype=np.float64).astype(np.float32)
+        if len(by_row) > n_near:
+            distances += _WRONG_WEIGHT * (1 - by_row[n_near:].min(axis=0))
+        distances[np.isin(rows, items.right[item])] = 0
+        out.append(distances)
     return out

@@ -1,7 +1,7 @@
 """What an index knows of its rows: every stage of the method, computed once.
 
-Rows are kept in an order in which neighbours are near each other. ``names`` are the numbers they
-have for users: gallery rows first, in the order in which they were given, then the context.
+Rows are kept in an order in which neighbours are near each other. ``order`` holds the
+indices that they have for users: gallery rows first, as they were given, then the context.
 """
 
 from __future__ import annotations
@@ -154,7 +154,8 @@ class Source:
     """What the stages of an index are computed from.
 
     asked, method : as given, and resolved against the rows
-    ids : (n_gallery,) of the gallery rows, by name; names : (n,) int32
+    ids : (n_gallery,) of the gallery rows, by index
+    order : (n,) int32, the index of each row
     vectors : (n, d), or (0, d) when they are in a store
     centres, cell : (c, d) and (n,) the cells of an approximate search; both empty for an exact one
     recall : of the neighbour lists, as measured when they were found; 1 if they are exact
@@ -164,7 +165,7 @@ class Source:
     method: CAS
     scaling: Scaling
     ids: Ids
-    names: Ints
+    order: Ints
     vectors: Floats
     neighbors: Neighbors
     centres: Floats = field(default_factory=lambda: np.empty((0, 0), np.float32))
@@ -172,7 +173,7 @@ class Source:
     recall: float = 1.0
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.order)
 
     @property
     def n_gallery(self) -> int:
@@ -188,18 +189,18 @@ class Source:
 
     @cached_property
     def table(self) -> IdTable:
-        """From ids to names."""
+        """From ids to indices."""
         return IdTable(self.ids)
 
     @cached_property
-    def places(self) -> Ints:
-        """(n,) the row of each name."""
-        return Layout.of(self.names).places
+    def position(self) -> Ints:
+        """(n,) the row of each index."""
+        return Layout.of(self.order).places
 
     @property
     def layout(self) -> Layout:
-        """Names and places together."""
-        return Layout(self.names, self.places)
+        """Order and position together, as the stages take them."""
+        return Layout(self.order, self.position)
 
     @property
     def distances(self) -> Distances:
@@ -268,19 +269,31 @@ class State(Source):
     @cached_property
     def compared(self) -> Compared:
         """What answers are made from, as kernels take it."""
-        method = self.method
-        columns = (*self.columns.csr, self.entropies)
-        known = (MEASURES[method.divergence], columns, self.norms)
-        mixed = (np.float32(method.omega), method.fusion == "euclidean")
-        return Compared(*known, *mixed, self.names, self.n_gallery, self.vectors)
+        return Compared(
+            measure=MEASURES[self.method.divergence],
+            columns=(*self.columns.csr, self.entropies),
+            norms=self.norms,
+            omega=np.float32(self.method.omega),
+            root=self.method.fusion == "euclidean",
+            names=self.order,
+            n_gallery=self.n_gallery,
+            vectors=self.vectors,
+        )
 
     @cached_property
     def path_graph(self) -> PathGraph:
         """What paths lead through, as kernels take it."""
         assert self.paths is not None
-        known, mixed = self.compared, (UNREACHABLE, self.compared.omega, self.compared.root)
-        answers = (known.names, known.n_gallery, known.vectors)
-        return PathGraph(*self.paths.csr, *mixed, *answers)
+        compared = self.compared
+        return PathGraph(
+            *self.paths.csr,
+            UNREACHABLE,
+            compared.omega,
+            compared.root,
+            self.order,
+            self.n_gallery,
+            self.vectors,
+        )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All arrays by name, those of sparse rows and lists as ``field.name``."""
@@ -292,8 +305,8 @@ class State(Source):
             else:
                 parts[part.name] = value
         if self.scaling.projection is not None:
-            known = self.scaling.projection
-            parts |= {"projection.mean": known.mean, "projection.matrix": known.matrix}
+            parts["projection.mean"] = self.scaling.projection.mean
+            parts["projection.matrix"] = self.scaling.projection.matrix
         return {name: array for name, array in parts.items() if isinstance(array, np.ndarray)}
 
     def sizes(self) -> dict[str, int]:

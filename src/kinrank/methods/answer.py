@@ -225,7 +225,7 @@ def put_first(found: Ranking, row: int, values: Floats, allowed: Filter | None) 
         found.indices[row] = order
         found.distances[row] = values[order]
         return
-    rows = allowed.rows(row)
+    rows = allowed.allowed_rows(row)
     order = ascending(values[rows], found.k)
     found.indices[row, : len(order)] = rows[order]
     found.distances[row, : len(order)] = values[rows[order]]

@@ -7,9 +7,9 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from kinrank.compiling import prepare
-from kinrank.conditions import NotItself
+from kinrank.conditions import Conditions
 from kinrank.errors import InvalidInputError, UnsupportedError
-from kinrank.filters import Filter, empty_ranking, filter_of
+from kinrank.filters import Filter, empty_ranking
 from kinrank.options import Checked, option
 from kinrank.parallel import Runner
 from kinrank.projection.kinds import Whiten, check_whiten
@@ -17,7 +17,7 @@ from kinrank.projection.projection import Projection
 from kinrank.registry import method_class, methods
 from kinrank.runs.run import Run, as_run
 from kinrank.types import Ranking
-from kinrank.validation import as_matrix, reduce_k
+from kinrank.validation import reduce_k
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,12 +91,24 @@ class Method(Checked):
         -------
         Ranking
         """
-        run = as_run(run)
+        conditions = Conditions(allowed=allowed, exclude=exclude)
+        row_filter = conditions.filter_of_arrays(queries, gallery)
+        return self.rerank_filtered(queries, gallery, k, row_filter, threads, as_run(run))
+
+    def rerank_filtered(
+        self,
+        queries: Any,
+        gallery: Any,
+        k: int | None,
+        row_filter: Filter | None,
+        threads: int | None,
+        run: Run,
+    ) -> Ranking:
+        """As ``rerank``, with conditions that were checked before."""
         prepare(type(self).__name__.lower(), whole=_ranks_all(k, gallery))
-        filtered = answers_filter(queries, gallery, allowed, exclude)
-        if filtered is not None:
-            _refuse_filter(run, filtered)
-            if filtered.own and filtered.n == 1:  # nobody to ask
+        if row_filter is not None:
+            _refuse_filter(run, row_filter)
+            if row_filter.among_themselves and row_filter.n_gallery == 1:  # no other row to rank
                 return empty_ranking(1, 0)
         if run.cluster is not None:
             from kinrank.runs.ray.session import using
@@ -112,9 +124,9 @@ class Method(Checked):
                     search=run.search,
                 )
         with run.runner(self, queries, gallery, k, threads) as runner:
-            if filtered is None:
+            if row_filter is None:
                 return self.ranked(queries, gallery, k, runner)
-            return self.ranked(queries, gallery, k, runner, filtered)
+            return self.ranked(queries, gallery, k, runner, row_filter)
 
     if not TYPE_CHECKING:  # or every name would be an attribute
 
@@ -141,31 +153,16 @@ def _ranks_all(k: int | None, gallery: Any) -> bool:
     return isinstance(k, Integral) and isinstance(shape, tuple) and k in shape[:1]
 
 
-def _refuse_filter(run: Run, filtered: Filter) -> None:
+def _refuse_filter(run: Run, row_filter: Filter) -> None:
     """Refuse what cannot rank some rows alone: files and machines rank whole galleries."""
     for name in ("memory_budget", "work", "cluster"):
         if getattr(run, name) is None:
             continue
-        if filtered.own:
+        if row_filter.among_themselves:
             raise InvalidInputError(
                 f"`{name}` needs queries and a gallery: it cannot rank rows among themselves."
             )
         raise InvalidInputError(f"`{name}` cannot be used with `allowed` or `exclude`.")
-
-
-def answers_filter(queries: Any, gallery: Any, allowed: Any, exclude: Any) -> Filter | None:
-    """Which gallery rows may be answers; None for all.
-
-    gallery : None where the queries are the gallery
-    """
-    if isinstance(allowed, Filter):
-        return allowed
-    if gallery is not None and allowed is None and exclude is None:
-        return None
-    n_queries = len(as_matrix("queries" if gallery is not None else "vectors", queries))
-    if gallery is None:
-        return filter_of(n_queries, n_queries, allowed, exclude, more=[NotItself(n_queries)])
-    return filter_of(n_queries, len(as_matrix("gallery", gallery)), allowed, exclude)
 
 
 def _with_fit() -> str:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from kinrank.compiling import prepare
+from kinrank.conditions import Conditions
 from kinrank.errors import InvalidInputError, UnsupportedError
-from kinrank.filters import Filter, filter_of, first_answer
+from kinrank.filters import Filter, RankAndDrop, first_answer
 from kinrank.methods.base import Method
 from kinrank.options import option
 from kinrank.parallel import Runner
@@ -254,8 +255,9 @@ class FittedMethod:
                 f"got {queries.shape[1]}."
             )
         vectors = as_vectors(("queries", queries), cosine=True, onto=projection)
-        filtered = filter_of(len(vectors), len(self), allowed, exclude)
-        return self.answer(vectors, results(k, len(self)), runner, filtered)
+        conditions = Conditions(allowed=allowed, exclude=exclude)
+        row_filter = conditions.filter(len(vectors), len(self))
+        return self.answer(vectors, results(k, len(self)), runner, row_filter)
 
     def answer(
         self, queries: Stored, k: int, run: Runner, allowed: Filter | None = None
@@ -264,7 +266,7 @@ class FittedMethod:
         method, known = self.method, (self.state, self.gallery)
         if allowed is None:
             return method._search(*known, queries, k, run)
-        own = np.arange(len(self), dtype=np.int32) if allowed.own else None
+        own = np.arange(len(self), dtype=np.int32) if allowed.among_themselves else None
 
         def rank(some: Longs | None, depth: int) -> Ranking:
             if some is None:
@@ -272,4 +274,4 @@ class FittedMethod:
             mine = None if own is None else own[some]
             return method._search(*known, queries[some], depth, run, mine)
 
-        return allowed.ranked(k, rank)
+        return allowed.rank(k, RankAndDrop(allowed, rank))

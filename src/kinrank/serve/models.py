@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import (
@@ -11,10 +12,12 @@ from pydantic import (
     Field,
     PlainValidator,
     WithJsonSchema,
+    create_model,
     model_validator,
 )
 from pydantic.dataclasses import dataclass
 
+from kinrank.conditions import Conditions
 from kinrank.index import Explanation
 from kinrank.serve.bodies import LIMIT, WIDEST
 
@@ -87,25 +90,31 @@ class EitherOr(RequestBody):
         return self
 
 
-class SearchRequest(EitherOr):
+_TYPES_OF_CONDITIONS: dict[str, Any] = {
+    "ids": Ids | None,
+    "wanted values": dict[str, Wanted] | None,
+    "values per query": Attributes,
+    "distance": Distance,
+}
+# Whatever ``Index.search`` takes as a condition, the service takes.
+_CONDITION_FIELDS: dict[str, Any] = {
+    item.name: (_TYPES_OF_CONDITIONS[item.metadata["kind"]], said(item.metadata["help"]))
+    for item in fields(Conditions)
+}
+SearchConditions: Any = create_model("SearchConditions", __base__=EitherOr, **_CONDITION_FIELDS)
+
+
+class SearchRequest(SearchConditions):  # type: ignore[misc]  # a class that is made above
     """One vector or several; give exactly one of the two."""
 
     either = ("vector", "vectors")
-    example = {"vector": [0.1, 0.7, 0.2], "k": 3}
+    example: ClassVar[dict[str, Any]] = {"vector": [0.1, 0.7, 0.2], "k": 3}
     vector: Vector = said("one query", [])
     vectors: Vectors = said("several queries", [])
     k: K = said("results per query", 10)
     base: bool = said("by the plain distance, to compare with", False)
-    allowed: Ids | None = said("ids that alone may be answers")
-    exclude: Ids | None = said("ids that may not be answers")
-    where: dict[str, Wanted] | None = said(
-        "attributes that answers must have: a value, any of several, or a range "
-        '{"min": 0, "max": 0.5}'
-    )
-    differ: Attributes = said("attributes that answers must not share: a value for each query")
-    threshold: Distance = said("the largest distance of an answer")
     false_match_rate: Share = said("instead, the share of wrong rows that may count as answers")
-    of: Ids | None = said("whose picture each vector is: one ranking for each thing")
+    of: Ids | None = said("which item each vector is a picture of: one ranking for each item")
     right: Ids | None = said("ids that are right answers to the query")
     wrong: Ids | None = said("ids that are wrong answers to it")
 

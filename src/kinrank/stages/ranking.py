@@ -97,7 +97,7 @@ class Ranker:
     def _allowed(self, found: Ranking, k: int, columns: Columns | None, run: Runner) -> Ranking:
         """What is allowed of a ranking; who has too little is ranked by all allowed rows."""
         assert self.allowed is not None
-        found, names = self.allowed.strike(found, k), self._layout.names
+        found, names = self.allowed.drop_others(found, k), self._layout.names
         lacking = np.zeros(self.n_queries, np.bool_)
         lacking[self._layout.places[short_lists(found)]] = True
 
@@ -115,7 +115,7 @@ class Ranker:
     ) -> None:
         """Rank the rows that are allowed for one query, whose old number is ``name``."""
         assert self.allowed is not None
-        rows, one = self.allowed.rows(name), np.array([query], np.int32)
+        rows, one = self.allowed.allowed_rows(name), np.array([query], np.int32)
         places = self._layout.places[self.first :][rows]
         d2 = self.distances.at(one, np.array([0, len(rows)]), places, ALONE)
         late = places - self.first

@@ -110,7 +110,7 @@ class TableStore:
             block_names, block = self._rows_of(unique[low : low + self._FETCH])
             names += block_names
             vectors.append(block)
-        rows: Floats = np.concatenate(vectors)[IdTable(as_ids(names)).places(wanted)]
+        rows: Floats = np.concatenate(vectors)[IdTable(as_ids(names)).rows(wanted)]
         return rows
 
     def _all_ids(self) -> list[Any]:

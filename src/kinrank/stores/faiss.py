@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from kinrank.errors import FileFormatError, InvalidInputError, KinrankWarning, UnknownIdError
-from kinrank.index.ids import Ids, IdTable, as_ids, named, refuse_duplicates
+from kinrank.index.ids import Ids, IdTable, as_ids, ids_at, refuse_duplicates
 from kinrank.io import PathLike
 from kinrank.optional import require
 from kinrank.search.searcher import Metric
@@ -133,11 +133,11 @@ class FaissStore:
         squared = np.take_along_axis(squared, order, axis=1)
         places = np.take_along_axis(places, order, axis=1)
         places = np.where(np.isinf(squared), -1, places)
-        return Neighbors(named(self._table.ids, places), squared)
+        return Neighbors(ids_at(self._table.ids, places), squared)
 
     def fetch(self, ids: Any) -> Floats:
         """See Store."""
-        places = self._table.places(ids)
+        places = self._table.rows(ids)
         self._refuse_renumbered()
         if self._vectors is not None:
             with np.errstate(over="ignore"):  # infinity is refused where it is used
