@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from kinrank.projection.projection import Projection
     from kinrank.runs.run import Run
     from kinrank.stores.attach import attach
+    from kinrank.tables import Table, read_table
 
 __all__ = [
     "AQE",
@@ -101,6 +102,7 @@ __all__ = [
     "Ranking",
     "Run",
     "StoreError",
+    "Table",
     "UnknownIdError",
     "UnknownNameError",
     "UnsupportedError",
@@ -116,6 +118,7 @@ __all__ = [
     "learned",
     "methods",
     "open",
+    "read_table",
     "rerank",
     "rerank_pool",
     "stores",
@@ -130,9 +133,11 @@ _LAZY = {
     "Index": "kinrank.index",
     "Run": "kinrank.runs.run",
     "Projection": "kinrank.projection.projection",
+    "Table": "kinrank.tables",
     "attach": "kinrank.stores.attach",
     "jaccard_graph": "kinrank.jaccard",
     "open": "kinrank.index",
+    "read_table": "kinrank.tables",
     "rerank_pool": "kinrank.pool",
     "warmup": "kinrank.compiling",
 }

@@ -18,7 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank import _safetensors
+from kinrank.columns import holds_vectors, matrix_of, null_count, only_column, words_or_numbers
 from kinrank.errors import FileFormatError, InvalidInputError, UnknownNameError, UnwritableError
+from kinrank.optional import require
 from kinrank.reading import open_npz, reading
 from kinrank.validation import check_path
 
@@ -33,6 +35,7 @@ Member: TypeAlias = Callable[[str], IO[bytes]]  # opens a part of an npz file by
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)  # how a system refuses to write
 
 _TOKEN = 4  # random bytes in the names of temporary files
+_PARQUET = b"PAR1"
 _NPY = b"\x93NUMPY"
 _NPZ = (b"PK\x03\x04", b"PK\x05\x06")  # the second begins an archive without files
 _PLAIN = "a whole file of plain arrays"
@@ -206,18 +209,19 @@ def write_text_atomic(path: PathLike, text: str) -> None:
 
 
 def load_array(path: PathLike, key: str | None = None) -> npt.NDArray[Any]:
-    """Read one array from an npy, npz or safetensors file; nothing in it is executed.
+    """Read one array from an npy, npz, safetensors or parquet file; nothing in it is executed.
 
     Parameters
     ----------
-    path : the file; ``"file.npz:name"`` means the array ``name`` in it
+    path : the file; ``"file.npz:name"`` means the array ``name`` in it, and
+        ``"file.parquet:name"`` a column (extra ``tables``)
     key : the same name, apart; needed only where a file holds several arrays
 
     Returns
     -------
     array
         Read-only and mapped from disk for npy and safetensors, so a file larger than memory can
-        be opened; a copy in memory for npz.
+        be opened; a copy in memory for npz and parquet.
     """
     file, name = split_name(path)
     if key is not None and name is not None:
@@ -243,8 +247,51 @@ def load_array(path: PathLike, key: str | None = None) -> npt.NDArray[Any]:
         entries, _, begin = _safetensors.read_header(file)
         chosen = _pick(file, list(entries), key)
         return _safetensors.read_entry(file, chosen, entries[chosen], begin)
+    if head.startswith(_PARQUET):
+        return _read_column(file, key)
     got = "an empty file" if not head else f"one that begins with {head!r}"
-    raise FileFormatError(f"{file} must be an npy, npz or safetensors file, got {got}.")
+    raise FileFormatError(f"{file} must be an npy, npz, safetensors or parquet file, got {got}.")
+
+
+def is_parquet(path: PathLike) -> bool:
+    """Whether a file is a table of parquet."""
+    with Path(path).open("rb") as stream:
+        return stream.read(len(_PARQUET)) == _PARQUET
+
+
+def read_parquet(file: Path, columns: list[str] | None = None) -> Any:
+    """A parquet file as a table of Arrow (extra ``tables``); columns : None is all of them."""
+    parquet = require("pyarrow.parquet", extra="tables", purpose="A parquet file")
+    with reading(file, "a whole parquet file"), parquet.ParquetFile(file) as opened:
+        return opened.read(columns)
+
+
+def _read_column(file: Path, key: str | None) -> npt.NDArray[Any]:
+    """One column of a parquet file: vectors as a matrix, others as they are."""
+    parquet = require("pyarrow.parquet", extra="tables", purpose="A parquet file")
+    with reading(file, "a whole parquet file"):
+        schema = parquet.read_schema(file)
+    if key is None:
+        listed = [name for name in schema.names if holds_vectors(schema.field(name))]
+        if not listed:
+            raise InvalidInputError(
+                f"{file} must have a column of vectors (lists of numbers), got the columns "
+                f"{', '.join(schema.names) or 'none'}."
+            )
+        key = str(only_column(file.name, listed))
+    if key not in schema.names:
+        raise UnknownNameError(f"column of {file}", key, schema.names)
+    column = read_parquet(file, [key])[key]
+    if holds_vectors(column):
+        return matrix_of(f"{file.name}:{key}", column)
+    nulls = null_count(column)
+    values = None if nulls else words_or_numbers(column)
+    if values is None:
+        got = f"{nulls} nulls" if nulls else column.type
+        raise InvalidInputError(
+            f"The column {key!r} of {file} must have text or a number in every row, got {got}."
+        )
+    return values
 
 
 def split_name(path: PathLike) -> tuple[Path, str | None]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -138,28 +140,69 @@ class Ranking:
             indices, np.where(far, np.float32(np.inf), self.distances), ids, self.presence
         )
 
-    def to_records(self, queries: Any = None) -> list[dict[str, Any]]:
+    def to_records(self, queries: Any = None, columns: Any = None) -> list[dict[str, Any]]:
         """One dict for each result: ``query``, ``rank`` from 1, ``id`` and ``distance``.
 
         queries : (n_queries,) names of the queries; None numbers them
+        columns : more of each result by name, such as ``{"price": prices}``: a value for each row
+            of the gallery, (n_gallery,), in the order that ``indices`` count
         """
+        table = self._table(queries, columns)
+        return [
+            dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)
+        ]
+
+    def to_pandas(self, queries: Any = None, columns: Any = None) -> Any:
+        """``to_records`` as a pandas DataFrame (extra ``pandas``)."""
+        pandas = require("pandas", extra="pandas", purpose="A table of pandas")
+        return pandas.DataFrame(self._table(queries, columns))
+
+    def to_polars(self, queries: Any = None, columns: Any = None) -> Any:
+        """``to_records`` as a polars DataFrame (extra ``polars``)."""
+        polars = require("polars", extra="polars", purpose="A table of polars")
+        return polars.DataFrame(self._table(queries, columns))
+
+    def to_parquet(self, path: PathLike, queries: Any = None, columns: Any = None) -> None:
+        """Write ``to_records`` as a parquet file (extra ``tables``), whole or not at all."""
+        arrow = require("pyarrow", extra="tables", purpose="A parquet file")
+        parquet = require("pyarrow.parquet", extra="tables", purpose="A parquet file")
+        table = arrow.table(self._table(queries, columns))
+        with replacing(path) as file:
+            parquet.write_table(table, file)
+
+    def to_csv(self, path: PathLike, queries: Any = None, columns: Any = None) -> None:
+        """Write ``to_records`` as a CSV file in UTF-8, whole or not at all."""
+        table = self._table(queries, columns)
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(table)
+        writer.writerows(zip(*table.values(), strict=True))
+        with replacing(path) as file:
+            file.write(text.getvalue().encode())
+
+    def _table(self, queries: Any, columns: Any) -> dict[str, list[Any]]:
+        """The columns of ``to_records``, a value for each result."""
         what = f"one name for each of the {len(self)} queries of the ranking"
         names: list[Any] = list(range(len(self)))
         if queries is not None:
             names = as_list("queries", as_array("queries", queries).tolist(), what)
         if len(names) != len(self):
             raise InvalidInputError(f"`queries` must be {what}, got {len(names)}.")
-        return [
-            {"query": name, **result._asdict()}
-            for name, results in zip(names, self, strict=True)
-            for result in results
-        ]
-
-    def to_pandas(self, queries: Any = None) -> Any:
-        """``to_records`` as a pandas DataFrame (extra ``pandas``)."""
-        pandas = require("pandas", extra="pandas", purpose="A table of pandas")
-        columns = ["query", *Result._fields]
-        return pandas.DataFrame(self.to_records(queries), columns=columns)
+        listed = self.indices >= 0
+        query, place = np.nonzero(listed)
+        ids = self.indices if self.ids is None else self.ids
+        # Ranks count results: a list may have empty places before its end.
+        rank = np.cumsum(listed, axis=1)[query, place]
+        table = {
+            "query": [names[number] for number in query.tolist()],
+            "rank": rank.tolist(),
+            "id": ids[query, place].tolist(),
+            "distance": self.distances[query, place].tolist(),
+        }
+        rows = self.indices[query, place]
+        for name, values in _columns_of_gallery(columns, rows, table).items():
+            table[name] = values[rows].tolist()
+        return table
 
     def to_trec(self, path: PathLike, queries: Any = None, run: str = "kinrank") -> None:
         """Write a run file of TREC: query, Q0, id, rank, score (minus the distance), run."""
@@ -208,6 +251,32 @@ class Ranking:
             if distances.dtype.kind != "f" or (indices != indices.astype(np.int32)).any():
                 raise ValueError("numbers of other types")
             return cls(indices, distances, ids, presence)
+
+
+def _columns_of_gallery(
+    columns: Any, rows: Ints, taken: Mapping[str, Any]
+) -> dict[str, npt.NDArray[Any]]:
+    """What users tell of the gallery, by name; rows : those of the results."""
+    if columns is None:
+        return {}
+    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns):
+        raise InvalidInputError(
+            f"`columns` must be a dict of names to one value per gallery row, got {shown(columns)}."
+        )
+    arrays = {}
+    least = int(rows.max(initial=-1)) + 1
+    for name, values in columns.items():
+        if name in taken:
+            raise InvalidInputError(
+                f"`columns` must have other names than {', '.join(taken)}, got {name!r}."
+            )
+        arrays[name] = as_array(f"columns[{name!r}]", values)
+        if arrays[name].ndim != 1 or len(arrays[name]) < least:
+            raise InvalidInputError(
+                f"`columns[{name!r}]` must have one value per gallery row (at least {least}), got "
+                f"shape {arrays[name].shape}."
+            )
+    return arrays
 
 
 def _is_word(word: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.columns import with_vectors
 from kinrank.errors import InvalidInputError, KinrankWarning, UnknownNameError, shown
 
 Name = TypeVar("Name", bound=str | None)
@@ -190,8 +191,11 @@ def as_labels(name: str, values: Any, n: int, what: str, kinds: str = "biuU") ->
 
 
 def as_matrix(name: str, values: Any) -> npt.NDArray[Any]:
-    """``values`` as a two-dimensional numeric array with at least one row and one column."""
-    array = as_array(name, values)
+    """``values`` as a two-dimensional numeric array with at least one row and one column.
+
+    A data frame gives its column of vectors, or its columns of numbers.
+    """
+    array = as_array(name, with_vectors(name, values))
     if array.dtype.kind not in "fiu":
         raise InvalidInputError(f"`{name}` must hold real numbers, got dtype {array.dtype}.")
     if array.ndim != 2:
