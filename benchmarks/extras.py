@@ -32,6 +32,8 @@ PURPOSES = {
     "sklearn": "`kinrank.sklearn`: graphs for scikit-learn, t-SNE, UMAP",
     "scipy": "`jaccard_graph`, MATLAB files",
     "pandas": "`Ranking.to_pandas`",
+    "polars": "`Ranking.to_polars`",
+    "tables": "parquet files",
     "ranx": "runs for ranx",
     "cuhk03": "the original file of CUHK03",
 }

@@ -94,6 +94,24 @@ def write_standins(folder):
     (folder / "new.txt").write_text("new-3.jpg\nnew-4.jpg", encoding="utf-8")
     write_set(folder / "path" / "to" / "set", data)
     write_conditions(folder, len(queries), len(gallery))
+    write_table(folder / "items.parquet", gallery)
+    write_table(folder / "asked.parquet", queries)
+    write_table(folder / "sold.parquet", gallery[:3])
+
+
+def write_table(path, vectors):
+    """Items of a shop."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    n = len(vectors)
+    columns = {
+        "sku": [f"sku-{row}" for row in range(n)],
+        "name": [f"item {row}" for row in range(n)],
+    }
+    columns["price"] = [row / 10 for row in range(n)]
+    columns["embedding"] = pa.array(vectors.tolist(), pa.list_(pa.float32()))
+    pq.write_table(pa.table(columns), path)
 
 
 def write_conditions(folder, n_queries, n_gallery):

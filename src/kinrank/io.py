@@ -266,11 +266,20 @@ def read_parquet(file: Path, columns: list[str] | None = None) -> Any:
         return opened.read(columns)
 
 
-def _read_column(file: Path, key: str | None) -> npt.NDArray[Any]:
-    """One column of a parquet file: vectors as a matrix, others as they are."""
+def parquet_names(file: Path) -> list[str]:
+    """The names of the columns of a parquet file."""
+    return list(_parquet_schema(file).names)
+
+
+def _parquet_schema(file: Path) -> Any:
     parquet = require("pyarrow.parquet", extra="tables", purpose="A parquet file")
     with reading(file, "a whole parquet file"):
-        schema = parquet.read_schema(file)
+        return parquet.read_schema(file)
+
+
+def _read_column(file: Path, key: str | None) -> npt.NDArray[Any]:
+    """One column of a parquet file: vectors as a matrix, others as they are."""
+    schema = _parquet_schema(file)
     if key is None:
         listed = [name for name in schema.names if holds_vectors(schema.field(name))]
         if not listed:

@@ -343,7 +343,7 @@ CALLS = {
     ),
     "Ranking.top": (on_ranking("top"), {"k": lambda: 2}),
     "Ranking.within": (on_ranking("within"), {"threshold": lambda: 0.5}),
-    "Ranking.to_records": (on_ranking("to_records"), {"queries": None}),
+    "Ranking.to_records": (on_ranking("to_records"), {"queries": None, "columns": None}),
     "Ranking.to_trec": (
         on_ranking("to_trec"), {"path": lambda: "run.txt", "queries": None, "run": None}
     ),

@@ -1,6 +1,6 @@
 """Parquet files and data frames with a column of vectors."""
 
-import datetime
+import datetime as dt
 import sys
 
 import numpy as np
@@ -127,7 +127,7 @@ def test_parquet(items):
 
 
 def test_dates_are_text_and_what_cannot_be_an_attribute_is_named():
-    day = datetime.date(2026, 11, 18)
+    day = dt.date(2026, 11, 18)
     frame = pa.table({
         "embedding": fixed(), "day": [day] * 40, "tags": [["a", "b"]] * 40,
         "brand": [None, *["x"] * 39],

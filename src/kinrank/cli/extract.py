@@ -13,6 +13,7 @@ import click
 
 from kinrank.cli.files import array_file, ask, ask_all, ask_array, ask_json, ask_out, ask_threads
 from kinrank.cli.report import running, shown_warnings
+from kinrank.cli.tables import ask_column, read_vectors
 from kinrank.errors import InvalidInputError
 from kinrank.io import load_array
 from kinrank.progress import format_seconds
@@ -124,7 +125,10 @@ def extract(
 @ask_array(
     "--labels", "Learn from these labels what belongs together, instead of from the rows alone."
 )
-def whiten(features: str, out: Path, dims: int | None, labels: str | None) -> None:
+@ask_column
+def whiten(
+    features: str, out: Path, dims: int | None, labels: str | None, column: str | None
+) -> None:
     """Fit a whitening to features, for `kinrank extract --whiten` and `kinrank rerank --whiten`.
 
     FEATURES is a file of vectors, such as train.npz:features; use other images than those that you
@@ -133,7 +137,7 @@ def whiten(features: str, out: Path, dims: int | None, labels: str | None) -> No
     """
     from kinrank.features import learned_whitening, pca_whitening
 
-    rows = load_array(features)
+    rows = read_vectors(features, column)
     with shown_warnings():
         if labels is None:
             fitted = pca_whitening(rows, dims)

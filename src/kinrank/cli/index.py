@@ -25,6 +25,16 @@ from kinrank.cli.files import (
 )
 from kinrank.cli.options import MethodCommand
 from kinrank.cli.report import running
+from kinrank.cli.tables import (
+    ask_columns,
+    ask_with,
+    attribute_columns,
+    check_output,
+    known_columns,
+    read_queries,
+    read_rows,
+    write_ranking,
+)
 from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.io import load_array, split_name
 from kinrank.progress import format_seconds
@@ -43,9 +53,11 @@ def index() -> None:
 
 @index.command(cls=MethodCommand)
 @ask_gallery
+@ask_columns
 @ask_out("The index.", required=True)
 @_IDS
 @conditions.ask_attributes
+@ask_with("Columns of a parquet file that become attributes.  [default: all that can]")
 @ask_array("--context", "Vectors that enrich the graph and are never answers.")
 @ask(
     "--search", "How neighbours are found; approximate is for many rows.",
@@ -58,14 +70,16 @@ def index() -> None:
 @ask_threads
 @ask_json()
 def build(
-    gallery: str, out: Path, ids: str | None, attributes: Any, context: str | None, method: str,
+    gallery: str, column: str | None, id_column: str | None, out: Path, ids: str | None,
+    attributes: Any, with_columns: list[str] | None, context: str | None, method: str,
     model: str | None, pool: str | None, chosen_by: str | None, as_json: bool,
     params: dict[str, Any], search: Literal["exact", "approximate"], threads: int | None,
 ) -> None:  # fmt: skip
     """Build an index over a gallery.
 
-    It remembers how features of `kinrank extract` were made, so that `kinrank serve` can take
-    pictures.
+    Of a parquet file, --column names the vectors and --id the ids; other columns become attributes,
+    for --where. The index remembers how features of `kinrank extract` were made, so that `kinrank
+    serve` can take pictures.
     """
     from kinrank.methods.cas import CAS
 
@@ -74,12 +88,13 @@ def build(
         raise InvalidInputError(f"`method` must be cas for an index, got {method!r}.")
     with working(as_json) as done:
         recipe = _recipe(gallery, model, pool)
-        vectors, others = load_array(gallery), None if context is None else load_array(context)
+        table = read_rows(gallery, column, id_column, with_columns)
+        others = None if context is None else load_array(context)
         made = chosen.fit(
-            vectors,
-            read_words(ids),
+            table.vectors,
+            _one_of(table.ids, read_words(ids)),
             others,
-            attributes=read_attributes(attributes),
+            attributes=_attributes(table, attributes),
             params=chosen_by,
             threads=threads,
             run=kinrank.Run(search=search),
@@ -92,20 +107,23 @@ def build(
 @index.command()
 @_INDEX
 @ask_array("--query", "Vectors of the queries.")
+@ask_columns
 @ask(
     "--image",
     "A picture as a query, if the index knows how its vectors were made; may be repeated.",
     to="images", type=existing_file, metavar="FILE", multiple=True,
 )  # fmt: skip
-@ask_out("The ranking, an npz file.  [default: ids are printed]")
+@ask_out("The ranking: an npz file, or a table (.parquet, .csv).  [default: ids are printed]")
+@ask_with("Attributes to show beside each result.")
 @ask("-k", "Results per query.", type=int, default=100)
 @conditions.ask_conditions
 @ask("--base", "By the plain distance, to compare with.", is_flag=True)
 @ask_threads
 @ask_json()
 def search(
-    index: str, query: str | None, images: tuple[str, ...], out: Path | None, k: int, as_json: bool,
-    **asked: Any,
+    index: str, query: str | None, column: str | None, id_column: str | None,
+    images: tuple[str, ...], out: Path | None, with_columns: list[str] | None, k: int,
+    as_json: bool, **asked: Any,
 ) -> None:  # fmt: skip
     """Rank the gallery for each query, each on its own.
 
@@ -114,29 +132,35 @@ def search(
     """
     if (query is None) == (not images):
         raise click.UsageError("Either --query or --image must be given.")
+    check_output(out, with_columns)
     chosen = click.get_current_context().get_parameter_source("k")
     if out is None and chosen is click.core.ParameterSource.DEFAULT:
         k = _PRINTED
     with working(as_json) as done:
         opened = kinrank.open(index)
-        vectors = _described(opened, images) if query is None else load_array(query)
+        columns = attribute_columns(opened, with_columns)
+        table = None if query is None else read_queries(query, column, id_column)
+        vectors = _described(opened, images) if table is None else table.vectors
         ranking = opened.search(vectors, k, **conditions.search_conditions(opened, asked))
         summary = {"queries": len(ranking), "k": ranking.k}
-        names = images if len(images) == len(ranking) else None  # items have none
+        asking: Any = images if table is None or table.ids is None else table.ids
+        names = asking if len(asking) == len(ranking) else None  # several pictures of one item
         if out is not None:
-            ranking.save(out)
+            write_ranking(ranking, out, names, columns)
             done({**summary, "output": str(out)})
         elif as_json:
             presence = None if ranking.presence is None else ranking.presence.tolist()
-            done({**summary, "presence": presence, "results": ranking.to_records(names)})
+            done({**summary, "presence": presence, "results": ranking.to_records(names, columns)})
         else:
             for row, results in enumerate(ranking):
                 shown = (
                     "" if ranking.presence is None else f"  presence {ranking.presence[row]:.2f}"
                 )
-                click.echo(f"{names[row] if names else row}{shown}")
-                for result in results:
-                    click.echo(f"  {result.rank:>3}  {result.id}  {result.distance:.4f}")
+                click.echo(f"{row if names is None else names[row]}{shown}")
+                places = ranking.indices[row][ranking.indices[row] >= 0]
+                for result, place in zip(results, places, strict=True):
+                    more = "".join(f"  {column[place]}" for column in columns.values())
+                    click.echo(f"  {result.rank:>3}  {result.id}  {result.distance:.4f}{more}")
 
 
 def _described(opened: kinrank.Index, images: tuple[str, ...]) -> Floats:
@@ -158,19 +182,29 @@ def _described(opened: kinrank.Index, images: tuple[str, ...]) -> Floats:
 @index.command()
 @_INDEX
 @ask_array("--vectors", "Vectors of the new rows.", required=True)
+@ask_columns
 @_IDS
 @conditions.ask_attributes
 @ask_threads
 @ask_json()
 def add(
-    index: str, vectors: str, ids: str | None, attributes: Any, as_json: bool, threads: int | None
-) -> None:
-    """Add rows, and save; when the command is done, they are there to stay."""
+    index: str, vectors: str, column: str | None, id_column: str | None, ids: str | None,
+    attributes: Any, as_json: bool, threads: int | None,
+) -> None:  # fmt: skip
+    """Add rows, and save; when the command is done, they are there to stay.
+
+    Columns of a parquet file that the index has as attributes are those of the new rows.
+    """
     with working(as_json) as done, kinrank.open(index, writable=True) as opened:
-        rows, names = load_array(vectors), read_words(ids)
-        opened.add(rows, names, attributes=read_attributes(attributes), threads=threads)
+        table = read_rows(vectors, column, id_column, known_columns(vectors, opened))
+        opened.add(
+            table.vectors,
+            _one_of(table.ids, read_words(ids)),
+            attributes=_attributes(table, attributes),
+            threads=threads,
+        )
         opened.save()
-        done({"added": len(rows), "rows": len(opened), "output": index})
+        done({"added": len(table), "rows": len(opened), "output": index})
 
 
 @index.command()
@@ -178,23 +212,50 @@ def add(
 @click.argument("typed", nargs=-1, metavar="[ID]...")
 @_IDS
 @ask_array("--vectors", "Other vectors of these rows.  [default: they stay]")
+@ask_columns
 @conditions.ask_attributes
 @ask_threads
 @ask_json()
 def update(
-    index: str, typed: tuple[str, ...], ids: str | None, vectors: str | None, attributes: Any,
-    as_json: bool, threads: int | None,
+    index: str, typed: tuple[str, ...], ids: str | None, vectors: str | None, column: str | None,
+    id_column: str | None, attributes: Any, as_json: bool, threads: int | None,
 ) -> None:  # fmt: skip
     """Give rows that are there other vectors, other attributes or both, and save.
+
+    With --vectors items.parquet --id sku the ids, and the attributes that the index has, are those
+    of the file.
 
     Attributes alone compute nothing again, however large the index is.
     """
     with working(as_json) as done, kinrank.open(index, writable=True) as opened:
-        changed = _named_rows(opened, typed, ids)
-        rows = None if vectors is None else load_array(vectors)
-        opened.update(changed, rows, attributes=read_attributes(attributes), threads=threads)
+        known = known_columns(vectors, opened)
+        table = None if vectors is None else read_rows(vectors, column, id_column, known)
+        if table is None or table.ids is None:
+            changed = _named_rows(opened, typed, ids)
+        else:
+            changed = _one_of(table.ids, typed or ids)
+        opened.update(
+            changed,
+            None if table is None else table.vectors,
+            attributes=read_attributes(attributes)
+            if table is None
+            else _attributes(table, attributes),
+            threads=threads,
+        )
         opened.save()
         done({"updated": len(changed), "rows": len(opened), "output": index})
+
+
+def _one_of(of_table: Any, others: Any) -> Any:
+    """Ids from a column or from elsewhere."""
+    if of_table is not None and others is not None:
+        raise click.UsageError("Ids must be given once: either --id or another way.")
+    return others if of_table is None else of_table
+
+
+def _attributes(table: kinrank.Table, files: Any) -> dict[str, Any] | None:
+    """Those of a table, and those in files of their own."""
+    return {**table.attributes, **(read_attributes(files) or {})} or None
 
 
 def _named_rows(opened: kinrank.Index, typed: tuple[str, ...], ids: str | None) -> Any:

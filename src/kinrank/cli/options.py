@@ -17,7 +17,7 @@ from kinrank.registry import method_class
 RESERVED = frozenset(
     {"query", "gallery", "out", "method", "k", "threads", "json", "help", "search", "work", "plan"}
     | {"block_size", "cluster", "storage", "vectors", "allowed", "exclude", "of", "threshold"}
-    | {"query_groups", "gallery_groups"}
+    | {"query_groups", "gallery_groups", "column", "id", "with"}
 )
 NONE = "none"
 FOLLOWS = "from the others"

@@ -18,7 +18,15 @@ from kinrank.cli.conditions import ask_rerank_conditions, rerank_conditions
 from kinrank.cli.files import ask, ask_array, ask_auto, ask_gallery, ask_json, ask_out, ask_threads
 from kinrank.cli.options import MethodCommand
 from kinrank.cli.report import running
-from kinrank.io import load_array
+from kinrank.cli.tables import (
+    ask_columns,
+    ask_with,
+    check_output,
+    read_queries,
+    read_rows,
+    with_ids,
+    write_ranking,
+)
 from kinrank.parallel import Runner, thread_count
 from kinrank.progress import format_seconds
 from kinrank.registry import make_method
@@ -31,7 +39,9 @@ RUN_OPTIONS = [field.name for field in dataclasses.fields(Run)]
 @click.command(cls=MethodCommand)
 @ask_array("--query", "Vectors of the queries.  [default: the gallery, each row without itself]")
 @ask_gallery
-@ask_out("The ranking, an npz file.")
+@ask_columns
+@ask_out("The ranking: an npz file, or a table (.parquet, .csv).")
+@ask_with("Columns of the gallery's parquet file to write beside each result.")
 @ask("--method", "See `kinrank methods`.", default="cas")
 @ask("-k", "Results per query.  [default: the whole gallery]", type=int)
 @ask_auto
@@ -70,7 +80,10 @@ RUN_OPTIONS = [field.name for field in dataclasses.fields(Run)]
 def rerank(
     query: str | None,
     gallery: str,
+    column: str | None,
+    id_column: str | None,
     out: Path | None,
+    with_columns: list[str] | None,
     method: str,
     chosen_by: str | None,
     plan_only: bool,
@@ -80,23 +93,28 @@ def rerank(
 ) -> None:
     """Rank the gallery for each query.
 
-    Without --query every row of the gallery asks all others. Vectors are read from npy, npz and
-    safetensors files, one per row; FILE:NAME picks one of several arrays.
+    Without --query every row of the gallery asks all others. Vectors are read from npy, npz,
+    safetensors and parquet files, one per row; FILE:NAME picks one of several arrays or columns.
     `kinrank rerank --method NAME --help` lists the parameters of a method;
     those with the default "from the others" follow from the rest when left out.
 
     The file written holds `indices` (row numbers of the gallery, nearest first) and `distances`;
-    Ranking.load reads it. On a terminal each stage shows its progress; in a pipe nothing is
-    printed but warnings and what --json asks for. With --memory-budget the plan, the stages with
-    their bytes and times, comes first; with --cluster what moved between machines comes last.
+    Ranking.load reads it. A table (.parquet, .csv) has a row for each result instead: `query`,
+    `rank`, `id`, `distance`, and what --with names. On a terminal each stage shows its progress; in
+    a pipe nothing is printed but warnings and what --json asks for. With --memory-budget the plan,
+    the stages with their bytes and times, comes first; with --cluster what moved between machines
+    comes last.
     """
     chosen = make_method(method, **params)
+    check_output(out, with_columns)
     reasons = {}
     on_terminal = sys.stderr.isatty()
     shown = {"plan": partial(click.echo, err=True)} if on_terminal else {}
     with running() as run, progress.gather(**shown) as told:
-        rows = load_array(gallery)
-        queries = rows if query is None else load_array(query)
+        table = read_rows(gallery, column, id_column, with_columns or ())
+        rows = table.vectors
+        asking = table if query is None else read_queries(query, column, id_column)
+        queries = asking.vectors
         searched = None if query is None else rows
         if plan_only:
             _print_plan(chosen, queries, searched, asked, as_json)
@@ -120,7 +138,12 @@ def rerank(
             **conditions,
             **params,
         )
-    ranking.save(out)
+    write_ranking(
+        with_ids(ranking, table.ids),
+        out,
+        asking.ids if len(asking) == len(ranking) else None,  # items of several pictures have none
+        table.attributes,
+    )
     plain: dict[str, Any] = {"recall": float, "cluster": methodcaller("summary")}
     plain["plan"] = methodcaller("as_dict")
     summary = {

@@ -12,6 +12,7 @@ import click
 from kinrank.cli.files import ask, ask_array, ask_json, ask_out, ask_threads
 from kinrank.cli.options import MethodCommand
 from kinrank.cli.report import running, say
+from kinrank.cli.tables import ask_column, read_vectors
 from kinrank.io import load_array
 from kinrank.progress import format_seconds
 
@@ -36,6 +37,7 @@ class TrainCommand(MethodCommand):
 @click.command(cls=TrainCommand)
 @click.argument("method", type=click.Choice(NAMES))
 @ask_array("--features", "Vectors to learn from.", required=True)
+@ask_column
 @ask_array("--labels", "Their identities; not for gss.")
 @ask_array("--cams", "Their cameras, if there are some.")
 @ask_out("The weights, safetensors.", required=True)
@@ -44,8 +46,9 @@ class TrainCommand(MethodCommand):
 @ask_threads
 @ask_json("Print the model card as JSON.")
 def train(
-    method: str, features: str, out: Path, as_json: bool, params: dict[str, Any], **asked: Any
-) -> None:
+    method: str, features: str, column: str | None, out: Path, as_json: bool,
+    params: dict[str, Any], **asked: Any,
+) -> None:  # fmt: skip
     """Train the weights of METHOD (csa, gss, lattqe, ssr) on your own vectors.
 
     csa, lattqe and ssr learn from labels: give vectors of things that are not in the gallery to be
@@ -61,7 +64,7 @@ def train(
     with running() as run:
         for name in ("labels", "cams"):
             asked[name] = asked[name] and load_array(asked[name])
-        vectors = load_array(features)
+        vectors = read_vectors(features, column)
         asked["on_epoch"] = tell_epoch
         card = learned.train(method, vectors, out=out, **asked, **params)
     summary = {**dataclasses.asdict(card), **run.summary(out)}

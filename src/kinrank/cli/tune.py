@@ -12,12 +12,13 @@ import kinrank
 from kinrank.cli.files import ask, ask_array, ask_json, ask_out, ask_threads
 from kinrank.cli.options import MethodCommand
 from kinrank.cli.report import running
-from kinrank.io import load_array
+from kinrank.cli.tables import ask_column, read_queries, read_vectors
 
 
 @click.command(cls=MethodCommand)
 @ask_array("--gallery", "Vectors to search.", required=True)
 @ask_array("--query", "Vectors of queries, if there are.")
+@ask_column
 @ask("--method", "One of cas, kreciprocal, alphaqe, rdp, ecn, gnn.", default="cas")
 @ask(
     "--budget",
@@ -30,8 +31,9 @@ from kinrank.io import load_array
 @ask_threads
 @ask_json("Print all that was found as JSON.")
 def tune(
-    gallery: str, query: str | None, html: Path | None, as_json: bool, params: Any, **asked: Any
-) -> None:
+    gallery: str, query: str | None, column: str | None, html: Path | None, as_json: bool,
+    params: Any, **asked: Any,
+) -> None:  # fmt: skip
     """Choose the parameters of a method without labels.
 
     Vectors are read as by `kinrank rerank`. Prints what was chosen, whether re-ranking is expected
@@ -43,8 +45,8 @@ def tune(
 
         check_extra()
     with running():
-        queries = None if query is None else load_array(query)
-        tuning = kinrank.tune(queries, load_array(gallery), **asked, **params)
+        queries = None if query is None else read_queries(query, column, None).vectors
+        tuning = kinrank.tune(queries, read_vectors(gallery, column), **asked, **params)
     if html is not None:
         tuning.save_html(html)
     click.echo(json.dumps(tuning.to_dict()) if as_json else str(tuning))
