@@ -35,6 +35,12 @@ class Table:
     vectors : (n, d)
     ids : (n,) whole numbers or text, or None
     attributes : the other columns by name, (n,) each
+
+    Examples
+    --------
+    >>> import numpy, kinrank
+    >>> kinrank.Table(numpy.eye(3), ids=numpy.array(["a", "b", "c"]))
+    <Table of 3 rows, 3 columns of vectors, 0 others>
     """
 
     vectors: npt.NDArray[Any]
