@@ -254,7 +254,7 @@ def test_pickled_files_are_refused_and_not_run(tmp_path):
     for name in ("bomb.npy", "bomb.npz"):
         with pytest.raises(FileFormatError, match="got: pickled Python objects"):
             load_array(tmp_path / name)
-    with pytest.raises(FileFormatError, match="must be an npy, npz or safetensors file"):
+    with pytest.raises(FileFormatError, match="must be an npy, npz, safetensors or parquet file"):
         load_array(tmp_path / "bare.npy")
 
 
@@ -322,7 +322,9 @@ def test_broken_headers(tmp_path, header):
 
 def test_text_is_not_an_array(tmp_path):
     (tmp_path / "a.csv").write_text("1,2,3\n", encoding="utf-8")
-    with pytest.raises(FileFormatError, match=r"npy, npz or safetensors file, got .*1,2,3"):
+    with pytest.raises(
+        FileFormatError, match=r"npy, npz, safetensors or parquet file, got .*1,2,3"
+    ):
         load_array(tmp_path / "a.csv")
 
 

@@ -9,6 +9,7 @@ import click
 
 from kinrank.cli.files import ask, ask_array, ask_json, ask_out, ask_threads
 from kinrank.cli.report import running
+from kinrank.cli.tables import ask_column, read_vectors
 from kinrank.io import load_array, save_npy
 
 
@@ -21,6 +22,7 @@ from kinrank.io import load_array, save_npy
     "projected vectors.",
     required=True,
 )
+@ask_column
 @ask("--kind", "pairs, views, or a power of whitening from 0 to 0.5.", default="pairs")
 @ask_array("--ids", "Labels of the gallery, where there are some: rows of one label are pairs.")
 @ask_threads
@@ -29,6 +31,7 @@ def project(
     gallery: str | None,
     map_file: str | None,
     vectors: str | None,
+    column: str | None,
     out: Path,
     kind: str,
     ids: str | None,
@@ -52,9 +55,11 @@ def project(
         else:
             assert gallery is not None
             labels = None if ids is None else load_array(ids)
-            projection = Projection.fit(load_array(gallery), labels, kind=kind, threads=threads)
+            projection = Projection.fit(
+                read_vectors(gallery, column), labels, kind=kind, threads=threads
+            )
         if vectors is not None:
-            save_npy(out, projection.transform(load_array(vectors)))
+            save_npy(out, projection.transform(read_vectors(vectors, column)))
         elif out.suffix == ".onnx":
             projection.to_onnx(out)
         else:
