@@ -121,7 +121,7 @@ def test_tune_and_whiten(folder):
     tuned = done("tune", "--gallery", items, "--column", "embedding", "--json")
     assert json.loads(tuned.stdout)["params"]
     done("whiten", items, "--column", "embedding", "--out", folder / "white.npz", "--dims", 3)
-    done("project", "--gallery", items, "--column", "embedding", "--out", folder / "map.safetensors")
+    done("project", "--gallery", items, "--column", "embedding", "--out", folder / "map.st")
 
 
 def test_what_is_refused(folder):
