@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from kinrank.cli.files import ask, ask_all
+from kinrank.cli.files import Decorator, ask, ask_all
 from kinrank.errors import UnknownNameError
 from kinrank.index import Index
 from kinrank.io import is_parquet, load_array, parquet_names, split_name
@@ -32,7 +32,7 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def ask_with(text: str) -> Any:
+def ask_with(text: str) -> Decorator:
     """The option for more columns."""
     return ask("--with", text, to="with_columns", type=_names, metavar="NAME,...")
 
