@@ -173,13 +173,7 @@ class NeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return state
 
     def _threads(self) -> int | None:
-        if self.n_jobs is None or self.n_jobs == -1:
-            return None
-        if not isinstance(self.n_jobs, Integral) or self.n_jobs < 1:
-            raise InvalidInputError(
-                f"`n_jobs` must be None, -1 or a number of threads, got {shown(self.n_jobs)}."
-            )
-        return int(self.n_jobs)
+        return thread_count(self.n_jobs)
 
     def _run(self) -> Run:
         return Run(search=self.search)
@@ -240,6 +234,19 @@ class NeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             self._searcher = self.method_.fit(self._rows, threads=self._threads(), run=self._run())
         found: Ranking = self._searcher.search(rows, k, threads=self._threads())
         return Ranking(found.indices, found.distances)
+
+
+def thread_count(n_jobs: object) -> int | None:
+    """A number of jobs as scikit-learn's users give it; None is one thread per core."""
+    if n_jobs is None:
+        return None
+    if isinstance(n_jobs, Integral) and n_jobs == -1:
+        return None
+    if not isinstance(n_jobs, Integral) or n_jobs < 1:
+        raise InvalidInputError(
+            f"`n_jobs` must be None, -1 or a number of threads, got {shown(n_jobs)}."
+        )
+    return int(n_jobs)
 
 
 def _plain(rows: Any) -> Any:
