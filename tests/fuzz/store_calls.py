@@ -164,3 +164,27 @@ def lying_stores(draw, outcomes):
     n, d = draw.size(2, 60), draw.pick((2, 4, 8))
     rows = values.plain_rows(draw, n, d).astype(np.float32)
     attached(draw, outcomes, Liar(draw, rows, draw.pick((0.0, 0.1, 0.5, 1.0))), d)
+
+
+@scenario(1)
+def stores_that_measure_otherwise(draw, outcomes):
+    """Distances that are halved, or not squared, are never believed."""
+    n = draw.size(8, 60)
+    d = draw.pick((4, 8))
+    rows = draw.rng.normal(size=(n, d)).astype(np.float32)
+    rows *= draw.pick((0.01, 1.0, 100.0))
+    store = Liar(draw, rows, 0.0)
+    search = store.search
+    formula = draw.pick((lambda squared: squared / 2, np.sqrt, lambda squared: 50 * squared))
+    store.search = lambda queries, k: kinrank.Neighbors(
+        search(queries, k).indices, formula(search(queries, k).distances)
+    )
+    outcomes.attempt(
+        "attach",
+        kinrank.attach,
+        store,
+        k1=4,
+        k2=2,
+        lists=draw.pick(("auto", "store", "vectors")),
+        refuse="distances of another formula",
+    )

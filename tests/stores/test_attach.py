@@ -6,6 +6,7 @@ import pytest
 import kinrank
 from kinrank import progress
 from kinrank.stores import FaissStore, LanceStore, PgVectorStore
+from row_store import RowStore
 from store_makers import lance_table, pg_table
 
 PARAMS = {"k1": 8, "k2": 4}
@@ -207,7 +208,12 @@ def test_vectors_that_cannot_be_fetched_are_named(data):
     index.add(data.rows)
     with pytest.raises(kinrank.InvalidInputError, match="cannot be read back"):
         kinrank.attach(FaissStore(index), **PARAMS)
-    assert len(kinrank.attach(FaissStore(index, vectors=data.rows), **PARAMS)) == 600
+    with pytest.raises(kinrank.InvalidInputError, match="Check the metric"):  # bits that differ
+        kinrank.attach(FaissStore(index, vectors=data.rows), **PARAMS)
+    codes = faiss.index_factory(24, "PQ12x8")
+    codes.train(data.rows)
+    codes.add(data.rows)
+    assert len(kinrank.attach(FaissStore(codes, vectors=data.rows), **PARAMS)) == 600
 
 
 def test_searches_that_find_too_little_are_named(data):
@@ -217,7 +223,8 @@ def test_searches_that_find_too_little_are_named(data):
     index.train(data.rows)
     index.add(data.rows)
     with pytest.raises(kinrank.InvalidInputError, match=r"found .* of the .* rows asked for"):
-        kinrank.attach(FaissStore(index), k1=30)
+        kinrank.attach(FaissStore(index), lists="store", k1=30)
+    assert len(kinrank.attach(FaissStore(index), k1=30)) == 600  # lists of the vectors are whole
 
 
 def test_copies_of_a_row(data):
@@ -229,13 +236,17 @@ def test_copies_of_a_row(data):
 
 def test_progress_and_refusals(data, tmp_path):
     seen = []
-    with progress.listen(lambda *report: seen.append(report)):
-        kinrank.attach(flat(data.rows), block_size=250, **PARAMS)
-    assert [report for report in seen if report[0] == "neighbours"][:3] == [
-        ("neighbours", 0, 600),
-        ("neighbours", 250, 600),
-        ("neighbours", 500, 600),
-    ]
+    for lists, stage in (("vectors", "fetching"), ("store", "neighbours")):
+        seen.clear()
+        with progress.listen(lambda *report: seen.append(report)):
+            kinrank.attach(flat(data.rows), lists=lists, block_size=250, **PARAMS)
+        assert [report for report in seen if report[0] == stage][:3] == [
+            (stage, 0, 600),
+            (stage, 250, 600),
+            (stage, 500, 600),
+        ]
+    with pytest.raises(kinrank.UnknownNameError, match="`lists` must be one of"):
+        kinrank.attach(flat(data.rows), lists="mine", **PARAMS)
     with pytest.raises(kinrank.InvalidInputError, match=r"`store` must be a store .* got list"):
         kinrank.attach([])
     with pytest.raises(kinrank.InvalidInputError, match="at least two rows, got 1"):
@@ -265,3 +276,46 @@ def test_callers_at_the_same_time(data, postgres):
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(lambda query: index.search(query[None], K).ids, data.queries))
         np.testing.assert_array_equal(np.concatenate(found), index.search(data.queries, K).ids)
+
+
+def test_a_store_is_not_asked_for_each_row_where_its_vectors_can_be_fetched(data):
+    store = counting(data.rows)
+    asked = []
+    search = store.search
+    store.search = lambda queries, k: asked.append(len(queries)) or search(queries, k)
+    index = kinrank.attach(store, **PARAMS)
+    assert sum(asked) < 20  # those that are compared with fetched vectors
+    asked.clear()
+    by_store = kinrank.attach(store, lists="store", **PARAMS)
+    assert sum(asked) >= len(data.rows)
+    one = index.search(data.queries, K)
+    np.testing.assert_array_equal(one.ids, by_store.search(data.queries, K).ids)
+    np.testing.assert_allclose(one.distances, by_store.search(data.queries, K).distances, atol=1e-5)
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1.0, 1e12])
+def test_lists_of_vectors_of_any_size(data, factor):
+    rows = (factor * data.rows).astype(np.float32)
+    found = kinrank.attach(RowStore(rows), **PARAMS).search(factor * data.queries, K)
+    expected = kinrank.CAS(**PARAMS).fit(rows).search(factor * data.queries, K)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+
+
+def test_what_an_index_over_a_store_cannot_do(data):
+    index = kinrank.attach(flat(data.rows), **PARAMS)
+    missing = index.info()["unavailable"]
+    calls = {
+        "add": lambda: index.add(data.queries),
+        "calibrate": index.calibrate,
+        "explorer": index.explorer,
+        "neighbors": lambda: index.neighbors(3),
+        "remove": lambda: index.remove([3]),
+        "update": lambda: index.update([3], data.queries[:1]),
+        "vectors": lambda: index.vectors([3]),
+    }
+    assert missing == sorted(calls)
+    for call in calls.values():
+        with pytest.raises(kinrank.InvalidInputError, match="built over a store and keeps no vec"):
+            call()
+    assert "over a store" in repr(index)
+    assert kinrank.CAS(**PARAMS).fit(data.rows).info()["unavailable"] == []

@@ -166,7 +166,7 @@ def test_rows_listed_twice_do_not_shorten_the_lists(attached):
         np.repeat(ids, 2, axis=1)[:, :8], np.repeat(d, 2, axis=1)[:, :8]
     )
     with pytest.raises(kinrank.InvalidInputError, match=r"found 3 of the .* rows asked for beside"):
-        kinrank.attach(store, **PARAMS)
+        kinrank.attach(store, lists="store", **PARAMS)
 
 
 @pytest.mark.parametrize(("name", "value"), [("metric", "hamming"), ("width", "four")])
@@ -202,3 +202,45 @@ def test_all_rows_that_are_asked_for_have_left(attached, data):
     store.spoil_search = lambda ids, d: Neighbors(ids[:, 30:], d[:, 30:])
     for k in (K, None):
         assert_ranking(index.search(data.queries, k), 200)
+
+
+CLAIMS = {
+    "half of it": (lambda d: d / 2, r"returned 1 - cos: .*Let it return 2 - 2 cos, twice"),
+    "its root": (np.sqrt, "returned the distance itself: .*return its square"),
+    "the cosine": (lambda d: 1 - d / 2, "returned the cosine"),
+    "a thousand times": (lambda d: 1000 * d, "Check the metric of the engine"),
+    "of other rows": (lambda d: np.full_like(d, 90.0), "Check the metric of the engine"),
+}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_distances_that_are_not_those_of_the_vectors_are_refused(data, tmp_path, name):
+    claim, said = CLAIMS[name]
+    unit = data.unit[:200] if name == "the cosine" else data.rows[:200]
+    store = RowStore(unit)
+    kinrank.attach(store, **PARAMS).save(tmp_path / "graph")
+    store.spoil_search = lambda ids, d: Neighbors(ids, np.maximum(claim(d), 0))
+    for lists in ("vectors", "store"):
+        with pytest.raises(kinrank.InvalidInputError, match=said):
+            kinrank.attach(store, lists=lists, **PARAMS)
+    with pytest.raises(kinrank.InvalidInputError, match=said):
+        kinrank.open(tmp_path / "graph", store=store)
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1.0, 1e3])
+def test_rounding_below_zero_is_clipped(data, factor):
+    store = RowStore((factor * data.unit[:200]).astype(np.float32))
+    index = kinrank.attach(store, **PARAMS)
+    wanted = index.search(store.vectors[:5], K)
+    below = np.float32(-1.19e-7 * factor**2)
+    store.spoil_search = lambda ids, d: Neighbors(ids, np.where(d == 0, below, d))
+    found = index.search(store.vectors[:5], K)
+    np.testing.assert_array_equal(found.distances, wanted.distances)
+    assert kinrank.attach(store, lists="store", **PARAMS).search(store.vectors[:5], K) is not None
+
+
+def test_compressed_distances_are_believed(data):
+    store = RowStore(data.rows[:200])
+    rng = np.random.default_rng(0)
+    store.spoil_search = lambda ids, d: Neighbors(ids, d * rng.uniform(0.7, 1.3, d.shape))
+    assert len(kinrank.attach(store, **PARAMS)) == 200

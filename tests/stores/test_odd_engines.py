@@ -216,7 +216,33 @@ def test_postgres_connections_that_are_lost(data, postgres):
         other.execute("DROP TABLE lost")
         with pytest.raises(kinrank.StoreError, match='relation "lost" does not exist'):
             index.search(data.queries, 5)
-        pid = store._connection.info.backend_pid
-        other.execute("SELECT pg_terminate_backend(%s)", (pid,))
-        with pytest.raises(kinrank.StoreError, match="PostgreSQL failed"):
-            index.search(data.queries, 5)
+
+
+def test_postgres_connections_that_are_lost_are_opened_again(data, postgres):
+    import psycopg
+
+    pg_table(postgres, "again", "bigint", data.rows, data.numbers)
+    with (
+        psycopg.connect(postgres, autocommit=True) as other,
+        psycopg.connect(postgres) as given,
+        PgVectorStore(postgres, "again") as store,
+    ):
+        index = kinrank.attach(store, **PARAMS)
+        wanted = index.search(data.queries, 5)
+        for call in (
+            lambda: index.search(data.queries, 5).ids,
+            lambda: store.fetch(data.numbers[:3]),
+            store.ids,
+        ):
+            before = call()
+            pid = store._connection.info.backend_pid
+            other.execute("SELECT pg_terminate_backend(%s)", (pid,))
+            np.testing.assert_array_equal(call(), before)
+        np.testing.assert_array_equal(index.search(data.queries, 5).ids, wanted.ids)
+        of_given = PgVectorStore(given, "again")
+        other.execute("SELECT pg_terminate_backend(%s)", (given.info.backend_pid,))
+        with pytest.raises(kinrank.StoreError, match="Give the store the text that opens one"):
+            of_given.ids()
+        store.close()
+        with pytest.raises(kinrank.StoreError, match="closed"):
+            store.ids()

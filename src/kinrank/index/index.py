@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from kinrank.index.explorer import Explorer
 
 
+_NEED_VECTORS = ("add", "calibrate", "explorer", "neighbors", "remove", "update", "vectors")
+
+
 class Index:
     """A method fitted to a gallery: online mode. Made by ``CAS.fit`` and ``kinrank.open``.
 
@@ -224,12 +227,17 @@ class Index:
         state = self._loaded.state
         context = len(state) - state.n_gallery
         more = f" and {context:,} of context" if context else ""
-        return f"<Index of {state.n_gallery:,} rows{more}, {self.width} columns>"
+        store = "" if len(state.vectors) else ", over a store"
+        return f"<Index of {state.n_gallery:,} rows{more}, {self.width} columns{store}>"
 
     def info(self) -> dict[str, Any]:
-        """What the index holds: rows, columns, parameters, bytes of each part."""
+        """What the index holds: rows, columns, parameters, bytes of each part.
+
+        unavailable : the methods that an index over a store lacks, as it keeps no vectors
+        """
         state = self._loaded.state
         return {
+            "unavailable": [] if len(state.vectors) else list(_NEED_VECTORS),
             "rows": state.n_gallery,
             "context": len(state) - state.n_gallery,
             "columns": self.width,

@@ -15,15 +15,22 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, UnknownIdError
 from kinrank.index.ids import IdTable, as_ids
-from kinrank.index.state import State
+from kinrank.index.state import Scaling, State
 from kinrank.kernels.scan import pair_distances, search_cells
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_search
-from kinrank.search.searcher import Store, checked_fetch, checked_search
+from kinrank.search.searcher import (
+    Store,
+    check_squared_distances,
+    checked_fetch,
+    checked_search,
+)
 from kinrank.types import Floats, Ints, Longs, Neighbors
 from kinrank.validation import check_bool
 
 _PROBES = 32  # cells that a query looks into
+_CHECKED_ROWS = 4  # whose distances are compared with those of fetched vectors
+_CHECKED_NEIGHBORS = 16  # of each of them
 _TILE = 1 << 24  # numbers of fetched vectors that are here at a time
 
 
@@ -163,10 +170,34 @@ RowSearch: TypeAlias = VectorSearch | StoreSearch
 def search_of(state: State, store: Store | None = None, refine: bool = True) -> RowSearch:
     """The search that suits a state."""
     if len(state.vectors) == 0:
-        return StoreSearch(store, state, check_bool("refine", refine))
+        searcher = StoreSearch(store, state, check_bool("refine", refine))
+        if store is not None:
+            check_store(store, state.table, state.scaling)
+        return searcher
     if store is not None:
         raise InvalidInputError("This index has its own vectors: leave out `store`.")
     return VectorSearch(state)
+
+
+def check_store(store: Store, table: IdTable, scaling: Scaling) -> None:
+    """Compare a few distances that a store returns with those of the vectors that it fetches."""
+    ids = table.ids
+    sample = np.unique(np.linspace(0, len(ids) - 1, _CHECKED_ROWS).astype(np.int64))
+    of_stored = scaling.of_stored
+    try:
+        fetched = checked_fetch(store, ids[sample], scaling.dims)
+        rows = of_stored.apply("vectors", fetched)
+        places, squared = store_search(store, rows, min(_CHECKED_NEIGHBORS, len(ids)), table)
+        owners, columns = np.nonzero(places >= 0)
+        found = checked_fetch(store, ids[places[owners, columns]], scaling.dims)
+    except UnknownIdError:  # rows have left since
+        return
+    if len(owners) == 0:
+        return
+    vectors = of_stored.apply("vectors", found)
+    computed = np.empty(len(owners), np.float32)
+    pair_distances(rows, owners, vectors, np.arange(len(owners)), computed)
+    check_squared_distances(type(store).__name__, squared[owners, columns], computed)
 
 
 def store_search(store: Store, queries: Floats, k: int, table: IdTable) -> tuple[Ints, Floats]:

@@ -16,6 +16,11 @@ from kinrank.validation import as_matrix
 Metric: TypeAlias = Literal["euclidean", "cosine", "inner"]
 METRICS: tuple[Metric, ...] = ("euclidean", "cosine", "inner")
 
+_ROUNDING = 1e-4  # of the query's squared norm, by which a distance may be below 0
+_COMPARED = 1e-3  # of the largest distance, from which on distances are compared
+_EXACT = 0.02  # by which a formula may be off and still be what a store computes
+_COMPRESSED = 3.0  # by which distances of compressed vectors may be off
+
 
 @runtime_checkable
 class Searcher(Protocol):
@@ -81,14 +86,52 @@ def checked_search(searcher: Searcher, queries: Floats, k: int) -> Neighbors:
         raise InvalidInputError(
             f"`{name}.search` returned distances of dtype {distances.dtype}: they must be numbers."
         )
-    wrong = np.isnan(distances) | (distances < 0)
+    squared_norms = np.einsum("ij,ij->i", queries, queries, dtype=np.float64)
+    wrong = ~(distances >= -_ROUNDING * squared_norms[:, None])
     if wrong.any():
         raise InvalidInputError(
             f"`{name}.search` returned the squared distance {distances[wrong][0]}: it must be 0 or "
             "more, and infinite where there is no row."
         )
     with np.errstate(over="ignore"):
-        return Neighbors(indices, distances.astype(np.float32, copy=False))
+        return Neighbors(indices, np.maximum(distances.astype(np.float32, copy=False), 0))
+
+
+def check_squared_distances(name: str, returned: Floats, computed: Floats) -> None:
+    """Refuse a store whose distances are other ones than those of the vectors that it fetches.
+
+    name : of the store; returned, computed : (m,) squared distances of the same pairs. Distances of
+        compressed vectors may be off.
+    """
+    usable = np.isfinite(returned) & (computed > _COMPARED * computed.max(initial=0))
+    claimed = returned[usable].astype(np.float64)
+    true = computed[usable].astype(np.float64)
+    if len(true) == 0 or _off(claimed, true) <= _EXACT:
+        return
+    cure = {
+        "1 - cos": (true / 2, "return 2 - 2 cos, twice as much"),
+        "the distance itself": (np.sqrt(true), "return its square"),
+        "the cosine": (1 - true / 2, "return 2 - 2 cos"),
+    }
+    for formula, (values, what_to_do) in cure.items():
+        if _off(claimed, values) <= _EXACT:
+            raise InvalidInputError(
+                f"`{name}.search` must return squared Euclidean distances, and returned {formula}: "
+                f"{claimed[0]:.4g} where the vectors that it fetches are {true[0]:.4g} apart, "
+                f"squared. Let it {what_to_do}."
+            )
+    ratio = float(np.median(claimed / true))
+    if not 1 / _COMPRESSED <= ratio <= _COMPRESSED:
+        raise InvalidInputError(
+            f"`{name}.search` must return squared Euclidean distances between the vectors that "
+            f"`{name}.fetch` returns, and returned {claimed[0]:.4g} where these are {true[0]:.4g} "
+            "apart, squared. Check the metric of the engine, and that both are of the same rows."
+        )
+
+
+def _off(returned: Any, expected: Any) -> float:
+    """By which share of them numbers differ, in the middle."""
+    return float(np.median(np.abs(returned - expected) / np.maximum(np.abs(expected), 1e-12)))
 
 
 def checked_fetch(store: Store, ids: Any, width: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -10,11 +10,13 @@ from kinrank import progress
 from kinrank.errors import InvalidInputError
 from kinrank.index.ids import Ids, IdTable, as_ids, refuse_duplicates
 from kinrank.index.index import Index
-from kinrank.index.search import store_search
-from kinrank.index.state import check_online, list_length
+from kinrank.index.search import check_store, store_search
+from kinrank.index.state import Scaling, check_online, list_length
 from kinrank.methods.cas import CAS
+from kinrank.parallel import Runner
 from kinrank.pool import pool_method
 from kinrank.registry import method_class
+from kinrank.search.exact import exact_neighbors
 from kinrank.search.searcher import METRICS, Store, checked_fetch
 from kinrank.types import Floats, Ints
 from kinrank.validation import as_vectors, check_choice, check_int
@@ -24,18 +26,31 @@ _SPARE = 4  # asked for beside those wanted: the row itself, rows that came mean
 _SAMPLE = 32768  # rows that tell how far the farthest is: all, if there are no more
 _NUMBERS = 1 << 25  # of their vectors, at most
 _TILE = 4096  # of them at a time
+_TRIED = 64  # rows whose norms are looked at before the work
 _UNIT = 1e-3  # how far from 1 a norm may be
+_MOST_ROWS = 100_000  # that are compared with each other here: the time is quadratic
+_MOST_NUMBERS = 1 << 28  # of their vectors, a gigabyte
+
+Lists: TypeAlias = Literal["auto", "vectors", "store"]
 
 
 def attach(
-    store: Store, method: str | CAS = "cas", *, refine: bool = True, threads: int | None = None,
-    block_size: int | None = None, attributes: Any = None, **params: Any,
-) -> Index:  # fmt: skip
-    """Build the graph of a store's rows through its own search; vectors stay in the store.
+    store: Store,
+    method: str | CAS = "cas",
+    *,
+    lists: Lists = "auto",
+    refine: bool = True,
+    threads: int | None = None,
+    block_size: int | None = None,
+    attributes: Any = None,
+    **params: Any,
+) -> Index:
+    """Build the graph of a store's rows; vectors stay in the store.
 
-    Every row is fetched and searched for once, and only its list of neighbours is kept. Answers
-    carry the store's ids. Rows that come into the store later are not in the graph and are left
-    out of answers: attach again from time to time.
+    Every row is fetched once, its nearest rows are found, and only its list of them is kept.
+    Answers carry the store's ids. Rows that come into the store later are not in the graph and are
+    left out of answers: attach again from time to time. ``with progress.listen(print):``, from
+    ``kinrank``, shows how far it is.
 
     Parameters
     ----------
@@ -44,11 +59,15 @@ def attach(
     method : "cas" or a ``kinrank.CAS``; by its name, the metric is the store's. Its ``whiten`` is
         None, or the fitted Projection whose ``transform`` made the rows of the store: queries are
         then projected by it
+    lists : where the lists of neighbours come from. "vectors" fetches all vectors at once and finds
+        the nearest rows here, exactly; "store" fetches a block at a time and asks the store once
+        for each row, which takes no memory for the vectors. "auto" is "vectors" up to 100,000 rows
+        and a gigabyte.
     refine : whether a search also fetches the vectors of rows that matter to its answers and were
         not listed by the store, so that answers are those of an index over the vectors. Without
         it a search asks the store once, and such rows count as near as the last one listed.
     threads : how many threads build the graph; None is one per core
-    block_size : how many rows are fetched and searched for at a time
+    block_size : how many rows are fetched, or searched for, at a time
     attributes : what is known of the rows, one value per row in the order of ``store.ids()``; see
         ``CAS.fit``
     **params : parameters of the method
@@ -56,7 +75,9 @@ def attach(
     Returns
     -------
     Index
-        Its ``search`` asks the store for neighbours and re-ranks them.
+        Its ``search`` asks the store for neighbours and re-ranks them. It keeps no vectors, so
+        ``add``, ``remove``, ``update``, ``neighbors``, ``vectors`` and ``calibrate`` are not
+        available, nor is ``Ranking.presence``.
 
     Examples
     --------
@@ -75,17 +96,34 @@ def attach(
         )
     check_choice("store.metric", store.metric, METRICS)
     check_int("store.width", store.width, 1)
+    check_choice("lists", lists, get_args(Lists))
     fitted = _method(store, method, params)
     rows = _ROWS if block_size is None else check_int("block_size", block_size, 1)
     ids = as_ids(store.ids())
     if len(ids) < 2:
         raise InvalidInputError(f"`store` must have at least two rows, got {len(ids)}.")
     refuse_duplicates(ids)
-    distances, indices, farthest = _lists(store, fitted, ids, rows)
+    cosine = fitted.metric == "cosine"
+    _vectors(store, fitted, ids[:_TRIED])  # before the work: norms, then distances
+    check_store(store, IdTable(ids), Scaling(store.width, cosine))
+    small = len(ids) <= _MOST_ROWS and len(ids) * store.width <= _MOST_NUMBERS
+    if lists == "vectors" or (lists == "auto" and small):
+        found = _lists_of_vectors(store, fitted, ids, rows, threads)
+    else:
+        found = _lists_of_store(store, fitted, ids, rows)
+    distances, indices, farthest = found
     return Index.from_neighbors(
-        fitted, distances, indices, ids=ids, store=store, refine=refine, squared=True,
-        farthest=farthest, attributes=attributes, threads=threads,
-    )  # fmt: skip
+        fitted,
+        distances,
+        indices,
+        ids=ids,
+        store=store,
+        refine=refine,
+        squared=True,
+        farthest=farthest,
+        attributes=attributes,
+        threads=threads,
+    )
 
 
 def _method(store: Store, method: str | CAS, params: dict[str, Any]) -> CAS:
@@ -102,16 +140,41 @@ def _method(store: Store, method: str | CAS, params: dict[str, Any]) -> CAS:
     return made
 
 
-def _lists(store: Store, method: CAS, ids: Ids, block: int) -> tuple[Floats, Ints, Floats]:
+def _lists_of_vectors(
+    store: Store, method: CAS, ids: Ids, block: int, threads: int | None
+) -> tuple[Floats, Ints, Floats]:
+    """Fetch all rows, ``block`` at a time, and find the nearest of each here.
+
+    As ``_lists_of_store``; the largest distances are exact.
+    """
+    n = len(ids)
+    vectors = np.empty((n, store.width), np.float32)
+    with progress.stage("fetching", n) as advance:
+        for low in range(0, n, block):
+            fetched = _vectors(store, method, ids[low : low + block])
+            vectors[low : low + block] = fetched
+            advance(len(fetched))
+    rows, scaling = Scaling.fit(("vectors", vectors), cosine=method.metric == "cosine")
+    found = exact_neighbors(rows, list_length(method, n), Runner.of(threads))
+    exponent = 2 * scaling.exponent
+    squared = np.ldexp(found.distances[:, 1:], exponent)
+    farthest = np.maximum(np.ldexp(found.farthest, exponent), np.finfo(np.float32).tiny)
+    return squared, found.indices[:, 1:], farthest
+
+
+def _lists_of_store(store: Store, method: CAS, ids: Ids, block: int) -> tuple[Floats, Ints, Floats]:
     """Fetch all rows and search for each of them, ``block`` at a time.
 
     Squared distances and row numbers of the neighbours of every row beside itself, (n, K), and
     about the largest squared distance of each row to any, (n,).
     """
-    n, table = len(ids), IdTable(ids)
+    n = len(ids)
+    table = IdTable(ids)
     wanted = list_length(method, n) - 1
-    squared, indices = np.empty((n, wanted), np.float32), np.empty((n, wanted), np.int32)
-    farthest, sample = np.empty(n, np.float32), _sample(store, method, ids, block)
+    squared = np.empty((n, wanted), np.float32)
+    indices = np.empty((n, wanted), np.int32)
+    farthest = np.empty(n, np.float32)
+    sample = _sample(store, method, ids, block)
     with progress.stage("neighbours", n) as advance:
         for low in range(0, n, block):
             rows = slice(low, min(low + block, n))

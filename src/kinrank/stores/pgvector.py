@@ -54,7 +54,8 @@ class PgVectorStore(TableStore):
 
     Parameters
     ----------
-    connection : a psycopg connection for this store alone, or the text that opens one
+    connection : a psycopg connection for this store alone, or the text that opens one. With the
+        text, a connection that was lost is opened again.
     table : its name, or ``("schema", "table")``
     id_column : its name; ids are integers, text or UUIDs (as text), each once
     vector_column : its name; None is the only one of type vector, or "embedding" of several
@@ -84,10 +85,9 @@ class PgVectorStore(TableStore):
         self._ef = 40 if ef_search is None else check_int("ef_search", ef_search, 1, _MAX_EF)
         self._probes = None if probes is None else check_int("probes", probes, 1, 32768)
         self._psycopg = require("psycopg", extra="pgvector", purpose="A PostgreSQL store")
-        self._owned = isinstance(connection, str)
-        if self._owned:
-            with engine_errors("The connection to PostgreSQL", self._psycopg.Error):
-                connection = self._psycopg.connect(connection)
+        self._text_to_connect = connection if isinstance(connection, str) else None
+        if isinstance(connection, str):
+            connection = self._connect(connection)
         elif not isinstance(connection, self._psycopg.Connection):
             raise InvalidInputError(
                 "`connection` must be a psycopg connection or the text that opens one, "
@@ -102,8 +102,9 @@ class PgVectorStore(TableStore):
             raise
 
     def close(self) -> None:
-        """Close the connection if this store opened it."""
-        if self._owned:
+        """Close the connection if this store opened it; nothing opens it again."""
+        if self._text_to_connect is not None:
+            self._text_to_connect = None
             self._connection.close()
 
     def __enter__(self) -> PgVectorStore:
@@ -215,8 +216,30 @@ class PgVectorStore(TableStore):
             settings["ivfflat.probes"] = str(self._probes)
         return settings
 
+    def _connect(self, text: str) -> Any:
+        with engine_errors("The connection to PostgreSQL", self._psycopg.Error):
+            return self._psycopg.connect(text)
+
     def _rows(
         self, text: str, values: Any = None, settings: dict[str, str] | None = None
+    ) -> list[Any]:
+        """All rows of a statement; over a new connection where the old one was lost."""
+        with self._lock:
+            try:
+                return self._rows_of_statement(text, values, settings)
+            except StoreError as error:
+                if not self._connection.closed:
+                    raise
+                if self._text_to_connect is None:
+                    raise StoreError(
+                        f"{error} The connection is closed. Give the store the text that opens one "
+                        "instead of a connection, and it opens another when one is lost."
+                    ) from error.__cause__
+            self._connection = self._connect(self._text_to_connect)
+            return self._rows_of_statement(text, values, settings)
+
+    def _rows_of_statement(
+        self, text: str, values: Any, settings: dict[str, str] | None
     ) -> list[Any]:
         """All rows of a statement in a transaction of its own."""
         statement = self._psycopg.sql.SQL(text).format(**self._names)
@@ -224,7 +247,6 @@ class PgVectorStore(TableStore):
         kind = partial(self._psycopg.Cursor, row_factory=self._psycopg.rows.tuple_row)
         with (
             engine_errors("PostgreSQL", self._psycopg.Error),
-            self._lock,
             self._connection.transaction(),
             kind(self._connection) as cursor,
         ):
