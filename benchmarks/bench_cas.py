@@ -108,8 +108,8 @@ def grown(rounds, per_cluster, *sizes):
     Sizes take turns, and rounds are short as the search is not repeated: a machine that is slow for
     a while is slow for all sizes of a round.
     """
-    cas = importlib.import_module("kinrank.methods.cas")
-    cas.find_neighbors_and_more = remembered(cas.find_neighbors_and_more)
+    find = importlib.import_module("kinrank.search.find")
+    find.exact_neighbors_and_more = remembered(find.exact_neighbors_and_more)
     method = kinrank.CAS()
     rows = {int(n): clustered(int(n), per_cluster=int(per_cluster)) for n in sizes}
     times = {n: {"search": 0.0, "after": []} for n in rows}

@@ -210,5 +210,5 @@ def tune(
     if gallery is None:
         gallery = queries
         queries = None
-    runner = as_run(run).runner_in_memory(threads, "tune")
+    runner = as_run(run).in_memory(threads, "tune").runner
     return run_tuning(queries, gallery, method, budget, seed, runner, fixed)

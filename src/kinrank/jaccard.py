@@ -12,13 +12,13 @@ from kinrank.compiling import prepare
 from kinrank.errors import KinrankWarning
 from kinrank.kernels import divergence as kernels
 from kinrank.kernels.graph_jaccard import first_members, sorted_rows
-from kinrank.methods.common import JointRows
 from kinrank.methods.context.kreciprocal import DIALECTS, SquaredDistances, encode, list_length
 from kinrank.parallel import Runner
 from kinrank.projection.kinds import Whiten, check_whiten, projection_for
 from kinrank.projection.projection import Projection
 from kinrank.runs.run import Run, as_run
-from kinrank.stages.distances import Distances
+from kinrank.search.exact import exact_neighbors
+from kinrank.stages.distances import Distances, VectorDistances
 from kinrank.stages.sparse import transposed
 from kinrank.types import SparseRows
 from kinrank.validation import (
@@ -91,7 +91,7 @@ def jaccard_graph(
     (60, 60)
     """
     prepare("jaccard_graph")
-    runner = as_run(run).runner_in_memory(threads, "jaccard_graph")
+    runner = as_run(run).in_memory(threads, "jaccard_graph").runner
     return jaccard_rows(
         features,
         k1,
@@ -116,7 +116,7 @@ def jaccard_rows(
     limit = check_float("max_distance", max_distance, 0, 1, low_open=True)
     connected = check_bool("connected", connected)
     named = same_width(("features", features))
-    onto = projection_for(check_whiten("whiten", whiten), named, run)
+    onto = projection_for(check_whiten("whiten", whiten), named, run.threads)
     cosine = metric == "cosine" or chosen.cosine
     vectors = as_vectors(("features", features), cosine=cosine, onto=onto)
     if chosen.plain and not cosine and onto is None:
@@ -126,7 +126,8 @@ def jaccard_rows(
     k1 = reduce_k("k1", check_int("k1", k1, 1), max(n - extra, 1), "rows")
     k2 = reduce_k("k2", check_int("k2", k2, 1), n, "rows")
     length = min(max(list_length(k1, k2, chosen), k1 + 1), n)
-    distances: Distances = JointRows(vectors, 0).distances(length, 0, run)
+    neighbors = exact_neighbors(vectors, length, run)
+    distances: Distances = VectorDistances.of(neighbors, neighbors[:0], vectors)
     if chosen.squared_twice:
         distances = SquaredDistances(distances)
     v = encode(distances, k1, k2, chosen, run)

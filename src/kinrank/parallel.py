@@ -17,7 +17,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -112,19 +112,10 @@ class Out:
 
 @dataclass(frozen=True)
 class Runner:
-    """How many threads work, and on how many rows at a time; neither changes a result.
-
-    search : "exact" or "approximate", which neighbour search the stages use
-    vectors : "float32" or "float16", in which vectors are kept
-    keeps : whether what finished blocks made is kept for when work goes on
-    """
-
-    keeps: ClassVar[bool] = False
+    """How many threads work, and on how many rows at a time; neither changes a result."""
 
     threads: int
     block_size: int | None = None
-    search: str = "exact"
-    vectors: str = "float32"
 
     @classmethod
     def of(cls, threads: int | None = None, block_size: int | None = None) -> Runner:
@@ -173,18 +164,9 @@ class Runner:
 
         kernel, args : as in ``rows``. Returns one array, or a tuple of as many as there are outs.
         """
-        arrays = tuple(self.empty(out.shape(n), out.dtype) for out in outs)
+        arrays = tuple(np.empty(out.shape(n), out.dtype) for out in outs)
         self.map(name, lambda a, b: kernel(a, b, *args, *arrays), n)
         return arrays if len(arrays) > 1 else arrays[0]
-
-    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-        """An array to write into, for steps that are not cut into rows."""
-        return np.empty(shape, dtype)
-
-    def kept(self, name: str, make: Callable[[], Array]) -> Array:
-        """The array that ``make`` returns; a runner with files saves it for when it goes on."""
-        del name
-        return make()
 
     @contextmanager
     def _each(

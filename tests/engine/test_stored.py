@@ -5,11 +5,8 @@ import pytest
 
 import kinrank
 from kinrank.kernels.stored import decode, row_of
-from kinrank.parallel import Runner
 from kinrank.search.stored import HalfRows, for_kernels, rows_between, stored_vectors
 from kinrank.search.tiles import squared_norms
-
-HALF = Runner(1, vectors="float16")
 
 
 def test_every_finite_value_is_decoded():
@@ -63,17 +60,17 @@ def test_norms_do_not_depend_on_how_rows_are_kept(width):
 def test_rows_are_rounded_when_all_else_is_done(scale, moved, cosine):
     random = np.random.default_rng(2)
     queries, gallery = scale * (random.normal(size=(2, 2500, 4)) + moved)
-    plain = stored_vectors([("queries", queries[:37]), ("gallery", gallery)], cosine, Runner(1))
-    half = stored_vectors([("queries", queries[:37]), ("gallery", gallery)], cosine, HALF)
+    named = [("queries", queries[:37]), ("gallery", gallery)]
+    plain = stored_vectors(named, cosine, 1)
+    half = stored_vectors(named, cosine, 1, dtype="float16")
     np.testing.assert_array_equal(half[:], plain.astype(np.float16).astype(np.float32))
 
 
 def test_values_that_float16_has_not_are_refused():
     queries, gallery = np.ones((2, 3), np.float32), np.zeros((400, 3), np.float32)
     gallery[333, 1] = -65504
-    assert (
-        stored_vectors([("queries", queries), ("gallery", gallery)], False, HALF)[335, 1] == -65504
-    )
+    named = [("queries", queries), ("gallery", gallery)]
+    assert stored_vectors(named, False, 1, dtype="float16")[335, 1] == -65504
     gallery[333, 1] = -70000
     message = r"`gallery` must hold values of at most 65504 .*float16.*got -70000 in row 333\."
     with pytest.raises(kinrank.InvalidInputError, match=message):

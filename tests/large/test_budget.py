@@ -15,6 +15,7 @@ import large_data
 from cli_helpers import run
 from kinrank import progress
 from kinrank.parallel import Runner
+from kinrank.runs.execution import Execution
 from kinrank.runs.mapped import Memory, resident_bytes
 from kinrank.runs.plan import Plan, Stage, make_plan, parse_bytes
 from kinrank.search import cells
@@ -49,7 +50,7 @@ def test_a_budget_that_cannot_be_kept_is_refused_before_the_work(tmp_path):
 def test_a_plan_for_values_of_any_size(scale):
     queries, gallery = large_data.rows(300)
     queries, gallery = (rows.astype(np.float64) * scale for rows in (queries, gallery))
-    made = make_plan(kinrank.CAS(), queries, gallery, 9, Runner(1), 1)
+    made = make_plan(kinrank.CAS(), queries, gallery, 9, Execution(Runner(1)), 1)
     assert made.stages
 
 
@@ -89,7 +90,8 @@ def test_mapped_half_precision_is_taken_as_it_is(tmp_path):
 def test_the_plan_scales_with_the_rows():
     method = kinrank.CAS()
     small, large = (
-        make_plan(method, *large_data.rows(n), 10, Runner(2), None) for n in (6000, 60_000)
+        make_plan(method, *large_data.rows(n), 10, Execution(Runner(2)), None)
+        for n in (6000, 60_000)
     )
     assert 8 < large.bytes / small.bytes < 12
     assert large.least > small.least
@@ -148,14 +150,14 @@ def test_all_cells_are_an_exact_search(monkeypatch):
     rows = np.concatenate(large_data.rows(1200))
     exact = exact_neighbors(rows, 9, Runner(2))
     search = CellSearch(rows, Runner(2))
-    found = search.rows(0, len(rows), 9, Runner(2))
+    found = search.rows(0, len(rows), 9)
     np.testing.assert_array_equal(found.indices, exact.indices)
     np.testing.assert_array_equal(found.distances, exact.distances)
     assert (found.farthest <= exact.farthest).all()
-    first = search.first(40, 12, Runner(2))
+    first = search.first(40, 12)
     np.testing.assert_array_equal(first.indices[:, :9], exact.indices[:40])
     np.testing.assert_array_equal(first.distances[:, :9], exact.distances[:40])
-    some = search.search(rows[:50], 5, Runner(2))
+    some = search.search(rows[:50], 5)
     np.testing.assert_array_equal(some.indices, exact.indices[:50, :5])
 
 
@@ -166,7 +168,7 @@ def test_lists_are_looked_through_again_while_that_brings_many(monkeypatch):
     recall = []
     for rounds in (1, 3):
         monkeypatch.setattr(cells, "_REFINED", rounds)
-        found = CellSearch(rows, Runner(2)).rows(0, len(rows), 10, Runner(2)).indices
+        found = CellSearch(rows, Runner(2)).rows(0, len(rows), 10).indices
         recall.append(np.mean([np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)]))
     assert recall[0] < 0.98
     assert recall[1] > recall[0]

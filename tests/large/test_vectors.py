@@ -9,6 +9,7 @@ import kinrank
 import large_data
 from cli_helpers import run
 from kinrank.parallel import Runner
+from kinrank.runs.execution import Execution
 from kinrank.runs.plan import make_plan
 from kinrank.search import find, stored
 from learned_models import untrained
@@ -68,7 +69,7 @@ def test_searches_and_files_change_no_bit(tmp_path, monkeypatch, search, where):
 @pytest.mark.parametrize("name", ["cas", "dfs"])
 def test_many_queries_are_searched_in_cells(monkeypatch, name):
     large_data.searched_in_cells(monkeypatch)
-    monkeypatch.setattr(find, "_many", lambda *sizes: True)
+    monkeypatch.setattr(find.ApproximateSearch, "_pays", lambda *_: True)
     every = np.concatenate(large_data.rows(1500))
     rows = every[:500], every[500:]
     where = {"search": "approximate"}
@@ -133,8 +134,8 @@ def test_the_plan_counts_half_the_bytes(monkeypatch):
     rows, bytes_ = large_data.rows(1500), {}
     for vectors in ("float32", "float16"):
         for search in ("exact", "approximate"):
-            run_ = Runner(2, search=search, vectors=vectors)
-            plan = make_plan(kinrank.CAS(), *rows, 5, run_, None)
+            execution = Execution(Runner(2), search, vectors)
+            plan = make_plan(kinrank.CAS(), *rows, 5, execution, None)
             known = {stage.name: stage.bytes for stage in plan.stages}
             bytes_[vectors, search] = known["vectors"], known.get("cells", 0)
     size = 1500 * 16

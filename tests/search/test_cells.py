@@ -103,7 +103,7 @@ def test_rounds_bring_what_borders_of_cells_keep_apart(monkeypatch):
     recall = []
     for rounds in (0, 8):
         monkeypatch.setattr(cells, "_REFINED", rounds)
-        found = CellSearch(rows, Runner(2)).rows(0, len(rows), 12, Runner(2)).indices
+        found = CellSearch(rows, Runner(2)).rows(0, len(rows), 12).indices
         held = [len(np.intersect1d(a, b)) for a, b in zip(found, exact, strict=True)]
         recall.append(np.mean(held) / 12)
     assert recall[1] > recall[0] + 0.07, recall

@@ -167,18 +167,24 @@ def rerank(
 
 
 def _print_plan(method: Any, queries: Any, gallery: Any, asked: Any, as_json: bool) -> None:
+    from kinrank.runs.execution import Execution
     from kinrank.runs.plan import make_plan, parse_bytes
 
     if asked["cluster"] is not None:
         raise click.UsageError("--plan is for one machine: leave out --cluster.")
     if gallery is None:
         raise click.UsageError("--plan is for queries and a gallery: give --query.")
-    threads = thread_count(asked["threads"])
     budget = asked["memory_budget"]
-    run = Runner(threads, search=asked["search"], vectors=asked["vectors"])
+    runner = Runner(thread_count(asked["threads"]))
+    execution = Execution(runner, asked["search"], asked["vectors"])
     limit = None if budget is None else parse_bytes("memory_budget", budget)
     plan = make_plan(
-        method, as_matrix("queries", queries), as_matrix("gallery", gallery), asked["k"], run, limit
+        method,
+        as_matrix("queries", queries),
+        as_matrix("gallery", gallery),
+        asked["k"],
+        execution,
+        limit,
     )
     click.echo(json.dumps(plan.as_dict()) if as_json else str(plan))
     plan.check()

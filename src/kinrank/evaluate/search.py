@@ -15,8 +15,8 @@ from kinrank.datasets.base import StackedRows
 from kinrank.errors import InvalidInputError
 from kinrank.filters import Filter, RankAndDrop
 from kinrank.methods.base import Method
-from kinrank.parallel import Runner
 from kinrank.projection.kinds import projection_for
+from kinrank.runs.execution import Execution
 from kinrank.runs.run import Run
 from kinrank.search.exact import search_pieces
 from kinrank.types import Longs, Ranking
@@ -50,11 +50,16 @@ class Plain(Method):
     metric: Literal["euclidean", "cosine"] = "euclidean"
 
     def ranked(
-        self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
+        self,
+        queries: Any,
+        gallery: Any,
+        k: int | None,
+        execution: Execution,
+        allowed: Filter | None = None,
     ) -> Ranking:
         """Rank the gallery for each query by distance alone."""
         if allowed is not None:
-            return _filtered(self, queries, gallery, k, run, allowed)
+            return _filtered(self, queries, gallery, k, execution, allowed)
         rows, kept = _gallery_rows(gallery, k)
         asked = as_matrix("queries", queries)
         if asked.shape[1] != rows.shape[1]:
@@ -64,13 +69,15 @@ class Plain(Method):
             )
         as_asked: dict[str, Any] = {
             "cosine": self.metric == "cosine", "together": False,
-            "onto": projection_for(self.whiten, [("gallery", rows)], run),
+            "onto": projection_for(
+                self.whiten, [("gallery", rows)], execution.runner.threads
+            ),
         }  # fmt: skip
         vectors = as_vectors(("queries", asked), **as_asked)
         cuts = (slice(low, low + GALLERY_BLOCK) for low in range(0, len(rows), GALLERY_BLOCK))
         pieces = (as_vectors(("gallery", rows[cut]), **as_asked) for cut in cuts)
         with progress.stage("search", len(rows)):
-            nearest = search_pieces(vectors, pieces, kept, run)
+            nearest = search_pieces(vectors, pieces, kept, execution.runner)
         return Ranking(nearest.indices, np.sqrt(nearest.distances))
 
 
@@ -111,20 +118,27 @@ class Pooled(Method):
             )
 
     def ranked(
-        self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
+        self,
+        queries: Any,
+        gallery: Any,
+        k: int | None,
+        execution: Execution,
+        allowed: Filter | None = None,
     ) -> Ranking:
         """Search the whole gallery, then re-rank the pool of each query on its own."""
         if allowed is not None:
-            return _filtered(self, queries, gallery, k, run, allowed)
+            return _filtered(self, queries, gallery, k, execution, allowed)
         rows, kept = _gallery_rows(gallery, k)
         vectors = as_matrix("queries", queries)
         pool = min(self.pool, len(rows))
         method: Any = self.method
-        projection = projection_for(getattr(method, "whiten", None), [("gallery", rows)], run)
+        projection = projection_for(
+            getattr(method, "whiten", None), [("gallery", rows)], execution.runner.threads
+        )
         if projection is not None:  # by the whole gallery
             method = replace(method, whiten=projection)
         plain = Plain(metric=getattr(method, "metric", "euclidean"), whiten=projection)
-        first = plain.ranked(vectors, rows, max(pool, kept), run)
+        first = plain.ranked(vectors, rows, max(pool, kept), execution)
         indices, distances = first.indices.copy(), first.distances.copy()
         with progress.stage("pools", len(vectors)) as advance:
             for query, vector in enumerate(vectors):
@@ -134,8 +148,8 @@ class Pooled(Method):
                     vector[None],
                     rows[members],
                     pool,
-                    threads=run.threads,
-                    run=Run(block_size=run.block_size),
+                    threads=execution.runner.threads,
+                    run=Run(block_size=execution.runner.block_size),
                 )
                 order = second.indices[0]
                 indices[query, :pool] = np.where(order >= 0, members[order], -1)
@@ -148,7 +162,12 @@ class Pooled(Method):
 
 
 def _filtered(
-    method: Plain | Pooled, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter
+    method: Plain | Pooled,
+    queries: Any,
+    gallery: Any,
+    k: int | None,
+    execution: Execution,
+    allowed: Filter,
 ) -> Ranking:
     """The first ``k`` that are allowed."""
     asked = as_matrix("queries", queries)
@@ -159,7 +178,7 @@ def _filtered(
     k = most if k is None else check_int("k", k, 1, most)
 
     def rank(part: Longs | None, depth: int) -> Ranking:
-        return method.ranked(asked if part is None else asked[part], rows, depth, run)
+        return method.ranked(asked if part is None else asked[part], rows, depth, execution)
 
     return allowed.rank(k, RankAndDrop(allowed, rank))
 

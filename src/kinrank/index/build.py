@@ -14,7 +14,7 @@ from kinrank.index.state import EncodingColumns, Scaling, Source, State, check_o
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.projection.projection import Projection
-from kinrank.search.exact import exact_neighbors
+from kinrank.runs.execution import Execution
 from kinrank.search.searcher import Store
 from kinrank.stages.divergence import Divergence
 from kinrank.stages.encode import encode
@@ -24,14 +24,17 @@ from kinrank.stages.parameters import StageParameters
 from kinrank.stages.precomputed import precomputed_distances
 from kinrank.stages.sparse import row_sums, transposed
 from kinrank.types import Floats, Neighbors, SparseRows
-from kinrank.validation import as_matrix
+from kinrank.validation import as_matrix, as_vectors
 
 _SAMPLE = 1024  # rows that tell how far the farthest is
 
 
-def build_from_vectors(method: CAS, gallery: Any, ids: Any, context: Any, run: Runner) -> State:
+def build_from_vectors(
+    method: CAS, gallery: Any, ids: Any, context: Any, execution: Execution
+) -> State:
     """All lists searched, all stages computed."""
     check_online(method)
+    run = execution.runner
     gallery = as_matrix("gallery", gallery)
     named = [("gallery", gallery)] + ([] if context is None else [("context", context)])
     cosine = method.metric == "cosine"
@@ -40,11 +43,15 @@ def build_from_vectors(method: CAS, gallery: Any, ids: Any, context: Any, run: R
         raise InvalidInputError("An index must have at least two rows, got one.")
     ids = refuse_duplicates(as_ids(ids, len(gallery)))
     resolved = method.resolved(len(vectors))
-    length, cells = resolved.list_length(), dict[str, Any]()
-    if run.search == "exact":
-        neighbors = exact_neighbors(vectors, length, run)
-    else:
+    length = resolved.list_length()
+    cells: dict[str, Any] = {}
+    if execution.search == "approximate":
         neighbors, cells = _approximate(vectors, length, run)
+    else:
+        as_given = vectors
+        if not (cosine or method.whiten is not None or isinstance(execution.search, str)):
+            as_given = as_vectors(*named, together=False)
+        neighbors = execution.searcher(vectors, as_given).neighbors(length)
     return build(method, resolved, scaling, ids, neighbors, vectors, run, **cells)
 
 
@@ -223,7 +230,7 @@ def _approximate(vectors: Floats, k: int, run: Runner) -> tuple[Neighbors, dict[
 
     search = cells.CellSearch(vectors, run)
     with progress.stage("neighbours", len(vectors)):
-        neighbors = search.rows(0, len(vectors), k, run)
+        neighbors = search.rows(0, len(vectors), k)
     centres, cell = search.division
     recall = measured_recall(vectors, neighbors, run)
     return neighbors, {"centres": centres, "cell": cell, "recall": recall}

@@ -113,9 +113,9 @@ class Index:
     ) -> Index:
         """See ``CAS.fit``."""
         prepare("index")
-        runner = as_run(run).runner_in_memory(threads, "fit", "search")
+        execution = as_run(run).in_memory(threads, "fit", "search")
         checked = Attributes.of(attributes, len(as_matrix("gallery", gallery)))
-        state = build_from_vectors(method, gallery, ids, context, runner)
+        state = build_from_vectors(method, gallery, ids, context, execution)
         return cls(Engine(state, search_of(state), checked))
 
     @classmethod

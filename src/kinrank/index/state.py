@@ -113,7 +113,7 @@ class Scaling:
     ) -> tuple[Floats, Scaling]:
         """Named row sets as one scaled float32 array, and the scaling that suits them."""
         matrices = same_width(*named)
-        onto = projection_for(whiten, matrices, run)
+        onto = projection_for(whiten, matrices, run.threads)
         cosine = cosine or onto is not None
         exponent = 0 if cosine else common_exponent(matrices)
         rows = stack_rows(matrices, cosine, exponent, onto=onto)

@@ -11,10 +11,10 @@ from kinrank.conditions import Conditions
 from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.filters import Filter, empty_ranking
 from kinrank.options import Checked, option
-from kinrank.parallel import Runner
 from kinrank.projection.kinds import Whiten, check_whiten
 from kinrank.projection.projection import Projection
 from kinrank.registry import method_class, methods
+from kinrank.runs.execution import Execution
 from kinrank.runs.run import Run, as_run
 from kinrank.types import Ranking
 from kinrank.validation import reduce_k
@@ -123,10 +123,8 @@ class Method(Checked):
                     block_size=run.block_size,
                     search=run.search,
                 )
-        with run.runner(self, queries, gallery, k, threads) as runner:
-            if row_filter is None:
-                return self.ranked(queries, gallery, k, runner)
-            return self.ranked(queries, gallery, k, runner, row_filter)
+        with run.execution(self, queries, gallery, k, threads) as execution:
+            return self.ranked(queries, gallery, k, execution, row_filter)
 
     if not TYPE_CHECKING:  # or every name would be an attribute
 
@@ -139,9 +137,14 @@ class Method(Checked):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def ranked(
-        self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
+        self,
+        queries: Any,
+        gallery: Any,
+        k: int | None,
+        execution: Execution,
+        allowed: Filter | None = None,
     ) -> Ranking:
-        """As ``rerank``, with a given runner."""
+        """As ``rerank``, of a call whose execution has begun."""
         raise NotImplementedError
 
 

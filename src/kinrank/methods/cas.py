@@ -258,7 +258,7 @@ class CAS(JointMethod):
                 f"`whiten` must be None where distances are given, got {self.whiten!r}: take them "
                 "between rows that were projected (Projection.transform)."
             )
-        runner = as_run(run).runner_in_memory(threads, "rerank_neighbors")
+        runner = as_run(run).in_memory(threads, "rerank_neighbors").runner
         source = precomputed_distances(distances, indices, squared=squared, farthest=farthest)
         n = len(source.neighbors)
         n_queries = check_int("n_queries", n_queries, 1, n - 1)
@@ -335,7 +335,7 @@ class CAS(JointMethod):
         spare = (
             (deep + deep // 4 + 16) * len(rows) // n_gallery - deep if deep < n_gallery else -deep
         )
-        distances = rows.distances(self.list_length(), k, run, spare)
+        distances = rows.distances(self.list_length(), k, spare)
         encoded = self.compare(distances, n_queries, run)
         return self.order(encoded, n_queries, k, run, rows.allowed)
 

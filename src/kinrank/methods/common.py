@@ -20,8 +20,9 @@ from kinrank.options import option
 from kinrank.parallel import Runner
 from kinrank.projection.kinds import projection_for
 from kinrank.projection.projection import Projection
+from kinrank.runs.execution import Execution
 from kinrank.runs.run import Run, as_run
-from kinrank.search.find import find_neighbors, find_neighbors_and_more
+from kinrank.search.searcher import RowSearcher
 from kinrank.search.stored import Stored, rows_between, stored_vectors
 from kinrank.stages.distances import VectorDistances
 from kinrank.types import Ints, Longs, Neighbors, Ranking
@@ -52,11 +53,13 @@ def results(k: int | None, n_gallery: int) -> int:
 class JointRows:
     """Queries and gallery, one above the other; or rows that are both.
 
+    searcher : finds the neighbours of these rows
     allowed : which gallery rows may be answers
     """
 
     vectors: Stored
     n_queries: int
+    searcher: RowSearcher
     allowed: Filter | None = None
 
     @property
@@ -85,9 +88,7 @@ class JointRows:
     def __len__(self) -> int:
         return len(self.vectors)
 
-    def distances(
-        self, length: int, k: int, run: Runner, spare: int = SPARE_ROWS
-    ) -> VectorDistances:
+    def distances(self, length: int, k: int, spare: int = SPARE_ROWS) -> VectorDistances:
         """Lists of ``length`` for every row, and for queries long enough to take k results from.
 
         spare : rows beside k that a query's list has
@@ -97,17 +98,22 @@ class JointRows:
         # The whole row will be ranked anyway, or of so few rows it is sooner than a longer list.
         if 4 * longer > n or self.n_queries * n <= _FEW_DISTANCES:
             longer = length
-        lists, more = find_neighbors_and_more(self.vectors, length, self.n_queries, longer, run)
+        lists, more = self.searcher.neighbors_and_more(length, self.n_queries, longer)
         return VectorDistances.of(lists, more, self.vectors)
 
-    def neighbors(self, length: int, run: Runner) -> Neighbors:
-        return find_neighbors(self.vectors, length, run)
+    def neighbors(self, length: int) -> Neighbors:
+        """The nearest rows of every row, itself first."""
+        return self.searcher.neighbors(length)
 
 
 def stacked(
-    queries: Any, gallery: Any, method: Method, run: Runner, allowed: Filter | None = None
+    queries: Any,
+    gallery: Any,
+    method: Method,
+    execution: Execution,
+    allowed: Filter | None = None,
 ) -> JointRows:
-    """What was given as checked rows that the method asks for, in an array of the runner.
+    """What was given as checked rows that the method asks for.
 
     gallery : None where the queries are the gallery
     """
@@ -115,9 +121,23 @@ def stacked(
     if gallery is not None:
         given = [("queries", queries), ("gallery", gallery)]
     matrices = same_width(*given)
-    projection = projection_for(method.whiten, matrices[-1:], run)
-    rows = stored_vectors(matrices, measures_angles(method), run, projection)
-    return JointRows(rows, len(matrices[0][1]), allowed)
+    threads = execution.runner.threads
+    projection = projection_for(method.whiten, matrices[-1:], threads, execution.arrays)
+    cosine = measures_angles(method)
+    vectors = stored_vectors(
+        matrices,
+        cosine,
+        threads,
+        projection,
+        dtype=execution.vectors,
+        arrays=execution.arrays,
+    )
+    as_given = None
+    if not (cosine or isinstance(execution.search, str)):
+        as_given = as_vectors(*matrices, together=False)
+    n_queries = len(matrices[0][1])
+    searcher = execution.searcher(vectors, as_given, first_answer(n_queries, allowed))
+    return JointRows(vectors, n_queries, searcher, allowed)
 
 
 def measures_angles(method: Method) -> bool:
@@ -148,10 +168,15 @@ class JointMethod(Method):
     metric: Literal["euclidean", "cosine"] = option("euclidean", "cosine normalises the vectors")
 
     def ranked(
-        self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
+        self,
+        queries: Any,
+        gallery: Any,
+        k: int | None,
+        execution: Execution,
+        allowed: Filter | None = None,
     ) -> Ranking:
-        rows = stacked(queries, gallery, self, run, allowed)
-        return self.resolved(len(rows))._rank(rows, results(k, rows.n_answers), run)
+        rows = stacked(queries, gallery, self, execution, allowed)
+        return self.resolved(len(rows))._rank(rows, results(k, rows.n_answers), execution.runner)
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         raise NotImplementedError
@@ -168,31 +193,45 @@ class InductiveMethod(Method):
     ) -> FittedMethod:
         """Prepare the gallery; the result has ``search(queries, k)``."""
         prepare(type(self).__name__.lower())
-        runner = as_run(run).runner_in_memory(threads, "fit", "search")
-        projection = projection_for(self.whiten, same_width(("gallery", gallery)), runner)
+        execution = as_run(run).in_memory(threads, "fit", "search")
+        projection = projection_for(
+            self.whiten, same_width(("gallery", gallery)), execution.runner.threads
+        )
         vectors = as_vectors(("gallery", gallery), cosine=True, onto=projection)
-        return replace(self.fitted(vectors, runner), projection=projection)
+        return replace(self.fitted(vectors, execution), projection=projection)
 
     def ranked(
-        self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
+        self,
+        queries: Any,
+        gallery: Any,
+        k: int | None,
+        execution: Execution,
+        allowed: Filter | None = None,
     ) -> Ranking:
-        rows = stacked(queries, gallery, self, run, allowed)
-        fitted = self.fitted(rows.gallery, run, rows.n_answers)
-        return fitted.answer(rows.queries, results(k, rows.n_answers), run, allowed)
+        rows = stacked(queries, gallery, self, execution, allowed)
+        fitted = self.fitted(rows.gallery, execution, rows.n_answers)
+        return fitted.answer(rows.queries, results(k, rows.n_answers), execution, allowed)
 
-    def fitted(self, gallery: Stored, run: Runner, n_answers: int | None = None) -> FittedMethod:
+    def fitted(
+        self, gallery: Stored, execution: Execution, n_answers: int | None = None
+    ) -> FittedMethod:
         """As ``fit``, of unit rows that were checked before; n_answers : None is all of them."""
         method = self.resolved(n_answers or len(gallery), "gallery rows")
-        return FittedMethod(method, gallery, method._prepare(gallery, run))
+        return FittedMethod(method, gallery, method._prepare(gallery, execution))
 
-    def _prepare(self, gallery: Stored, run: Runner) -> Any:
+    def _prepare(self, gallery: Stored, execution: Execution) -> Any:
         """All that can be computed before a query is known."""
         raise NotImplementedError
 
     def _search(
-        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        self,
+        state: Any,
+        gallery: Stored,
+        queries: Stored,
+        k: int,
+        execution: Execution,
         own: Ints | None = None,
-    ) -> Ranking:  # fmt: skip
+    ) -> Ranking:
         """The first ``k`` gallery rows of each query.
 
         own : the gallery row that each query is, which does not count as one of its nearest
@@ -202,7 +241,7 @@ class InductiveMethod(Method):
 
 @dataclass(frozen=True, eq=False)
 class FittedMethod:
-    """A method with a gallery it is ready to search; see ``kinrank.types.Searcher``.
+    """A method with a gallery it is ready to search.
 
     projection : what was made of the gallery's rows, and will be of queries
     """
@@ -243,9 +282,9 @@ class FittedMethod:
         k : how many results per query; None ranks the whole gallery
         allowed, exclude : gallery rows that may be answers, that may not; see ``kinrank.rerank``
         threads : how many threads to use; never changes the result
-        run : its ``block_size`` is taken
+        run : its ``search`` and ``block_size`` are taken
         """
-        runner = as_run(run).runner_in_memory(threads, "search", "search")
+        execution = as_run(run).in_memory(threads, "search", "search")
         queries = as_matrix("queries", queries)
         projection = self.projection
         width = self.gallery.shape[1] if projection is None else projection.width
@@ -257,21 +296,21 @@ class FittedMethod:
         vectors = as_vectors(("queries", queries), cosine=True, onto=projection)
         conditions = Conditions(allowed=allowed, exclude=exclude)
         row_filter = conditions.filter(len(vectors), len(self))
-        return self.answer(vectors, results(k, len(self)), runner, row_filter)
+        return self.answer(vectors, results(k, len(self)), execution, row_filter)
 
     def answer(
-        self, queries: Stored, k: int, run: Runner, allowed: Filter | None = None
+        self, queries: Stored, k: int, execution: Execution, allowed: Filter | None = None
     ) -> Ranking:
         """As ``search``, of unit vectors that were checked before."""
-        method, known = self.method, (self.state, self.gallery)
+        method = self.method
         if allowed is None:
-            return method._search(*known, queries, k, run)
+            return method._search(self.state, self.gallery, queries, k, execution)
         own = np.arange(len(self), dtype=np.int32) if allowed.among_themselves else None
 
         def rank(some: Longs | None, depth: int) -> Ranking:
             if some is None:
-                return method._search(*known, queries, depth, run, own)
+                return method._search(self.state, self.gallery, queries, depth, execution, own)
             mine = None if own is None else own[some]
-            return method._search(*known, queries[some], depth, run, mine)
+            return method._search(self.state, self.gallery, queries[some], depth, execution, mine)
 
         return allowed.rank(k, RankAndDrop(allowed, rank))

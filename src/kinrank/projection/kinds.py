@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kinrank import progress
+from kinrank.arrays import IN_MEMORY, Arrays
 from kinrank.errors import InvalidInputError, shown
-from kinrank.parallel import ALONE, Runner
+from kinrank.parallel import Runner
 from kinrank.projection.arrays import Wide, principal_directions, unit
 from kinrank.projection.evidence import brings_nearer
 from kinrank.projection.learning import Coordinates, learnt_matrix
@@ -60,8 +61,13 @@ def check_whiten(name: str, value: Any) -> Whiten:
         ) from None
 
 
-def projection_for(whiten: Whiten, matrices: Matrices, run: Runner = ALONE) -> Projection | None:
-    """The projection that ``whiten`` is for checked rows: fitted to them if it is a kind."""
+def projection_for(
+    whiten: Whiten, matrices: Matrices, threads: int = 1, arrays: Arrays = IN_MEMORY
+) -> Projection | None:
+    """The projection that ``whiten`` is for checked rows: fitted to them if it is a kind.
+
+    arrays : remembers it for a run that goes on later
+    """
     if whiten is None:
         return None
     name, first = matrices[0]
@@ -74,17 +80,16 @@ def projection_for(whiten: Whiten, matrices: Matrices, run: Runner = ALONE) -> P
         return whiten
     fitted: list[Projection] = []
 
-    def arrays() -> Any:
-        fitted.append(fit_kind(matrices, whiten, None, Runner(run.threads)))
+    def mean_and_matrix() -> Any:
+        fitted.append(fit_kind(matrices, whiten, None, Runner(threads)))
         return np.concatenate([fitted[0].mean[None], fitted[0].matrix])
 
     def words() -> Any:
         return np.frombuffer(json.dumps(fitted[0].words).encode(), np.uint8)
 
-    # For when the run goes on.
-    kept = run.kept("projection", arrays)
-    told = run.kept("projection.words", words)
-    return Projection.of_words(kept[0], kept[1:], json.loads(told.tobytes()))
+    kept = arrays.kept("projection", mean_and_matrix)
+    text = arrays.kept("projection.words", words)
+    return Projection.of_words(kept[0], kept[1:], json.loads(text.tobytes()))
 
 
 def fit_kind(matrices: Matrices, kind: Kind, ids: Any, run: Runner) -> Projection:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kinrank.errors import InvalidInputError
 from kinrank.parallel import Runner
 from kinrank.projection.arrays import Wide
-from kinrank.search.find import find_neighbors
+from kinrank.search.exact import exact_neighbors
 from kinrank.stages.distances import VectorDistances, lay_out
 from kinrank.stages.divergence import Divergence
 from kinrank.stages.encode import encode
@@ -53,7 +53,7 @@ def found_pairs(rows: Floats, run: Runner) -> Pairs:
     """
     n = len(rows)
     sizes: dict[str, Any] = {name: min(size, n) for name, size in _SIZES.items()}
-    neighbors = find_neighbors(rows, min(max(NEAR, WALK_K), n), run)
+    neighbors = exact_neighbors(rows, min(max(NEAR, WALK_K), n), run)
     distances, layout = lay_out(
         VectorDistances.of(neighbors, neighbors, rows), K1 + 1, n_queries=n, run=run
     )

@@ -9,10 +9,10 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,17 +22,48 @@ from kinrank._version import __version__
 from kinrank.errors import InvalidInputError, UnwritableError
 from kinrank.io import READ_ONLY, PathLike, replacing, temporary_folder
 from kinrank.parallel import Args, Array, Kernel, Out, Range, Runner
+from kinrank.runs.execution import Execution, RankingMethod
 from kinrank.runs.journal import BlockEntry, Call, Journal, check_sum, described
 from kinrank.runs.mapped import Memory
 from kinrank.runs.plan import make_plan, parse_bytes
+from kinrank.search.tiles import BLOCK
 from kinrank.types import SparseRows
 from kinrank.validation import as_matrix, check_path
 
-if TYPE_CHECKING:
-    from kinrank.methods.base import Method
-
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PIECE = 1 << 24  # bytes of the vectors that are read at a time
+
+
+@dataclass(frozen=True)
+class ArrayFiles:
+    """Arrays that are files of a journal's folder."""
+
+    journal: Journal
+    memory: Memory
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+        """See Arrays."""
+        file = self.journal.scratch()
+        shape = shape if isinstance(shape, tuple) else (shape,)
+        array = self.memory.mapped(file, shape, dtype, write=True)
+        file.unlink()  # it lives as long as the array
+        return array
+
+    def kept(self, name: str, make: Callable[[], Array]) -> Array:
+        """See Arrays."""
+        file = self.journal.kept(name)
+        if file.exists():
+            check, _, content = file.read_bytes().partition(b"\n")
+            if check == b"%d" % zlib.crc32(content):
+                loaded: Array = np.load(BytesIO(content), allow_pickle=False)
+                return loaded
+        array = make()
+        stream = BytesIO()
+        np.save(stream, array, allow_pickle=False)
+        content = stream.getvalue()
+        with replacing(file) as whole:
+            whole.write(b"%d\n" % zlib.crc32(content) + content)
+        return array
 
 
 @dataclass(frozen=True)
@@ -42,8 +73,6 @@ class DiskRunner(Runner):
     A call is known by its number: methods call their stages in one order. Results are the same, bit
     for bit, as those of a Runner, whatever was finished before.
     """
-
-    keeps: ClassVar[bool] = True
 
     journal: Journal = field(kw_only=True)
     memory: Memory = field(kw_only=True)
@@ -91,7 +120,7 @@ class DiskRunner(Runner):
                 return BlockEntry(*rows, call.end + len(block[1]), check_sum(block))
 
             self._work(call, name, n, lambda low, high: kernel(low, high, *args), listed)
-        indptr = self.empty(n + 1, np.int64)
+        indptr = ArrayFiles(self.journal, self.memory).empty(n + 1, np.int64)
         indptr[0] = 0
         np.cumsum(lengths, out=indptr[1:])
         made = [
@@ -100,27 +129,6 @@ class DiskRunner(Runner):
             if file.stat().st_size or dtype is np.int32
         ]
         return SparseRows(indptr, made[0], made[1] if len(made) > 1 else None, n_columns)
-
-    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-        file = self.journal.scratch()
-        shape = shape if isinstance(shape, tuple) else (shape,)
-        array = self.memory.mapped(file, shape, dtype, write=True)
-        file.unlink()  # it lives as long as the array
-        return array
-
-    def kept(self, name: str, make: Callable[[], Array]) -> Array:
-        file = self.journal.kept(name)
-        if file.exists():
-            check, _, content = file.read_bytes().partition(b"\n")
-            if check == b"%d" % zlib.crc32(content):
-                loaded: Array = np.load(BytesIO(content), allow_pickle=False)
-                return loaded
-        array, stream = make(), BytesIO()
-        np.save(stream, array, allow_pickle=False)
-        content = stream.getvalue()
-        with replacing(file) as whole:
-            whole.write(b"%d\n" % zlib.crc32(content) + content)
-        return array
 
     def _call(self, name: str, kernel: Kernel, args: Args, n: int, shapes: Any) -> Call:
         facts = {
@@ -154,26 +162,39 @@ def _cut_off(path: Path, size: int) -> IO[bytes]:
 
 @contextmanager
 def disk_run(
-    method: Method, queries: Any, gallery: Any, k: int | None, run: Runner,
-    budget: int | str | None, work: PathLike | None,
-) -> Iterator[DiskRunner]:  # fmt: skip
-    """A runner with files in ``work``; they are removed when the block ends without an error."""
+    method: RankingMethod,
+    queries: Any,
+    gallery: Any,
+    k: int | None,
+    execution: Execution,
+    budget: int | str | None,
+    work: PathLike | None,
+) -> Iterator[Execution]:
+    """The same in files of ``work``, which are removed when the block ends without an error."""
     if work is not None:
         check_path("work", work)
     matrices = (as_matrix("queries", queries), as_matrix("gallery", gallery))
     limit = None if budget is None else parse_bytes("memory_budget", budget)
     if limit is not None:
-        plan = make_plan(method, *matrices, k, run, limit)
+        plan = make_plan(method, *matrices, k, execution, limit)
         progress.tell("plan", plan)
         wanted = Path(temporary_folder() if work is None else work).absolute()
         plan.check(next(path for path in (wanted, *wanted.parents) if path.exists()))
-    key = run_key(method, matrices, k, run)
+    key = run_key(method, matrices, k, execution)
     temporary = {"prefix": "kinrank-", "dir": temporary_folder()}
     folder = Path(tempfile.mkdtemp(**temporary) if work is None else work)
     try:
         journal = Journal(folder, key)
         with Memory(limit) as memory:
-            yield DiskRunner(**vars(run), journal=journal, memory=memory)
+            runner = execution.runner
+            yield replace(
+                execution,
+                runner=DiskRunner(
+                    runner.threads, runner.block_size, journal=journal, memory=memory
+                ),
+                arrays=ArrayFiles(journal, memory),
+                search_block=BLOCK,  # a finished one is kept
+            )
         journal.clear()
     except OSError as error:
         if error.errno in READ_ONLY:
@@ -193,11 +214,15 @@ def disk_run(
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_key(method: Method, matrices: tuple[Any, ...], k: int | None, run: Runner) -> str:
+def run_key(
+    method: RankingMethod, matrices: tuple[Any, ...], k: int | None, execution: Execution
+) -> str:
     """What all results of a run follow from."""
     digest = hashlib.blake2b(digest_size=16)
-    facts: list[Any] = [type(method).__qualname__, __version__, k, run.search, run.vectors]
-    facts += [(field.name, _value(getattr(method, field.name))) for field in fields(method)]
+    facts: list[Any] = [type(method).__qualname__, __version__, k, execution.search]
+    facts.append(execution.vectors)
+    parameters: Any = method
+    facts += [(item.name, _value(getattr(method, item.name))) for item in fields(parameters)]
     digest.update(repr(facts).encode())
     for matrix in matrices:
         digest.update(f"{matrix.shape} {matrix.dtype}".encode())

@@ -14,7 +14,7 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from kinrank import progress
 from kinrank.errors import InvalidInputError, KinrankWarning, shown
 from kinrank.parallel import MAX_BLOCK, Args, Array, Kernel, Out, Runner
 from kinrank.progress import format_bytes, format_seconds
+from kinrank.runs.execution import Execution, RankingMethod
 from kinrank.runs.mapped import resident_bytes
 from kinrank.search import cells, find
 from kinrank.search.exact import exact_neighbors, search_pieces
@@ -29,11 +30,12 @@ from kinrank.search.tiles import TILE_COLUMNS
 from kinrank.types import Ints, SparseRows
 from kinrank.validation import as_vectors, check_int
 
-if TYPE_CHECKING:
-    from kinrank.methods.base import Method
-
-_ROWS, _QUERIES = 4096, 64  # of the sample
-_SEEDS, _LIST = 16, 26  # rows whose nearest are in the sample, and the nearest of these
+# rows and queries of the sample
+_ROWS = 4096
+_QUERIES = 64
+_LOADING = 256  # rows that are ranked before, so that kernels are loaded
+_SEEDS = 16  # rows whose nearest are in the sample
+_LIST = 26  # the nearest of these
 _PIECE = 65536  # rows that are looked at at a time
 _PROBED = 1.8  # time of a distance in a cell over that of one in a search of all rows
 _ROW_BYTES = 140  # of arrays as long as there are rows, outside files
@@ -125,33 +127,46 @@ def parse_bytes(name: str, value: object) -> int:
 
 
 def make_plan(
-    method: Method, queries: Array, gallery: Array, k: int | None, run: Runner, budget: int | None
+    method: RankingMethod,
+    queries: Array,
+    gallery: Array,
+    k: int | None,
+    execution: Execution,
+    budget: int | None,
 ) -> Plan:
     """Run over a sample, and multiply."""
-    whitening = method.whiten
+    parameters: Any = method
     # The sample is ranked as it is: its own directions would be fitted in no time, or not at all.
-    sample = _Sample.run(replace(method, whiten=None), queries, gallery, k, run)
-    n, width = len(queries) + len(gallery), gallery.shape[1]
-    stored, rate = n * width * np.dtype(run.vectors).itemsize, _search_rate(gallery, run)
+    sample = _Sample.run(replace(parameters, whiten=None), queries, gallery, k, execution)
+    n = len(queries) + len(gallery)
+    width = gallery.shape[1]
+    stored = n * width * np.dtype(execution.vectors).itemsize
+    rate = _search_rate(gallery, execution.runner)
+    approximate = execution.search == "approximate"
     stages = [Stage("vectors", stored, 0.0)]
-    if run.search == "approximate" and n > find.FEW:
+    if approximate and n > find.FEW:
         stages.append(Stage("cells", 2 * stored, 0.0))  # copies in the order of cells
-    by_rows, by_queries = n / sample.n_rows, len(queries) / sample.n_queries
+    by_rows = n / sample.n_rows
+    by_queries = len(queries) / sample.n_queries
     for name, seconds in sample.seconds.items():
-        times, whole = by_rows, seconds * by_rows
+        times = by_rows
+        whole = seconds * by_rows
         if name == "neighbours":
-            whole = rate * _products(n, width, run.search)
+            whole = rate * _products(n, width, approximate)
         elif name == "search" or name in sample.by_query:
-            times, dense = by_queries, name == "search" or method.ranking_bytes > 0
+            times = by_queries
+            dense = name == "search" or method.ranking_bytes > 0
             whole = seconds * by_queries * (by_rows if dense else 1.0)
         stages.append(Stage(name, int(sample.bytes[name] * times), whole))
-    least = _least(method, sample, n, width, run, budget)
-    return Plan(tuple(stages), least + (whitening is not None) * _FITTING * width**2, budget)
+    least = _least(method, sample, n, width, execution, budget)
+    fitting = 0 if method.whiten is None else _FITTING * width**2
+    return Plan(tuple(stages), least + fitting, budget)
 
 
 def _search_rate(rows: Array, run: Runner) -> float:
     """Seconds of a product of two columns in an exact search of some rows."""
-    vectors, run = as_vectors(("gallery", _strided(rows, _ROWS))), Runner(run.threads)
+    vectors = as_vectors(("gallery", _strided(rows, _ROWS)))
+    run = Runner(run.threads)
     k = min(_LIST, len(vectors))
     with progress.listen(progress.Stopwatch()):
         exact_neighbors(vectors[:k], k, run)  # kernels are loaded
@@ -159,26 +174,32 @@ def _search_rate(rows: Array, run: Runner) -> float:
         exact_neighbors(vectors, k, run)
         seconds = time.perf_counter() - begun
     # A product of few rows serves both of them; in files, where blocks are apart, mostly one.
-    return 2 * seconds / _products(len(vectors), vectors.shape[1], "exact")
+    return 2 * seconds / _products(len(vectors), vectors.shape[1], approximate=False)
 
 
-def _products(n: int, width: int, search: str) -> float:
+def _products(n: int, width: int, approximate: bool) -> float:
     """Products of two columns that a search of all rows computes, or what costs as much."""
-    if search == "exact" or n <= find.FEW:
+    if not approximate or n <= find.FEW:
         return float(n) * n * width
     count = cells.cell_count(n)
     return _PROBED * n * 2 * (count + cells.PROBES * n / count) * width
 
 
 def _least(
-    method: Method, sample: _Sample, n: int, width: int, run: Runner, budget: int | None
+    method: RankingMethod,
+    sample: _Sample,
+    n: int,
+    width: int,
+    execution: Execution,
+    budget: int | None,
 ) -> int:
     """Memory that is not in files, and room for the pages of files."""
+    threads = execution.runner.threads
     row = max((size / sample.n_rows for size in sample.bytes.values()), default=0.0)
-    waiting = row * min(MAX_BLOCK, n) * _AHEAD * run.threads
-    ranking = method.ranking_bytes * n * run.threads
-    arrays = n * (_ROW_BYTES + _THREAD_BYTES * run.threads)
-    if run.vectors == "float16":
+    waiting = row * min(MAX_BLOCK, n) * _AHEAD * threads
+    ranking = method.ranking_bytes * n * threads
+    arrays = n * (_ROW_BYTES + _THREAD_BYTES * threads)
+    if execution.vectors == "float16":
         arrays += 4 * width * min(TILE_COLUMNS, n)  # of a tile that products are computed from
     total = max(_BASE, resident_bytes() or 0) + arrays + max(waiting, ranking)
     return int(total + _FILES * (budget or total))
@@ -199,20 +220,35 @@ class _Sample(Runner):
 
     @classmethod
     def run(
-        cls, method: Method, queries: Array, gallery: Array, k: int | None, run: Runner
+        cls,
+        method: RankingMethod,
+        queries: Array,
+        gallery: Array,
+        k: int | None,
+        execution: Execution,
     ) -> _Sample:
         """What a run over some rows took and made, by stage."""
-        rows = _strided(queries, _QUERIES), _regions(gallery, run)
-        counts: Any = {"n_rows": len(rows[0]) + len(rows[1]), "n_queries": len(rows[0])}
-        sample = cls(run.threads, run.block_size, vectors=run.vectors, **counts)
-        kept = None if k is None else min(check_int("k", k, 1), len(rows[1]))
+        run = execution.runner
+        some_queries = _strided(queries, _QUERIES)
+        some_rows = _regions(gallery, run)
+        sample = cls(
+            run.threads,
+            run.block_size,
+            n_rows=len(some_queries) + len(some_rows),
+            n_queries=len(some_queries),
+        )
+        k = None if k is None else min(check_int("k", k, 1), len(some_rows))
+        few_rows = some_rows[:_LOADING]
+        few_k = None if k is None else min(k, len(few_rows))
+        vectors = execution.vectors
         with warnings.catch_warnings(), progress.gather():
             warnings.simplefilter("ignore", KinrankWarning)
+            with progress.listen(progress.Stopwatch()):  # kernels are loaded
+                here = Execution(Runner(run.threads, run.block_size), vectors=vectors)
+                method.ranked(some_queries, few_rows, few_k, here)
             watch = progress.Stopwatch(then=sample.note)
-            with progress.listen(progress.Stopwatch()):  # the first time, kernels are loaded
-                method.ranked(*rows, kept, replace(sample, bytes=Counter()))
             with progress.listen(watch):
-                method.ranked(*rows, kept, sample)
+                method.ranked(some_queries, some_rows, k, Execution(sample, vectors=vectors))
         return replace(sample, seconds=watch.seconds)
 
     def note(self, stage: str, done: int, total: int) -> None:

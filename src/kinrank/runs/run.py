@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from kinrank.errors import InvalidInputError, shown
 from kinrank.io import PathLike
 from kinrank.parallel import Runner
+from kinrank.runs.execution import Execution, RankingMethod
+from kinrank.search.find import Search
+from kinrank.search.searcher import Searcher
 from kinrank.validation import check_choice, check_int, check_path
 
 if TYPE_CHECKING:
     from kinrank.cluster import Cluster
-    from kinrank.methods.base import Method
 
 SEARCHES = ("exact", "approximate")
 VECTORS = ("float32", "float16")
@@ -26,7 +28,10 @@ class Run:
 
     Parameters
     ----------
-    search : "exact", or "approximate" for many rows
+    search : "exact"; "approximate" for many rows; or a ``kinrank.stores.Searcher`` over the
+        gallery's rows, such as a ``FaissStore``, that chooses neighbours by their row numbers.
+        Distances are computed from the vectors. It is asked for the vectors as they are given, or
+        over their norms where the metric is the cosine.
     memory_budget : bytes, or a size such as "4GB", that the process may occupy; stages are then
         kept in files, and arrays that are mapped from files are never copied into memory
     work : the folder of these files, in which a run that was stopped goes on; it is emptied when
@@ -48,7 +53,7 @@ class Run:
     (3, 5)
     """
 
-    search: Literal["exact", "approximate"] = "exact"
+    search: Search = "exact"
     memory_budget: int | str | None = None
     work: PathLike | None = None
     vectors: Literal["float32", "float16"] = "float32"
@@ -57,7 +62,15 @@ class Run:
     block_size: int | None = None
 
     def __post_init__(self) -> None:
-        check_choice("search", self.search, SEARCHES)
+        if isinstance(self.search, str) or not isinstance(self.search, Searcher):
+            check_choice("search", self.search, SEARCHES)
+        else:
+            for name in ("memory_budget", "work", "cluster"):
+                if getattr(self, name) is not None:
+                    raise InvalidInputError(
+                        f"`{name}` needs search='exact' or 'approximate', got a "
+                        f"{type(self.search).__name__}."
+                    )
         check_choice("vectors", self.vectors, VECTORS)
         if self.work is not None:
             check_path("work", self.work)
@@ -71,33 +84,31 @@ class Run:
         if self.cluster is not None:
             self._refuse_others("with `cluster`", ("cluster", "storage", "search", "block_size"))
 
-    def runner_in_memory(self, threads: int | None, call: str, *allowed: str) -> Runner:
-        """The runner of a call that works in memory, which takes no more than ``allowed`` fields.
+    def in_memory(self, threads: int | None, call: str, *allowed: str) -> Execution:
+        """The execution of a call that works in memory and takes no fields but ``allowed``.
 
         call : its name for messages
         """
         self._refuse_others(f"with `{call}`", ("block_size", *allowed))
-        return replace(Runner.of(threads, self.block_size), search=self.search)
+        return Execution(Runner.of(threads, self.block_size), self.search)
 
     @contextmanager
-    def runner(
-        self, method: Method, queries: Any, gallery: Any, k: int | None, threads: int | None
-    ) -> Iterator[Runner]:
-        """The runner of one call of ``method.rerank`` on this machine."""
+    def execution(
+        self, method: RankingMethod, queries: Any, gallery: Any, k: int | None, threads: int | None
+    ) -> Iterator[Execution]:
+        """The execution of one call of ``method.rerank`` on this machine."""
         if method.reads_in_blocks:
             self._refuse_others(f"with {type(method).__name__}", ("block_size",))
-        runner = replace(
-            Runner.of(threads, self.block_size), search=self.search, vectors=self.vectors
-        )
+        execution = Execution(Runner.of(threads, self.block_size), self.search, self.vectors)
         if self.memory_budget is None and self.work is None:
-            yield runner
+            yield execution
             return
         from kinrank.runs.disk import disk_run
 
         with disk_run(
-            method, queries, gallery, k, runner, self.memory_budget, self.work
-        ) as on_disk:
-            yield on_disk
+            method, queries, gallery, k, execution, self.memory_budget, self.work
+        ) as in_files:
+            yield in_files
 
     def _refuse_others(self, beside: str, allowed: tuple[str, ...]) -> None:
         """Refuse fields that are set and mean nothing here."""

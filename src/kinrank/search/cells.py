@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from kinrank import progress
+from kinrank.arrays import IN_MEMORY, Arrays
 from kinrank.kernels.cells import merge_lists, refine_lists, reverse_lists
 from kinrank.kernels.lists import gather_rows
 from kinrank.kernels.scan import farthest_of
@@ -62,10 +63,10 @@ class Cells:
     centres: Floats
 
     @classmethod
-    def of(cls, vectors: Stored, run: Runner, seed: int = 0) -> Cells:
+    def of(cls, vectors: Stored, run: Runner, arrays: Arrays, seed: int = 0) -> Cells:
         """Find centres among some rows, and put all rows into the cell of the nearest."""
         with progress.stage("cells", len(vectors)):
-            centres = run.kept("centres", lambda: _centres(vectors, seed))
+            centres = arrays.kept("centres", lambda: _centres(vectors, seed))
             numbers, starts = _by_cell(vectors, centres, run)
             return cls(_in_order(vectors, numbers, run), numbers, starts, centres)
 
@@ -117,12 +118,18 @@ class Cells:
 
 
 class CellSearch:
-    """Rows in two divisions into cells."""
+    """Rows in two divisions into cells: an approximate search.
 
-    def __init__(self, vectors: Stored, run: Runner) -> None:
+    arrays : where long arrays lie
+    """
+
+    def __init__(self, vectors: Stored, run: Runner, arrays: Arrays = IN_MEMORY) -> None:
         self._vectors = vectors
-        self._first, self._second = (Cells.of(vectors, run, seed) for seed in (0, 1))
-        self._landmarks = _landmark_rows(vectors)
+        self._run = run
+        self._arrays = arrays
+        self._first = Cells.of(vectors, run, arrays, seed=0)
+        self._second = Cells.of(vectors, run, arrays, seed=1)
+        self._landmarks = landmark_rows(vectors)
 
     @property
     def division(self) -> tuple[Floats, Ints]:
@@ -132,8 +139,9 @@ class CellSearch:
         cell[cells.numbers] = np.repeat(np.arange(len(cells.centres)), np.diff(cells.starts))
         return cells.centres, cell
 
-    def rows(self, low: int, high: int, k: int, run: Runner) -> Neighbors:
+    def rows(self, low: int, high: int, k: int) -> Neighbors:
         """About the ``k`` nearest rows of rows low to high, each first in its own list."""
+        run = self._run
         first = self._first
         second = self._second
         n = len(first.numbers)
@@ -142,18 +150,19 @@ class CellSearch:
         lists = (np.arange(n, dtype=np.int32), *second.lists(k, run))
         args: Any = (1, first.places[second.numbers], *first.lists(k, run), *lists)
         merged, merged_d = run.fill("neighbours", merge_lists, args, n, *outs)
-        ids, values = self._refined(merged, merged_d, run)
+        ids, values = self._refined(merged, merged_d)
         args = (for_kernels(second.vectors), self._landmarks, values)
-        far = run.fill("neighbours", _far_rows, args, n, Out(np.float32))
+        far = run.fill("neighbours", far_rows, args, n, Out(np.float32))
         args = (second.places[low:high], ids, values, far)
         back = run.fill("neighbours", _back_rows, args, high - low, *outs, Out(np.float32))
         return Neighbors(*back)
 
-    def _refined(self, ids: Ints, values: Floats, run: Runner) -> tuple[Ints, Floats]:
+    def _refined(self, ids: Ints, values: Floats) -> tuple[Ints, Floats]:
         """Lists in the order of the second division, better by what those in them list."""
+        run = self._run
         second = self._second
-        (n, k) = ids.shape
-        fresh = run.empty((n, k), np.uint8)
+        n, k = ids.shape
+        fresh = self._arrays.empty((n, k), np.uint8)
         fresh[:] = 1
         outs = (Out(np.int32, k), Out(np.float32, k), Out(np.uint8, k))
         back = (Out(np.int32, _REVERSE), Out(np.uint8, _REVERSE))
@@ -167,16 +176,18 @@ class CellSearch:
                 break
         return ids, values
 
-    def first(self, count: int, k: int, run: Runner) -> Neighbors:
+    def first(self, count: int, k: int) -> Neighbors:
         """As ``rows``, of the first rows and without a look through other lists."""
+        run = self._run
         rows = rows_between(self._vectors, 0, count)
-        nearest = self.search(rows, k, run, are_rows=True)
+        nearest = self.search(rows, k, are_rows=True)
         args = (for_kernels(rows), self._landmarks, nearest.distances)
-        far = run.fill("neighbours", _far_rows, args, count, Out(np.float32))
+        far = run.fill("neighbours", far_rows, args, count, Out(np.float32))
         return Neighbors(nearest.indices, nearest.distances, far)
 
-    def search(self, queries: Stored, k: int, run: Runner, *, are_rows: bool = False) -> Neighbors:
+    def search(self, queries: Stored, k: int, *, are_rows: bool = False) -> Neighbors:
         """About the ``k`` nearest rows of each query; are_rows : these are the first rows."""
+        run = self._run
         outs = (Out(np.int32, k), Out(np.float32, k))
         both = (cells.search(queries, k, run, are_rows) for cells in (self._first, self._second))
         args = (int(are_rows), *chain.from_iterable(both))
@@ -253,7 +264,7 @@ def _back_rows(
         out[low:high] = kept[rows]
 
 
-def _far_rows(
+def far_rows(
     low: int, high: int, vectors: Array, landmarks: Floats, values: Floats, out: Floats
 ) -> None:
     """The largest distance of each row to rows which are far from most, or in its list."""
@@ -281,7 +292,7 @@ def _centres(vectors: Stored, seed: int) -> Floats:
     return centres
 
 
-def _landmark_rows(vectors: Stored) -> Floats:
+def landmark_rows(vectors: Stored) -> Floats:
     """Rows that are farthest from some of the others, to estimate largest distances by."""
     sample = np.array(vectors[:: max(1, len(vectors) // _LANDMARKS)][:_LANDMARKS])
     top = np.full(len(sample), -np.inf, np.float32)

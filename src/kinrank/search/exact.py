@@ -32,12 +32,22 @@ def exact_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
 
 
 def search_range(
-    vectors: Stored, norms: Floats, low: int, high: int, k: int, run: Runner
+    vectors: Stored,
+    norms: Floats,
+    low: int,
+    high: int,
+    k: int,
+    run: Runner,
+    block: int | None = None,
 ) -> Neighbors:
-    """The ``k`` nearest rows of rows low to high; norms : of ``squared_norms``."""
-    # One block at a time, which uses all threads; a small one where finished blocks are kept.
+    """The ``k`` nearest rows of rows low to high.
+
+    norms : of ``squared_norms``; block : how many rows at most are searched together, of which the
+        more the fewer products are computed twice
+    """
+    # One block at a time, which uses all threads.
     together = band_rows(k, len(vectors))
-    alone = run.cut(min(BLOCK, together) if run.keeps else together, 1)
+    alone = run.cut(together if block is None else min(block, together), 1)
     outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
     args = (vectors, low, norms, Runner(run.threads))
     return Neighbors(*alone.fill("neighbours", _search_rows, args, high - low, *outs))

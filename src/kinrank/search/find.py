@@ -1,12 +1,19 @@
-"""The nearest rows as the runner wants them: exactly, approximately, or by a way of its own."""
+"""Searchers over rows in arrays: exact, in cells, or by a searcher that users bring."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Literal, TypeAlias
+
+import numpy as np
 
 from kinrank import progress
-from kinrank.parallel import Runner
-from kinrank.search.cells import CellSearch, cell_count, measured_recall
+from kinrank.arrays import IN_MEMORY, Arrays
+from kinrank.errors import InvalidInputError
+from kinrank.kernels.scan import pair_distances
+from kinrank.parallel import Out, Runner
+from kinrank.search.cells import CellSearch, cell_count, far_rows, landmark_rows, measured_recall
 from kinrank.search.exact import (
     exact_neighbors_and_more,
     exact_search,
@@ -14,68 +21,218 @@ from kinrank.search.exact import (
     stacked,
     without_own,
 )
-from kinrank.search.stored import Stored
+from kinrank.search.searcher import Searcher, checked_search
+from kinrank.search.stored import Stored, for_kernels, rows_between
 from kinrank.search.tiles import squared_norms
-from kinrank.types import Ints, Neighbors
+from kinrank.types import Floats, Ints, Neighbors
+
+Search: TypeAlias = Literal["exact", "approximate"] | Searcher
 
 FEW = 20_000  # rows up to which an approximate search is not worth its while
+_BLOCK = 1024  # rows that a searcher of users is asked for at a time
 
 
-def find_neighbors_and_more(
-    vectors: Stored, k: int, n_first: int, first_k: int, run: Runner
-) -> tuple[Neighbors, Neighbors]:
-    """The ``k`` nearest rows of every row, itself first, and ``first_k`` >= k of the first rows.
+@dataclass(frozen=True, eq=False)
+class ExactSearch:
+    """All rows are compared.
 
-    A runner that has ``neighbors`` is asked for them; otherwise ``run.search`` decides.
+    block : how many rows at most are searched together; None is what is quickest
     """
-    search: Any = getattr(run, "neighbors", None)
-    if search is not None:
-        lists: tuple[Neighbors, Neighbors] = search(vectors, k, n_first, first_k)
-        return lists
-    if run.search == "exact" or len(vectors) <= FEW or 4 * k > len(vectors):
-        return exact_neighbors_and_more(vectors, k, n_first, first_k, run)
-    return approximate_neighbors_and_more(vectors, k, n_first, first_k, run)
+
+    vectors: Stored
+    run: Runner
+    block: int | None = None
+
+    def search(self, queries: Stored, k: int) -> Neighbors:
+        """See Searcher."""
+        return exact_search(queries, self.vectors, k, self.run)
+
+    def neighbors(self, k: int) -> Neighbors:
+        """See RowSearcher."""
+        return self.neighbors_and_more(k, 0, k)[0]
+
+    def neighbors_and_more(self, k: int, n_first: int, first_k: int) -> tuple[Neighbors, Neighbors]:
+        """See RowSearcher."""
+        in_blocks = partial(search_range, block=self.block)
+        return exact_neighbors_and_more(self.vectors, k, n_first, first_k, self.run, in_blocks)
 
 
-def approximate_neighbors_and_more(
-    vectors: Stored, k: int, n_first: int, first_k: int, run: Runner
-) -> tuple[Neighbors, Neighbors]:
-    """The same in cells; where the first rows, which are ranked for, are few, these are exact.
+@dataclass(frozen=True, eq=False)
+class ApproximateSearch:
+    """Cells where there are so many rows that they pay, an exact search for few.
 
-    The recall of the other rows is told to ``progress``.
+    block : as of ``ExactSearch``; arrays : where long arrays lie
     """
-    n = len(vectors)
-    cells = CellSearch(vectors, run)
-    with progress.stage("neighbours", n):
-        if _many(n_first, n, first_k):
-            longer = cells.first(n_first, first_k, run)
-        else:
-            longer = search_range(vectors, squared_norms(vectors), 0, n_first, first_k, run)
-        neighbors = stacked(longer, cells.rows(n_first, n, k, run), run)
-    progress.tell("recall", measured_recall(vectors, neighbors, run, n_first))
-    return neighbors, longer
+
+    vectors: Stored
+    run: Runner
+    block: int | None = None
+    arrays: Arrays = IN_MEMORY
+
+    @cached_property
+    def _cells(self) -> CellSearch:
+        return CellSearch(self.vectors, self.run, self.arrays)
+
+    @property
+    def _exact(self) -> ExactSearch:
+        return ExactSearch(self.vectors, self.run, self.block)
+
+    def search(self, queries: Stored, k: int) -> Neighbors:
+        """See Searcher."""
+        if self._pays(len(queries), k):
+            return self._cells.search(queries, k)
+        return self._exact.search(queries, k)
+
+    def neighbors(self, k: int) -> Neighbors:
+        """See RowSearcher."""
+        return self.neighbors_and_more(k, 0, k)[0]
+
+    def neighbors_and_more(self, k: int, n_first: int, first_k: int) -> tuple[Neighbors, Neighbors]:
+        """See RowSearcher. Where the first rows, which are ranked for, are few, these are exact.
+
+        The recall of the other rows is told to ``progress``.
+        """
+        n = len(self.vectors)
+        if n <= FEW or 4 * k > n:
+            return self._exact.neighbors_and_more(k, n_first, first_k)
+        cells = self._cells
+        with progress.stage("neighbours", n):
+            if self._pays(n_first, first_k):
+                longer = cells.first(n_first, first_k)
+            else:
+                norms = squared_norms(self.vectors)
+                longer = search_range(
+                    self.vectors, norms, 0, n_first, first_k, self.run, self.block
+                )
+            neighbors = stacked(longer, cells.rows(n_first, n, k), self.run)
+        progress.tell("recall", measured_recall(self.vectors, neighbors, self.run, n_first))
+        return neighbors, longer
+
+    def _pays(self, n_queries: int, k: int) -> bool:
+        """Whether cells, which take as long to make as some queries, pay for so many of them."""
+        n = len(self.vectors)
+        return n > FEW and n_queries > cell_count(n) and 4 * k < n
 
 
-def find_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
-    """The ``k`` nearest rows of every row, itself first."""
-    return find_neighbors_and_more(vectors, k, 0, k, run)[0]
+@dataclass(frozen=True, eq=False)
+class GivenSearch:
+    """A searcher that users bring chooses the neighbours; distances are computed from the rows.
+
+    searcher : over the rows from number ``first`` on, which it numbers from 0
+    vectors : (n, d) all rows; as_given : (n, d) the same in the searcher's own space, where rows
+        may have been moved or scaled
+    first : rows before it, the queries of a call, are compared with all others here
+    """
+
+    searcher: Searcher
+    vectors: Stored
+    as_given: Stored
+    first: int
+    run: Runner
+
+    def search(self, queries: Stored, k: int) -> Neighbors:
+        """See Searcher; the rows from ``first`` on are searched."""
+        indices = np.empty((len(queries), k), np.int32)
+        distances = np.empty((len(queries), k), np.float32)
+        gallery = rows_between(self.vectors, self.first)
+        for low in range(0, len(queries), _BLOCK):
+            block = slice(low, min(low + _BLOCK, len(queries)))
+            listed = self._chosen(queries[block], queries[block], gallery, k)
+            indices[block] = listed.indices
+            distances[block] = listed.distances
+        return Neighbors(indices, distances)
+
+    def neighbors(self, k: int) -> Neighbors:
+        """See RowSearcher."""
+        return self.neighbors_and_more(k, 0, k)[0]
+
+    def neighbors_and_more(self, k: int, n_first: int, first_k: int) -> tuple[Neighbors, Neighbors]:
+        """See RowSearcher."""
+        n = len(self.vectors)
+        with progress.stage("neighbours", n):
+            longer = self._lists(0, n_first, first_k)
+            every = self._lists(n_first, n, k)
+            return stacked(longer, every, self.run), longer
+
+    def _lists(self, low: int, high: int, k: int) -> Neighbors:
+        """The ``k`` nearest of all rows for rows low to high, itself first."""
+        indices = np.empty((high - low, k), np.int32)
+        distances = np.empty((high - low, k), np.float32)
+        others = rows_between(self.vectors, 0, self.first)
+        gallery = rows_between(self.vectors, self.first)
+        for begin in range(low, high, _BLOCK):
+            end = min(begin + _BLOCK, high)
+            rows = self.vectors[begin:end]
+            count = min(k, len(gallery))
+            listed = self._chosen(self.as_given[begin:end], rows, gallery, count)
+            candidates = [listed.indices + np.int32(self.first)]
+            squared = [listed.distances]
+            if self.first:
+                more = exact_search(rows, others, min(k, self.first), self.run)
+                candidates.append(more.indices)
+                squared.append(more.distances)
+            own = np.arange(begin, end, dtype=np.int32)
+            block = slice(begin - low, end - low)
+            indices[block], distances[block] = _itself_first(
+                np.concatenate(candidates, axis=1), np.concatenate(squared, axis=1), own, k
+            )
+        listed_rows = rows_between(self.vectors, low, high)
+        args = (for_kernels(listed_rows), landmark_rows(self.vectors), distances)
+        farthest = self.run.fill("neighbours", far_rows, args, high - low, Out(np.float32))
+        return Neighbors(indices, distances, farthest)
+
+    def _chosen(self, asked: Floats, rows: Floats, gallery: Stored, k: int) -> Neighbors:
+        """The ``k`` rows that the searcher lists, ascending by (distance, index).
+
+        asked : the queries in the searcher's space; rows : the same in ours
+        """
+        n = len(gallery)
+        listed = checked_search(self.searcher, asked, k).indices
+        name = type(self.searcher).__name__
+        if listed.dtype.kind not in "iu" or listed.max(initial=-1) >= n:
+            raise InvalidInputError(
+                f"`search` must list gallery rows by their numbers, 0 to {n - 1}; "
+                f"{name} returned {listed.max() if listed.dtype.kind in 'iu' else listed.dtype}."
+            )
+        counts = (listed >= 0).sum(axis=1)
+        if listed.shape[1] != k or counts.min() < k:
+            raise InvalidInputError(
+                f"`search` must find {k} rows for each query; {name} found "
+                f"{min(listed.shape[1], counts.min())}. Search more of its lists (nprobe, "
+                "ef_search), or exactly."
+            )
+        indices = np.sort(listed.astype(np.int32), axis=1)
+        if (indices[:, 1:] == indices[:, :-1]).any():
+            raise InvalidInputError(f"`search` must list a row once; {name} listed one twice.")
+        owners = np.repeat(np.arange(len(rows)), k)
+        squared = np.empty(len(rows) * k, np.float32)
+        different, positions = np.unique(indices.ravel(), return_inverse=True)
+        pair_distances(rows, owners, gallery[different], positions, squared)
+        distances = squared.reshape(-1, k)
+        order = np.argsort(distances, axis=1, kind="stable")
+        return Neighbors(
+            np.take_along_axis(indices, order, axis=1),
+            np.take_along_axis(distances, order, axis=1),
+        )
 
 
-def find_rows(
-    queries: Stored, gallery: Stored, k: int, run: Runner, own: Ints | None = None
+def _itself_first(indices: Ints, distances: Floats, own: Ints, k: int) -> tuple[Ints, Floats]:
+    """The first ``k`` of each list by (distance, index), the row itself in front."""
+    # Before all others, whatever equals it.
+    indices = np.concatenate([own[:, None], indices], axis=1)
+    distances = np.concatenate([np.full((len(own), 1), -1, np.float32), distances], axis=1)
+    again = indices == own[:, None]
+    again[:, 0] = False
+    distances[again] = np.inf
+    order = np.lexsort((indices, distances), axis=1)[:, :k]
+    nearest = np.take_along_axis(distances, order, axis=1)
+    return np.take_along_axis(indices, order, axis=1), np.maximum(nearest, 0)
+
+
+def search_others(
+    searcher: Searcher, queries: Stored, k: int, n: int, own: Ints | None = None
 ) -> Neighbors:
-    """The ``k`` nearest gallery rows of each query; own : the row that it is, which is left out.
-
-    Exactly, unless there are so many queries that it pays to prepare an approximate search.
-    """
-    if own is not None:
-        more = find_rows(queries, gallery, min(k + 1, len(gallery)), run)
-        return without_own(more, own, k)
-    if run.search == "exact" or not _many(len(queries), len(gallery), k):
-        return exact_search(queries, gallery, k, run)
-    return CellSearch(gallery, run).search(queries, k, run)
-
-
-def _many(n_queries: int, n: int, k: int) -> bool:
-    """Whether so many queries are better searched approximately: to prepare that costs as much."""
-    return n > FEW and n_queries > cell_count(n) and 4 * k < n
+    """The ``k`` nearest of ``n`` rows; own : the row that each query is, which is left out."""
+    if own is None:
+        return searcher.search(queries, k)
+    return without_own(searcher.search(queries, min(k + 1, n)), own, k)

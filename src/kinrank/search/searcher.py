@@ -62,6 +62,16 @@ class Store(Searcher, Protocol):
         """
 
 
+class RowSearcher(Searcher, Protocol):
+    """A searcher of ours over rows in arrays, which also finds the neighbours of these rows."""
+
+    def neighbors(self, k: int) -> Neighbors:
+        """The ``k`` nearest rows of every row, itself first."""
+
+    def neighbors_and_more(self, k: int, n_first: int, first_k: int) -> tuple[Neighbors, Neighbors]:
+        """As ``neighbors``, and lists of ``first_k`` >= k for the first ``n_first`` rows."""
+
+
 def checked_search(searcher: Searcher, queries: Floats, k: int) -> Neighbors:
     """What a searcher returns, with float32 distances; an error if it cannot be used.
 

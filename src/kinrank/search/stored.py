@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.arrays import IN_MEMORY, Arrays
 from kinrank.kernels.stored import decode
-from kinrank.parallel import Runner
 from kinrank.search.blas import one_blas_thread
 from kinrank.types import Floats
 from kinrank.validation import Matrices, RowMap, as_half_vectors, as_vectors
@@ -56,14 +56,25 @@ Stored: TypeAlias = Floats | HalfRows
 
 
 def stored_vectors(
-    matrices: Matrices, cosine: bool, run: Runner, onto: RowMap | None = None
+    matrices: Matrices,
+    cosine: bool,
+    threads: int,
+    onto: RowMap | None = None,
+    *,
+    dtype: Literal["float32", "float16"] = "float32",
+    arrays: Arrays = IN_MEMORY,
 ) -> Stored:
-    """Checked rows, one above the other, in an array of the runner; see ``as_vectors``."""
-    alone = one_blas_thread() if run.threads == 1 and onto is not None else nullcontext()
+    """Checked rows, one above the other; see ``as_vectors``.
+
+    dtype : in which they are kept; arrays : where
+    """
+    alone = one_blas_thread() if threads == 1 and onto is not None else nullcontext()
     with alone:
-        if run.vectors == "float16":
-            return HalfRows(as_half_vectors(*matrices, cosine=cosine, empty=run.empty, onto=onto))
-        return as_vectors(*matrices, cosine=cosine, empty=run.empty, onto=onto)
+        if dtype == "float16":
+            return HalfRows(
+                as_half_vectors(*matrices, cosine=cosine, empty=arrays.empty, onto=onto)
+            )
+        return as_vectors(*matrices, cosine=cosine, empty=arrays.empty, onto=onto)
 
 
 def rows_between(vectors: Stored, low: int, high: int | None = None) -> Stored:

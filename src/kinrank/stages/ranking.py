@@ -80,16 +80,16 @@ class Ranker:
         if depth:
             args = (self, columns, levels)
             values = few.fill("ranking", rank_queries, args, self.n_queries, *outs)
-            indices, distances = (self._by_name(column, run) for column in values)
+            indices, distances = (self._by_name(column) for column in values)
             found = Ranking(indices, self._mapped(distances))
         else:
             found = empty_ranking(self.n_queries, k)
         return found if self.allowed is None else self._allowed(found, k, columns, few)
 
-    def _by_name(self, rows: Any, run: Runner) -> Any:
+    def _by_name(self, rows: Any) -> Any:
         """Rows of queries in the order in which these were given."""
         order = self._layout.places[: self.n_queries]
-        if rows.shape[1] < _WIDE or type(run) is not Runner:  # others keep what they filled
+        if rows.shape[1] < _WIDE or not rows.flags.writeable:  # files of a run stay as they are
             return rows[order]
         move_rows(rows, order)
         return rows

@@ -59,7 +59,7 @@ class CDM(JointMethod):
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         length = self.k1 if self.steps == 1 else max(self.k1, self.pool)
         # Many steps over copies make factors without end: products of two must fit float32.
-        scale = np.minimum(self._scales(rows.neighbors(length + 1, run)), 1e9).astype(np.float32)
+        scale = np.minimum(self._scales(rows.neighbors(length + 1)), 1e9).astype(np.float32)
         first = rows.first
 
         def block(low: int, high: int) -> Floats:

@@ -56,7 +56,7 @@ class ECN(JointMethod):
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         n = len(rows)
-        distances = rows.distances(max(self.k1, self.t + 1, self.q + 1), k, run)
+        distances = rows.distances(max(self.k1, self.t + 1, self.q + 1), k)
         lists = distances.neighbors.indices
         # Row i has k1 - position at each of its first k1.
         weights = run.fill("context", _positions, (), n, Out(np.float32, self.k1))

@@ -64,7 +64,7 @@ class GNN(JointMethod):
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         n, first = len(rows), rows.first
-        lists = rows.neighbors(max(self.k1, self.k2), run)
+        lists = rows.neighbors(max(self.k1, self.k2))
         m = nearest(lists.indices, self.k1, run)
         if self.k2 == 1:  # the original does not propagate then
             back, every = transposed(m, run), np.arange(n + 1)

@@ -56,7 +56,7 @@ class KNN(JointMethod):
     dialect: Literal["cas", "shen"] = option("cas", "how votes are weighted")
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
-        lists = rows.neighbors(self.k1 + 1, run).indices[: rows.n_queries]
+        lists = rows.neighbors(self.k1 + 1).indices[: rows.n_queries]
         n_queries, n_gallery = rows.n_queries, len(rows.gallery)
         found = empty_ranking(n_queries, k)
         size = max(1, _CELLS // n_gallery)

@@ -96,7 +96,7 @@ class KReciprocal(JointMethod):
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         length = list_length(self.k1, self.k2, DIALECTS[self.dialect])
-        distances = rows.distances(length, k, run)
+        distances = rows.distances(length, k)
         return self.rank(distances, rows.n_queries, k, run, rows.allowed)
 
     def rank(

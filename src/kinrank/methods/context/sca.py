@@ -50,7 +50,7 @@ class SCA(JointMethod):
     k2: int = option(2, "rows averaged, the row itself counted", spare=0)
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
-        distances = rows.distances(max(self.k1, self.k2), k, run)
+        distances = rows.distances(max(self.k1, self.k2), k)
         lists = distances.neighbors
         active = nearest(lists.indices, self.k1, run)
         every = np.arange(len(rows), dtype=np.int32)

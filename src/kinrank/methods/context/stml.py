@@ -51,7 +51,7 @@ class STML(JointMethod):
     sigma: float = option(0.1, "width of the pairwise similarity", within=(1e-6, 1e6))
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
-        distances = rows.distances(self.k1, k, run)
+        distances = rows.distances(self.k1, k)
         lists, first = distances.neighbors.indices, rows.first
         v = clusters.reciprocal(lists, self.k1, run)
         half = max(self.k1 // 2, 1)

@@ -21,7 +21,7 @@ from kinrank.methods.diffusion.solve import (
     solutions,
 )
 from kinrank.options import option
-from kinrank.parallel import Runner
+from kinrank.runs.execution import Execution
 from kinrank.search.stored import Stored
 from kinrank.types import Ints, Ranking
 
@@ -64,13 +64,25 @@ class DFS(InductiveMethod):
     steps: int = option(20, "steps of conjugate gradients, at most")
     tol: float = option(1e-6, "residual at which they stop", within=(0, 0.1))
 
-    def _prepare(self, gallery: Stored, run: Runner) -> Solver:
-        s, layout = gallery_graph(gallery, self.k1, self.gamma, run)
+    def _prepare(self, gallery: Stored, execution: Execution) -> Solver:
+        s, layout = gallery_graph(gallery, self.k1, self.gamma, execution)
         return by_conjugate_gradients(s, self.alpha, self.steps, self.tol, layout)
 
     def _search(
-        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        self,
+        state: Any,
+        gallery: Stored,
+        queries: Stored,
+        k: int,
+        execution: Execution,
         own: Ints | None = None,
-    ) -> Ranking:  # fmt: skip
-        y = query_starts(queries, gallery, self.kq, self.gamma, run, own)
-        return rank_scores(lambda a, b: solutions(state, y, a, b), queries, gallery, k, run, LANES)
+    ) -> Ranking:
+        y = query_starts(queries, gallery, self.kq, self.gamma, execution, own)
+        return rank_scores(
+            lambda low, high: solutions(state, y, low, high),
+            queries,
+            gallery,
+            k,
+            execution.runner,
+            LANES,
+        )

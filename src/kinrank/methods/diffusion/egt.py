@@ -16,8 +16,9 @@ from kinrank.methods.answer import Scored
 from kinrank.methods.common import InductiveMethod
 from kinrank.options import option
 from kinrank.parallel import Runner
+from kinrank.runs.execution import Execution
 from kinrank.search.exact import dense_search
-from kinrank.search.find import find_neighbors, find_rows
+from kinrank.search.find import search_others
 from kinrank.search.stored import Stored
 from kinrank.stages.graph import weighted_lists
 from kinrank.stages.sparse import half_sum, transposed
@@ -60,9 +61,10 @@ class EGT(InductiveMethod):
     p: int = option(1000, "rows taken by traversal")
     dialect: Literal["symmetric", "layer6"] = option("symmetric", "how edges are made two-way")
 
-    def _prepare(self, gallery: Stored, run: Runner) -> SparseRows:
+    def _prepare(self, gallery: Stored, execution: Execution) -> SparseRows:
         """The graph of gallery rows."""
-        lists = find_neighbors(gallery, min(self.k1, len(gallery) - 1) + 1, run)
+        run = execution.runner
+        lists = execution.searcher(gallery).neighbors(min(self.k1, len(gallery) - 1) + 1)
         weights = self._weights(lists.distances[:, 1:])
         directed = weighted_lists(lists.indices, 1, weights, run)
         if self.dialect == "layer6":
@@ -70,10 +72,17 @@ class EGT(InductiveMethod):
         return _both_ways(directed, run)
 
     def _search(
-        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        self,
+        state: Any,
+        gallery: Stored,
+        queries: Stored,
+        k: int,
+        execution: Execution,
         own: Ints | None = None,
-    ) -> Ranking:  # fmt: skip
-        near = find_rows(queries, gallery, self.k1, run, own=own)
+    ) -> Ranking:
+        run = execution.runner
+        searcher = execution.searcher(gallery)
+        near = search_others(searcher, queries, self.k1, len(gallery), own)
         weights = self._weights(near.distances)
         scored = Scored.empty(len(queries), k)
         scored.values[:] = np.arange(k)

@@ -19,9 +19,9 @@ from kinrank.methods.answer import rank_scores
 from kinrank.methods.common import FittedMethod, InductiveMethod, JointRows, results, stacked
 from kinrank.methods.diffusion.solve import query_starts
 from kinrank.options import option
-from kinrank.parallel import Out, Runner
+from kinrank.parallel import Out
+from kinrank.runs.execution import Execution
 from kinrank.runs.run import Run
-from kinrank.search.find import find_neighbors
 from kinrank.search.stored import Stored
 from kinrank.stages.graph import mutual_graph
 from kinrank.types import Floats, Ints, Ranking
@@ -77,18 +77,24 @@ class EIR(InductiveMethod):
         return super().fit(gallery, threads=threads, run=run)
 
     def ranked(
-        self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
+        self,
+        queries: Any,
+        gallery: Any,
+        k: int | None,
+        execution: Execution,
+        allowed: Filter | None = None,
     ) -> Ranking:
         if self.mode == "online":
-            return super().ranked(queries, gallery, k, run, allowed)
-        rows = stacked(queries, gallery, self, run, allowed)
+            return super().ranked(queries, gallery, k, execution, allowed)
+        rows = stacked(queries, gallery, self, execution, allowed)
         k = results(k, rows.n_answers)
-        return self.resolved(len(rows))._rank_joint(rows, k, run)
+        return self.resolved(len(rows))._rank_joint(rows, k, execution)
 
-    def _prepare(self, gallery: Stored, run: Runner) -> tuple[Ints, Floats]:
+    def _prepare(self, gallery: Stored, execution: Execution) -> tuple[Ints, Floats]:
         """F by rows: the places, (n, truncation), and the values there."""
         reach = min(self.truncation, len(gallery))  # no warning: nothing is lost
-        neighbors = find_neighbors(gallery, max(reach, self.k1), run)
+        run = execution.runner
+        neighbors = execution.searcher(gallery).neighbors(max(reach, self.k1))
         s = mutual_graph(neighbors, self.k1, self.gamma, run)
         lists = np.ascontiguousarray(neighbors.indices[:, :reach])
         args = (lists, s.indptr, s.indices, s.values, self.alpha, self.steps, self.tol)
@@ -96,10 +102,15 @@ class EIR(InductiveMethod):
         return lists, run.fill("diffusion", kernels.diffused_rows, args, len(gallery), out)
 
     def _search(
-        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        self,
+        state: Any,
+        gallery: Stored,
+        queries: Stored,
+        k: int,
+        execution: Execution,
         own: Ints | None = None,
-    ) -> Ranking:  # fmt: skip
-        y = query_starts(queries, gallery, self.kq, self.gamma, run, own)
+    ) -> Ranking:
+        y = query_starts(queries, gallery, self.kq, self.gamma, execution, own)
         lists, values = state
         args = (y.indptr, y.indices, y.values, lists, values)
 
@@ -108,10 +119,10 @@ class EIR(InductiveMethod):
             kernels.gathered_rows(low, high, *args, out)
             return out
 
-        return rank_scores(block, queries, gallery, k, run, LANES)
+        return rank_scores(block, queries, gallery, k, execution.runner, LANES)
 
-    def _rank_joint(self, rows: JointRows, k: int, run: Runner) -> Ranking:
-        lists, values = self._prepare(rows.vectors, run)
+    def _rank_joint(self, rows: JointRows, k: int, execution: Execution) -> Ranking:
+        lists, values = self._prepare(rows.vectors, execution)
         values = values / np.linalg.norm(values, axis=1, keepdims=True)
 
         def block(low: int, high: int) -> Floats:
@@ -119,4 +130,6 @@ class EIR(InductiveMethod):
             kernels.row_cosines(low, high, lists, values, rows.first, out)
             return out
 
-        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES, rows.allowed)
+        return rank_scores(
+            block, rows.queries, rows.gallery, k, execution.runner, LANES, rows.allowed
+        )

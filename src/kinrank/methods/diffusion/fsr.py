@@ -23,7 +23,7 @@ from kinrank.methods.diffusion.solve import (
     solutions,
 )
 from kinrank.options import option
-from kinrank.parallel import Runner
+from kinrank.runs.execution import Execution
 from kinrank.search.stored import Stored
 from kinrank.stages.sparse import times
 from kinrank.stages.spectrum import extreme_pairs
@@ -78,8 +78,9 @@ class FSR(InductiveMethod):
         limits = super()._limits(n)
         return limits if self.rank == "full" else {**limits, "rank": n - 1}
 
-    def _prepare(self, gallery: Stored, run: Runner) -> Any:
-        s, layout = gallery_graph(gallery, self.k1, self.gamma, run)
+    def _prepare(self, gallery: Stored, execution: Execution) -> Any:
+        run = execution.runner
+        s, layout = gallery_graph(gallery, self.k1, self.gamma, execution)
         if self.rank == "full":
             return converged(s, self.alpha, _STEPS, _TOL, layout, run)
         vectors, gain = self._spectrum(s)
@@ -95,17 +96,22 @@ class FSR(InductiveMethod):
         return vectors.astype(np.float32), (gain - self.residual).astype(np.float32)
 
     def _search(
-        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        self,
+        state: Any,
+        gallery: Stored,
+        queries: Stored,
+        k: int,
+        execution: Execution,
         own: Ints | None = None,
-    ) -> Ranking:  # fmt: skip
-        y = query_starts(queries, gallery, self.kq, self.gamma, run, own)
+    ) -> Ranking:
+        y = query_starts(queries, gallery, self.kq, self.gamma, execution, own)
 
         def rows(low: int, high: int) -> Floats:
             if self.rank == "full":
                 return solutions(state, y, low, high)
             return np.stack([self._filtered(y, state, row) for row in range(low, high)])
 
-        return rank_scores(rows, queries, gallery, k, run, LANES)
+        return rank_scores(rows, queries, gallery, k, execution.runner, LANES)
 
     def _filtered(self, y: SparseRows, spectrum: tuple[Floats, Floats], row: int) -> Floats:
         """One query: matrix times vector, whose bits do not depend on how queries are grouped."""

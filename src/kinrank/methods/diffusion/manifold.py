@@ -66,7 +66,7 @@ class Manifold(JointMethod):
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         n, first = len(rows), rows.first
-        lists, layout = laid_out(rows.neighbors(self.k1 + 1, run), run)
+        lists, layout = laid_out(rows.neighbors(self.k1 + 1), run)
         nobody = SparseRows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), None, n)
         s = affinity_graph(lists, self.k1, self.sigma, 1.0, nobody, symmetric=True, run=run).s
         solver = converged(s, self.alpha, _STEPS, self.tol, layout, run)

@@ -13,7 +13,8 @@ from kinrank.kernels import lanes as kernels
 from kinrank.kernels.lanes import LANES
 from kinrank.kernels.relaxed import half_rows, relaxed_gradients
 from kinrank.parallel import Runner
-from kinrank.search.find import find_neighbors, find_rows
+from kinrank.runs.execution import Execution
+from kinrank.search.find import search_others
 from kinrank.search.stored import Stored
 from kinrank.stages.graph import mutual_graph, similarity_power
 from kinrank.stages.layout import Layout
@@ -136,17 +137,25 @@ def laid_out(found: Neighbors, run: Runner) -> tuple[Neighbors, Layout]:
     return layout.neighbors(found, run), layout
 
 
-def gallery_graph(gallery: Stored, k: int, gamma: float, run: Runner) -> tuple[SparseRows, Layout]:
+def gallery_graph(
+    gallery: Stored, k: int, gamma: float, execution: Execution
+) -> tuple[SparseRows, Layout]:
     """The normalised mutual graph of unit vectors, rows near their neighbours."""
-    lists, layout = laid_out(find_neighbors(gallery, k, run), run)
+    run = execution.runner
+    lists, layout = laid_out(execution.searcher(gallery).neighbors(k), run)
     return mutual_graph(lists, k, gamma, run), layout
 
 
 def query_starts(
-    queries: Stored, gallery: Stored, kq: int, gamma: float, run: Runner, own: Ints | None = None
+    queries: Stored,
+    gallery: Stored,
+    kq: int,
+    gamma: float,
+    execution: Execution,
+    own: Ints | None = None,
 ) -> SparseRows:
     """y = max(s, 0)^gamma at the kq nearest gallery rows of each query; own : as of a method."""
-    nearest = find_rows(queries, gallery, kq, run, own=own)
+    nearest = search_others(execution.searcher(gallery), queries, kq, len(gallery), own)
     order = np.argsort(nearest.indices, axis=1)
     ids = np.take_along_axis(nearest.indices, order, axis=1).ravel()
     values = np.take_along_axis(similarity_power(nearest.distances, gamma), order, axis=1).ravel()

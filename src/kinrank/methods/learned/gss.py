@@ -15,7 +15,7 @@ from kinrank.methods.common import InductiveMethod
 from kinrank.methods.learned.trained import refuse_projection
 from kinrank.optional import require
 from kinrank.options import option
-from kinrank.parallel import Runner
+from kinrank.runs.execution import Execution
 from kinrank.search.exact import exact_search
 from kinrank.search.stored import Stored
 from kinrank.types import Ints, Ranking
@@ -74,28 +74,36 @@ class GSS(GSSRecipe, InductiveMethod):
         """What tells results with these weights from those with others."""
         return None if self.weights is None else digest(self.weights)
 
-    def _prepare(self, gallery: Stored, run: Runner) -> Any:
+    def _prepare(self, gallery: Stored, execution: Execution) -> Any:
         """The network, the graph, elu(z1) and h of the gallery."""
         require("torch", extra="torch", purpose="The method gss")
         from kinrank.learned.fitting import build, load_network, train_graph
         from kinrank.learned.gss import GalleryGraph, embed, multiply
         from kinrank.learned.network import from_arrays
 
+        run = execution.runner
         width = gallery.shape[1]
         network: Any
         if self.weights is not None:
             network, recipe = load_network(self.weights, "gss", width, self.device)
             graph = GalleryGraph(gallery, recipe.k1, run)
         else:
-            graph, network = GalleryGraph(gallery, self.k1, run), build(self, width)
+            graph = GalleryGraph(gallery, self.k1, run)
+            network = build(self, width)
             from_arrays(network, train_graph(self, graph)[0], "training")
         hidden, embedded = embed(network, graph.smoothed, lambda h: multiply(graph.matrix, h, run))
         return network, graph, hidden, embedded
 
     def _search(
-        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        self,
+        state: Any,
+        gallery: Stored,
+        queries: Stored,
+        k: int,
+        execution: Execution,
         own: Ints | None = None,
-    ) -> Ranking:  # fmt: skip
+    ) -> Ranking:
+        run = execution.runner
         from kinrank.learned.gss import embed, multiply
 
         network, graph, hidden, embedded = state

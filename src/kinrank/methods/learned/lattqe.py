@@ -15,6 +15,7 @@ from kinrank.methods.learned.trained import TrainedMethod, each_list
 from kinrank.methods.query_expansion.expansion import add_up
 from kinrank.options import option
 from kinrank.parallel import Runner
+from kinrank.runs.execution import Execution
 from kinrank.search.exact import exact_neighbors, exact_search
 from kinrank.search.stored import Stored
 from kinrank.types import Floats, Ints, Ranking
@@ -85,9 +86,15 @@ class LAttQE(TrainedMethod):
         return network, add_up(gallery, gallery, ids, weights, run)
 
     def _search(
-        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        self,
+        state: Any,
+        gallery: Stored,
+        queries: Stored,
+        k: int,
+        execution: Execution,
         own: Ints | None = None,
-    ) -> Ranking:  # fmt: skip
+    ) -> Ranking:
+        run = execution.runner
         network, searched = state
         source = gallery if self.order == "original" else searched
         kqe = min(self.kqe or network.recipe.kqe, len(source))

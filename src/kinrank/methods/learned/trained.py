@@ -21,6 +21,7 @@ from kinrank.methods.common import InductiveMethod
 from kinrank.optional import require
 from kinrank.options import option
 from kinrank.parallel import Runner
+from kinrank.runs.execution import Execution
 from kinrank.search.exact import exact_search
 from kinrank.search.stored import Stored
 from kinrank.types import Ints, Ranking
@@ -67,16 +68,17 @@ class TrainedMethod(InductiveMethod):
         self, network: Any, gallery: Stored, queries: Stored, k: int, run: Runner
     ) -> Ranking:
         """The first ``k`` rows of each query with a network that is being trained."""
-        return self._search(self.state_of(network, gallery, run), gallery, queries, k, run)
+        state = self.state_of(network, gallery, run)
+        return self._search(state, gallery, queries, k, Execution(run))
 
-    def _prepare(self, gallery: Stored, run: Runner) -> Any:
+    def _prepare(self, gallery: Stored, execution: Execution) -> Any:
         require("torch", extra="torch", purpose=f"The method {self.name}")
         from kinrank.learned.fitting import load_network
 
         assert self.weights is not None
         width = gallery.shape[1]
         network, _ = load_network(self.weights, self.name, width, self.device)
-        return self.state_of(network, gallery, run)
+        return self.state_of(network, gallery, execution.runner)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +90,15 @@ class ListMethod(TrainedMethod):
         return network
 
     def _search(
-        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        self,
+        state: Any,
+        gallery: Stored,
+        queries: Stored,
+        k: int,
+        execution: Execution,
         own: Ints | None = None,
-    ) -> Ranking:  # fmt: skip
+    ) -> Ranking:
+        run = execution.runner
         m = min(getattr(self, "m", None) or state.recipe.m, len(gallery))
         length = min(max(m, state.recipe.length), len(gallery))
         first = exact_search(queries, gallery, max(k, length), run, own=own)

@@ -22,8 +22,9 @@ from kinrank.kernels.svm import margin_weights
 from kinrank.methods.common import InductiveMethod
 from kinrank.options import option
 from kinrank.parallel import Out, Runner
+from kinrank.runs.execution import Execution
 from kinrank.search.exact import exact_search
-from kinrank.search.find import find_neighbors, find_rows
+from kinrank.search.find import search_others
 from kinrank.search.stored import Stored, for_kernels
 from kinrank.types import Floats, Ints, Ranking
 
@@ -57,19 +58,32 @@ class Expansion(InductiveMethod):
         limits = super()._limits(n)
         return limits if self.dba else {name: limits[name] for name in limits if "db" not in name}
 
-    def _prepare(self, gallery: Stored, run: Runner) -> Stored:
+    def _prepare(self, gallery: Stored, execution: Execution) -> Stored:
         """The gallery that is searched in the end."""
         if not self.dba:
             return gallery
-        lists = find_neighbors(gallery, self.kdba, run)
-        return self._expand(gallery, gallery, lists.indices[:, 1:], lists.distances[:, 1:], run)
+        lists = execution.searcher(gallery).neighbors(self.kdba)
+        return self._expand(
+            gallery, gallery, lists.indices[:, 1:], lists.distances[:, 1:], execution.runner
+        )
 
     def _search(
-        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        self,
+        state: Any,
+        gallery: Stored,
+        queries: Stored,
+        k: int,
+        execution: Execution,
         own: Ints | None = None,
-    ) -> Ranking:  # fmt: skip
-        source = gallery if self.order == "original" else state
-        near = find_rows(queries, source, self.kqe, run, own=own)
+    ) -> Ranking:
+        run = execution.runner
+        if self.order == "original":
+            source = gallery
+            searcher = execution.searcher(gallery)
+        else:
+            source = state
+            searcher = execution.own_searcher(state)
+        near = search_others(searcher, queries, self.kqe, len(source), own)
         expanded = self._expand(queries, source, near.indices, near.distances, run)
         answers = exact_search(expanded, state, k, run, "inner")
         return Ranking(answers.indices, answers.distances)

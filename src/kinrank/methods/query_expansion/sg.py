@@ -15,7 +15,7 @@ from kinrank.kernels.expand import refined_scores
 from kinrank.methods.answer import reorder_first
 from kinrank.methods.common import InductiveMethod
 from kinrank.options import option
-from kinrank.parallel import Runner
+from kinrank.runs.execution import Execution
 from kinrank.search.exact import exact_neighbors, exact_search
 from kinrank.search.stored import Stored, for_kernels
 from kinrank.search.tiles import SPARE, search_pairs, squared_norms
@@ -58,15 +58,22 @@ class SG(InductiveMethod):
     def _limits(self, n: int) -> dict[str, int]:
         return {"m": n, "k1": min(n, self.m) - 1}
 
-    def _prepare(self, gallery: Stored, run: Runner) -> None:
+    def _prepare(self, gallery: Stored, execution: Execution) -> None:
         """Nothing is known before the query is."""
 
     def _search(
-        self, state: Any, gallery: Stored, queries: Stored, k: int, run: Runner,
+        self,
+        state: Any,
+        gallery: Stored,
+        queries: Stored,
+        k: int,
+        execution: Execution,
         own: Ints | None = None,
-    ) -> Ranking:  # fmt: skip
+    ) -> Ranking:
         del state  # nothing was prepared
-        n, m = len(gallery), self.m
+        run = execution.runner
+        n = len(gallery)
+        m = self.m
         first = exact_search(queries, gallery, max(k, m), run, own=own)
         norms = squared_norms(gallery)
         lists = None

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from kinrank import progress
 from kinrank.errors import ClusterError
@@ -16,9 +14,7 @@ from kinrank.parallel import Args, Array, Kernel, Out, Range, Runner, join_block
 from kinrank.runs.ray import tasks
 from kinrank.runs.ray.handles import Handle, Target
 from kinrank.runs.ray.join import explained, is_lost
-from kinrank.runs.ray.shards import search_shards
-from kinrank.search.exact import exact_neighbors_and_more
-from kinrank.types import Neighbors, SparseRows
+from kinrank.types import SparseRows
 
 if TYPE_CHECKING:
     from kinrank.runs.ray.session import Cluster
@@ -83,16 +79,6 @@ class RayRunner(Runner):
                     put_block(array[out.part(*block)], next(sent), block)
         filled = tuple(map(storage.filled, targets, arrays))
         return filled if len(filled) > 1 else filled[0]
-
-    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-        return self.cluster.storage.empty(shape, dtype)
-
-    @property
-    def neighbors(self) -> Callable[..., tuple[Neighbors, Neighbors]] | None:
-        """The exact search in shards; None leaves it to the search's own stages, see ``find``."""
-        if self.search != "exact":
-            return None
-        return partial(exact_neighbors_and_more, run=self, search=search_shards)
 
     def map(self, name: str, kernel: Callable[[int, int], T], n: int) -> list[T]:
         return Runner(self.here, self.block_size).map(name, kernel, n)

@@ -8,23 +8,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kinrank import progress
 from kinrank._version import __version__
+from kinrank.arrays import InMemory
 from kinrank.errors import ClusterError, InvalidInputError, KinrankWarning
 from kinrank.optional import require
 from kinrank.parallel import Runner, thread_count
+from kinrank.runs.execution import Execution, RankingMethod
 from kinrank.runs.ray import tasks
 from kinrank.runs.ray.handles import PURPOSE
 from kinrank.runs.ray.join import join
 from kinrank.runs.ray.report import Report
 from kinrank.runs.ray.storage import Storage, UrlStorage, make_storage
 from kinrank.runs.run import SEARCHES
+from kinrank.search.find import Search
+from kinrank.search.searcher import RowSearcher
+from kinrank.search.stored import Stored
+from kinrank.types import Ranking
 from kinrank.validation import check_choice, check_int
 
 if TYPE_CHECKING:
-    from kinrank.methods.base import Method
     from kinrank.runs.ray.runner import RayRunner
-    from kinrank.types import Ranking
 
 GREET_SECONDS = 120  # until the first worker of every node has answered
 
@@ -90,6 +96,30 @@ def using(
         yield cluster
 
 
+class _ClusterArrays(InMemory):
+    """Long arrays in the storage of a cluster; what is kept for later is kept by nobody."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        """See Arrays."""
+        return self._storage.empty(shape, dtype)
+
+
+class _ClusterExecution(Execution):
+    """An execution whose exact search goes through shards of the rows."""
+
+    runner: RayRunner
+
+    def own_searcher(self, vectors: Stored) -> RowSearcher:
+        from kinrank.runs.ray.shards import ShardSearch
+
+        if self.search == "exact" and isinstance(vectors, np.ndarray):
+            return ShardSearch(vectors, self.runner)
+        return super().own_searcher(vectors)
+
+
 class Cluster:
     """A cluster that stages can run on.
 
@@ -119,9 +149,7 @@ class Cluster:
         """Processors of the nodes that are there now."""
         return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
 
-    def runner(
-        self, block_size: int | None = None, threads: int | None = None, search: str = "exact"
-    ) -> RayRunner:
+    def runner(self, block_size: int | None = None, threads: int | None = None) -> RayRunner:
         """What stages are given.
 
         block_size : rows of a task; None makes a few tasks for each processor of the cluster
@@ -132,23 +160,27 @@ class Cluster:
         if not (self._open and self.ray.is_initialized()):
             raise ClusterError("This connection to the cluster is closed: connect again.")
         block_size = Runner.of(1, block_size).block_size  # checked
-        check_choice("search", search, SEARCHES)
         self._greet()
-        return RayRunner(self.cpus, block_size, search, cluster=self, here=thread_count(threads))
+        return RayRunner(self.cpus, block_size, cluster=self, here=thread_count(threads))
 
     def rerank(
         self,
-        method: Method,
+        method: RankingMethod,
         queries: Any,
         gallery: Any,
         k: int | None = None,
         *,
         threads: int | None = None,
         block_size: int | None = None,
-        search: str = "exact",
+        search: Search = "exact",
     ) -> Ranking:
         """As ``method.rerank``, on this cluster."""
-        ranking = method.ranked(queries, gallery, k, self.runner(block_size, threads, search))
+        kind: Any = search
+        check_choice("search", kind, SEARCHES)
+        execution = _ClusterExecution(
+            self.runner(block_size, threads), search=search, arrays=_ClusterArrays(self.storage)
+        )
+        ranking = method.ranked(queries, gallery, k, execution)
         progress.tell("cluster", self.report)
         return ranking
 

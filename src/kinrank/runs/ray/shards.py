@@ -9,6 +9,7 @@ process, this one decides, as it would have alone.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from kinrank.kernels.search import merge
 from kinrank.parallel import Runner
 from kinrank.runs.ray.handles import Handle, RowRange
 from kinrank.runs.ray.tasks import Answer
-from kinrank.search.exact import search_range
+from kinrank.search.exact import exact_neighbors_and_more, exact_search, search_range
 from kinrank.search.tiles import BLOCK, SLACK, TILE_COLUMNS, TILE_ROWS, search_tiles, squared_norms
 from kinrank.types import Floats, Ints, Neighbors
 
@@ -40,6 +41,26 @@ class ShardLists(NamedTuple):
     least: Floats
     most: Floats
     margins: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ShardSearch:
+    """An exact search whose rows are shards on the nodes of a cluster."""
+
+    vectors: Floats
+    run: RayRunner
+
+    def search(self, queries: Floats, k: int) -> Neighbors:
+        """See Searcher; queries are few, so this process answers them."""
+        return exact_search(queries, self.vectors, k, self.run)
+
+    def neighbors(self, k: int) -> Neighbors:
+        """See RowSearcher."""
+        return self.neighbors_and_more(k, 0, k)[0]
+
+    def neighbors_and_more(self, k: int, n_first: int, first_k: int) -> tuple[Neighbors, Neighbors]:
+        """See RowSearcher."""
+        return exact_neighbors_and_more(self.vectors, k, n_first, first_k, self.run, search_shards)
 
 
 def search_shards(

@@ -1,0 +1,73 @@
+"""One call while it is computed: what a ``Run`` becomes when its rows are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
+
+from kinrank.arrays import IN_MEMORY, Arrays
+from kinrank.filters import Filter
+from kinrank.parallel import Runner
+from kinrank.search.find import ApproximateSearch, ExactSearch, GivenSearch, Search
+from kinrank.search.searcher import RowSearcher
+from kinrank.search.stored import Stored
+from kinrank.types import Ranking
+
+
+@dataclass(frozen=True, eq=False)
+class Execution:
+    """Where and how the stages of a call are computed. Only search and vectors change a result.
+
+    runner : runs the rows of a stage
+    search : who finds neighbours
+    vectors : in which type they are kept
+    arrays : where long arrays lie that no stage fills
+    search_block : how many rows at most an exact search takes together; None is what is quickest
+    """
+
+    runner: Runner
+    search: Search = "exact"
+    vectors: Literal["float32", "float16"] = "float32"
+    arrays: Arrays = IN_MEMORY
+    search_block: int | None = None
+
+    def searcher(
+        self, vectors: Stored, as_given: Stored | None = None, n_queries: int = 0
+    ) -> RowSearcher:
+        """The search over rows of a call.
+
+        as_given : the same rows as users gave them, if they were moved or scaled
+        n_queries : how many of them, the first, are queries: a searcher that users bring knows the
+            others alone
+        """
+        if isinstance(self.search, str):
+            return self.own_searcher(vectors)
+        given = vectors if as_given is None else as_given
+        return GivenSearch(self.search, vectors, given, n_queries, self.runner)
+
+    def own_searcher(self, vectors: Stored) -> RowSearcher:
+        """The search over rows that were computed: nobody else's searcher knows them."""
+        if self.search == "approximate":
+            return ApproximateSearch(vectors, self.runner, self.search_block, self.arrays)
+        return ExactSearch(vectors, self.runner, self.search_block)
+
+
+class RankingMethod(Protocol):
+    """What a run knows of a method."""
+
+    ranking_bytes: ClassVar[int]
+    reads_in_blocks: ClassVar[bool]
+
+    @property
+    def whiten(self) -> Any:
+        """See ``Method``."""
+
+    def ranked(
+        self,
+        queries: Any,
+        gallery: Any,
+        k: int | None,
+        execution: Execution,
+        allowed: Filter | None = None,
+    ) -> Ranking:
+        """The ranking of one call."""
