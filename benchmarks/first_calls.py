@@ -118,6 +118,8 @@ def spelled(kind):
             raise ValueError(f"{kind} is read-only: a kernel would be compiled once more")
         last = {"C": "::1", "A": ":"}[kind.layout]
         return f"{spelled(kind.dtype)}[{', '.join([':'] * (kind.ndim - 1) + [last])}]"
+    if isinstance(kind, types.BaseNamedTuple):
+        return f"{kind.instance_class.__name__}({', '.join(map(spelled, kind))})"
     if isinstance(kind, types.BaseTuple):
         inside = "".join(f"{spelled(part)}, " for part in kind)
         return f"Tuple(({inside}))"

@@ -7,8 +7,8 @@ import kinrank
 from engine_data import clustered
 from kinrank import CAS, Index, InvalidInputError
 from kinrank.compat import re_ranking, re_ranking_features
-from kinrank.kernels.overlay import Lists
 from kinrank.kernels.query import edges_of
+from kinrank.kernels.records import Lists
 from kinrank.parallel import Runner
 from kinrank.stages.distances import ListDistances, MatrixDistances
 from kinrank.types import Neighbors

@@ -236,7 +236,7 @@ import gc, numba
 from numba.core import event, types
 call_type = types.functions.BaseFunction.get_call_type
 listeners = list(event._registered["numba:compile"])
-from kinrank.kernels.divergence import finish
+from kinrank.kernels.measures import finish
 assert event._registered["numba:compile"] == listeners
 class Look(event.Listener):
     def on_start(self, _):

@@ -82,7 +82,7 @@ def query_stages(index, query):
         }
         found = {}
         for name, overlay in rows.items():
-            at = int(np.flatnonzero(overlay.names == len(state))[0])
+            at = int(np.flatnonzero(overlay.replaced == len(state))[0])
             part = slice(overlay.ptr[at], overlay.ptr[at + 1])
             row = np.zeros(len(state) + 1)
             row[overlay.ids[part]] = overlay.values[part] if len(overlay.values) else 1

@@ -23,12 +23,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from numba.core import config, sigutils
+from numba.core import config, sigutils, types
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 
 from kinrank import progress
 from kinrank.kernels import jit
+from kinrank.kernels.records import RECORDS
 from kinrank.parallel import thread_count
 from kinrank.validation import check_choice
 
@@ -64,8 +65,10 @@ class Entry:
     @property
     def signature(self) -> tuple[Any, ...]:
         """The types as numba has them."""
-        types: tuple[Any, ...] = sigutils.normalize_signature(f"({self.types},)")[0]
-        return types
+        text = f"({self.types},)"
+        kinds = eval(text, {"__builtins__": {}}, {**vars(types), **_records()})  # noqa: S307
+        signature: tuple[Any, ...] = sigutils.normalize_signature(kinds)[0]
+        return signature
 
     def cached(self) -> bool:
         """Whether it needs not be compiled."""
@@ -85,6 +88,17 @@ class Entry:
         """The file and the line where it begins."""
         code = self.kernel.py_func.__code__
         return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+@cache
+def _records() -> dict[str, Any]:
+    """The records of kernels as functions of the types of their fields."""
+
+    def typed(record: type) -> Any:
+        base: Any = types.BaseTuple  # type: ignore[attr-defined]
+        return lambda *kinds: base.from_types(kinds, record)
+
+    return {name: typed(record) for name, record in RECORDS.items()}
 
 
 class KernelError(Exception):

@@ -12,6 +12,8 @@ from kinrank.compiling import prepare
 from kinrank.errors import KinrankWarning
 from kinrank.kernels import divergence as kernels
 from kinrank.kernels.graph_jaccard import first_members, sorted_rows
+from kinrank.kernels.measures import JACCARD
+from kinrank.kernels.records import Columns, Encodings
 from kinrank.methods.context.kreciprocal import DIALECTS, SquaredDistances, encode, list_length
 from kinrank.parallel import Runner
 from kinrank.projection.kinds import Whiten, check_whiten, projection_for
@@ -20,7 +22,7 @@ from kinrank.runs.run import Run, as_run
 from kinrank.search.exact import exact_neighbors
 from kinrank.stages.distances import Distances, VectorDistances
 from kinrank.stages.sparse import transposed
-from kinrank.types import SparseRows
+from kinrank.types import Ints, SparseRows
 from kinrank.validation import (
     as_vectors,
     check_bool,
@@ -134,10 +136,16 @@ def jaccard_rows(
     listed = distances.neighbors.indices[:, : k1 + 1 if connected else 0]
     below = np.float32(2.0 if connected else limit)  # no distance is above 1
     columns = transposed(v, run)
-    args = (
-        kernels.JACCARD, v.csr, v.values, (*columns.csr, columns.values), np.ones(n),
-        np.ascontiguousarray(listed), 0, below,
-    )  # fmt: skip
+    encodings = Encodings(
+        measure=JACCARD,
+        ptr=v.indptr,
+        ids=v.indices,
+        values=v.values,
+        entropies=v.values,  # Jaccard reads none
+        columns=Columns(columns.indptr, columns.indices, columns.values, columns.values),
+        norms=np.ones(n),
+    )
+    args = (encodings, np.ascontiguousarray(listed), below)
     graph = run.cut(_BLOCK).rows("divergence", _jaccard_rows, args, n, n)
     return _joined(graph) if connected else graph
 
@@ -156,9 +164,10 @@ def _warn_of_lengths(vectors: npt.NDArray[Any]) -> None:
         )
 
 
-def _jaccard_rows(low: int, high: int, *args: Any) -> Any:
-    """Lengths, columns and distances of some rows, ascending; the last of ``args`` is a limit."""
-    return sorted_rows(low, *kernels.divergence_rows(low, high, *args[:-1]), args[-1])
+def _jaccard_rows(low: int, high: int, encodings: Encodings, lists: Ints, below: np.float32) -> Any:
+    """Lengths, columns and distances < ``below`` of rows [low, high), ascending."""
+    lengths, ids, values = kernels.divergence_rows(low, high, encodings, lists, 0)
+    return sorted_rows(low, lengths, ids, values, below)
 
 
 def _joined(graph: SparseRows) -> SparseRows:

@@ -343,6 +343,17 @@ class Neighbors:
         return int(self.indices.shape[1])
 
 
+class Csr(NamedTuple):
+    """A sparse matrix as kernels take it: row i has the entries ptr[i] to ptr[i + 1].
+
+    ids, values : the column and the value of each entry
+    """
+
+    ptr: Longs
+    ids: Ints
+    values: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class SparseRows:
     """A sparse matrix by rows: three arrays that kernels take as they are.
@@ -377,9 +388,9 @@ class SparseRows:
         return np.ones(self.nnz, np.float32) if self.data is None else self.data
 
     @property
-    def csr(self) -> tuple[Longs, Ints, Floats]:
+    def csr(self) -> Csr:
         """The three arrays, as kernels take them."""
-        return self.indptr, self.indices, self.values
+        return Csr(self.indptr, self.indices, self.values)
 
     @property
     def lengths(self) -> Longs:

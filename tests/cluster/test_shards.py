@@ -94,5 +94,5 @@ def test_more_contenders_than_places_are_all_looked_at():
     counts = np.array([kernels.CONTENDERS + 1])
     least, most = np.empty(1, np.float32), np.empty(1, np.float32)
     ids = np.zeros((1, kernels.CONTENDERS), np.int64)
-    kernels.settle_race(0, 1, vectors[:1], vectors, ids, counts, least, most)
+    kernels.settle_farthest(0, 1, vectors[:1], vectors, ids, counts, least, most)
     assert (least[0], most[0]) == (0, 8)

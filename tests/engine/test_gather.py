@@ -13,7 +13,7 @@ def summed(begin, end, ids, weights, x, out):
 
 @numba.njit
 def walked(begin, end, ids, w, b, now, then):
-    gather.walk_row(4, begin, end, ids, w, b, np.float32(0.3), now, then, 1)
+    gather.diffusion_step(4, begin, end, ids, w, b, np.float32(0.3), now, then, 1)
 
 
 def entries(count, seed=0):

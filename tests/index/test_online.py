@@ -223,9 +223,9 @@ def test_rows_that_p_leads_a_query_to_are_made_with_it():
         tilde = stages.enhanced.rows
         p = stages.transition.rows
         own, share = p.indices[: p.indptr[1]], p.values[: p.indptr[1]]
-        assert set(own[share > 1.001 / len(own)]) <= set(encoding.names)
-        assert len(set(encoding.names)) == len(encoding.names)
-        for row, name in enumerate(encoding.names):
+        assert set(own[share > 1.001 / len(own)]) <= set(encoding.replaced)
+        assert len(set(encoding.replaced)) == len(encoding.replaced)
+        for row, name in enumerate(encoding.replaced):
             averaged, prime = (
                 part.indices[part.indptr[row] : part.indptr[row + 1]]
                 for part in (tilde, encoding.rows)

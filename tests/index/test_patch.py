@@ -7,7 +7,7 @@ from scipy import sparse
 from kinrank.index import patch
 from kinrank.index.patch import Change
 from kinrank.index.state import EncodingColumns
-from kinrank.kernels.divergence import entropies
+from kinrank.kernels.measures import entropies
 from kinrank.parallel import Runner
 from kinrank.stages.sparse import take
 from kinrank.types import SparseRows

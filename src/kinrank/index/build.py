@@ -132,7 +132,7 @@ def build(
     neighbors, vectors : of [gallery; context], by name; cells : of an approximate search
     """
     with progress.stage("layout", len(neighbors)):
-        order = Layout.near(neighbors.indices, min(method.k1 + 1, neighbors.k), 0).names
+        order = Layout.near(neighbors.indices, min(method.k1 + 1, neighbors.k), 0).order
         if "cell" in cells:
             cells["cell"] = cells["cell"][order]
         source = Source(

@@ -24,7 +24,7 @@ def row_distances(engine: Engine, row: int) -> Floats:
         return fused_distances(state, path_lengths(state, row), row)
     with engine.workspace() as space:
         ids, values = encoding_rows(engine, np.array([row], np.int32), space).csr[1:]
-        rows, d = compared_rows(ids, values, tuple(state.compared), space)
+        rows, d = compared_rows(ids, values, state.answerable, space)
     modified = np.ones(len(state), np.float32)
     modified[rows] = d
     return fused_distances(state, modified, row)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from kinrank.errors import UnknownIdError
 from kinrank.filters import Filter, Mask, RankAndDrop, empty_ranking
 from kinrank.index.attributes import Attributes
-from kinrank.index.filter_lists import FilterLists, QueryFilter, no_filter
+from kinrank.index.filter_lists import QueryFilter, no_filter
 from kinrank.index.query import Overlay, QueryStages, encode_queries
 from kinrank.index.request_queue import (
     Request,
@@ -26,6 +25,7 @@ from kinrank.kernels.overlay import Workspace, lent_space
 from kinrank.kernels.path_answer import answer_by_path, near_divergences
 from kinrank.kernels.query import farthest_rows
 from kinrank.kernels.ranking import answer_rows
+from kinrank.kernels.records import FetchedDistances, FilterLists, QueryLists
 from kinrank.kernels.scan import pair_distances
 from kinrank.parallel import Runner, thread_count
 from kinrank.types import Floats, Ints, Longs, Neighbors, Ranking
@@ -132,7 +132,8 @@ class Engine:
             len(near),
             np.ascontiguousarray(near.indices[:, :count]),
             near.counts,
-            *_compared(self.state, encoding),
+            *encoding[1:],
+            self.state.answerable,
             space,
         )
         return edges
@@ -223,28 +224,51 @@ class Engine:
         state = self.state
         with self.workspace() as space:
             stages = self.encode(queries, near, space)
-            about_queries = (queries, near.indices, near.distances, near.counts, stages.farthest)
-            nothing_fetched = (no_filter(n).indptr, _NO_ROWS, _NO_DISTANCES)
-            out = (ranking.indices, ranking.distances, space)
-            about_rows: tuple[Any, ...]
-            if state.paths is None:
-                kernel = answer_rows
-                about_rows = _compared(state, stages.encoding)
-            else:
-                kernel = answer_by_path
-                edges = self.first_edges(near, stages.encoding, space)
-                about_rows = (edges, tuple(state.path_graph))
-            is_certain, indptr, missing = kernel(
-                0, n, (*about_queries, *nothing_fetched, *lists), *about_rows, *out
+            query_lists = QueryLists(
+                queries, near.indices, near.distances, near.counts, stages.farthest
             )
-            if len(missing) and self.can_fetch:
+            edges = None
+            if state.paths is not None:
+                edges = self.first_edges(near, stages.encoding, space)
+
+            def rank(fetched: FetchedDistances) -> tuple[Mask, Longs, Ints]:
+                certain: Mask
+                unknown_ptr: Longs
+                unknown_rows: Ints
+                if edges is None:
+                    certain, unknown_ptr, unknown_rows = answer_rows(
+                        0,
+                        n,
+                        query_lists,
+                        fetched,
+                        lists,
+                        *stages.encoding[1:],
+                        state.answerable,
+                        ranking.indices,
+                        ranking.distances,
+                        space,
+                    )
+                else:
+                    certain, unknown_ptr, unknown_rows = answer_by_path(
+                        0,
+                        n,
+                        query_lists,
+                        fetched,
+                        edges,
+                        state.path_graph,
+                        ranking.indices,
+                        ranking.distances,
+                        space,
+                    )
+                return certain, unknown_ptr, unknown_rows
+
+            nothing = FetchedDistances(no_filter(n).indptr, _NO_ROWS, _NO_DISTANCES)
+            is_certain, indptr, unknown = rank(nothing)
+            if len(unknown) and self.can_fetch:
                 owners = np.repeat(np.arange(n), np.diff(indptr))
-                fetched = (indptr, missing, self.squared_distances(queries, owners, missing))
-                is_certain, _, _ = kernel(
-                    0, n, (*about_queries, *fetched, *lists), *about_rows, *out
-                )
-        certain: Mask = is_certain
-        return certain
+                squared = self.squared_distances(queries, owners, unknown)
+                is_certain, _, _ = rank(FetchedDistances(indptr, unknown, squared))
+        return is_certain
 
     def _search_plain(
         self, queries: Floats, k: int, run: Runner, row_filter: Filter | None = None
@@ -361,8 +385,3 @@ class _DistancesOfQueries:
                 self.queries, owners[missing], rows[missing]
             )
         return squared
-
-
-def _compared(state: State, encoding: Overlay) -> tuple[Any, ...]:
-    """F' of queries and of the rows they change, and of all rows, as kernels take them."""
-    return (*encoding[1:], tuple(state.compared))

@@ -198,7 +198,7 @@ def _own(overlay: Overlay) -> SparseRows:
 
 def _item(overlay: Overlay, row: int) -> SparseRows | None:
     """The row of an item as it is with the query among those it averages; None if it is not."""
-    at = np.flatnonzero(overlay.names == row).astype(np.int32)
+    at = np.flatnonzero(overlay.replaced == row).astype(np.int32)
     return take(overlay.rows, at) if len(at) else None
 
 

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
-from kinrank.filters import Filter, Mask
+from kinrank.filters import Filter
+from kinrank.kernels.records import FilterLists
 from kinrank.types import Ints, Longs
-
-
-class FilterLists(NamedTuple):
-    """The rows of query i are rows[indptr[i] : indptr[i + 1]].
-
-    is_allow_list : (n_queries,) whether these alone may be results, or all but these
-    """
-
-    indptr: Longs
-    rows: Ints
-    is_allow_list: Mask
 
 
 @lru_cache(maxsize=128)

@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 from kinrank.index.state import EncodingColumns
 from kinrank.kernels import change as kernels
-from kinrank.kernels.divergence import entropies, row_norms
+from kinrank.kernels.divergence import row_norms
+from kinrank.kernels.measures import entropies
+from kinrank.kernels.records import Columns
 from kinrank.kernels.scan import farthest_of
 from kinrank.parallel import Out, Runner
 from kinrank.search.exact import exact_search
@@ -43,7 +45,7 @@ class Change:
     @cached_property
     def position(self) -> Ints:
         """(n_new,) the row of each index."""
-        return Layout.of(self.order).places
+        return Layout.of(self.order).position
 
     @cached_property
     def n_kept(self) -> int:
@@ -99,7 +101,7 @@ def _without(
     lost = np.zeros(len(old), np.bool_)
     norms, slack = _norms(vectors)
     _by_products(
-        lambda low, high, start, products: kernels.left_behind(
+        lambda low, high, start, products: kernels.lose_farthest(
             low, high, start, products, norms, gone, slack, old.farthest, lost
         ),
         vectors,
@@ -255,8 +257,8 @@ def exchanged(
     numbers = (change.moved, change.origin, marked)
     ptr: Longs = kernels.column_lengths(*old.columns.csr[:2], *numbers, new.indptr)
     outs = (Out(np.int32, indptr=ptr), *(Out(np.float32, indptr=ptr) for _ in range(2)))
-    before = (*old.columns.csr, old.entropies)
-    after = (*new.csr, entropies(new.values))
+    before = Columns(*old.columns.csr, old.entropies)
+    after = Columns(*new.csr, entropies(new.values))
     args = (before, *numbers, after, ptr)
     ids, data, logs = run.fill("propagation", kernels.exchange_rows, args, n, *outs)
     norms = np.zeros(n)

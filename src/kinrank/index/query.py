@@ -10,20 +10,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from kinrank.index.state import State
 from kinrank.kernels import diffuse, guide, query, reciprocal
 from kinrank.kernels import lists as list_kernels
-from kinrank.kernels.overlay import Lists, Workspace
+from kinrank.kernels.overlay import Workspace
 from kinrank.kernels.product import product_rows
 from kinrank.kernels.query_products import partner_rows, propagated_rows
+from kinrank.kernels.records import Lists, Rows
 from kinrank.stages.graph import affinity
 from kinrank.types import Floats, Ints, Longs, Neighbors, SparseRows
-
-KernelRows: TypeAlias = tuple[Any, ...]  # of ``kernels.overlay.Rows``
 
 _NO_VALUES = np.empty(0, np.float32)
 
@@ -38,13 +37,13 @@ class QueryDistances(Protocol):
 class Overlay(NamedTuple):
     """Rows of queries: query t has rows groups[t] to groups[t + 1].
 
-    names : the stored rows in whose place they stand; n for the query itself
+    replaced : the stored rows in whose place they stand; n for the query itself
     ptr, ids, values : the rows, as kernels take them; sets have no values
     """
 
     width: int
     groups: Longs
-    names: Ints
+    replaced: Ints
     ptr: Longs
     ids: Ints
     values: Floats
@@ -54,14 +53,14 @@ class Overlay(NamedTuple):
         """The rows as a matrix."""
         return SparseRows(self.ptr, self.ids, self.values, self.width)
 
-    def over(self, stored: SparseRows) -> KernelRows:
+    def over(self, stored: SparseRows) -> Rows:
         """Stored rows behind these, as kernels take them."""
-        return (
+        return Rows(
             stored.indptr,
             stored.indices,
             stored.values,
             self.groups,
-            self.names,
+            self.replaced,
             self.ptr,
             self.ids,
             self.values,
@@ -69,10 +68,11 @@ class Overlay(NamedTuple):
 
 
 class TiedGraph(NamedTuple):
-    """S and W with queries tied in, S as kernels take it; starts : the values of W beside it."""
+    """S and W with queries tied in; w, over_w : values of W on the pattern of S and its overlay."""
 
-    s: KernelRows
-    starts: tuple[Floats, Floats]
+    s: Rows
+    w: Floats
+    over_w: Floats
 
 
 class SmoothedRows(NamedTuple):
@@ -138,7 +138,7 @@ class _QueryKernels:
 
     lists : the lists of all rows, and in the overlay those of the queries and of the rows among
         their nearest that would have them in theirs
-    own_groups, own_names : an overlay with nothing but the row of each query
+    own_groups, own_replaced : an overlay with nothing but the row of each query
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class _QueryKernels:
         self.n_queries = len(nearest)
         self.width = len(state) + 1
         known = state.neighbors
-        groups, names, ids, list_distances, list_farthest, farthest = query.list_rows(
+        groups, replaced, ids, list_distances, list_farthest, farthest = query.list_rows(
             nearest.indices,
             nearest.distances,
             nearest.counts,
@@ -164,17 +164,17 @@ class _QueryKernels:
             known.distances,
             known.farthest,
             groups,
-            names,
+            replaced,
             ids,
             list_distances,
             list_farthest,
         )
         self.farthest: Floats = farthest
-        self.own_groups, self.own_names = _own_rows(self.n_queries, len(state))
+        self.own_groups, self.own_replaced = _own_rows(self.n_queries, len(state))
 
     def reciprocal(self, k: int) -> Overlay:
         """R(q, k)."""
-        ptr, ids = self._reciprocal_rows(self.own_names, self.own_groups, k)
+        ptr, ids = self._reciprocal_rows(self.own_replaced, self.own_groups, k)
         return self._one_row_each(ptr, ids)
 
     def local_clusters(self) -> Overlay:
@@ -187,7 +187,7 @@ class _QueryKernels:
             return full
         half_ptr, half_ids = self._reciprocal_rows(full.ids, full.ptr, parameters.half_k)
         # Every half set that is read is in the overlay: the stored ones are not looked at.
-        half = (
+        half = Rows(
             half_ptr,
             half_ids,
             _NO_VALUES,
@@ -206,8 +206,8 @@ class _QueryKernels:
         """S and W with the queries tied in by their edges."""
         state = self.state
         parameters = self.parameters
-        groups, names, ptr, ids, s, w = query.graph_rows(
-            tuple(self.lists),
+        groups, replaced, ptr, ids, s, w = query.graph_rows(
+            self.lists,
             confident.ptr,
             confident.ids,
             parameters.graph_k + 1,
@@ -217,7 +217,8 @@ class _QueryKernels:
             state.degree,
             self.space,
         )
-        return TiedGraph((*state.s.csr, groups, names, ptr, ids, s), (state.w.values, w))
+        tied = Rows(*state.s.csr, groups, replaced, ptr, ids, s)
+        return TiedGraph(tied, state.w.values, w)
 
     def similarity_on_clusters(self, graph: TiedGraph, clusters: Overlay) -> Overlay:
         """F of the queries, rows of L1 norm 1."""
@@ -245,7 +246,7 @@ class _QueryKernels:
                 f.ids,
                 confident.ptr,
                 confident.ids,
-                tuple(self.lists),
+                self.lists,
                 min(parameters.walk_k, self.lists.ids.shape[1]),
                 parameters.sigma**2,
                 self.state.walk_norm,
@@ -260,8 +261,8 @@ class _QueryKernels:
     def enhance(self, f: Overlay, confident: Overlay, k: int) -> Overlay:
         """Enhanced rows of the queries, and of the rows that average a query's, their partners."""
         stored = self.state.xi
-        groups, names, ptr, ids, weights = partner_rows(
-            tuple(self.lists),
+        groups, replaced, ptr, ids, weights = partner_rows(
+            self.lists,
             k,
             float(self.parameters.kappa),
             confident.ptr,
@@ -269,7 +270,7 @@ class _QueryKernels:
             stored.indptr,
             stored.indices,
         )
-        means = Overlay(self.width, groups, names, ptr, ids, weights)
+        means = Overlay(self.width, groups, replaced, ptr, ids, weights)
         return self._product(means, f.over(self.state.smoothed))
 
     def propagate(self, f: Overlay) -> tuple[Overlay, Overlay, Overlay]:
@@ -277,9 +278,8 @@ class _QueryKernels:
         state = self.state
         squares = state.transition is not None
         behind = state.transition or state.enhanced
-        groups, names, enhanced, transition, encoding = propagated_rows(
-            (f.groups, f.names, f.ptr, f.ids, f.values),
-            state.enhanced.csr,
+        groups, replaced, enhanced, transition, encoding = propagated_rows(
+            f.over(state.enhanced),
             behind.csr,
             self.parameters.enhance_k is not None,
             squares,
@@ -289,9 +289,9 @@ class _QueryKernels:
             self.space,
         )
         return (
-            Overlay(self.width, groups, names, *enhanced),
-            Overlay(self.width, groups, names, *transition),
-            Overlay(self.width, groups, names, *encoding),
+            Overlay(self.width, groups, replaced, *enhanced),
+            Overlay(self.width, groups, replaced, *transition),
+            Overlay(self.width, groups, replaced, *encoding),
         )
 
     def _nearest(self, k: int) -> Overlay:
@@ -311,7 +311,7 @@ class _QueryKernels:
             groups,
             lists.ids,
             lists.groups,
-            lists.names,
+            lists.replaced,
             lists.over_ids,
             min(k, lists.ids.shape[1]),
             self.space,
@@ -329,31 +329,32 @@ class _QueryKernels:
 
     def _diffuse(self, graph: TiedGraph, clusters: Overlay) -> Overlay:
         """F by diffusion over S with the queries tied in."""
-        walk = self.state.walk
+        terms = self.state.diffusion
         values = np.zeros(len(clusters.ids), np.float32)
-        if len(walk.powers):
-            diffuse.walk_rows(
+        if len(terms.powers):
+            diffuse.power_rows(
                 0,
                 self.n_queries,
-                self.own_names,
+                self.own_replaced,
                 self.own_groups,
                 graph.s,
-                graph.starts,
-                tuple(walk),
+                graph.w,
+                graph.over_w,
+                terms,
                 clusters.ptr,
                 clusters.ids,
                 values,
                 self.space,
             )
-        if len(walk.series):
+        if len(terms.series):
             series_values = np.empty_like(values)
-            diffuse.polynomial_rows(
+            diffuse.chebyshev_rows(
                 0,
                 self.n_queries,
-                self.own_names,
+                self.own_replaced,
                 self.own_groups,
                 graph.s,
-                tuple(walk),
+                terms,
                 clusters.ptr,
                 clusters.ids,
                 series_values,
@@ -383,7 +384,7 @@ class _QueryKernels:
             f.ptr,
             f.ids,
             self.own_groups,
-            (*stored.csr, *mirrored),
+            Rows(*stored.csr, *mirrored),
             confident.ptr,
             confident.ids,
             values,
@@ -393,13 +394,13 @@ class _QueryKernels:
 
     def _one_row_each(self, ptr: Longs, ids: Ints, values: Floats = _NO_VALUES) -> Overlay:
         """An overlay with one row for each query."""
-        return Overlay(self.width, self.own_groups, self.own_names, ptr, ids, values)
+        return Overlay(self.width, self.own_groups, self.own_replaced, ptr, ids, values)
 
-    def _product(self, a: Overlay, b: KernelRows) -> Overlay:
+    def _product(self, a: Overlay, b: Rows) -> Overlay:
         """A B with rows of L1 norm 1."""
         ptr, ids, values = product_rows(
             0,
-            len(a.names),
+            len(a.replaced),
             a.ptr,
             a.ids,
             a.values,
@@ -410,10 +411,10 @@ class _QueryKernels:
             self.state.position,
             self.space,
         )
-        return Overlay(self.width, a.groups, a.names, ptr, ids, values)
+        return Overlay(self.width, a.groups, a.replaced, ptr, ids, values)
 
 
 @lru_cache(maxsize=128)
 def _own_rows(n_queries: int, n: int) -> tuple[Longs, Ints]:
-    """Groups and names where each of some queries has its own row alone, over ``n`` rows."""
+    """Groups and replaced rows of queries that have their own row alone, over ``n`` stored rows."""
     return np.arange(n_queries + 1, dtype=np.int64), np.full(n_queries, n, np.int32)

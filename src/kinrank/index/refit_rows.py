@@ -14,9 +14,10 @@ import numpy as np
 from kinrank import progress
 from kinrank.index.build import make_state
 from kinrank.index.state import EncodingColumns, Source, State
-from kinrank.kernels.divergence import entropies
+from kinrank.kernels.diffuse_lanes import power_groups
+from kinrank.kernels.measures import MEASURES, entropies
 from kinrank.kernels.overlay import lent_space, plain_rows
-from kinrank.kernels.walk_lanes import walk_groups
+from kinrank.kernels.records import DiffusionTerms
 from kinrank.methods.cas import CAS
 from kinrank.parallel import ALONE, Runner
 from kinrank.stages.clusters import local_clusters, reciprocal
@@ -124,7 +125,7 @@ def diffuse_around(
 ) -> SparseRows:
     """F of the rows ``around`` alone, where it is a number of steps of the basic iteration."""
     values = np.empty(clusters.nnz, np.float32)
-    walk = (
+    terms = DiffusionTerms(
         polynomial.powers,
         polynomial.binomial,
         polynomial.series,
@@ -133,7 +134,7 @@ def diffuse_around(
     )
     # S and W share a symmetric pattern, so the transposed values are in the same places.
     start = transposed(graph.w, run).values
-    block = _AroundBlock(graph.s, start, walk, around, clusters.indptr, clusters.indices, values)
+    block = _AroundBlock(graph.s, start, terms, around, clusters.indptr, clusters.indices, values)
     whole_groups(run, len(around)).map("diffusion", block.fill, len(around))
     return clusters.with_data(values)
 
@@ -143,7 +144,7 @@ class _AroundBlock(NamedTuple):
 
     s: SparseRows
     start: Floats
-    walk: tuple[object, ...]
+    terms: DiffusionTerms
     around: Ints
     indptr: Longs
     indices: Ints
@@ -152,13 +153,13 @@ class _AroundBlock(NamedTuple):
     def fill(self, low: int, high: int) -> None:
         """F of around[low:high]."""
         with lent_space(len(self.s)) as space:
-            walk_groups(
+            power_groups(
                 low,
                 high,
                 self.around,
                 plain_rows(*self.s.csr),
-                (self.start, self.start[:0]),
-                self.walk,
+                self.start,
+                self.terms,
                 self.indptr,
                 self.indices,
                 self.values,
@@ -173,7 +174,7 @@ def only(a: SparseRows, rows: Ints) -> SparseRows:
 
 def lazy(method: CAS) -> bool:
     """Whether columns of F' can be made from P when they are wanted; norms need all of them."""
-    return method.propagation == "square" and method.divergence != "cosine"
+    return method.propagation == "square" and not MEASURES[method.divergence].uses_norms
 
 
 def completed(state: State, run: Runner) -> State:

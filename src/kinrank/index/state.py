@@ -16,17 +16,15 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.index.ids import Ids, IdTable
-from kinrank.kernels.diffuse import Walk
-from kinrank.kernels.divergence import entropies, row_norms
-from kinrank.kernels.path_answer import PathGraph
-from kinrank.kernels.ranking import Compared
+from kinrank.kernels.divergence import row_norms
+from kinrank.kernels.measures import MEASURES, entropies
+from kinrank.kernels.records import Answerable, Columns, DiffusionTerms, PathGraph
 from kinrank.methods.cas import CAS
 from kinrank.parallel import ALONE, Runner
 from kinrank.projection.kinds import Whiten, projection_for
 from kinrank.projection.projection import Projection
 from kinrank.stages.diffusion import polynomial_of
 from kinrank.stages.distances import Distances, ListDistances, VectorDistances
-from kinrank.stages.divergence import MEASURES
 from kinrank.stages.graph import Graph
 from kinrank.stages.layout import Layout
 from kinrank.stages.ranking import UNREACHABLE
@@ -43,7 +41,10 @@ from kinrank.validation import (
 # What an index cannot do, and why.
 _ONLINE = {
     "symmetric": ((True,), "a query is tied into a symmetric graph"),
-    "divergence": (("js", "jaccard", "cosine"), "distances must lie in [0, 1]"),
+    "divergence": (
+        tuple(name for name, measure in MEASURES.items() if measure.answers_queries),
+        "distances must lie in [0, 1]",
+    ),
     "fusion": (("squared", "euclidean"), "a diffusion distance needs the whole graph"),
     "regularizer": (("identity", "graph"), "a matrix knows nothing of a new query"),
 }
@@ -75,10 +76,10 @@ def resolved(method: CAS, n: int, k: int | None = None) -> CAS:
         return by_rows if k is None or by_rows.list_length() <= k else method.resolved(k)
 
 
-def walk_of(method: CAS, graph: Graph) -> Walk:
+def diffusion_terms(method: CAS, graph: Graph) -> DiffusionTerms:
     """The diffusion over a graph as kernels take it."""
     polynomial = polynomial_of(method.stage_parameters)
-    return Walk(
+    return DiffusionTerms(
         powers=polynomial.powers,
         binomial=polynomial.binomial,
         series=polynomial.series,
@@ -195,7 +196,7 @@ class Source:
     @cached_property
     def position(self) -> Ints:
         """(n,) the row of each index."""
-        return Layout.of(self.order).places
+        return Layout.of(self.order).position
 
     @property
     def layout(self) -> Layout:
@@ -262,20 +263,22 @@ class State(Source):
         return normalized(self.w, ALONE)
 
     @cached_property
-    def walk(self) -> Walk:
+    def diffusion(self) -> DiffusionTerms:
         """The diffusion as kernels take it."""
-        return walk_of(self.method, Graph(self.s, self.w))
+        return diffusion_terms(self.method, Graph(self.s, self.w))
 
     @cached_property
-    def compared(self) -> Compared:
-        """What answers are made from, as kernels take it."""
-        return Compared(
-            measure=MEASURES[self.method.divergence],
-            columns=(*self.columns.csr, self.entropies),
+    def answerable(self) -> Answerable:
+        """The rows that answers are made from, as kernels take them."""
+        code = MEASURES[self.method.divergence].code
+        assert code is not None
+        return Answerable(
+            measure=code,
+            columns=Columns(*self.columns.csr, self.entropies),
             norms=self.norms,
             omega=np.float32(self.method.omega),
             root=self.method.fusion == "euclidean",
-            names=self.order,
+            order=self.order,
             n_gallery=self.n_gallery,
             vectors=self.vectors,
         )
@@ -284,15 +287,16 @@ class State(Source):
     def path_graph(self) -> PathGraph:
         """What paths lead through, as kernels take it."""
         assert self.paths is not None
-        compared = self.compared
         return PathGraph(
-            *self.paths.csr,
-            UNREACHABLE,
-            compared.omega,
-            compared.root,
-            self.order,
-            self.n_gallery,
-            self.vectors,
+            ptr=self.paths.indptr,
+            ids=self.paths.indices,
+            weights=self.paths.values,
+            limit=UNREACHABLE,
+            omega=self.answerable.omega,
+            root=self.answerable.root,
+            order=self.order,
+            n_gallery=self.n_gallery,
+            vectors=self.vectors,
         )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:

@@ -1,25 +1,28 @@
 """The first k by Jensen-Shannon divergence without the sums of all rows that share a column.
 
-With g(u, v) = f(u + v) - f(u) - f(v), f(x) = x log2 x, the distance is 1 - 1/2 sum g(u, v). As g is
-concave and homogeneous, columns in which one row has the mass U add at most g(U, 1) to any sum. So
-the entries of each row have levels, heavy ones first; sums over the lower levels of both rows bound
-the whole sum, and only rows that may still be among the first are summed in full, in the order of
-``divergence.add_columns`` and so to the same bits.
+With g(u, v) = f(u + v) - f(u) - f(v), f(x) = x log2 x, the distance is 1 - 1/2 sum g(u, v), and the
+sum is the similarity of two rows. As g is concave and homogeneous, columns in which one row has the
+weight U add at most g(U, 1) to any sum. So the entries of each row have levels, heavy ones first;
+sums over the lower levels of both rows bound the whole sum, and only rows that may still be among
+the first are summed in full, in the order of ``divergence.add_columns`` and so to the same bits.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from kinrank.kernels.divergence import JS, add_listed, add_long_columns, add_ranges, xlog2x
+from kinrank.kernels.divergence import add_listed, add_long_columns, add_ranges
+from kinrank.kernels.fusion import plain_distance, put_first
 from kinrank.kernels.jit import helper, inner, kernel
+from kinrank.kernels.measures import JS, xlog2x
+from kinrank.kernels.records import Columns
 from kinrank.kernels.stored import row_of
-from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
+from kinrank.kernels.topk import heap_offer, squared_distance
 
 LEVELS = 4
-SHARES = (0.03, 0.01, 0.003)  # of a row's mass that is above level 0, 1, 2
+SHARES = (0.03, 0.01, 0.003)  # of a row's weight that is above level 0, 1, 2
+STEPS = 2 * LEVELS - 3  # a step adds a level of the query, the next one a level of the others
 _SLACK = 2e-5  # more than sums of float32 terms are off
-STEPS = 2 * LEVELS - 3
 # Of the similarity that is needed, what entries that are left out may add: at best, and at most.
 _TIGHT = 0.6
 _ENOUGH = 0.85
@@ -28,83 +31,93 @@ _BINS = 512  # of values up to 1, four to an octave
 
 @kernel
 def level_rows(low, high, ptr, ids, bits, values, marks, rests):
-    """LEVELS times the column plus the level, for each entry of rows [low, high).
+    """The level of each entry of rows [low, high); marks, rests : see ``records.Levels``.
 
-    bits : the int32 view of values; rests : (n, LEVELS - 1) the mass above each level
+    ptr, ids, values : F' by rows; bits : the int32 view of the values
     """
-    mass = np.empty(_BINS, np.float64)
+    weights = np.empty(_BINS, np.float64)
     level_of = np.empty(_BINS, np.int32)
     for row in range(low, high):
-        mass[:] = 0.0
+        weights[:] = 0.0
         for e in range(ptr[row], ptr[row + 1]):
-            mass[bits[e] >> 21] += values[e]
+            weights[bits[e] >> 21] += values[e]
         level = LEVELS - 1
         total = 0.0
         for t in range(LEVELS - 1):
             rests[row, t] = 0.0
-        for slot in range(_BINS):
-            while level > 0 and total + mass[slot] > SHARES[level - 1]:
+        for value_bin in range(_BINS):
+            while level > 0 and total + weights[value_bin] > SHARES[level - 1]:
                 level -= 1
                 rests[row, level] = total
-            total += mass[slot]
-            level_of[slot] = level
+            total += weights[value_bin]
+            level_of[value_bin] = level
         for e in range(ptr[row], ptr[row + 1]):
             marks[e] = LEVELS * ids[e] + level_of[bits[e] >> 21]
 
 
 @inner
-def most(mass):
-    """1/2 g(mass, 1): how much columns of that mass add to a similarity at most."""
-    if mass <= 0:
+def most_similarity(weight):
+    """1/2 g(weight, 1): how much columns of that weight add to a similarity at most."""
+    if weight <= 0:
         return 0.0
-    return 0.5 * ((1.0 + mass) * np.log2(1.0 + mass) - mass * np.log2(mass))
+    return 0.5 * ((1.0 + weight) * np.log2(1.0 + weight) - weight * np.log2(weight))
 
 
 @inner
-def lacking_at(step, rests):
-    """How much more similar rows may be than sums over the levels of a step say.
+def left_out_at(step, rests):
+    """How much more similar two rows may be than sums over the levels of a step say.
 
-    A step adds a level of the query, the next one a level of the others.
+    rests : of the query, see ``records.Levels``
     """
-    return most(np.float64(rests[(step + 1) // 2])) + most(SHARES[step // 2]) + _SLACK
+    of_query = most_similarity(np.float64(rests[(step + 1) // 2]))
+    of_others = most_similarity(SHARES[step // 2])
+    return of_query + of_others + _SLACK
 
 
 @inner
 def enough_steps(needed, rests):
-    """The first step whose sums bound similarities well; STEPS if none does."""
+    """The first step whose sums bound similarities well; STEPS if none does.
+
+    needed : the least similarity of a row that can be among the first
+    """
     step = 0
-    while step < STEPS and lacking_at(step, rests) > _TIGHT * needed:
+    while step < STEPS and left_out_at(step, rests) > _TIGHT * needed:
         step += 1
     return step
 
 
 @helper
-def bounded_sums(marks, values, f, step, columns, first, stamp, total, seen, touched, count):
-    """``add_long_columns`` over the levels of a step."""
-    own_level = (step + 1) // 2
+def bounded_sums(
+    marks, values, entropies, step, columns, first, stamp, total, seen, touched, count
+):
+    """``divergence.add_long_columns`` over the levels of a step alone.
+
+    marks, values, entropies : of the query; columns : by levels, the heavy entries of each first
+    """
+    query_level = (step + 1) // 2
     other_level = step // 2
-    ptr = columns[0]
-    size = 0
+    starts = columns.ptr
     width = marks.shape[0]
     begins = np.empty(width, np.int64)
     ends = np.empty(width, np.int64)
-    v = np.empty(width, np.float32)
-    fv = np.empty(width, np.float32)
+    summed_values = np.empty(width, np.float32)
+    summed_entropies = np.empty(width, np.float32)
+    size = 0
     for e in range(width):
         level = marks[e] % LEVELS
-        if level <= own_level:  # the heavy entries of a column come first
+        if level <= query_level:
             column = marks[e] - level
-            begins[size] = ptr[column]
-            ends[size] = ptr[column + other_level + 1]
-            v[size] = values[e]
-            fv[size] = f[e]
+            begins[size] = starts[column]
+            ends[size] = starts[column + other_level + 1]
+            summed_values[size] = values[e]
+            summed_entropies[size] = entropies[e]
             size += 1
     return add_ranges(
         JS,
         begins[:size],
         ends[:size],
-        v[:size],
-        fv[:size],
+        summed_values[:size],
+        summed_entropies[:size],
         columns,
         first,
         stamp,
@@ -116,26 +129,29 @@ def bounded_sums(marks, values, f, step, columns, first, stamp, total, seen, tou
 
 
 @helper
-def complete_sums(rows, ids, values, f, csr, slot, total):
-    """The sums of a query with ``rows``.
+def complete_sums(rows, ids, values, entropies, encodings, slot, total):
+    """The whole sums of a query with ``rows``, in ``total``.
 
-    ids, values, f : the query; slot : (n,) 0 for every column, and so it is again in the end
+    ids, values, entropies : the query; encodings : see ``records.Encodings``
+    slot : (n,) 0 for every column, and so it is again in the end
     """
-    ptr, all_ids, all_values = csr
+    ptr = encodings.ptr
+    all_ids = encodings.ids
+    all_values = encodings.values
     width = ids.shape[0]
-    beside = np.zeros(width + 1, np.float32)
+    beside = np.zeros(width + 1, np.float32)  # the row's value at each entry of the query
     shared = np.empty(width + 1, np.uint32)
     u = np.empty(width, np.float32)
     v = np.empty(width, np.float32)
     fu = np.empty(width, np.float32)
     for e in range(width):
-        slot[ids[e]] = e + 1  # what the query lacks goes to place 0
+        slot[ids[e]] = e + 1  # columns that the query lacks go to 0
     for row in rows:
-        part = slice(ptr[row], ptr[row + 1])
-        columns = all_ids[part]
-        entries = all_values[part]
-        for t in range(columns.shape[0]):
-            beside[np.uint32(slot[np.uint32(columns[t])])] = entries[t]
+        entries = slice(ptr[row], ptr[row + 1])
+        row_ids = all_ids[entries]
+        row_values = all_values[entries]
+        for t in range(row_ids.shape[0]):
+            beside[np.uint32(slot[np.uint32(row_ids[t])])] = row_values[t]
         count = np.uint64(0)
         for e in range(width):  # without a branch, which could not be foreseen
             shared[count] = e
@@ -143,151 +159,210 @@ def complete_sums(rows, ids, values, f, csr, slot, total):
         for t in range(count):
             e = shared[t]
             u[t] = values[e]
-            fu[t] = f[e]
+            fu[t] = entropies[e]
             v[t] = beside[e + np.uint32(1)]
             beside[e + np.uint32(1)] = 0
         for t in range(count):
             v[t] = fu[t] + xlog2x(v[t]) - xlog2x(u[t] + v[t])
-        sums = 0.0
+        row_total = 0.0
         for t in range(count):
-            sums += v[t]
-        total[row] = sums
+            row_total += v[t]
+        total[row] = row_total
     for e in range(width):
         slot[ids[e]] = 0
 
 
 @inner
-def likely(count, k, near, total, base, touched, best, chosen):
-    """The k touched rows with the smallest d* so far; returns how many there are."""
+def nearest_so_far(rows, k, share, total, plain, best, chosen):
+    """The k of ``rows`` with the smallest d* by the sums so far, in ``chosen``; how many.
+
+    share : 1 - omega; plain : (n,) omega d of each row, or a bound of it; best : room for k values
+    """
     size = np.int64(0)
-    for t in range(count):
-        other = touched[t]
-        value = np.float32(near * (1.0 + 0.5 * total[other]) + base[other])
+    for other in rows:
+        value = np.float32(share * (1.0 + 0.5 * total[other]) + plain[other])
         size = heap_offer(best, chosen, size, k, value, other)
     return size
 
 
 @inner
-def possible(count, near, total, base, touched, done, stamp, bound):
-    """Keep the touched rows whose d* so far is within the bound and that are not done yet."""
+def keep_possible(count, share, total, plain, touched, done, stamp, bound):
+    """Keep the touched rows whose d* so far is within a bound and that are not done yet; how many.
+
+    done : (n,) marks the rows whose d* is known with the stamp
+    """
     kept = 0
     for t in range(count):
         other = touched[t]
         touched[kept] = other
-        value = near * (1.0 + 0.5 * total[other]) + base[other]
+        value = share * (1.0 + 0.5 * total[other]) + plain[other]
         kept += value <= bound and done[other] != stamp
     return kept
 
 
 @helper
-def measure_rows(rows, x, scale, fusion, names, exact, stamp, base):
-    """omega d of rows in ``base``, where ``exact`` does not say that it is there already."""
-    omega = fusion[0]
-    root = fusion[1]
-    vectors = fusion[2]
+def measure_rows(rows, x, farthest, fusion, measured, stamp, plain):
+    """omega d from x to ``rows``, in ``plain``, but for rows that ``measured`` marks already.
+
+    farthest : the largest squared distance of the query
+    """
+    omega = fusion.omega
+    root = fusion.root
+    vectors = fusion.vectors
+    order = fusion.order
     space = np.empty(vectors.shape[1], np.float32)
     for other in rows:
-        if exact[other] != stamp:
-            exact[other] = stamp
-            d = squared_distance(x, row_of(vectors, names[other], space))
-            d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
-            base[other] = omega * (np.sqrt(d) if root else d)
+        if measured[other] != stamp:
+            measured[other] = stamp
+            squared = squared_distance(x, row_of(vectors, order[other], space))
+            plain[other] = omega * plain_distance(squared, farthest, root)
 
 
 @inner
-def offer_rows(rows, near, names, total, base, best, keys, size):
-    """Offer rows whose d' and d are known to the first k; returns how many there are."""
+def offer_rows(rows, share, order, total, plain, best, numbers, size):
+    """Offer rows whose d' and d are known to the heap of the first k; returns its size."""
     for other in rows:
-        modified = np.float32(min(max(1.0 + 0.5 * total[other], 0.0), 1.0))
-        value = near * modified + base[other]
-        size = heap_offer(best, keys, size, best.shape[0], value, names[other])
+        d_prime = np.float32(min(max(1.0 + 0.5 * total[other], 0.0), 1.0))
+        value = share * d_prime + plain[other]
+        size = heap_offer(best, numbers, size, best.shape[0], value, order[other])
     return size
 
 
 @kernel
-def first_bounded(low, high, levels, csr, f, columns, fusion, least, first, names, outs):
-    """As ``select.first_near`` for Jensen-Shannon, where columns are long.
+def first_bounded(
+    low, high, levels, encodings, fusion, least_background, first, out_ids, out, complete
+):
+    """As ``select.first_by_columns`` for Jensen-Shannon, where columns are long.
 
-    levels : marks and rests of ``level_rows``, and where each level of each column begins
+    levels : see ``records.Levels``
     The k rows that look nearest by the heavy entries give a bound, which rules out most others.
     """
-    ptr, ids, values = csr
-    marks, rests, starts = levels
-    by_level = (starts, columns[1], columns[2], columns[3])
-    omega = fusion[0]
-    vectors = fusion[2]
-    farthest = fusion[3]
-    lists = fusion[4]
-    list_d = fusion[5]
-    out_ids, out, complete = outs
+    ptr = encodings.ptr
+    ids = encodings.ids
+    values = encodings.values
+    entropies = encodings.entropies
+    columns = encodings.columns
+    marks = levels.marks
+    rests = levels.rests
+    by_level = Columns(levels.starts, columns.rows, columns.values, columns.entropies)
+    omega = fusion.omega
+    vectors = fusion.vectors
+    order = fusion.order
+    farthest = fusion.farthest
+    lists = fusion.lists
+    list_d = fusion.list_d
     n = vectors.shape[0]
     k = out_ids.shape[1]
-    near = np.float32(1) - omega
+    share = np.float32(1) - omega
     best = np.empty(k, np.float32)
-    keys = np.empty(k, np.int32)
-    wide = np.empty(2 * k, np.float32)
+    numbers = np.empty(k, np.int32)
+    spare = np.empty(2 * k, np.float32)
     chosen = np.empty(2 * k, np.int32)
     total = np.zeros(n, np.float64)
     seen = np.full(n, -1, np.int32)
     touched = np.empty(n + 1, np.int32)
-    exact = np.full(n, -1, np.int32)
+    measured = np.full(n, -1, np.int32)
     done = np.full(n, -1, np.int32)
-    base = np.empty(n, np.float32)
+    plain = np.empty(n, np.float32)
     slot = np.zeros(n, np.int32)
-    mine = np.empty(vectors.shape[1], np.float32)
+    x_space = np.empty(vectors.shape[1], np.float32)
     step = 2
     for row in range(low, high):
-        own = slice(ptr[row], ptr[row + 1])
-        beyond = omega * list_d[row, list_d.shape[1] - 1]
-        query = (ids[own], values[own], f[own])
-        x = row_of(vectors, names[row], mine)
-        at_hand = add_listed(lists[row], first, row, total, seen, touched)
-        sums = (first, row, total, seen, touched, at_hand)
-        count = bounded_sums(marks[own], values[own], f[own], step, by_level, *sums)
+        entries = slice(ptr[row], ptr[row + 1])
+        query_ids = ids[entries]
+        query_values = values[entries]
+        query_entropies = entropies[entries]
+        query_marks = marks[entries]
+        least_d = omega * list_d[row, list_d.shape[1] - 1]  # of rows that are not listed
+        x = row_of(vectors, order[row], x_space)
+        listed = add_listed(lists[row], first, row, total, seen, touched)
+        count = bounded_sums(
+            query_marks,
+            query_values,
+            query_entropies,
+            step,
+            by_level,
+            first,
+            row,
+            total,
+            seen,
+            touched,
+            listed,
+        )
         for t in range(count):
-            base[touched[t]] = beyond
+            plain[touched[t]] = least_d
         for t in range(lists.shape[1]):
             if lists[row, t] >= first:
-                base[lists[row, t]] = omega * list_d[row, t]
-                exact[lists[row, t]] = row
-        asked = (x, farthest[row], fusion, names, exact, row, base)
+                plain[lists[row, t]] = omega * list_d[row, t]
+                measured[lists[row, t]] = row
         # Twice, as rows that are not listed look nearer than they are before they are measured.
-        size = likely(count, 2 * k, near, total, base, touched, wide, chosen)
-        measure_rows(chosen[:size], *asked)
-        size = likely(count, k, near, total, base, touched, best, chosen)
-        measure_rows(chosen[:size], *asked)
-        complete_sums(chosen[:size], *query, csr, slot, total)
+        size = nearest_so_far(touched[:count], 2 * k, share, total, plain, spare, chosen)
+        measure_rows(chosen[:size], x, farthest[row], fusion, measured, row, plain)
+        size = nearest_so_far(touched[:count], k, share, total, plain, best, chosen)
+        measure_rows(chosen[:size], x, farthest[row], fusion, measured, row, plain)
+        complete_sums(
+            chosen[:size], query_ids, query_values, query_entropies, encodings, slot, total
+        )
         for t in range(size):
             done[chosen[t]] = row
-        size = offer_rows(chosen[:size], near, names, total, base, best, keys, np.int64(0))
-        needed = 1.0 - (best[0] + 1e-6 - beyond) / near if size == k else 0.0
-        scanned = step
+        size = offer_rows(chosen[:size], share, order, total, plain, best, numbers, np.int64(0))
+        needed = 1.0 - (best[0] + 1e-6 - least_d) / share if size == k else 0.0
+        summed_step = step
         step = enough_steps(needed, rests[row])
-        lacking = lacking_at(scanned, rests[row])
-        if step > scanned and lacking > _ENOUGH * needed:
-            lacking = 0.0
+        left_out = left_out_at(summed_step, rests[row])
+        if step > summed_step and left_out > _ENOUGH * needed:
+            left_out = 0.0
             if step < STEPS:
-                lacking = lacking_at(step, rests[row])
-                count = bounded_sums(marks[own], values[own], f[own], step, by_level, *sums)
+                left_out = left_out_at(step, rests[row])
+                count = bounded_sums(
+                    query_marks,
+                    query_values,
+                    query_entropies,
+                    step,
+                    by_level,
+                    first,
+                    row,
+                    total,
+                    seen,
+                    touched,
+                    listed,
+                )
             else:
-                count = add_long_columns(JS, *query, columns, *sums)
+                count = add_long_columns(
+                    JS,
+                    query_ids,
+                    query_values,
+                    query_entropies,
+                    columns,
+                    first,
+                    row,
+                    total,
+                    seen,
+                    touched,
+                    listed,
+                )
             for t in range(count):
-                if exact[touched[t]] != row:
-                    base[touched[t]] = beyond
+                if measured[touched[t]] != row:
+                    plain[touched[t]] = least_d
         while count > 0:  # the likely ones first, since each makes the bound tighter
-            bound = best[0] + 1e-6 + near * lacking if size == k else np.inf
+            bound = best[0] + 1e-6 + share * left_out if size == k else np.inf
             for _ in range(2):
-                count = possible(count, near, total, base, touched, done, row, bound)
-                measure_rows(touched[:count], *asked)
-            few = likely(count, k, near, total, base, touched, wide, chosen)
-            if lacking > 0:
-                complete_sums(chosen[:few], *query, csr, slot, total)
-            for t in range(few):
+                count = keep_possible(count, share, total, plain, touched, done, row, bound)
+                measure_rows(touched[:count], x, farthest[row], fusion, measured, row, plain)
+            likely = nearest_so_far(touched[:count], k, share, total, plain, spare, chosen)
+            if left_out > 0:
+                complete_sums(
+                    chosen[:likely],
+                    query_ids,
+                    query_values,
+                    query_entropies,
+                    encodings,
+                    slot,
+                    total,
+                )
+            for t in range(likely):
                 done[chosen[t]] = row
-            size = offer_rows(chosen[:few], near, names, total, base, best, keys, size)
+            size = offer_rows(chosen[:likely], share, order, total, plain, best, numbers, size)
         step = min(step, STEPS - 1)
-        complete[row] = size == k and best[0] < near * least[row] + beyond
-        sort_heap(best, keys, size)
-        for t in range(k):
-            out_ids[row, t] = keys[t] - first if t < size else -1
-            out[row, t] = best[t] if t < size else np.float32(np.inf)
+        complete[row] = size == k and best[0] < share * least_background[row] + least_d
+        put_first(best, numbers, size, first, out_ids[row], out[row])

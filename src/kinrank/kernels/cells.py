@@ -8,25 +8,26 @@ from kinrank.kernels.jit import filling, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
-LOOKED = 64  # entries of a list that others look at: of very long ones these are enough
+LOOKED = 64  # entries of a list that are compared with others: of very long ones enough
 
 
 @filling
-def merge_lists(low, high, own, a_rows, a_ids, a, b_rows, b_ids, b, out_ids, out):
+def merge_lists(low, high, n_own, a_rows, a_ids, a, b_rows, b_ids, b, out_ids, out):
     """Two lists of each row as one, by (distance, number), each number once.
 
-    own : how many of the first columns are the row itself
+    n_own : how many of the first columns are the row itself
     a_rows, b_rows : where the lists of output rows lie in a_ids, a and b_ids, b
     """
     k = out.shape[1]
     for row in range(low, high):
         x = a_rows[row]
         y = b_rows[row]
-        s = t = own
-        for at in range(own):
+        s = n_own
+        t = n_own
+        for at in range(n_own):
             out_ids[row, at] = a_ids[x, at]
             out[row, at] = a[x, at]
-        for at in range(own, k):
+        for at in range(n_own, k):
             # A list may end in -1 and infinity; there are never more than k of both together.
             use_a = s < k and a_ids[x, s] >= 0
             use_b = t < k and b_ids[y, t] >= 0
@@ -49,23 +50,24 @@ def merge_lists(low, high, own, a_rows, a_ids, a, b_rows, b_ids, b, out_ids, out
 
 
 @kernel
-def reverse_lists(low, high, places, lists, fresh, out, out_fresh):
+def reverse_lists(low, high, position, lists, is_new, out, out_is_new):
     """Rows that list one of [low, high) without being in its list, those with the best ranks.
 
-    lists, fresh : as in ``refine_lists``
-    out : (n, R) places, -1 behind the last; out_fresh : whether the row is fresh in their lists
+    position, lists, is_new : as in ``refine_lists``
+    out : (n, R) rows in the order of cells, -1 behind the last; out_is_new : whether the row is a
+        new entry of their lists
     """
     n, k = lists.shape
     counts = np.zeros(high - low, np.int32)
     for row in range(low, high):
         for t in range(out.shape[1]):
             out[row, t] = -1
-            out_fresh[row, t] = 0
+            out_is_new[row, t] = 0
     for t in range(1, k):
         for row in range(n):
             if lists[row, t] < 0:
                 continue
-            other = places[lists[row, t]]
+            other = position[lists[row, t]]
             if other < low or other >= high or counts[other - low] == out.shape[1]:
                 continue
             mutual = False
@@ -76,7 +78,7 @@ def reverse_lists(low, high, places, lists, fresh, out, out_fresh):
             if not mutual:
                 at = counts[other - low]
                 out[other, at] = row
-                out_fresh[other, at] = fresh[row, t]
+                out_is_new[other, at] = is_new[row, t]
                 counts[other - low] = at + 1
 
 
@@ -85,23 +87,24 @@ def refine_lists(
     low,
     high,
     vectors,
-    places,
+    position,
     lists,
     list_d,
-    fresh,
+    is_new,
     reverse,
-    reverse_fresh,
+    reverse_is_new,
     out_ids,
     out,
-    out_fresh,
+    out_is_new,
 ):
     """Rows [low, high): the nearest among a row's list, those who list it, and the lists of both.
 
-    vectors, lists, list_d : in the order of cells, a row first in its own list
-    places : (n,) where the rows that lists tell are in that order
-    fresh, reverse_fresh : which entries came last time: pairs of others were compared before
+    vectors, lists, list_d : in the order of cells, a row first in its own list, which holds numbers
+    position : (n,) where the row of each number is in that order
+    is_new, reverse_is_new : which entries were found the last time; pairs of two others were
+        compared before
     reverse : (n, R) of ``reverse_lists``
-    out_fresh : which entries of out_ids were not in the list
+    out_is_new : which entries of out_ids were not in the list
     """
     n, k = lists.shape
     width = reverse.shape[1]
@@ -109,50 +112,50 @@ def refine_lists(
     seen = np.full(n, -1, np.int32)
     best = np.empty(k, np.float32)
     keys = np.empty(k, np.int32)
-    own = np.empty(vectors.shape[1], np.float32)
-    space = np.empty(vectors.shape[1], np.float32)
+    x_space = np.empty(vectors.shape[1], np.float32)
+    y_space = np.empty(vectors.shape[1], np.float32)
     for row in range(low, high):
-        x = row_of(vectors, row, own)
+        x = row_of(vectors, row, x_space)
         seen[row] = row
         size = np.int64(0)
         for t in range(1, k):
             if lists[row, t] >= 0:
-                seen[places[lists[row, t]]] = row
+                seen[position[lists[row, t]]] = row
                 size = heap_offer(best, keys, size, k - 1, list_d[row, t], lists[row, t])
         for t in range(1 - width, looked):
             if t > 0:
                 if lists[row, t] < 0:
                     break
-                other = places[lists[row, t]]
-                new = fresh[row, t]
+                other = position[lists[row, t]]
+                entry_is_new = is_new[row, t]
             else:
                 other = reverse[row, -t]
-                new = reverse_fresh[row, -t]
+                entry_is_new = reverse_is_new[row, -t]
                 if other < 0:
                     continue
             for u in range(0 if t <= 0 else 1, looked):
                 number = lists[other, u]
                 if number < 0:
                     break
-                if not new and not fresh[other, u]:
+                if not entry_is_new and not is_new[other, u]:
                     continue
-                place = places[number]
-                if seen[place] != row:
-                    seen[place] = row
-                    d = squared_distance(x, row_of(vectors, place, space))
+                candidate = position[number]
+                if seen[candidate] != row:
+                    seen[candidate] = row
+                    d = squared_distance(x, row_of(vectors, candidate, y_space))
                     size = heap_offer(best, keys, size, k - 1, d, number)
         sort_heap(best, keys, size)
         out_ids[row, 0] = lists[row, 0]
         out[row, 0] = 0
-        out_fresh[row, 0] = 0
+        out_is_new[row, 0] = 0
         for t in range(1, k):
             filled = t <= size
             number = keys[t - 1] if filled else np.int32(-1)
-            known = False
+            was_listed = False
             for u in range(1, k):
                 if lists[row, u] == number:
-                    known = True
+                    was_listed = True
                     break
             out_ids[row, t] = number
-            out_fresh[row, t] = not known
+            out_is_new[row, t] = not was_listed
             out[row, t] = best[t - 1] if filled else np.float32(np.inf)

@@ -9,13 +9,17 @@ from kinrank.kernels.topk import squared_distance
 
 
 @inner
-def insert(row, d, new, lists, list_d, names):
-    """Put a new row into a list, ordered by (distance, name), if it is near enough; whether so."""
+def insert(row, d, new, lists, list_d, order):
+    """Put a new row into a row's list, ordered by (distance, number), if it is near enough.
+
+    d : the squared distance of the new row; order : (n,) the number of each row
+    Returns whether it is in the list now.
+    """
     k = lists.shape[1]
     at = k
     while at > 1:
         last = list_d[row, at - 1]
-        if last < d or (last == d and names[lists[row, at - 1]] < names[new]):
+        if last < d or (last == d and order[lists[row, at - 1]] < order[new]):
             break
         at -= 1
     if at == k:
@@ -30,18 +34,20 @@ def insert(row, d, new, lists, list_d, names):
 
 @kernel
 def admit_rows(
-    low, high, start, first, products, vectors, norms, slack, names, lists, list_d, farthest
+    low, high, start, first, products, vectors, norms, slack, order, lists, list_d, farthest
 ):
     """Offer new rows to the lists of rows [low, high), and note where one is the farthest.
 
-    products : of rows start + [0, ...) with the new rows, whose numbers begin at ``first``
-    slack : how far a product may be off, over the squared norms
-    Returns for each new row the largest distance by products, and whose it is.
+    products : of the rows start, start + 1, ... with the new rows first, first + 1, ...
+    vectors, norms, order : of all rows, |x|^2 and numbers; slack : how far a product may be off,
+        over the squared norms
+    lists, list_d, farthest : lists, squared distances and the largest of these, which are changed
+    Returns for each new row the largest squared distance by products, and whose it is.
     """
     m = products.shape[1]
     k = lists.shape[1]
-    tops = np.full(m, np.float32(-1))
-    top_ids = np.zeros(m, np.int32)
+    largest = np.full(m, np.float32(-1))
+    largest_ids = np.zeros(m, np.int32)
     two = np.float32(2)
     for row in range(low, high):
         product = products[row - start]
@@ -49,43 +55,50 @@ def admit_rows(
             new = first + t
             value = norms[row] + norms[new] - two * product[t]
             margin = slack * (norms[row] + norms[new])
-            if value > tops[t]:
-                tops[t] = value
-                top_ids[t] = row
+            if value > largest[t]:
+                largest[t] = value
+                largest_ids[t] = row
             if value - margin <= list_d[row, k - 1]:
                 d = squared_distance(vectors[row], vectors[new])
-                insert(row, d, new, lists, list_d, names)
+                insert(row, d, new, lists, list_d, order)
             if value + margin > farthest[row]:
                 farthest[row] = max(farthest[row], squared_distance(vectors[row], vectors[new]))
-    return tops, top_ids
+    return largest, largest_ids
 
 
 @filling
-def left_behind(low, high, start, products, norms, gone, slack, farthest, out):
-    """Mark rows [low, high) whose farthest may be one of those that go.
+def lose_farthest(low, high, start, products, norms, removed, slack, farthest, out):
+    """Mark rows [low, high) whose farthest row may be one of those that are removed.
 
-    products : of rows start + [0, ...) with these; gone : their numbers
+    products : of the rows start, start + 1, ... with the removed rows; norms, slack : as in
+    ``admit_rows``; out : (n,) the marks
     """
     two = np.float32(2)
     for row in range(low, high):
-        for t in range(gone.shape[0]):
-            other = gone[t]
+        for t in range(removed.shape[0]):
+            other = removed[t]
             value = norms[row] + norms[other] - two * products[row - start, t]
             if value + slack * (norms[row] + norms[other]) >= farthest[row]:
                 out[row] = True
 
 
 @inner
-def entries_of(ptr, row):
-    """Where the entries of a row begin and end; nowhere for -1."""
-    return (ptr[row], ptr[row + 1]) if row >= 0 else (ptr[0], ptr[0])
+def row_begin(ptr, row):
+    """Where the entries of a row begin; row -1 is empty."""
+    return ptr[row] if row >= 0 else ptr[0]
+
+
+@inner
+def row_end(ptr, row):
+    """Where the entries of a row end; row -1 is empty."""
+    return ptr[row + 1] if row >= 0 else ptr[0]
 
 
 @kernel
 def moved_rows(ptr, ids, values, columns, origin):
     """Rows under new numbers: row i was row origin[i], -1 for a new one, which is empty.
 
-    columns : new numbers of the columns; entries of those that go (-1) are left out
+    columns : new numbers of the columns; entries of removed columns (-1) are left out
     Returns lengths, indices, data and which rows lost an entry.
     """
     n = origin.shape[0]
@@ -96,7 +109,7 @@ def moved_rows(ptr, ids, values, columns, origin):
     out = np.empty(ids.shape[0], np.float32)
     for i in range(n):
         begin = at
-        for e in range(*entries_of(ptr, origin[i])):
+        for e in range(row_begin(ptr, origin[i]), row_end(ptr, origin[i])):
             column = columns[ids[e]]
             if column >= 0:
                 out_ids[at] = column
@@ -109,21 +122,23 @@ def moved_rows(ptr, ids, values, columns, origin):
 
 
 @kernel
-def put_rows(ptr, ids, values, where, part_ptr, part_ids, part_values):
-    """The rows with those at ``where``, ascending, exchanged for the rows of a part.
+def put_rows(ptr, ids, values, replaced, new_ptr, new_ids, new_values):
+    """A matrix whose rows ``replaced``, ascending, are exchanged for new ones.
 
+    new_ptr, new_ids, new_values : one row for each of ``replaced``
     Returns pointers, indices, data.
     """
     n = ptr.shape[0] - 1
-    size = ids.shape[0] + part_ids.shape[0]
-    for row in where:
+    size = ids.shape[0] + new_ids.shape[0]
+    for row in replaced:
         size -= ptr[row + 1] - ptr[row]
     out_ptr = np.empty(n + 1, np.int64)
     out_ids = np.empty(size, np.int32)
     out = np.empty(size, np.float32)
-    row = at = np.int64(0)
-    for t in range(where.shape[0] + 1):
-        stop = np.int64(where[t]) if t < where.shape[0] else np.int64(n)
+    row = np.int64(0)
+    at = np.int64(0)
+    for t in range(replaced.shape[0] + 1):
+        stop = np.int64(replaced[t]) if t < replaced.shape[0] else np.int64(n)
         shift = at - ptr[row]
         for i in range(row, stop):
             out_ptr[i] = ptr[i] + shift
@@ -132,22 +147,22 @@ def put_rows(ptr, ids, values, where, part_ptr, part_ids, part_values):
             out[e + shift] = values[e]
         at = ptr[stop] + shift
         out_ptr[stop] = at
-        if t < where.shape[0]:
-            for e in range(part_ptr[t], part_ptr[t + 1]):
-                out_ids[at] = part_ids[e]
-                out[at] = part_values[e]
+        if t < replaced.shape[0]:
+            for e in range(new_ptr[t], new_ptr[t + 1]):
+                out_ids[at] = new_ids[e]
+                out[at] = new_values[e]
                 at += 1
         row = stop + 1
     return out_ptr, out_ids, out
 
 
 @kernel
-def column_lengths(ptr, ids, moved, origin, exchanged, part_ptr):
-    """How long the columns of ``exchange_rows`` become, as pointers."""
+def column_lengths(ptr, ids, moved, origin, exchanged, new_ptr):
+    """How long the columns of ``exchange_rows`` become, as pointers; arguments as there."""
     out = np.zeros(origin.shape[0] + 1, np.int64)
     for c in range(origin.shape[0]):
-        size = part_ptr[c + 1] - part_ptr[c]
-        for e in range(*entries_of(ptr, origin[c])):
+        size = new_ptr[c + 1] - new_ptr[c]
+        for e in range(row_begin(ptr, origin[c]), row_end(ptr, origin[c])):
             row = moved[ids[e]]
             size += row >= 0 and not exchanged[row]
         out[c + 1] = out[c] + size
@@ -155,30 +170,40 @@ def column_lengths(ptr, ids, moved, origin, exchanged, part_ptr):
 
 
 @filling
-def exchange_rows(low, high, old, moved, origin, exchanged, new, out_ptr, out_ids, out, out_others):
-    """Columns [low, high) of a matrix of which some rows are exchanged, rows ascending.
+def exchange_rows(
+    low, high, old, moved, origin, exchanged, new, out_ptr, out_rows, out_values, out_entropies
+):
+    """Columns [low, high) of F' of which some rows are exchanged, rows ascending.
 
-    old : the columns before: pointers, rows, and two values for each entry; origin : of each
-    column, which one it was, -1 for a new one; moved : new numbers of the rows, -1 for those that
-    go; new : the rows that are ``exchanged``, by columns as ``old``
+    old : the columns before, see ``records.Columns``; origin : of each column, which one it was, -1
+        for a new one
+    moved : new numbers of the rows, -1 for those that are removed
+    exchanged : which of the new rows are exchanged; new : these rows by columns, as ``old``
     """
-    ptr, ids, values, others = old
-    part_ptr, part_ids, part_values, part_others = new
+    ptr = old.ptr
+    rows = old.rows
+    values = old.values
+    entropies = old.entropies
+    new_ptr = new.ptr
+    new_rows = new.rows
+    new_values = new.values
+    new_entropies = new.entropies
     for c in range(low, high):
-        e, end = entries_of(ptr, origin[c])
-        p = part_ptr[c]
+        e = row_begin(ptr, origin[c])
+        end = row_end(ptr, origin[c])
+        p = new_ptr[c]
         for at in range(out_ptr[c], out_ptr[c + 1]):
-            while e < end and (moved[ids[e]] < 0 or exchanged[moved[ids[e]]]):
+            while e < end and (moved[rows[e]] < 0 or exchanged[moved[rows[e]]]):
                 e += 1
-            if e < end and (p == part_ptr[c + 1] or moved[ids[e]] < part_ids[p]):
-                out_ids[at] = moved[ids[e]]
-                out[at] = values[e]
-                out_others[at] = others[e]
+            if e < end and (p == new_ptr[c + 1] or moved[rows[e]] < new_rows[p]):
+                out_rows[at] = moved[rows[e]]
+                out_values[at] = values[e]
+                out_entropies[at] = entropies[e]
                 e += 1
             else:
-                out_ids[at] = part_ids[p]
-                out[at] = part_values[p]
-                out_others[at] = part_others[p]
+                out_rows[at] = new_rows[p]
+                out_values[at] = new_values[p]
+                out_entropies[at] = new_entropies[p]
                 p += 1
 
 

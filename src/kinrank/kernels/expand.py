@@ -18,80 +18,101 @@ def weighted_sums(low, high, rows, gallery, ids, weights, out):
     """
     d = rows.shape[1]
     total = np.empty(d, np.float32)
-    mine = np.empty(d, np.float32)
-    space = np.empty(d, np.float32)
+    x_space = np.empty(d, np.float32)
+    y_space = np.empty(d, np.float32)
     for row in range(low, high):
-        own = row_of(rows, row, mine)
+        x = row_of(rows, row, x_space)
         for c in range(total.shape[0]):
-            total[c] = weights[row, 0] * own[c]
+            total[c] = weights[row, 0] * x[c]
         for t in range(ids.shape[1]):
             weight = weights[row, t + 1]
-            other = row_of(gallery, ids[row, t], space)
+            y = row_of(gallery, ids[row, t], y_space)
             for c in range(total.shape[0]):
-                total[c] += weight * other[c]
+                total[c] += weight * y[c]
         square = 0.0
         for c in range(total.shape[0]):
             square += np.float64(total[c]) * total[c]
         norm = np.sqrt(square)
         for c in range(total.shape[0]):
-            out[row, c] = total[c] / norm if norm > 0 else own[c]
+            out[row, c] = total[c] / norm if norm > 0 else x[c]
 
 
 @helper
-def similar_members(member, place, places, members, rows, neighbors, best, keys, spaces):
-    """The most similar members of a list to one of them: |y|^2 - 2 xy and places, ascending.
+def similar_members(
+    at,
+    members,
+    position,
+    gallery,
+    norms,
+    largest_norm,
+    neighbor_ids,
+    neighbor_squared,
+    values,
+    positions,
+    x_space,
+    y_space,
+):
+    """The members of a list that are most similar to its member ``at``, nearest first.
 
-    member, place : a gallery row and its place in the list; places : (n,) of all rows, -1 for none
-    rows, neighbors : see ``refined_scores``; where a row's neighbours are not enough to tell, it is
-        compared with all members
-    best, keys : room for as many as are wanted. Returns how many there are.
+    members : the gallery rows of the list; position : (n,) where each row is in it, -1 for none
+    gallery to neighbor_squared : see ``refined_scores``; where the neighbours of the member are not
+        enough to tell, it is compared with all members
+    values, positions : |y|^2 - 2 xy of the most similar, and where they are in the list; room for
+        as many as are wanted
+    Returns how many there are.
     """
-    gallery, norms, largest = rows
-    ids = neighbors[0][member]
-    squared = neighbors[1][member]
+    member = members[at]
+    ids = neighbor_ids[member]
+    squared = neighbor_squared[member]
     size = np.int64(0)
-    k = best.shape[0]
+    k = values.shape[0]
     sure = k == 0
     for t in range(ids.shape[0]):
-        sure = sure or (size == k and squared[t] - largest > best[0])
+        sure = sure or (size == k and squared[t] - largest_norm > values[0])
         if sure:
             break
-        at = places[ids[t]]
-        if at >= 0 and at != place:
-            size = heap_offer(best, keys, size, k, squared[t] - norms[ids[t]], at)
+        other = position[ids[t]]
+        if other >= 0 and other != at:
+            size = heap_offer(values, positions, size, k, squared[t] - norms[ids[t]], other)
     if not sure:
         size = np.int64(0)
-        x = row_of(gallery, member, spaces[0])
-        for at in range(members.shape[0]):
-            if at != place:
-                y = row_of(gallery, members[at], spaces[1])
-                value = squared_distance(x, y) - norms[members[at]]
-                size = heap_offer(best, keys, size, k, value, np.int32(at))
-    sort_heap(best, keys, size)
+        x = row_of(gallery, member, x_space)
+        for other in range(members.shape[0]):
+            if other != at:
+                y = row_of(gallery, members[other], y_space)
+                value = squared_distance(x, y) - norms[members[other]]
+                size = heap_offer(values, positions, size, k, value, np.int32(other))
+    sort_heap(values, positions, size)
     return size
 
 
 @inner
-def mean_of(values, keys, weights, sizes, at):
-    """What member ``at`` and its most similar have in the mean, of a value for each member."""
+def refined_value(at, values, positions, weights):
+    """The weighted mean of a value over member ``at``, at weight 1, and those most similar to it.
+
+    values : of all members; positions, weights : of the most similar ones
+    """
     total = np.float64(values[at])
     norm = 1.0
-    for t in range(sizes[at]):
-        total += weights[at, t] * values[keys[at, t]]
-        norm += weights[at, t]
+    for t in range(positions.shape[0]):
+        total += weights[t] * values[positions[t]]
+        norm += weights[t]
     return total / norm
 
 
 @helper
-def add_largest(at, members, gallery, keys, weights, sizes, total, space, largest):
-    """Raise ``largest`` to the components of a refined member where these are more."""
+def raise_largest(at, members, gallery, positions, weights, total, space, largest):
+    """Raise ``largest`` to the components of the refined vector of a member where these are more.
+
+    positions, weights : as in ``refined_value``; total, space : (d,) room
+    """
     norm = 1.0
     x = row_of(gallery, members[at], space)
     for c in range(total.shape[0]):
         total[c] = x[c]
-    for t in range(sizes[at]):
-        weight = weights[at, t]
-        y = row_of(gallery, members[keys[at, t]], space)
+    for t in range(positions.shape[0]):
+        weight = weights[t]
+        y = row_of(gallery, members[positions[t]], space)
         norm += weight
         for c in range(total.shape[0]):
             total[c] += weight * y[c]
@@ -100,58 +121,95 @@ def add_largest(at, members, gallery, keys, weights, sizes, total, space, larges
 
 
 @kernel
-def refined_scores(low, high, queries, rows, first, neighbors, k, beta, out):
+def refined_scores(
+    low,
+    high,
+    queries,
+    gallery,
+    norms,
+    largest_norm,
+    lists,
+    list_squared,
+    neighbor_ids,
+    neighbor_squared,
+    k,
+    beta,
+    out,
+):
     """The scores of each query's list, (n_queries, m), after SuperGlobal.
 
-    rows : the gallery, |y|^2 of its rows, and the largest of these
-    first : the lists and their squared distances, m columns or more
-    neighbors : the nearest rows of gallery rows and their squared distances, ascending
-    k : how many members one is refined by
+    norms, largest_norm : |y|^2 of the gallery rows, and the largest of these
+    lists, list_squared : the lists of the queries and their squared distances, m columns or more
+    neighbor_ids, neighbor_squared : the nearest rows of gallery rows and their squared distances,
+        ascending
+    k : how many members one is refined by; beta : the weight of a similarity
     """
-    gallery, norms, _ = rows
     m = out.shape[1]
     d = gallery.shape[1]
-    places = np.full(norms.shape[0], -1, np.int32)
-    best = np.empty((m, k), np.float32)
-    keys = np.empty((m, k), np.int32)
+    position = np.full(norms.shape[0], -1, np.int32)
+    values = np.empty((m, k), np.float32)
+    positions = np.empty((m, k), np.int32)
     weights = np.empty((m, k))
     sizes = np.empty(m, np.int64)
     similarity = np.empty(m)
     direct = np.empty(m)
-    spaces = np.empty((2, d), np.float32)
-    top = np.empty(min(k + 1, m), np.float32)
-    chosen = np.empty(min(k + 1, m), np.int32)
+    x_space = np.empty(d, np.float32)
+    y_space = np.empty(d, np.float32)
+    best_values = np.empty(min(k + 1, m), np.float32)
+    best = np.empty(min(k + 1, m), np.int32)
     total = np.empty(d)
     largest = np.empty(d, np.float32)
     for row in range(low, high):
-        members = first[0][row, :m]
+        members = lists[row, :m]
         query = queries[row]
-        norm = 0.0
+        query_norm = 0.0
         for c in range(d):
-            norm += np.float64(query[c]) * query[c]
+            query_norm += np.float64(query[c]) * query[c]
         for at in range(m):
-            places[members[at]] = at
-            similarity[at] = (norm + norms[members[at]] - first[1][row, at]) / 2
+            position[members[at]] = at
+            similarity[at] = (query_norm + norms[members[at]] - list_squared[row, at]) / 2
         for at in range(m):
-            member = members[at]
             sizes[at] = similar_members(
-                member, at, places, members, rows, neighbors, best[at], keys[at], spaces
+                at,
+                members,
+                position,
+                gallery,
+                norms,
+                largest_norm,
+                neighbor_ids,
+                neighbor_squared,
+                values[at],
+                positions[at],
+                x_space,
+                y_space,
             )
             for t in range(sizes[at]):
-                weights[at, t] = beta * (norms[member] - np.float64(best[at, t])) / 2
+                weights[at, t] = beta * (norms[members[at]] - np.float64(values[at, t])) / 2
         size = np.int64(0)
         for at in range(m):
-            places[members[at]] = -1
-            direct[at] = mean_of(similarity, keys, weights, sizes, at)
+            position[members[at]] = -1
+            direct[at] = refined_value(
+                at, similarity, positions[at, : sizes[at]], weights[at, : sizes[at]]
+            )
             score = np.float32(-direct[at])
-            size = heap_offer(top, chosen, size, top.shape[0], score, np.int32(at))
+            size = heap_offer(best_values, best, size, best.shape[0], score, np.int32(at))
         largest[:] = -np.inf
         for t in range(size):
-            add_largest(
-                chosen[t], members, gallery, keys, weights, sizes, total, spaces[0], largest
+            at = best[t]
+            raise_largest(
+                at,
+                members,
+                gallery,
+                positions[at, : sizes[at]],
+                weights[at, : sizes[at]],
+                total,
+                x_space,
+                largest,
             )
         for at in range(m):
-            similarity[at] = inner_product(largest, row_of(gallery, members[at], spaces[0]))
+            similarity[at] = inner_product(largest, row_of(gallery, members[at], x_space))
         for at in range(m):
-            score = mean_of(similarity, keys, weights, sizes, at)
+            score = refined_value(
+                at, similarity, positions[at, : sizes[at]], weights[at, : sizes[at]]
+            )
             out[row, at] = (direct[at] + score) / 2

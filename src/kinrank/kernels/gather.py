@@ -147,35 +147,39 @@ def add_rows(width, begin, end, ids, weights, x, out, at):
         out[at] += weights[e] * x[ids[e], :width]
 
 
-def _emit_walk(
+def _emit_diffusion_step(
     builder: Any,
     lanes: int,
     begin: Any,
     end: Any,
     ids: Any,
-    w: Any,
+    s: Any,
     b: Any,
-    pull: Any,
+    b_factor: Any,
     now: Any,
     then: Any,
     at: Any,
 ) -> None:
     rows = _Rows(builder, 2 * lanes, begin, end, ids, now)
-    both, pulled = rows.sums([_zeros(2 * lanes), _zeros(lanes)], [w, b])
-    pulled = builder.fmul(rows.everywhere(pull, lanes), pulled)
-    pulled = rows.shuffled(_zeros(lanes), pulled, range(2 * lanes))
-    builder.store(builder.fadd(both, pulled), rows.place(then, at), align=4)
+    both, b_u = rows.sums([_zeros(2 * lanes), _zeros(lanes)], [s, b])
+    b_u = builder.fmul(rows.everywhere(b_factor, lanes), b_u)
+    b_u = rows.shuffled(_zeros(lanes), b_u, range(2 * lanes))
+    builder.store(builder.fadd(both, b_u), rows.place(then, at), align=4)
 
 
-@_generated(_emit_walk)
-def walk_row(lanes, begin, end, ids, w, b, pull, now, then, at):
-    """A row of u <- S u and r <- S r + pull B u; u and r are halves of rows of 2 ``lanes``."""
+@_generated(_emit_diffusion_step)
+def diffusion_step(lanes, begin, end, ids, s, b, b_factor, now, then, at):
+    """Row ``at`` of u <- S u and r <- S r + b_factor B u, from ``now`` to ``then``.
+
+    begin, end, ids, s, b : the entries of the row in S and B, which share a pattern
+    now, then : (n, 2 lanes), u in the first half of a row and r in the second
+    """
     both = np.zeros(2 * lanes, np.float32)
-    pulled = np.zeros(lanes, np.float32)
+    b_u = np.zeros(lanes, np.float32)
     for e in range(begin, end):
-        both += w[e] * now[ids[e]]
-        pulled += b[e] * now[ids[e], :lanes]
-    both[lanes:] += pull * pulled
+        both += s[e] * now[ids[e]]
+        b_u += b[e] * now[ids[e], :lanes]
+    both[lanes:] += b_factor * b_u
     then[at] = both
 
 

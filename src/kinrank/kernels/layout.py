@@ -26,20 +26,22 @@ class Groups(NamedTuple):
 
 @kernel
 def rows_around(starts, lists, k, in_ptr, in_ids, most):
-    """The first ``most`` rows that are reached from some, (m,) int32, in few steps first.
+    """The first ``most`` rows that are reached from the rows ``starts``, in few steps first.
 
     A step leads to the first ``k`` of a row's list, and to the rows in whose lists it is:
     in_ptr, in_ids : these
+    Returns (m,) int32, the starts first.
     """
     seen = np.zeros(lists.shape[0], np.bool_)
-    found = np.empty(max(most, starts.shape[0]), np.int32)
-    size = at = 0
+    reached = np.empty(max(most, starts.shape[0]), np.int32)
+    size = 0
+    at = 0
     for row in starts:
-        found[size] = row
+        reached[size] = row
         seen[row] = True
         size += 1
     while at < size < most:
-        row = found[at]
+        row = reached[at]
         at += 1
         begin = in_ptr[row]
         count = in_ptr[row + 1] - in_ptr[row]
@@ -47,9 +49,9 @@ def rows_around(starts, lists, k, in_ptr, in_ids, most):
             other = lists[row, t] if t < k else in_ids[begin + t - k]
             if other >= 0 and not seen[other] and size < most:
                 seen[other] = True
-                found[size] = other
+                reached[size] = other
                 size += 1
-    return found[:size]
+    return reached[:size]
 
 
 @helper
@@ -78,7 +80,8 @@ def single_rows(lists, k):
             if other >= 0 and other != row:
                 ids[at[row]] = other
                 ids[at[other]] = row
-                pull[at[row]] = pull[at[other]] = k - t
+                pull[at[row]] = k - t
+                pull[at[other]] = k - t
                 at[row] += 1
                 at[other] += 1
     return Groups(ptr, ids, pull, np.arange(n + 1), np.arange(n).astype(np.int32))
@@ -86,7 +89,10 @@ def single_rows(lists, k):
 
 @inner
 def strongest(group, ptr, ids, pull, free):
-    """The free group that draws one most, of equal ones the first; -1 if none is free."""
+    """The free group that draws ``group`` most, of equal ones the first; -1 if none is free.
+
+    ptr, ids, pull : see ``Groups``; free : (groups,) which may be chosen
+    """
     best = np.int32(-1)
     most = np.float32(0)
     for e in range(ptr[group], ptr[group + 1]):
@@ -111,71 +117,74 @@ def pairs(groups):
     free = np.ones(mates.shape[0], np.bool_)
     for start in range(mates.shape[0]):
         while free[start]:
-            one = np.int32(start)
-            other = strongest(one, ptr, ids, pull, free)
+            group = np.int32(start)
+            other = strongest(group, ptr, ids, pull, free)
             while other >= 0:
                 back = strongest(other, ptr, ids, pull, free)
-                if back == one:
+                if back == group:
                     break
-                one = other
+                group = other
                 other = back
-            free[one] = False
+            free[group] = False
             if other >= 0:
                 free[other] = False
-                mates[one] = other
-                mates[other] = one
+                mates[group] = other
+                mates[other] = group
     return mates
 
 
 @helper
 def joined(groups, mates):
-    """Every pair as one group, in the order of the first of both."""
+    """Every pair as one group, in the order of the first of both; mates : of ``pairs``."""
     ptr, ids, pull, starts, rows = groups
     count = np.int64(0)
-    of = np.empty(mates.shape[0], np.int32)
+    joined_group = np.empty(mates.shape[0], np.int32)
     for group in range(mates.shape[0]):
         if mates[group] >= group:
-            of[group] = of[mates[group]] = count
+            joined_group[group] = count
+            joined_group[mates[group]] = count
             count += 1
-    more_ptr = np.zeros(count + 1, np.int64)
-    more_starts = np.zeros(count + 1, np.int64)
-    more_ids = np.empty_like(ids)
-    more_pull = np.empty_like(pull)
-    more_rows = np.empty_like(rows)
-    place = np.full(count, -1)
-    at = row = 0
+    out_ptr = np.zeros(count + 1, np.int64)
+    out_starts = np.zeros(count + 1, np.int64)
+    out_ids = np.empty_like(ids)
+    out_pull = np.empty_like(pull)
+    out_rows = np.empty_like(rows)
+    entry_of = np.full(count, -1)  # where each other group is in the row under way
+    at = 0
+    row = 0
     for first in range(mates.shape[0]):
         if mates[first] < first:
             continue
-        group = of[first]
+        group = joined_group[first]
         begin = at
         for part in (first, np.int64(mates[first])):
             for e in range(ptr[part], ptr[part + 1]):
-                other = of[ids[e]]
+                other = joined_group[ids[e]]
                 if other == group:
                     continue
-                if place[other] < begin:
-                    place[other] = at
-                    more_ids[at] = other
-                    more_pull[at] = 0
+                if entry_of[other] < begin:
+                    entry_of[other] = at
+                    out_ids[at] = other
+                    out_pull[at] = 0
                     at += 1
-                more_pull[place[other]] += pull[e]
+                out_pull[entry_of[other]] += pull[e]
             for t in range(starts[part], starts[part + 1]):
-                more_rows[row] = rows[t]
+                out_rows[row] = rows[t]
                 row += 1
             if mates[first] == first:
                 break
-        more_ptr[group + 1] = at
-        more_starts[group + 1] = row
-    return Groups(more_ptr, more_ids[:at].copy(), more_pull[:at].copy(), more_starts, more_rows)
+        out_ptr[group + 1] = at
+        out_starts[group + 1] = row
+    return Groups(out_ptr, out_ids[:at].copy(), out_pull[:at].copy(), out_starts, out_rows)
 
 
 @kernel
 def near_order(lists, k, times):
     """All rows in an order in which the first ``k`` of each list are near it; (n,) int32.
 
-    Rows are joined in pairs, these in pairs again, ``times`` in all; then a walk goes from each
-    group to the one that it draws most of those that are left, and back where there is none.
+    Rows are joined in pairs, these in pairs again, ``times`` in all. Then groups follow each other:
+    behind each comes the one that draws it most of those that are left; where none does, the way
+    goes back to the group before.
     """
     groups = single_rows(lists, k)
     groups = joined(groups, np.arange(lists.shape[0]).astype(np.int32))

@@ -9,37 +9,40 @@ from kinrank.kernels.rows import sort_ids
 
 
 @filling
-def gather_lists(low, high, names, places, lists, distances, farthest, out_ids, out, out_farthest):
-    """Rows [low, high) of lists under new numbers; names : old numbers, places : new ones.
+def gather_lists(
+    low, high, order, position, lists, distances, farthest, out_ids, out, out_farthest
+):
+    """Rows [low, high) of lists under new numbers.
 
+    order : (n,) the old number of each row; position : (n,) the new number of each old one
     A list that is shorter than the others ends in -1.
     """
     for row in range(low, high):
-        old = names[row]
+        old = order[row]
         out_farthest[row] = farthest[old]
         for t in range(lists.shape[1]):
             other = lists[old, t]
-            out_ids[row, t] = places[other] if other >= 0 else other
+            out_ids[row, t] = position[other] if other >= 0 else other
             out[row, t] = distances[old, t]
 
 
 @filling
-def gather_rows(low, high, names, vectors, out):
-    """out[i] = vectors[names[i]]."""
+def gather_rows(low, high, order, vectors, out):
+    """out[i] = vectors[order[i]]."""
     for row in range(low, high):
-        old = names[row]
+        vector = order[row]
         for t in range(vectors.shape[1]):
-            out[row, t] = vectors[old, t]
+            out[row, t] = vectors[vector, t]
 
 
 @filling
 def sorted_lists(low, high, lists, first, last, out):
     """Columns [first, last) of each list, ascending by row number."""
     for row in range(low, high):
-        own = out[row]
+        row_out = out[row]
         for t in range(first, last):
-            own[t - first] = lists[row, t]
-        sort_ids(own, np.int64(0), last - first)
+            row_out[t - first] = lists[row, t]
+        sort_ids(row_out, np.int64(0), last - first)
 
 
 @inner
@@ -77,11 +80,11 @@ def sorted_weights(low, high, lists, first, weights, out_ids, out):
 def sorted_rows(low, high, ptr, ids, values, out_ids, out):
     """Rows [low, high) of a matrix with their columns ascending."""
     for row in range(low, high):
-        part = slice(ptr[row], ptr[row + 1])
+        entries = slice(ptr[row], ptr[row + 1])
         for e in range(ptr[row], ptr[row + 1]):
             out_ids[e] = ids[e]
             out[e] = values[e]
-        sort_pairs(out_ids[part], out[part])
+        sort_pairs(out_ids[entries], out[entries])
 
 
 @filling
@@ -118,25 +121,26 @@ def euclidean_rows(low, high, ptr, values, out):
 
 
 @filling
-def scaled_rows(low, high, ptr, ids, values, root, out):
-    """Entries times the factors of their row and column."""
+def scaled_rows(low, high, ptr, ids, values, factors, out):
+    """Entries times the factor of their row and that of their column; factors : (n,)."""
     for row in range(low, high):
         for e in range(ptr[row], ptr[row + 1]):
-            out[e] = values[e] * root[row] * root[ids[e]]
+            out[e] = values[e] * factors[row] * factors[ids[e]]
 
 
 @filling
-def favoured_rows(low, high, ptr, values, favoured, kappa, out):
-    """Entries times 1 + (kappa - 1) favoured."""
-    more = np.float32(kappa - 1)
+def confident_rows(low, high, ptr, values, is_confident, kappa, out):
+    """Entries times kappa where ``is_confident`` is 1, unchanged where it is 0."""
+    gain = np.float32(kappa - 1)
     for e in range(ptr[low], ptr[high]):
-        out[e] = values[e] * (np.float32(1) + more * favoured[e])
+        out[e] = values[e] * (np.float32(1) + gain * is_confident[e])
 
 
 @filling
 def walk_rows(low, high, lists, weights, out_ids, out):
-    """The rows behind the first of each list, with weights of sum 1.
+    """P of the smoothing walk: the neighbours of each row, with weights of sum 1.
 
+    lists : the row itself first; weights : (n, k) of the k neighbours behind it
     Behind the end of a shorter list stands the row itself, whose weight is 0.
     """
     for row in range(low, high):
@@ -151,9 +155,11 @@ def walk_rows(low, high, lists, weights, out_ids, out):
 
 @filling
 def enhancing_rows(low, high, lists, k, kappa, xi_ptr, xi, ptr, out_ids, out):
-    """1 / k for the first k of each list, then kappa over their number for the members of xi.
+    """Whose rows are averaged for a row, and their weights, from out[ptr[row]] on.
 
-    A list of fewer is averaged over these; the row itself, at weight 0, fills its places.
+    1 / k for the first k of its list, then kappa over their number for the members of xi.
+    lists : (n, K); xi_ptr, xi : confident neighbours
+    A list of fewer is averaged over these; the row itself, at weight 0, stands for the rest.
     """
     for row in range(low, high):
         at = ptr[row]
@@ -189,7 +195,10 @@ def without_diagonal(low, high, ptr, ids, values):
 
 @kernel
 def cleaned_lists(low, high, lists, distances, out_ids, out, counts):
-    """Lists without the row itself, double entries and gaps, behind the row itself; then -1."""
+    """Lists that begin with the row itself, and hold no row twice and no gaps; -1 behind the end.
+
+    lists, distances : as given; counts : (n,) how long each list is then
+    """
     seen = np.full(lists.shape[0], -1, np.int32)
     for row in range(low, high):
         seen[row] = row

@@ -6,10 +6,10 @@ import numpy as np
 
 from kinrank.kernels.jit import inner, kernel
 
-_BITS = np.uint64(11)  # of a digit; three of them are a float32
-_DIGITS = 1 << 11
+_BITS = np.uint64(11)  # of a digit; three digits hold the key of a float32
+_DIGITS = 1 << 11  # values that a digit can have
 _MASK = np.uint64(_DIGITS - 1)
-_KEY = np.uint64(32)  # where the key begins in a pair; its lower half is a position
+_KEY = np.uint64(32)  # the bit where the key begins in a pair; its lower half is a position
 
 
 @inner
@@ -21,9 +21,12 @@ def pair_of(value, position):
 
 
 @inner
-def move_pairs(pairs, place, begins, out):
-    """Put the pairs into the order of one digit of their keys; stable."""
-    shift = _KEY + np.uint64(place) * _BITS
+def move_pairs(pairs, digit_number, begins, out):
+    """Put the pairs into the order of one digit of their keys, 0 the lowest; stable.
+
+    begins : (2048,) where the pairs with each value of the digit begin in ``out``; they move on
+    """
+    shift = _KEY + np.uint64(digit_number) * _BITS
     for t in range(pairs.shape[0]):
         pair = pairs[t]
         digit = (pair >> shift) & _MASK
@@ -34,9 +37,9 @@ def move_pairs(pairs, place, begins, out):
 
 @inner
 def sort_pairs(pairs, spare, counts):
-    """Sort pairs, which are in the order of their positions: ascending in ``spare``.
+    """Sort pairs of ``pair_of``, given in the order of their positions; the result is in ``spare``.
 
-    counts : (3, 2048) uint32, of which nothing is kept
+    counts : (3, 2048) uint32, room
     """
     counts[:] = 0
     for t in range(pairs.shape[0]):
@@ -44,11 +47,11 @@ def sort_pairs(pairs, spare, counts):
         counts[0, key & _MASK] += np.uint32(1)
         counts[1, (key >> _BITS) & _MASK] += np.uint32(1)
         counts[2, key >> (_BITS + _BITS)] += np.uint32(1)
-    for place in range(3):
+    for digit_number in range(3):
         begin = np.uint32(0)
         for digit in range(counts.shape[1]):
-            count = counts[place, digit]
-            counts[place, digit] = begin
+            count = counts[digit_number, digit]
+            counts[digit_number, digit] = begin
             begin += count
     move_pairs(pairs, 0, counts[0], spare)
     move_pairs(spare, 1, counts[1], pairs)
@@ -57,7 +60,7 @@ def sort_pairs(pairs, spare, counts):
 
 @kernel
 def ascending_order(values, out):
-    """The positions of ``values`` in their order, ties by position: least digits first, stable."""
+    """The positions of ``values`` in ascending order, ties by position, in ``out`` (radix sort)."""
     n = values.shape[0]
     counts = np.empty((3, _DIGITS), np.uint32)
     pairs = np.empty(n, np.uint64)
@@ -70,35 +73,36 @@ def ascending_order(values, out):
 
 
 @kernel
-def rank_rows(rows, squared, farthest, modified, omega, root, names, out_ids, out):
-    """The first k of some rows by (1 - omega) d' + omega d, ascending by (value, name).
+def rank_rows(rows, squared, farthest, divergence, omega, root, order, out_ids, out):
+    """The first k gallery rows of each of ``rows`` by d*, ascending by (d*, number).
 
-    squared : (m, n) by name; farthest : (m,) the largest of each row; modified : (m, n) d'
+    squared : (m, n) squared distances, by number, which are overwritten; farthest : (m,) the
+        largest of each row
+    divergence : (m, n) d' in the order of the rows; order : (n,) the number of each
     root : whether d is the root of the squared distance over the farthest
-    names : (n,) what the columns of ``modified`` are called, a permutation
     out_ids, out : (n_rows, k), of which ``rows`` are written
     """
-    n = names.shape[0]
+    n = order.shape[0]
     k = out.shape[1]
-    near = np.float32(1) - omega
+    share = np.float32(1) - omega
     one = np.float32(1)
     values = np.empty(n, np.float32)
     counts = np.empty((3, _DIGITS), np.uint32)
     pairs = np.empty(n, np.uint64)
     spare = np.empty(n, np.uint64)
     for at in range(rows.shape[0]):
-        own = squared[at]
+        weighted = squared[at]
         scale = farthest[at]
         for t in range(n):
-            d = min(own[t] / scale, one) if scale > 0 else np.float32(0)
-            own[t] = omega * (np.sqrt(d) if root else d)
+            d = min(weighted[t] / scale, one) if scale > 0 else np.float32(0)
+            weighted[t] = omega * (np.sqrt(d) if root else d)
         for t in range(n):
-            name = np.uint32(names[t])
-            values[name] = near * modified[at, t] + own[name]
-            pairs[name] = pair_of(values[name], name)
+            number = np.uint32(order[t])
+            values[number] = share * divergence[at, t] + weighted[number]
+            pairs[number] = pair_of(values[number], number)
         sort_pairs(pairs, spare, counts)
-        ids = out_ids[rows[at]]
-        sums = out[rows[at]]
+        row_ids = out_ids[rows[at]]
+        row_values = out[rows[at]]
         for t in range(k):
-            ids[t] = np.uint32(spare[t])
-            sums[t] = values[np.uint32(spare[t])]
+            row_ids[t] = np.uint32(spare[t])
+            row_values[t] = values[np.uint32(spare[t])]

@@ -4,9 +4,7 @@ A query is a row that is not there. It has the number n, one behind the last, an
 others if it were there. These few, the query's own among them, lie in an overlay: a stage reads
 every row through it, the overlay first, the stored rows behind. Where there is no query there is no
 overlay, so that one kernel serves all rows, some rows and rows that are not there.
-
-Python hands these structures to kernels as plain tuples, and kernels give them their names: numba
-takes a microsecond to recognise a named tuple, and a query makes twenty calls.
+``records.Rows`` and ``records.Lists`` are stored rows with their overlay.
 
 Many queries are computed in one call. Each has rows of its own in the overlay, its group;
 ``enter`` puts them in place before the rows of the query are computed, ``leave`` takes them away.
@@ -14,82 +12,43 @@ Many queries are computed in one call. Each has rows of its own in the overlay, 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank.kernels.jit import helper, inner
+from kinrank.kernels.records import Rows, Space
 from kinrank.types import Floats, Ints, Longs
 
-
-class Rows(NamedTuple):
-    """Sparse rows and their overlay.
-
-    groups : (m + 1,) the overlay's rows of query t are groups[t] to groups[t + 1]; empty for none
-    names : whose places they take; n for the query itself
-    """
-
-    ptr: Longs
-    ids: Ints
-    values: Floats
-    groups: Longs
-    names: Ints
-    over_ptr: Longs
-    over_ids: Ints
-    over_values: Floats
-
-
-class Lists(NamedTuple):
-    """Lists of neighbours, (n, K), ascending, the row itself first, and their overlay.
-
-    d : squared distances; farthest : (n,) the largest of each row
-    """
-
-    ids: Ints
-    d: Floats
-    farthest: Floats
-    groups: Longs
-    names: Ints
-    over_ids: Ints
-    over_d: Floats
-    over_farthest: Floats
-
-
-class Space(NamedTuple):
-    """Arrays as long as there are rows, and two more; see ``new_space``.
-
-    One is for the query, and one of ``touched`` for what is written before it is known to count.
-    clock : (1,) the last stamp; an entry of ``seen`` or ``stepped`` counts if it equals a stamp
-    place : where a row is in the overlay, -1 for nowhere; slot : -1 between uses
-    """
-
-    clock: Ints
-    seen: Ints
-    stepped: Ints
-    place: Ints
-    slot: Ints
-    touched: Ints
-    total: npt.NDArray[np.float64]
-    mass: npt.NDArray[np.float64]
-
-
-Workspace: TypeAlias = tuple[Ints, Ints, npt.NDArray[np.float64]]  # a Space as Python has it
+# A Space as Python has it: the clock, five rows of marks and two of sums (``named_space``). Three
+# arrays take a microsecond less to hand to a kernel than eight, and a query does it fifteen times.
+Workspace: TypeAlias = tuple[Ints, Ints, npt.NDArray[np.float64]]
 
 NO_GROUPS = np.empty(0, np.int64)
+_NO_REPLACED = np.empty(0, np.int32)
+_NO_ROWS = np.zeros(1, np.int64)
 _LAST_STAMP = 2_000_000_000
 _KEPT = 100_000  # rows; to make a workspace for more takes little beside what is done in it
 _idle: dict[int, list[Workspace]] = {}  # for one number of rows
-_NO_ROWS = (NO_GROUPS, np.empty(0, np.int32), np.zeros(1, np.int64))
 
 
-def plain_rows(ptr: Longs, ids: Ints, values: Floats) -> tuple[Any, ...]:
-    """Sparse rows without an overlay, as kernels take them."""
-    return (ptr, ids, values, *_NO_ROWS, ids[:0], values[:0])
+def plain_rows(ptr: Longs, ids: Ints, values: Floats) -> Rows:
+    """Sparse rows without an overlay."""
+    return Rows(
+        ptr=ptr,
+        ids=ids,
+        values=values,
+        groups=NO_GROUPS,
+        replaced=_NO_REPLACED,
+        over_ptr=_NO_ROWS,
+        over_ids=ids[:0],
+        over_values=values[:0],
+    )
 
 
 def new_space(n: int) -> Workspace:
-    """Arrays for ``n`` rows and two more, in three pieces: fewer to hand over than in eight."""
+    """Arrays for ``n`` rows and two more."""
     marks = np.zeros((5, n + 2), np.int32)
     marks[2:4] = -1
     return np.zeros(1, np.int32), marks, np.empty((2, n + 2), np.float64)
@@ -125,49 +84,60 @@ class lent_space:  # noqa: N801
 
 
 @helper
-def named_space(space):
-    """The pieces of ``new_space`` by name."""
-    clock, marks, sums = space
-    return Space(clock, marks[0], marks[1], marks[2], marks[3], marks[4], sums[0], sums[1])
+def named_space(workspace):
+    """The arrays of a workspace by name, see ``records.Space``."""
+    clock, marks, sums = workspace
+    return Space(
+        clock=clock,
+        seen=marks[0],
+        stepped=marks[1],
+        overlaid=marks[2],
+        slot=marks[3],
+        touched=marks[4],
+        total=sums[0],
+        mass=sums[1],
+    )
 
 
 @inner
 def tick(clock):
-    """A stamp that no entry has."""
+    """A stamp that no entry of ``seen`` and ``stepped`` has."""
     clock[0] += 1
     return clock[0]
 
 
 @inner
-def enter(query, groups, names, place):
-    """Put the overlay's rows of a query in place."""
+def enter(query, groups, replaced, overlaid):
+    """Put the overlay's rows of a query in place: overlaid[row] tells where a row is there."""
     for t in range(groups[query], groups[query + 1]):
-        place[names[t]] = t
+        overlaid[replaced[t]] = t
 
 
 @inner
-def leave(query, groups, names, place):
+def leave(query, groups, replaced, overlaid):
     """Take the overlay's rows of a query away."""
     for t in range(groups[query], groups[query + 1]):
-        place[names[t]] = -1
+        overlaid[replaced[t]] = -1
 
 
 @inner
-def begins(row, query, own_groups, groups, names, place):
-    """Change overlays where the rows of the next query begin; returns which that is.
+def enter_at(row, query, row_groups, groups, replaced, overlaid):
+    """Before a row is computed: change overlays if it is the first row of the next query.
 
-    row : the next of the rows that are computed; own_groups : which of these belong to each query
+    row_groups : query t has the rows row_groups[t] to row_groups[t + 1] of those that are computed
+    groups, replaced : of the overlay
+    query : how many queries have begun. Returns how many have now.
     """
-    if query < own_groups.shape[0] - 1 and row == own_groups[query]:
+    if query < row_groups.shape[0] - 1 and row == row_groups[query]:
         if query > 0:
-            leave(query - 1, groups, names, place)
-        enter(query, groups, names, place)
+            leave(query - 1, groups, replaced, overlaid)
+        enter(query, groups, replaced, overlaid)
         return query + 1
     return query
 
 
 @inner
-def ended(query, groups, names, place):
-    """Take the last overlay away."""
+def leave_last(query, groups, replaced, overlaid):
+    """After the last row: take the overlay of the last query away; query : of ``enter_at``."""
     if query > 0:
-        leave(query - 1, groups, names, place)
+        leave(query - 1, groups, replaced, overlaid)

@@ -1,236 +1,225 @@
-"""Answers to queries by shortest paths through the rows of an index."""
+"""Answers of an index by shortest paths through its rows."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from kinrank.kernels.fusion import plain_distance
 from kinrank.kernels.heap import pop, push, unpacked
 from kinrank.kernels.jit import helper, inner, kernel
 from kinrank.kernels.overlay import named_space, tick
-from kinrank.kernels.ranking import Asked, compare_query, scaled
+from kinrank.kernels.ranking import compare_query
 from kinrank.kernels.rows import enlarge
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
-from kinrank.types import Floats, Ints, Longs
 
-_WAITING = 1024  # rows that a walk has room for at first
-_STEPS = 32  # of lengths, by which the rows that a walk has reached are counted
+_WAITING = 1024  # rows that the heap has room for at first
+_STEPS = 32  # of lengths, by which rows that were reached are counted
 _STEP = np.float32(0.25)
 
 
-class PathGraph(NamedTuple):
-    """What paths lead through, and what their lengths are mixed with.
-
-    ptr, ids, weights : d' on the edges between rows, those of a row ascending
-    limit : the length where there is no path
-    omega, root, names, n_gallery, vectors : as in ``ranking.Compared``
-    """
-
-    ptr: Longs
-    ids: Ints
-    weights: Floats
-    limit: np.float32
-    omega: np.float32
-    root: bool
-    names: Ints
-    n_gallery: int
-    vectors: Floats
-
-
 @kernel
-def near_divergences(low, high, near, counts, groups, names, ptr, ids, values, compared, space):
-    """d' from queries [low, high) to their nearest rows ``near``, (m, E): the query's edges.
+def near_divergences(
+    low, high, neighbors, counts, groups, replaced, ptr, ids, values, rows, workspace
+):
+    """d' from queries [low, high) to their nearest rows: the edges of the query.
 
-    groups to compared : as in ``answer_rows``; counts : (m,) how many are known
+    neighbors : (m, E) the nearest rows; counts : (m,) how many of them there are
+    groups to rows : as in ``ranking.answer_rows``
+    Returns (high - low, E) float32; 1 for rows that share no column.
     """
-    space = named_space(space)
-    out = np.ones((high - low, near.shape[1]), np.float32)
+    space = named_space(workspace)
+    out = np.ones((high - low, neighbors.shape[1]), np.float32)
     for query in range(low, high):
-        _, shared = compare_query(query, groups, names, ptr, ids, values, compared, space)
-        for t in range(min(counts[query], near.shape[1])):
-            row = near[query, t]
+        _, shared = compare_query(query, groups, replaced, ptr, ids, values, rows, space)
+        for t in range(min(counts[query], neighbors.shape[1])):
+            row = neighbors[query, t]
             if space.seen[row] == shared:
                 out[query - low, t] = space.total[row]
     return out
 
 
 @kernel
-def answer_by_path(low, high, asked, edges, graph, out_ids, out, space):
+def answer_by_path(low, high, queries, fetched, edges, graph, out_ids, out, workspace):
     """The first k of queries [low, high) by x / (1 + x), x = (1 - omega) path + omega d.
 
+    queries, fetched, graph : see ``records.QueryLists``, ``FetchedDistances``, ``PathGraph``
     edges : (m, E) d' to the first of each query's nearest rows, with which its paths begin
-    out_ids and what is returned : as in ``answer_rows``
+    out_ids, out, and what is returned : as in ``ranking.answer_rows``
     """
-    asked = Asked(*asked)
-    graph = PathGraph(*graph)
-    space = named_space(space)
-    m = high - low
+    space = named_space(workspace)
+    complete = np.zeros(high - low, np.bool_)
+    unknown_ptr = np.zeros(high - low + 1, np.int64)
+    unknown_rows = np.empty(0, np.int32)
     at = np.int64(0)
-    left_ptr = np.zeros(m + 1, np.int64)
-    left = np.empty(0, np.int32)
-    complete = np.zeros(m, np.bool_)
     heap = np.empty(_WAITING, np.int64)
     for query in range(low, high):
-        complete[query - low], unknown, heap = walk(
-            query, asked, edges[query], graph, heap, out_ids[query], out[query], space
+        complete[query - low], unknown, heap = first_by_path(
+            query, queries, fetched, edges[query], graph, heap, out_ids[query], out[query], space
         )
-        if at + unknown > left.shape[0]:
-            left = enlarge(left, at, at + unknown)
+        if at + unknown > unknown_rows.shape[0]:
+            unknown_rows = enlarge(unknown_rows, at, at + unknown)
         for t in range(unknown):
-            left[at + t] = space.touched[t]
+            unknown_rows[at + t] = space.touched[t]
         at += unknown
-        left_ptr[query - low + 1] = at
-    return complete, left_ptr, left[:at].copy()
+        unknown_ptr[query - low + 1] = at
+    return complete, unknown_ptr, unknown_rows[:at].copy()
 
 
 @helper
-def walk(query, asked, edges, graph, heap, out_ids, out, space):
+def first_by_path(query, queries, fetched, edges, graph, heap, out_ids, out, space):
     """The first k of one query: rows settle in the order of their paths (Dijkstra).
 
     Nothing unsettled can be among them once (1 - omega) path + omega d is larger for the current
     path and the least d unsettled, which the query's list tells; no path is followed beyond that.
-    Rows whose distance nobody knows (see ``ranking.rank``) are in ``touched`` in the end.
-    Returns whether no other row can be among the first, how many such rows there are, and the heap.
+    Rows whose distance is not known are ranked by a lower bound and end in ``touched``.
+    Returns whether no other row can be among the first, how many such rows there are, and the heap,
+    which may have grown.
     """
     ptr = graph.ptr
     ids = graph.ids
     weights = graph.weights
-    names = graph.names
+    order = graph.order
     omega = graph.omega
     root = graph.root
     n_gallery = graph.n_gallery
-    far = asked.farthest[query]
-    near = asked.near[query]
-    near_d = asked.near_d[query]
-    count = asked.counts[query]
+    farthest = queries.farthest[query]
+    neighbors = queries.ids[query]
+    neighbor_squared = queries.squared[query]
+    n_neighbors = queries.counts[query]
     seen = space.seen
     length = space.total
     stepped = space.stepped
-    mass = space.mass
+    squared = space.mass
     k = out.shape[0]
-    part = np.float32(1) - omega
-    spot = 0
-    found = np.int64(0)
+    share = np.float32(1) - omega
+    position = 0  # in the list: all rows before it are settled, or no answers
+    size = np.int64(0)
     waiting = np.int64(0)
     unknown = np.int64(0)
-    known = tick(space.clock)
-    reached = tick(space.clock)
-    settled = tick(space.clock)
+    has_distance = tick(space.clock)
+    is_reached = tick(space.clock)
+    is_settled = tick(space.clock)
     counts = np.zeros(_STEPS, np.int64)
-    beyond = note_distances(query, asked, known, space, omega, root)
+    unlisted_d = omega * note_distances(query, queries, fetched, has_distance, root, space)
     complete = False
-    for t in range(min(count, edges.shape[0])):
+    for t in range(min(n_neighbors, edges.shape[0])):
         if waiting == heap.shape[0]:
             heap = enlarge(heap, waiting, waiting + 1)
-        seen[near[t]] = reached
-        length[near[t]] = edges[t]
-        if names[near[t]] < n_gallery:
+        seen[neighbors[t]] = is_reached
+        length[neighbors[t]] = edges[t]
+        if order[neighbors[t]] < n_gallery:
             count_reached(counts, edges[t])
-        waiting = push(heap, waiting, edges[t], near[t])
+        waiting = push(heap, waiting, edges[t], neighbors[t])
     while waiting > 0:
-        key, node = unpacked(heap[0])
+        node_length, node = unpacked(heap[0])
         waiting = pop(heap, waiting)
-        if seen[node] == settled:
+        if seen[node] == is_settled:
             continue
-        if found == k:
-            while spot < count and (seen[near[spot]] == settled or names[near[spot]] >= n_gallery):
-                spot += 1
-            least = beyond if spot == count else omega * scaled(near_d[spot], far, root)
-            if out[0] < part * key + least:
+        if size == k:
+            while position < n_neighbors and (
+                seen[neighbors[position]] == is_settled or order[neighbors[position]] >= n_gallery
+            ):
+                position += 1
+            least_d = unlisted_d
+            if position < n_neighbors:
+                least_d = omega * plain_distance(neighbor_squared[position], farthest, root)
+            if out[0] < share * node_length + least_d:
                 complete = True
                 break
-        seen[node] = settled
-        if names[node] < n_gallery:
-            value = part * key
-            if stepped[node] == known:
-                value += omega * scaled(np.float32(mass[node]), far, root)
-                found = heap_offer(out, out_ids, found, k, value, names[node])
-            elif found == k and value + beyond > out[0]:
+        seen[node] = is_settled
+        if order[node] < n_gallery:
+            value = share * node_length
+            if stepped[node] == has_distance:
+                value += omega * plain_distance(np.float32(squared[node]), farthest, root)
+                size = heap_offer(out, out_ids, size, k, value, order[node])
+            elif size == k and value + unlisted_d > out[0]:
                 pass
             elif graph.vectors.shape[0] > 0:
-                d = squared_distance(asked.x[query], graph.vectors[node])
-                value += omega * scaled(d, far, root)
-                found = heap_offer(out, out_ids, found, k, value, names[node])
+                d2 = squared_distance(queries.vectors[query], graph.vectors[node])
+                value += omega * plain_distance(d2, farthest, root)
+                size = heap_offer(out, out_ids, size, k, value, order[node])
             else:
                 space.touched[unknown] = node
                 unknown += 1
-        top = out[0] if found == k else highest(counts, k, omega)
+        bound = out[0] if size == k else largest_of_first(counts, k, omega)
         for e in range(ptr[node], ptr[node + 1]):
-            longer = key + weights[e]
+            longer = node_length + weights[e]
             other = ids[e]
-            if longer >= graph.limit or part * longer > top:
+            if longer >= graph.limit or share * longer > bound:
                 break  # all that follow are longer
-            if seen[other] == settled or (seen[other] == reached and longer >= length[other]):
+            if seen[other] == is_settled or (seen[other] == is_reached and longer >= length[other]):
                 continue
             if waiting == heap.shape[0]:
                 heap = enlarge(heap, waiting, waiting + 1)
-            if seen[other] != reached and names[other] < n_gallery:
+            if seen[other] != is_reached and order[other] < n_gallery:
                 count_reached(counts, longer)
-            seen[other] = reached
+            seen[other] = is_reached
             length[other] = longer
             waiting = push(heap, waiting, longer, other)
     if not complete:  # rows that no path leads to
-        for t in range(count):
-            if seen[near[t]] != settled and names[near[t]] < n_gallery:
-                value = part * graph.limit + omega * scaled(near_d[t], far, root)
-                found = heap_offer(out, out_ids, found, k, value, names[near[t]])
-        complete = count == names.shape[0] or (found == k and out[0] < part * graph.limit + beyond)
+        for t in range(n_neighbors):
+            row = neighbors[t]
+            if seen[row] != is_settled and order[row] < n_gallery:
+                d = plain_distance(neighbor_squared[t], farthest, root)
+                value = share * graph.limit + omega * d
+                size = heap_offer(out, out_ids, size, k, value, order[row])
+        looked_at_all = n_neighbors == order.shape[0]
+        complete = looked_at_all or (size == k and out[0] < share * graph.limit + unlisted_d)
     for t in range(unknown):
         row = space.touched[t]
-        value = part * np.float32(length[row]) + beyond
-        found = heap_offer(out, out_ids, found, k, value, names[row])
-    finish_row(out_ids, out, found)
+        value = share * np.float32(length[row]) + unlisted_d
+        size = heap_offer(out, out_ids, size, k, value, order[row])
+    finish_row(out_ids, out, size)
     return complete, unknown, heap
 
 
 @inner
-def count_reached(reached, length):
-    """Count a row that a walk has reached for the first time, at a length."""
+def count_reached(counts, length):
+    """Count a row that is reached for the first time, at a length."""
     step = np.int64(length / _STEP)
-    if step < reached.shape[0]:
-        reached[step] += 1
+    if step < counts.shape[0]:
+        counts[step] += 1
 
 
 @inner
-def highest(reached, k, omega):
-    """A value that ``k`` of the rows which were reached do not exceed, as no d exceeds 1."""
+def largest_of_first(counts, k, omega):
+    """A value that ``k`` of the rows that were reached do not exceed, as no d exceeds 1."""
     count = 0
-    for step in range(reached.shape[0]):
-        count += reached[step]
+    for step in range(counts.shape[0]):
+        count += counts[step]
         if count >= k:
             return (np.float32(1) - omega) * (_STEP * np.float32(step + 1)) + omega
     return np.float32(np.inf)
 
 
 @inner
-def note_distances(query, asked, known, space, omega, root):
-    """Put squared distances that are known into ``mass``; the share of d that others have, or more.
+def note_distances(query, queries, fetched, stamp, root, space):
+    """Put the squared distances that are known into ``mass``; ``stepped`` has the stamp there.
 
-    A row that is not among the nearest is no nearer than the last of them.
+    Returns d of the last of the nearest rows: no other row is nearer.
     """
     stepped = space.stepped
-    mass = space.mass
-    near = asked.near
-    near_d = asked.near_d
+    squared = space.mass
     last = np.float32(0)
-    for t in range(asked.counts[query]):
-        last = near_d[query, t]
-        stepped[near[query, t]] = known
-        mass[near[query, t]] = last
-    for e in range(asked.ptr[query], asked.ptr[query + 1]):
-        if asked.d[e] < np.inf and stepped[asked.ids[e]] != known:
-            stepped[asked.ids[e]] = known
-            mass[asked.ids[e]] = asked.d[e]
-    return omega * scaled(last, asked.farthest[query], root)
+    for t in range(queries.counts[query]):
+        last = queries.squared[query, t]
+        row = queries.ids[query, t]
+        stepped[row] = stamp
+        squared[row] = last
+    for e in range(fetched.ptr[query], fetched.ptr[query + 1]):
+        row = fetched.rows[e]
+        if fetched.squared[e] < np.inf and stepped[row] != stamp:
+            stepped[row] = stamp
+            squared[row] = fetched.squared[e]
+    return plain_distance(last, queries.farthest[query], root)
 
 
 @inner
-def finish_row(out_ids, out, found):
-    """Ascending, each value x as x / (1 + x), and nothing behind the last."""
-    sort_heap(out, out_ids, found)
-    for t in range(found):
+def finish_row(out_ids, out, size):
+    """Sort the heap of the first ``size``, each value x becomes x / (1 + x); then -1, infinity."""
+    sort_heap(out, out_ids, size)
+    for t in range(size):
         value = np.float64(out[t])
         out[t] = value / (1.0 + value)
-    out_ids[found:] = -1
-    out[found:] = np.inf
+    out_ids[size:] = -1
+    out[size:] = np.inf

@@ -1,11 +1,11 @@
-"""Products of sparse rows that keep only the largest of each row."""
+"""Products of sparse matrices, of each row only the largest entries."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from kinrank.kernels.jit import inner, kernel
-from kinrank.kernels.overlay import Rows, begins, ended, named_space, tick
+from kinrank.kernels.overlay import enter_at, leave_last, named_space, tick
 from kinrank.kernels.rows import begin_sums, enlarge
 from kinrank.kernels.topk import heap_offer
 
@@ -16,7 +16,11 @@ TIE = 1e-5
 
 @inner
 def add_row(weight, begin, end, ids, values, stamp, count, seen, total, touched):
-    """Add a sparse row to the sum under way; returns how many columns that has."""
+    """Add ``weight`` times a sparse row, entries [begin, end), to a sum of rows.
+
+    total : the sum by column; touched : its columns, ``count`` of them, which ``seen`` marks
+    Returns how many columns the sum has now.
+    """
     columns = ids[begin:end]
     terms = values[begin:end]
     count = begin_sums(columns, stamp, count, seen, total, touched)
@@ -27,10 +31,13 @@ def add_row(weight, begin, end, ids, values, stamp, count, seen, total, touched)
 
 @inner
 def product_row(begin, end, a_ids, a_values, b, stamp, space):
-    """A row of A times B: columns in ``touched``, sums in ``total``; returns how many."""
+    """A row of A, entries [begin, end), times B: columns in ``touched``, sums in ``total``.
+
+    b : see ``records.Rows``. Returns how many columns there are.
+    """
     count = np.int64(0)
     # Arrays are taken out of their tuples once: each time costs as much as a short row.
-    place = space.place
+    overlaid = space.overlaid
     seen = space.seen
     total = space.total
     touched = space.touched
@@ -43,12 +50,12 @@ def product_row(begin, end, a_ids, a_values, b, stamp, space):
     for a in range(begin, end):
         weight = np.float64(a_values[a])
         middle = a_ids[a]
-        at = place[middle]
-        if at >= 0:
+        over = overlaid[middle]
+        if over >= 0:
             count = add_row(
                 weight,
-                over_ptr[at],
-                over_ptr[at + 1],
+                over_ptr[over],
+                over_ptr[over + 1],
                 over_ids,
                 over_values,
                 stamp,
@@ -74,14 +81,16 @@ def product_row(begin, end, a_ids, a_values, b, stamp, space):
 
 
 @inner
-def keep_largest(count, names, places, best, chosen, space):
+def keep_largest(count, order, position, best, chosen, space):
     """The columns with the largest sums, as many as ``chosen`` has room for.
 
-    Columns whose sums equal the last of these, up to TIE, are kept by their names, the lower first.
-    names, places : what columns are called, and the way back; a query is behind them all
+    count : columns in ``touched``, with sums in ``total``; best : room
+    order, position : the number of each column, and the column of each number; a query comes behind
+        them all
+    Columns whose sums equal the last of these, up to TIE, are kept by number, the lower first.
     """
     keep = chosen.shape[0]
-    n = names.shape[0]
+    n = order.shape[0]
     total = space.total
     touched = space.touched
     size = np.int64(0)
@@ -106,36 +115,37 @@ def keep_largest(count, names, places, best, chosen, space):
             chosen[at] = c
             at += 1
         elif total[c] >= below:
-            name = names[c] if c < n else c
+            number = order[c] if c < n else c
             room = keep - larger
-            size = heap_offer(best[:room], chosen[larger:], size, room, np.float64(name), name)
+            size = heap_offer(best[:room], chosen[larger:], size, room, np.float64(number), number)
     for t in range(larger, keep):
-        chosen[t] = places[chosen[t]] if chosen[t] < n else chosen[t]
+        chosen[t] = position[chosen[t]] if chosen[t] < n else chosen[t]
 
 
 @kernel
-def product_rows(low, high, a_ptr, a_ids, a_values, groups, b, keep, names, places, space):
+def product_rows(low, high, a_ptr, a_ids, a_values, groups, b, keep, order, position, workspace):
     """Rows [low, high) of A B, each cut to its ``keep`` largest entries (0: all), L1 norm 1.
 
-    groups : which rows of A belong to each query, or none
+    a_ptr, a_ids, a_values : A; groups : which of its rows belong to each query, or none
+    b : B, see ``records.Rows``
+    order, position : the number of each column, by which ties go, and the column of each number
     Returns pointers, indices, data. Sums are float64.
     """
-    b = Rows(*b)
-    space = named_space(space)
+    space = named_space(workspace)
     ptr = np.zeros(high - low + 1, np.int64)
     ids = np.empty((high - low) * max(keep, 64), np.int32)
     values = np.empty(ids.shape[0], np.float32)
     best = np.empty(max(keep, 1), np.float64)
     total = space.total
     touched = space.touched
-    place = space.place
+    overlaid = space.overlaid
     clock = space.clock
     b_groups = b.groups
-    b_names = b.names
+    b_replaced = b.replaced
     at = np.int64(0)
     query = np.int64(0)
     for row in range(low, high):
-        query = begins(row, query, groups, b_groups, b_names, place)
+        query = enter_at(row, query, groups, b_groups, b_replaced, overlaid)
         count = product_row(a_ptr[row], a_ptr[row + 1], a_ids, a_values, b, tick(clock), space)
         if count == 0:  # most rows, where few are made
             ptr[row - low + 1] = at
@@ -149,7 +159,7 @@ def product_rows(low, high, a_ptr, a_ids, a_values, groups, b, keep, names, plac
             for t in range(count):
                 chosen[t] = touched[t]
         else:
-            keep_largest(count, names, places, best, chosen, space)
+            keep_largest(count, order, position, best, chosen, space)
         norm = 0.0
         for t in range(length):
             norm += total[chosen[t]]
@@ -157,5 +167,5 @@ def product_rows(low, high, a_ptr, a_ids, a_values, groups, b, keep, names, plac
             values[at + t] = total[chosen[t]] / norm if norm > 0 else 0
         at += length
         ptr[row - low + 1] = at
-    ended(query, b_groups, b_names, place)
+    leave_last(query, b_groups, b_replaced, overlaid)
     return ptr, ids[:at].copy(), values[:at].copy()

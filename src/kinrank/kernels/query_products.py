@@ -9,128 +9,183 @@ import numpy as np
 
 from kinrank.kernels.jit import helper, kernel
 from kinrank.kernels.lists import enhancing_rows
-from kinrank.kernels.overlay import Lists, named_space, tick
+from kinrank.kernels.overlay import named_space, tick
 from kinrank.kernels.product import TIE, product_rows
+from kinrank.kernels.records import Rows
 from kinrank.kernels.rows import enlarge, gather_rows
 
 
 @kernel
-def propagated_rows(f, rows, transition, supports, squares, keep, names, places, space):
+def propagated_rows(enhanced, transition, supports, squares, keep, order, position, workspace):
     """P and F' of queries and of the rows that they change.
 
-    f : their enhanced rows: groups, names, pointers, indices, data; rows : of all rows
-    transition : P of all rows; supports : whether P leads queries to further rows
-    squares : F' = P P, or P F
-    Returns enhanced rows, P and F': groups and names, then pointers, indices, data of each.
+    enhanced : enhanced F of all rows, and in the overlay that of the queries and of the rows that
+        average them, see ``records.Rows``
+    transition : P of all rows, see ``Csr``; read with ``squares`` alone
+    supports : whether rows to which P leads a query become rows of the overlay too
+    squares : whether F' = P P, or P F
+    keep, order, position : as in ``product.product_rows``
+    Returns the groups and replaced rows of an overlay; then pointers, indices and data of its
+    enhanced rows, of P and of F'.
     """
-    groups = f[0]
-    own = f[1]
-    over = (*rows, *f)
     none = np.int64(0)
+    groups = enhanced.groups
+    replaced = enhanced.replaced
+    ptr = enhanced.over_ptr
+    ids = enhanced.over_ids
+    values = enhanced.over_values
     if supports:
-        first = groups[:-1]
-        each = np.arange(groups.shape[0])
-        a = gather_rows(first, own[first], *f[2:], *f[2:])
-        p = product_rows(none, first.shape[0], *a, each, over, keep, names, places, space)
-        f = supported_rows(f, rows, *p, space)
-        groups = f[0]
-        own = f[1]
+        query_rows = groups[:-1]
+        query_ptr, query_ids, query_values = gather_rows(
+            query_rows, replaced[query_rows], ptr, ids, values, ptr, ids, values
+        )
+        one_each = np.arange(groups.shape[0])
+        p_ptr, p_ids, p_values = product_rows(
+            none,
+            query_rows.shape[0],
+            query_ptr,
+            query_ids,
+            query_values,
+            one_each,
+            enhanced,
+            keep,
+            order,
+            position,
+            workspace,
+        )
+        groups, replaced, ptr, ids, values = supported_rows(
+            enhanced, p_ptr, p_ids, p_values, workspace
+        )
     # With P = F^T F the row of a query would be its column of F, which the rows do not hold;
     # similarities are mutual, so its own row stands for it.
-    size = own.shape[0]
-    p = product_rows(none, size, *f[2:], groups, over, keep, names, places, space)
-    behind = (*transition, groups, own, *p) if squares else over
-    made = product_rows(none, size, *p, groups, behind, none, names, places, space)
-    return groups, own, f[2:], p, made
+    size = replaced.shape[0]
+    p_ptr, p_ids, p_values = product_rows(
+        none, size, ptr, ids, values, groups, enhanced, keep, order, position, workspace
+    )
+    if squares:
+        right = Rows(
+            transition.ptr,
+            transition.ids,
+            transition.values,
+            groups,
+            replaced,
+            p_ptr,
+            p_ids,
+            p_values,
+        )
+    else:
+        right = enhanced
+    encoding_ptr, encoding_ids, encoding = product_rows(
+        none, size, p_ptr, p_ids, p_values, groups, right, none, order, position, workspace
+    )
+    return (
+        groups,
+        replaced,
+        (ptr, ids, values),
+        (p_ptr, p_ids, p_values),
+        (encoding_ptr, encoding_ids, encoding),
+    )
 
 
 @kernel
-def partner_rows(lists, k, kappa, xi_ptr, xi, rows_xi_ptr, rows_xi):
-    """Whose rows queries, and the rows that would average them, their partners, are the means of.
+def partner_rows(lists, k, kappa, xi_ptr, xi_ids, stored_xi_ptr, stored_xi_ids):
+    """Whose rows are averaged for queries, and for the rows that average them, their partners.
 
     A partner has the query in N(j, k) or in xi[j]; xi[j] is that which is stored, and the query.
-    Returns groups and names; pointers, indices and weights, see ``enhancing_rows``.
+    lists : see ``records.Lists``
+    xi_ptr, xi_ids : confident neighbours of the queries; stored_* : of all rows
+    Returns the groups and replaced rows of an overlay; pointers, indices and weights, see
+    ``lists.enhancing_rows``.
     """
-    lists = Lists(*lists)
     m = lists.groups.shape[0] - 1
-    n = rows_xi_ptr.shape[0] - 1
+    n = stored_xi_ptr.shape[0] - 1
     groups = np.zeros(m + 1, np.int64)
-    names = np.empty(lists.names.shape[0], np.int32)
-    out = np.empty((names.shape[0], k), np.int32)
-    ptr = np.zeros(names.shape[0] + 1, np.int64)
+    replaced = np.empty(lists.replaced.shape[0], np.int32)
+    nearest = np.empty((replaced.shape[0], k), np.int32)
+    partner_xi_ptr = np.zeros(replaced.shape[0] + 1, np.int64)
+    partner_xi_ids = np.empty(xi_ids.shape[0] + 64, np.int32)
     at = np.int64(0)
     count = 0
-    ids = np.empty(xi.shape[0] + 64, np.int32)
     for query in range(m):
-        own = xi[xi_ptr[query] : xi_ptr[query + 1]]
-        for row in range(lists.groups[query], lists.groups[query + 1]):
-            j = lists.names[row]
-            mutual = False
-            entered = False
-            for c in own:
-                mutual |= c == j
+        query_xi = xi_ids[xi_ptr[query] : xi_ptr[query + 1]]
+        for over in range(lists.groups[query], lists.groups[query + 1]):
+            row = lists.replaced[over]
+            is_confident = False
+            lists_query = False
+            for member in query_xi:
+                is_confident |= member == row
             for t in range(k):
-                entered |= lists.over_ids[row, t] == n
-            if not (mutual or entered):
+                lists_query |= lists.over_ids[over, t] == n
+            if not (is_confident or lists_query):
                 continue
-            begin, end = (rows_xi_ptr[j], rows_xi_ptr[j + 1]) if j < n else (0, own.shape[0])
-            if at + end - begin + 1 > ids.shape[0]:
-                ids = enlarge(ids, at, at + end - begin + 1)
-            if mutual and j < n:
-                ids[at] = n
+            xi = query_xi
+            if row < n:
+                xi = stored_xi_ids[stored_xi_ptr[row] : stored_xi_ptr[row + 1]]
+            if at + xi.shape[0] + 1 > partner_xi_ids.shape[0]:
+                partner_xi_ids = enlarge(partner_xi_ids, at, at + xi.shape[0] + 1)
+            if is_confident and row < n:
+                partner_xi_ids[at] = n
                 at += 1
-            for e in range(begin, end):
-                ids[at] = rows_xi[e] if j < n else own[e]
+            for member in xi:
+                partner_xi_ids[at] = member
                 at += 1
             for t in range(k):
-                out[count, t] = lists.over_ids[row, t]
-            names[count] = j
-            ptr[count + 1] = at
+                nearest[count, t] = lists.over_ids[over, t]
+            replaced[count] = row
+            partner_xi_ptr[count + 1] = at
             count += 1
         groups[query + 1] = count
-    begins = ptr[: count + 1] + k * np.arange(count + 1)
-    out_ids = np.empty(begins[count], np.int32)
-    weights = np.empty(begins[count], np.float32)
-    enhancing_rows(0, count, out, k, kappa, ptr, ids, begins, out_ids, weights)
-    return groups, names[:count].copy(), begins, out_ids, weights
+    ptr = partner_xi_ptr[: count + 1] + k * np.arange(count + 1)
+    ids = np.empty(ptr[count], np.int32)
+    weights = np.empty(ptr[count], np.float32)
+    enhancing_rows(0, count, nearest, k, kappa, partner_xi_ptr, partner_xi_ids, ptr, ids, weights)
+    return groups, replaced[:count].copy(), ptr, ids, weights
 
 
 @helper
-def supported_rows(f, rows, p_ptr, p_ids, p, space):
-    """Partners, and the other rows to which P gives a query more than an even share.
+def supported_rows(enhanced, p_ptr, p_ids, p_values, workspace):
+    """The overlay's rows, and the other rows to which P gives a query more than an even share.
 
     A partner leads these to the query in turn, so that their rows of P and F' become others too;
     the rest hardly matter and cost as much.
-    f : enhanced rows of queries and partners, as in ``propagated_rows``; rows : of all rows
-    p_ptr, p_ids, p : P of the queries
-    Returns groups and names; pointers, indices, data of the enhanced rows.
+    enhanced : as in ``propagated_rows``; p_ptr, p_ids, p_values : P of the queries
+    Returns groups and replaced rows; pointers, indices, data of the enhanced rows.
     """
-    groups = f[0]
-    names = f[1]
-    space = named_space(space)
+    space = named_space(workspace)
+    groups = enhanced.groups
+    replaced = enhanced.replaced
     m = groups.shape[0] - 1
     n = space.seen.shape[0] - 2
     count = 0
     out_groups = np.zeros(m + 1, np.int64)
-    out_names = np.empty(names.shape[0] + p_ids.shape[0], np.int32)
-    places = np.full(out_names.shape[0], -1)
+    out_replaced = np.empty(replaced.shape[0] + p_ids.shape[0], np.int32)
+    over_rows = np.full(out_replaced.shape[0], -1)  # -1: the stored row
     for query in range(m):
         stamp = tick(space.clock)
         space.seen[n] = stamp
-        for row in range(groups[query], groups[query + 1]):
-            out_names[count] = names[row]
-            places[count] = row
-            space.seen[names[row]] = stamp
+        for over in range(groups[query], groups[query + 1]):
+            out_replaced[count] = replaced[over]
+            over_rows[count] = over
+            space.seen[replaced[over]] = stamp
             count += 1
         size = 0
         for e in range(p_ptr[query], p_ptr[query + 1]):
-            size += p[e] > 0
+            size += p_values[e] > 0
         even = (1 + TIE) / max(size, 1)  # equal entries have an even share, however rounded
         for e in range(p_ptr[query], p_ptr[query + 1]):
-            if p[e] > even and space.seen[p_ids[e]] != stamp:
-                out_names[count] = p_ids[e]
+            if p_values[e] > even and space.seen[p_ids[e]] != stamp:
+                out_replaced[count] = p_ids[e]
                 count += 1
         out_groups[query + 1] = count
-    out_names = out_names[:count].copy()
-    made = gather_rows(places, out_names, *f[2:], *rows)
-    return out_groups, out_names, made[0], made[1], made[2]
+    out_replaced = out_replaced[:count].copy()
+    ptr, ids, values = gather_rows(
+        over_rows,
+        out_replaced,
+        enhanced.over_ptr,
+        enhanced.over_ids,
+        enhanced.over_values,
+        enhanced.ptr,
+        enhanced.ids,
+        enhanced.values,
+    )
+    return out_groups, out_replaced, ptr, ids, values

@@ -9,7 +9,7 @@ from kinrank.kernels.jit import filling, helper, inner, kernel
 
 @helper
 def enlarge(array, used, needed):
-    """A longer copy of ``array`` that has room for ``needed`` entries."""
+    """A copy of the first ``used`` entries of an array, with room for ``needed`` or more."""
     longer = np.empty(max(2 * array.shape[0], needed), array.dtype)
     for at in range(used):
         longer[at] = array[at]
@@ -18,19 +18,20 @@ def enlarge(array, used, needed):
 
 @inner
 def begin_sums(columns, stamp, count, seen, total, touched):
-    """Note the columns that ``seen`` does not mark yet in ``touched``, and begin their sums with 0.
+    """Append the columns that ``seen`` does not mark to ``touched``, and begin their sums with 0.
 
-    Without a branch, which could not be foreseen: what is written behind the last of ``touched``,
-    which has room for one more than there are columns, counts only if the column is new.
-    Returns how many are noted now.
+    count : columns that ``touched`` has already; it has room for one more than there are columns
+    Without a branch, which could not be foreseen: what is written behind the last of ``touched``
+    counts only if the column is new.
+    Returns how many columns ``touched`` has.
     """
-    known = count
+    before = count
     for t in range(columns.shape[0]):
         column = np.uint32(columns[t])
         touched[np.uint64(count)] = columns[t]
         count += seen[column] != stamp
         seen[column] = stamp
-    for t in range(known, count):
+    for t in range(before, count):
         total[touched[t]] = 0.0
     return count
 
@@ -54,7 +55,10 @@ def sort_ids(ids, low, high):
 
 @kernel
 def column_starts(first, ptr, ids, wanted):
-    """Where the wanted columns begin when all are put one behind the other; rows from ``first``."""
+    """Where each column begins when a matrix is stored by columns.
+
+    Only rows from ``first`` on count, and only columns that are ``wanted``; the others are empty.
+    """
     starts = np.zeros(wanted.shape[0] + 1, np.int64)
     for e in range(ptr[first], ptr[ptr.shape[0] - 1]):
         starts[ids[e] + 1] += wanted[ids[e]]
@@ -65,7 +69,10 @@ def column_starts(first, ptr, ids, wanted):
 
 @kernel
 def fill_columns(low, high, first, ptr, ids, values, wanted, starts, rows, column):
-    """The wanted of the columns [low, high): rows from ``first`` on, and their values."""
+    """Columns [low, high) of a matrix: the rows from ``first`` on that hold each, and their values.
+
+    wanted : which columns are filled; starts : of ``column_starts``; rows, column : the output
+    """
     fill = starts[low:high].copy()
     for row in range(first, ptr.shape[0] - 1):
         for e in range(ptr[row], ptr[row + 1]):
@@ -79,7 +86,7 @@ def fill_columns(low, high, first, ptr, ids, values, wanted, starts, rows, colum
 
 @kernel
 def fill_pattern(low, high, ptr, ids, starts, rows):
-    """The columns [low, high) of a pattern."""
+    """As ``fill_columns`` for all columns and rows of a pattern, which has no values."""
     fill = starts[low:high].copy()
     for row in range(ptr.shape[0] - 1):
         for e in range(ptr[row], ptr[row + 1]):
@@ -91,7 +98,7 @@ def fill_pattern(low, high, ptr, ids, starts, rows):
 
 @kernel
 def merge_rows(low, high, a_ptr, a_ids, a_values, b_ptr, b_ids, b_values, a_scale, b_scale):
-    """Rows [low, high) of the sum of two scaled matrices with sorted rows.
+    """Rows [low, high) of a_scale A + b_scale B, matrices with sorted rows.
 
     Returns lengths, indices, data.
     """
@@ -125,7 +132,10 @@ def merge_rows(low, high, a_ptr, a_ids, a_values, b_ptr, b_ids, b_values, a_scal
 
 @filling
 def values_at(low, high, indptr, indices, a_ptr, a_ids, a_values, out):
-    """Look up the entries of another matrix at the places of a pattern; 0 where it has none."""
+    """The entries of a matrix A at the places of a pattern; 0 where it has none.
+
+    indptr, indices : the pattern; a_ptr, a_ids, a_values : A; out : a value for each of its places
+    """
     for row in range(low, high):
         for e in range(indptr[row], indptr[row + 1]):
             out[e] = 0
@@ -136,29 +146,29 @@ def values_at(low, high, indptr, indices, a_ptr, a_ids, a_values, out):
 
 
 @kernel
-def gather_rows(places, names, ptr, ids, values, rows_ptr, rows_ids, rows_values):
-    """Sparse rows one after another: those at ``places``, or of ``rows`` by name where that is -1.
+def gather_rows(over_rows, rows, over_ptr, over_ids, over_values, ptr, ids, values):
+    """Sparse rows one after another: over_rows[i] of a first matrix, or rows[i] of a second.
 
+    over_rows : -1 where the row is that of the second
+    over_ptr, over_ids, over_values : the first matrix; ptr, ids, values : the second
     Returns pointers, indices, data.
     """
-    out_ptr = np.zeros(names.shape[0] + 1, np.int64)
-    for row in range(names.shape[0]):
-        at = places[row]
-        name = names[row]
-        size = ptr[at + 1] - ptr[at] if at >= 0 else rows_ptr[name + 1] - rows_ptr[name]
-        out_ptr[row + 1] = out_ptr[row] + size
+    out_ptr = np.zeros(rows.shape[0] + 1, np.int64)
+    for t in range(rows.shape[0]):
+        over = over_rows[t]
+        row = rows[t]
+        size = over_ptr[over + 1] - over_ptr[over] if over >= 0 else ptr[row + 1] - ptr[row]
+        out_ptr[t + 1] = out_ptr[t] + size
     out_ids = np.empty(out_ptr[-1], np.int32)
     out = np.empty(out_ptr[-1], np.float32)
-    for row in range(names.shape[0]):
-        at = places[row]
-        name = names[row]
-        to = out_ptr[row]
-        for t in range(out_ptr[row + 1] - to):
-            if at >= 0:
-                out_ids[to + t] = ids[ptr[at] + t]
-                out[to + t] = values[ptr[at] + t]
+    for t in range(rows.shape[0]):
+        over = over_rows[t]
+        begin = out_ptr[t]
+        for e in range(out_ptr[t + 1] - begin):
+            if over >= 0:
+                out_ids[begin + e] = over_ids[over_ptr[over] + e]
+                out[begin + e] = over_values[over_ptr[over] + e]
             else:
-                e = rows_ptr[name] + t
-                out_ids[to + t] = rows_ids[e]
-                out[to + t] = rows_values[e]
+                out_ids[begin + e] = ids[ptr[rows[t]] + e]
+                out[begin + e] = values[ptr[rows[t]] + e]
     return out_ptr, out_ids, out

@@ -8,9 +8,8 @@ from kinrank.kernels.jit import filling, inner_sum, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
-# and gallery rows that are compared at a time
-_QUERIES = 64
-_TILE = 32
+_QUERIES = 64  # and
+_TILE = 32  # gallery rows, that are compared at a time
 
 
 @inner_sum
@@ -23,12 +22,14 @@ def inner_product(x, y):
 
 
 @kernel
-def settle(low, high, queries, names, gallery, numbers, inner, bounds, candidates, indices, values):
+def settle(
+    low, high, queries, own_numbers, gallery, numbers, inner, bounds, candidates, indices, values
+):
     """The first k candidates of queries [low, high) by exact value, ascending by (value, number).
 
-    names : (n_queries,) the number of a query that is a gallery row, which begins its own list at
-        value 0; -1 for others
-    numbers : (n,) what gallery rows go by, or nothing where that is their position
+    own_numbers : (n_queries,) the number of a query that is a gallery row, which begins its own
+        list at value 0; -1 for others
+    numbers : (n,) the number of each gallery row, or empty where that is its position
     bounds : (n_queries,) no gallery row outside the candidates has a smaller value; where the last
         answer is not below it, as with ties and duplicates, all rows are looked at
     candidates : (n_queries, K) gallery rows, each once, -1 behind the last
@@ -42,9 +43,9 @@ def settle(low, high, queries, names, gallery, numbers, inner, bounds, candidate
     space = np.empty(gallery.shape[1], np.float32)
     for row in range(low, high):
         x = queries[row]
-        name = names[row]
+        own_number = own_numbers[row]
         bound = bounds[row]
-        own = np.int64(name >= 0)
+        n_own = np.int64(own_number >= 0)
         size = np.int64(0)
         for every in (False, True):
             size = np.int64(0)
@@ -53,20 +54,20 @@ def settle(low, high, queries, names, gallery, numbers, inner, bounds, candidate
                 if j < 0:
                     break
                 number = numbers[j] if numbered else j
-                if number != name:
+                if number != own_number:
                     y = row_of(gallery, j, space)
                     value = -inner_product(x, y) if inner else squared_distance(x, y)
-                    size = heap_offer(best, keys, size, k - own, value, number)
-            if k == own or bound == np.inf or best[0] < bound:
+                    size = heap_offer(best, keys, size, k - n_own, value, number)
+            if k == n_own or bound == np.inf or best[0] < bound:
                 break
         sort_heap(best, keys, size)
-        if own:
-            indices[row, 0] = name
+        if n_own:
+            indices[row, 0] = own_number
             values[row, 0] = 0
-        for t in range(own, k):
-            filled = t - own < size
-            indices[row, t] = keys[t - own] if filled else -1
-            values[row, t] = best[t - own] if filled else np.float32(np.inf)
+        for t in range(n_own, k):
+            filled = t - n_own < size
+            indices[row, t] = keys[t - n_own] if filled else -1
+            values[row, t] = best[t - n_own] if filled else np.float32(np.inf)
 
 
 @kernel
@@ -82,17 +83,21 @@ def dense_values(low, high, queries, gallery, inner, out):
             last = min(first + _TILE, n)
             for row in range(begin, min(begin + _QUERIES, high)):
                 x = queries[row]
-                own = out[row - low]
+                row_out = out[row - low]
                 for j in range(first, last):
                     y = row_of(gallery, j, space)
-                    own[j] = -inner_product(x, y) if inner else squared_distance(x, y)
+                    row_out[j] = -inner_product(x, y) if inner else squared_distance(x, y)
 
 
 @filling
 def merge(low, high, a_ids, a, b_ids, b, out_ids, out):
-    """The first of two lists that ascend by (value, id); inf and -1 behind the last."""
+    """The first of two lists a and b of each row, which ascend by (value, id); -1, inf behind.
+
+    No id is in both lists of a row.
+    """
     for row in range(low, high):
-        i = j = 0
+        i = 0
+        j = 0
         for t in range(out.shape[1]):
             has_a = i < a.shape[1]
             has_b = j < b.shape[1]

@@ -1,4 +1,4 @@
-"""The last step: distances at chosen places, and the first k of what was chosen."""
+"""The first k of each query by d* = (1 - omega) d' + omega d, and d at given places."""
 
 from __future__ import annotations
 
@@ -9,106 +9,131 @@ from kinrank.kernels.divergence import (
     add_listed,
     add_long_columns,
     column_entries,
-    finish,
 )
+from kinrank.kernels.fusion import plain_distance, put_first
 from kinrank.kernels.jit import kernel
+from kinrank.kernels.measures import finish
 from kinrank.kernels.stored import row_of
-from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
+from kinrank.kernels.topk import heap_offer, squared_distance
 
 _LONG = 2  # entries of columns for each row, from which on sums of all rows are kept
 
 
 @kernel
-def distances_at(low, high, rows, vectors, names, farthest, ptr, ids, out):
-    """Squared distance over the row's farthest, for the places (rows[i], ids[ptr[i]:ptr[i+1]]).
+def distances_at(low, high, rows, vectors, order, farthest, ptr, ids, out):
+    """d^2 over the row's farthest, from rows[i] to the rows ids[ptr[i]:ptr[i + 1]].
 
-    names : (n,) where the vector of each row is
+    order : (n,) row i has the vector order[i]; farthest : (n,) largest squared distances
     """
-    own = np.empty(vectors.shape[1], np.float32)
-    space = np.empty(vectors.shape[1], np.float32)
+    x_space = np.empty(vectors.shape[1], np.float32)
+    y_space = np.empty(vectors.shape[1], np.float32)
     for at in range(low, high):
         row = rows[at]
-        x = row_of(vectors, names[row], own)
-        scale = farthest[row]
+        x = row_of(vectors, order[row], x_space)
         for e in range(ptr[at], ptr[at + 1]):
-            value = squared_distance(x, row_of(vectors, names[ids[e]], space))
-            out[e] = min(value / scale, np.float32(1)) if scale > 0 else np.float32(0)
+            squared = squared_distance(x, row_of(vectors, order[ids[e]], y_space))
+            out[e] = plain_distance(squared, farthest[row], False)
 
 
 @kernel
-def first_near(low, high, measure, csr, f, columns, norms, fusion, least, first, names, outs):
-    """The first k of queries [low, high) by (1 - omega) d' + omega d, ascending by (value, name).
+def first_by_columns(low, high, encodings, fusion, least_background, first, out_ids, out, complete):
+    """The first k of queries [low, high) by d*, ascending by (d*, number).
 
-    measure to norms : what d' is computed from, as in ``divergence_rows``
-    fusion : omega; whether d is the root of the square; vectors; the largest squared distance of
-        each row; (n_queries, K) nearest rows and their d
-    least : (n_queries,) no row that is not listed and shares no column has a smaller d'
-    names : (n,) the numbers that results go by, and where vectors are
-    outs : gallery rows, values, and whether no such row can be among them
-    First come the listed, then the others, small d' first: one that is not listed is no nearer than
-    the last that is, and most are ruled out by that bound before their distance is computed.
+    encodings, fusion : see ``records``; rows from ``first`` on may be answers
+    least_background : (n_queries,) no row that is not listed and shares no column has a smaller d'
+    out_ids, out : (n_queries, k) gallery rows and d*; complete : (n_queries,) whether no row that
+        is not listed and shares no column can be among them
+    First come the listed rows, then the others, small d' first: one that is not listed is no nearer
+    than the last that is, and most are ruled out by that bound before their distance is computed.
     """
-    ptr, ids, values = csr
-    omega, root, vectors, farthest, lists, list_d = fusion
-    out_ids, out, complete = outs
+    measure = encodings.measure
+    ptr = encodings.ptr
+    ids = encodings.ids
+    values = encodings.values
+    entropies = encodings.entropies
+    columns = encodings.columns
+    norms = encodings.norms
+    omega = fusion.omega
+    root = fusion.root
+    vectors = fusion.vectors
+    order = fusion.order
+    farthest = fusion.farthest
+    lists = fusion.lists
+    list_d = fusion.list_d
     n = vectors.shape[0]
     k = out_ids.shape[1]
     length = lists.shape[1]
     best = np.empty(k, np.float32)
-    keys = np.empty(k, np.int32)
+    numbers = np.empty(k, np.int32)
     total = np.zeros(n, np.float64)
     seen = np.full(n, -1, np.int32)
     touched = np.empty(n + 1, np.int32)
-    modified = np.empty(n, np.float32)
-    near = np.float32(1) - omega
-    mine = np.empty(vectors.shape[1], np.float32)
-    space = np.empty(vectors.shape[1], np.float32)
+    divergence = np.empty(n, np.float32)
+    share = np.float32(1) - omega
+    x_space = np.empty(vectors.shape[1], np.float32)
+    y_space = np.empty(vectors.shape[1], np.float32)
     for row in range(low, high):
-        x = row_of(vectors, names[row], mine)
-        scale = farthest[row]
-        norm = norms[row]
-        own = slice(ptr[row], ptr[row + 1])
+        x = row_of(vectors, order[row], x_space)
+        entries = slice(ptr[row], ptr[row + 1])
         listed = add_listed(lists[row], first, row, total, seen, touched)
-        query = (measure, ids[own], values[own], f[own], columns)
-        if column_entries(ids[own], columns[0]) > _LONG * (n - first):
-            found = add_long_columns(*query, first, row, total, seen, touched, listed)
+        if column_entries(ids[entries], columns.ptr) > _LONG * (n - first):
+            touched_count = add_long_columns(
+                measure,
+                ids[entries],
+                values[entries],
+                entropies[entries],
+                columns,
+                first,
+                row,
+                total,
+                seen,
+                touched,
+                listed,
+            )
         else:
-            found = add_columns(*query, row, total, seen, touched, listed)
-        beyond = omega * list_d[row, length - 1]
+            touched_count = add_columns(
+                measure,
+                ids[entries],
+                values[entries],
+                entropies[entries],
+                columns,
+                row,
+                total,
+                seen,
+                touched,
+                listed,
+            )
+        least_d = omega * list_d[row, length - 1]  # of rows that are not listed
         size = np.int64(0)
-        count = 0
         for t in range(length):
             other = lists[row, t]
             if other >= first:
-                value = np.float32(finish(measure, total[other], norm, norms[other]))
-                value = near * value + omega * list_d[row, t]
-                size = heap_offer(best, keys, size, k, value, names[other])
-        for t in range(listed, found):
+                d_prime = np.float32(finish(measure, total[other], norms[row], norms[other]))
+                value = share * d_prime + omega * list_d[row, t]
+                size = heap_offer(best, numbers, size, k, value, order[other])
+        candidates = 0
+        for t in range(listed, touched_count):
             other = touched[t]
-            value = np.float32(finish(measure, total[other], norm, norms[other]))
-            if size < k or near * value + beyond <= best[0]:
-                touched[count] = other
-                modified[count] = value
-                count += 1
+            d_prime = np.float32(finish(measure, total[other], norms[row], norms[other]))
+            if size < k or share * d_prime + least_d <= best[0]:
+                touched[candidates] = other
+                divergence[candidates] = d_prime
+                candidates += 1
         for ceiling in (np.float32(0.8), np.float32(0.95), np.float32(np.inf)):
             left = 0
-            for t in range(count):
+            for t in range(candidates):
                 other = touched[t]
-                value = near * modified[t]
-                if size == k and value + beyond > best[0]:
+                value = share * divergence[t]
+                if size == k and value + least_d > best[0]:
                     continue
-                if modified[t] >= ceiling:
+                if divergence[t] >= ceiling:
                     touched[left] = other
-                    modified[left] = modified[t]
+                    divergence[left] = divergence[t]
                     left += 1
                     continue
-                d = squared_distance(x, row_of(vectors, names[other], space))
-                d = min(d / scale, np.float32(1)) if scale > 0 else np.float32(0)
-                d = np.sqrt(d) if root else d
-                size = heap_offer(best, keys, size, k, value + omega * d, names[other])
-            count = left
-        complete[row] = size == k and best[0] < near * least[row] + beyond
-        sort_heap(best, keys, size)
-        for t in range(k):
-            out_ids[row, t] = keys[t] - first if t < size else -1
-            out[row, t] = best[t] if t < size else np.float32(np.inf)
+                squared = squared_distance(x, row_of(vectors, order[other], y_space))
+                d = plain_distance(squared, farthest[row], root)
+                size = heap_offer(best, numbers, size, k, value + omega * d, order[other])
+            candidates = left
+        complete[row] = size == k and best[0] < share * least_background[row] + least_d
+        put_first(best, numbers, size, first, out_ids[row], out[row])

@@ -6,14 +6,14 @@ import numpy as np
 
 from kinrank.kernels.jit import inner, kernel, summing
 
-CHUNK = 32
-GROUPS = 512
-FEW_GROUPS = 32
+CHUNK = 32  # columns that are looked at together
+GROUPS = 512  # of columns, whose minima give a first bound
+FEW_GROUPS = 32  # at least, where there are fewer columns
 
 
 @summing
 def squared_distance(x, y):
-    """Sum of (x - y)^2: exactly 0 for equal rows, and the same value whoever asks."""
+    """Sum of (x - y)^2: exactly 0 for equal rows, and the same bits in every kernel."""
     total = np.float32(0)
     for t in range(x.shape[0]):
         difference = x[t] - y[t]
@@ -81,8 +81,9 @@ def heap_offer(values, ids, size, capacity, value, key):
 
 @inner
 def move_less(values, low, high, pivot, equal):
-    """Put what is below the pivot in values[low:high] first, or not above it; returns its end.
+    """Move the values of values[low:high] below the pivot to the front; returns where they end.
 
+    equal : those equal to the pivot too
     Every value is swapped, and stays if it counts: a branch would be guessed wrong too often.
     """
     end = low
@@ -118,6 +119,7 @@ def select_rank(values, rank):
 def first_bound(product, norms, least, rank):
     """A value that at least ``rank`` of |y|^2 - 2 xy do not exceed: the rank-th group minimum.
 
+    product, norms : xy and |y|^2 of the columns; least : (groups,) room
     Groups are strided, so that their minima are taken eight at a time; with 512 groups the bound
     lets through hardly more than it must, which spares the heap most of its work.
     """
@@ -126,10 +128,10 @@ def first_bound(product, norms, least, rank):
     for t in range(groups):
         least[t] = norms[t] - two * product[t]
     for begin in range(groups, product.shape[0] - groups + 1, groups):
-        part = product[begin : begin + groups]
-        own = norms[begin : begin + groups]
-        for t in range(part.shape[0]):
-            value = own[t] - two * part[t]
+        part_products = product[begin : begin + groups]
+        part_norms = norms[begin : begin + groups]
+        for t in range(part_products.shape[0]):
+            value = part_norms[t] - two * part_products[t]
             least[t] = value if value < least[t] else least[t]
     return select_rank(least, rank)
 

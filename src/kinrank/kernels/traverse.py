@@ -10,54 +10,60 @@ from kinrank.kernels.rows import enlarge
 
 
 @kernel
-def traversals(low, high, near, near_weights, csr, limit, length, out, counts):
+def traversals(low, high, query_ids, query_weights, edges, limit, length, out, counts):
     """For queries [low, high) the rows in the order in which they are reached.
 
-    near, near_weights : (n_queries, k) edges of the query; csr : the gallery graph
+    query_ids, query_weights : (n_queries, k) the edges of each query
+    edges : the gallery graph, see ``Csr``
     limit : the threshold; edges above it are followed before any below it
     length : how many rows to reach at most
+    out : (n_queries, length) the rows; counts : (n_queries,) how many
     """
-    ptr, ids, values = csr
+    ptr = edges.ptr
+    ids = edges.ids
+    values = edges.values
     n = ptr.shape[0] - 1
-    best = np.empty(n, np.float32)
+    best = np.empty(n, np.float32)  # the weight of the best edge to each row so far
     done = np.empty(n, np.bool_)
-    fresh = np.empty(n, np.int32)
+    newest = np.empty(n, np.int32)  # rows that were reached last, whose edges come next
     heap = np.empty(256, np.int64)  # minus weights, rows
     for row in range(low, high):
         best[:] = -np.inf
         done[:] = False
         found = 0
         size = np.int64(0)
-        n_fresh = -1  # the query itself
+        n_newest = -1  # the query itself
         while found < length:
-            for f in range(max(n_fresh, 1)):
-                edges = near.shape[1] if n_fresh < 0 else ptr[fresh[f] + 1] - ptr[fresh[f]]
-                if size + edges > heap.shape[0]:
-                    heap = enlarge(heap, size, size + edges)
-                for e in range(edges):
-                    if n_fresh < 0:
-                        x = near[row, e]
-                        weight = near_weights[row, e]
+            for f in range(max(n_newest, 1)):
+                n_edges = query_ids.shape[1]
+                if n_newest >= 0:
+                    n_edges = ptr[newest[f] + 1] - ptr[newest[f]]
+                if size + n_edges > heap.shape[0]:
+                    heap = enlarge(heap, size, size + n_edges)
+                for e in range(n_edges):
+                    if n_newest < 0:
+                        x = query_ids[row, e]
+                        weight = query_weights[row, e]
                     else:
-                        x = ids[ptr[fresh[f]] + e]
-                        weight = values[ptr[fresh[f]] + e]
+                        x = ids[ptr[newest[f]] + e]
+                        weight = values[ptr[newest[f]] + e]
                     if not done[x] and weight > best[x]:
                         best[x] = weight
                         size = push(heap, size, -weight, x)
-            n_fresh = 0
+            n_newest = 0
             while size > 0 and found < length:
                 minus, x = unpacked(heap[0])
                 weight = -minus
                 stale = done[x] or weight < best[x]  # was reached by a better edge meanwhile
-                if not stale and n_fresh > 0 and weight <= limit:
+                if not stale and n_newest > 0 and weight <= limit:
                     break
                 size = pop(heap, size)
                 if not stale:
                     done[x] = True
                     out[row, found] = x
                     found += 1
-                    fresh[n_fresh] = x
-                    n_fresh += 1
-            if n_fresh == 0:
+                    newest[n_newest] = x
+                    n_newest += 1
+            if n_newest == 0:
                 break
         counts[row] = found

@@ -15,6 +15,7 @@ import numpy as np
 from kinrank import progress
 from kinrank.errors import InvalidInputError
 from kinrank.filters import Filter
+from kinrank.kernels.measures import MeasureName
 from kinrank.methods.cas_options import check_regularizer, filled_options
 from kinrank.methods.common import JointMethod, JointRows, results
 from kinrank.options import option
@@ -131,9 +132,7 @@ class CAS(JointMethod):
     enhancement: bool = option(True, "average the rows of the nearest before propagating")
     guide: Literal["walk", "similarity"] | None = option(None, "what guides the smoothing")
     propagation: Literal["square", "transpose"] | None = option(None, "how P and F' are made")
-    divergence: Literal["js", "jaccard", "cosine", "euclidean", "similarity"] = option(
-        "js", "distance between the rows of F'"
-    )
+    divergence: MeasureName = option("js", "distance between the rows of F'")
     fusion: Literal["squared", "euclidean", "diffusion"] | None = option(
         None, "what distance omega weighs"
     )
@@ -356,15 +355,24 @@ class CAS(JointMethod):
         allowed: Filter | None = None,
     ) -> Ranking:  # fmt: skip
         """What ``geodesic``, ``omega`` and ``fusion`` make of rows that were compared."""
-        distances, divergence, paths = encoded.distances, encoded.divergence, None
+        distances = encoded.distances
+        paths = None
         if self.geodesic:
             with progress.stage("geodesic", len(distances.neighbors)):
-                paths = divergence.graph(distances.neighbors.indices, self.geodesic_k, run)
+                lists = distances.neighbors.indices
+                paths = encoded.divergence.graph(lists, self.geodesic_k, run)
         with progress.stage("ranking", n_queries):
-            diffusion = self._diffusion_distance(encoded.graph, n_queries, run)
-            share = (self.omega, str(self.fusion), diffusion)
-            last = (paths, encoded.layout, allowed)
-            ranker = Ranker(distances, divergence, n_queries, *share, *last)
+            ranker = Ranker(
+                distances=distances,
+                divergence=encoded.divergence,
+                n_queries=n_queries,
+                omega=self.omega,
+                fusion=str(self.fusion),
+                diffusion=self._diffusion_distance(encoded.graph, n_queries, run),
+                graph=paths,
+                layout=encoded.layout,
+                allowed=allowed,
+            )
             return ranker.rank(k, run)
 
     def _diffusion_distance(self, graph: Graph, n_queries: int, run: Runner) -> SparseRows | None:

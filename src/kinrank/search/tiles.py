@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kinrank.kernels.pairs import arrange, choose, first_bounds, scan_pairs, settle_farthest
+from kinrank.kernels.records import Contenders
 from kinrank.kernels.search import settle
 from kinrank.kernels.topk import scan_products
 from kinrank.parallel import Range, borrowed
@@ -168,7 +169,7 @@ def _room(k: int, n: int) -> int:
 
 
 class _Band:
-    """Rows low to high, and what is known of them so far (``race``: see ``kernels.pairs``)."""
+    """Rows low to high, and what is known of them so far, the contenders."""
 
     def __init__(
         self, vectors: Stored, norms: Floats, ends: Range, k: int, pool: Executor, threads: int
@@ -182,11 +183,16 @@ class _Band:
         count = high - low
         room = _room(k, len(vectors))
         slack = np.float32(2 * SLACK * math.sqrt(vectors.shape[1]))
-        near = (np.zeros(count, np.int64), np.empty((count, room), np.int64))
-        far = (np.zeros(count, np.int64), np.empty((count, _CONTENDERS), np.int64))
-        bounds, reaches = np.empty((2, count), np.float32)
-        margins = slack * (norms[low:high] + norms.max())
-        self.race: tuple[Any, ...] = (bounds, *near, reaches, margins, *far, np.array([low]))
+        self.contenders = Contenders(
+            low=np.array([low]),
+            bounds=np.empty(count, np.float32),
+            counts=np.zeros(count, np.int64),
+            nearest=np.empty((count, room), np.int64),
+            reaches=np.empty(count, np.float32),
+            margins=slack * (norms[low:high] + norms.max()),
+            far_counts=np.zeros(count, np.int64),
+            farthest=np.empty((count, _CONTENDERS), np.int64),
+        )
 
     def scan(self) -> None:
         """Find the columns that may be neighbours, or the farthest."""
@@ -209,8 +215,10 @@ class _Band:
         while groups % 2 == 0 and groups // 2 >= max(_GROUPS, 4 * rank):
             groups //= 2
         products = self.vectors[slice(*tile)] @ sample.T
-        space = np.empty((2, groups), np.float32)
-        first_bounds(products, norms, tile[0] - self.low, rank, space, self.race)
+        least = np.empty(groups, np.float32)
+        most = np.empty(groups, np.float32)
+        first = tile[0] - self.low
+        first_bounds(products, norms, first, rank, least, most, self.contenders)
 
     def _scan_all(
         self, pairs: deque[tuple[Range, Range]], locks: dict[Range, Lock], most: int
@@ -234,29 +242,34 @@ class _Band:
         keep = min(self.k + SPARE, len(self.vectors))
         width = products.shape[1]
         words = np.zeros(-(-width // 8), np.uint64)
-        edges = np.empty((2, width), np.float32)
-        hits = np.empty((2, 8 * len(words) + 1), np.int64)
+        # Nothing passes these: the bounds of columns that are no rows of the band.
+        column_bounds = np.full(width, -np.inf, np.float32)
+        column_reaches = np.full(width, np.inf, np.float32)
+        filled_words = np.empty(len(words) + 1, np.int64)
+        hits = np.empty(8 * len(words) + 1, np.int64)
         with ExitStack() as held:
             for touched in sorted({tile, other} & locks.keys()):
                 held.enter_context(locks[touched])
-            edges[:] = [[-np.inf], [np.inf]]
-            both = other != tile and other in locks
-            if both:
+            mutual = other != tile and other in locks
+            if mutual:
                 part = slice(other[0] - self.low, other[1] - self.low)
-                edges[:] = self.race[0][part], self.race[3][part]
+                column_bounds[:] = self.contenders.bounds[part]
+                column_reaches[:] = self.contenders.reaches[part]
             scan_pairs(
                 products,
                 self.norms[columns],
                 other[0],
                 self.norms[rows],
                 tile[0],
-                both,
-                edges,
+                mutual,
+                column_bounds,
+                column_reaches,
                 keep,
                 words.view(np.uint8),
                 words,
+                filled_words,
                 hits,
-                self.race,
+                self.contenders,
             )
 
     def settle(self, indices: Ints, values: Floats, farthest: Floats) -> None:
@@ -277,9 +290,19 @@ class _Band:
         count = end - begin
         gallery = for_kernels(self.vectors)
         rows = self.vectors[first : first + count]
-        choose(begin, end, self.k, len(self.vectors), self.race)
-        bounds, counts, nearest, _, _, *far, _ = (array[begin:end] for array in self.race)
-        settle_farthest(0, count, rows, gallery, *far, farthest)
+        choose(begin, end, self.k, len(self.vectors), self.contenders)
+        bounds = self.contenders.bounds[begin:end]
+        counts = self.contenders.counts[begin:end]
+        nearest = self.contenders.nearest[begin:end]
+        settle_farthest(
+            0,
+            count,
+            rows,
+            gallery,
+            self.contenders.far_counts[begin:end],
+            self.contenders.farthest[begin:end],
+            farthest,
+        )
         slow = np.arange(count) if self.k > _LONG else np.flatnonzero(bounds < 0)
         if self.k <= _LONG:
             arrange(0, count, rows, first, gallery, counts, nearest, indices, values)

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
 from kinrank.kernels import diffuse as kernels
+from kinrank.kernels.diffuse_lanes import LANES, power_groups
 from kinrank.kernels.overlay import NO_GROUPS, lent_space, plain_rows
-from kinrank.kernels.walk_lanes import LANES, walk_groups
+from kinrank.kernels.records import DiffusionTerms
 from kinrank.parallel import Out, Runner
 from kinrank.stages import dense
 from kinrank.stages.distances import Distances
@@ -52,7 +53,8 @@ def similarity_on_clusters(
         if rows is None:
             rows = np.arange(len(pattern), dtype=np.int32)
         d2 = distances.at(rows, pattern.indptr, pattern.indices, run)
-        return unit_rows(pattern.with_data(affinity(d2, 1.0, parameters.sigma)), run)
+        weights = affinity(d2, np.ones_like(d2), parameters.sigma)  # d2 is scaled already
+        return unit_rows(pattern.with_data(weights), run)
     return unit_rows(diffuse(graph, pattern, parameters, run, rows, regularizer), run)
 
 
@@ -92,7 +94,7 @@ class Polynomial(NamedTuple):
     powers, binomial : (T + 1,) sum_t powers[t] S^t + sum_t binomial[t] S^t W S^(T-t)
     series : sum_t series[t] T_t(S), Chebyshev polynomials
     plane, regularizer : sum_pq plane[p, q] T_p(S) E T_q(S)
-    decay : how much of a walk's weight is left after a step; tol : what may be missing
+    decay : how much of the weight is left after a step; tol : what may be missing
     """
 
     decay: float
@@ -118,7 +120,7 @@ def converged(alpha: float, regularizer: str | SparseRows, tol: float) -> Polyno
 def tensor_product(alpha: float, tol: float) -> Polynomial:
     """The tensor-product diffusion A = a S A S + (1 - a) I of RDP (SSM), converged."""
     series = _series(lambda x: (1 - alpha) / (1 - alpha * x * x), tol)
-    # Weights fall by the root of a per step, so that long walks count for more than in BSD.
+    # Weights fall by the root of a per step, so that far rows count for more than in BSD.
     return Polynomial(float(np.sqrt(alpha)), tol / 100, series=series)
 
 
@@ -168,7 +170,7 @@ def apply(
     parts = []
     if len(polynomial.series):
         args: tuple[Any, ...] = (wanted, *s.csr, polynomial.series, polynomial.decay, floor)
-        parts.append(_values_on(pattern, _polynomial_rows, args, run))
+        parts.append(_values_on(pattern, _chebyshev_rows, args, run))
     if polynomial.regularizer is not None:
         middle = polynomial.regularizer
         # The middle matrix may lead where S does not: the ball follows both.
@@ -199,14 +201,14 @@ def apply(
         )
         if rows is None:
             whole = whole_groups(run, len(wanted))
-            parts.append(_values_on(pattern, _walk_groups, args, whole))
+            parts.append(_values_on(pattern, _power_groups, args, whole))
         else:
-            parts.append(_values_on(pattern, _walk_rows, args, run))
+            parts.append(_values_on(pattern, _power_rows, args, run))
     return pattern.with_data(parts[0] if len(parts) == 1 else parts[0] + parts[1])
 
 
 def whole_groups(run: Runner, n: int) -> Runner:
-    """The runner with blocks that end where groups of ``walk_groups`` do, unless a size is set."""
+    """The runner with blocks that end where groups of ``power_groups`` do, unless a size is set."""
     if run.block_size or not n:
         return run
     low, high = run.blocks(n)[0]
@@ -256,7 +258,7 @@ def _values_on(
     return values
 
 
-def _polynomial_rows(
+def _chebyshev_rows(
     low: int,
     high: int,
     rows: Ints,
@@ -270,15 +272,15 @@ def _polynomial_rows(
     out_ids: Ints,
     out: Floats,
 ) -> None:
-    walk = (_NONE, _NONE, series, decay, floor)
+    terms = DiffusionTerms(_NONE, _NONE, series, decay, floor)
     graph = plain_rows(ptr, ids, s)
     with lent_space(len(ptr) - 1) as space:
-        kernels.polynomial_rows(
-            low, high, rows, NO_GROUPS, graph, walk, out_ptr, out_ids, out, space
+        kernels.chebyshev_rows(
+            low, high, rows, NO_GROUPS, graph, terms, out_ptr, out_ids, out, space
         )
 
 
-def _walk_rows(
+def _power_rows(
     low: int,
     high: int,
     rows: Ints,
@@ -294,16 +296,26 @@ def _walk_rows(
     out_ids: Ints,
     out: Floats,
 ) -> None:
-    walk = (powers, binomial, _NONE, decay, floor)
+    terms = DiffusionTerms(powers, binomial, _NONE, decay, floor)
     graph = plain_rows(ptr, ids, s)
-    starts = (start, start[:0])
     with lent_space(len(ptr) - 1) as space:
-        kernels.walk_rows(
-            low, high, rows, NO_GROUPS, graph, starts, walk, out_ptr, out_ids, out, space
+        kernels.power_rows(
+            low,
+            high,
+            rows,
+            NO_GROUPS,
+            graph,
+            start,
+            start[:0],
+            terms,
+            out_ptr,
+            out_ids,
+            out,
+            space,
         )
 
 
-def _walk_groups(
+def _power_groups(
     low: int,
     high: int,
     rows: Ints,
@@ -319,11 +331,10 @@ def _walk_groups(
     out_ids: Ints,
     out: Floats,
 ) -> None:
-    walk = (powers, binomial, _NONE, decay, floor)
+    terms = DiffusionTerms(powers, binomial, _NONE, decay, floor)
     graph = plain_rows(ptr, ids, s)
-    starts = (start, start[:0])
     with lent_space(len(ptr) - 1) as space:
-        walk_groups(low, high, rows, graph, starts, walk, out_ptr, out_ids, out, space)
+        power_groups(low, high, rows, graph, start, terms, out_ptr, out_ids, out, space)
 
 
 def _bilinear_rows(
@@ -344,7 +355,7 @@ def _bilinear_rows(
     out_ids: Ints,
     out: Floats,
 ) -> None:
-    walk = (_NONE, _NONE, _NONE, decay, floor)
+    terms = DiffusionTerms(_NONE, _NONE, _NONE, decay, floor)
     graph = plain_rows(ptr, ids, s)
     followed = plain_rows(ptr, ids, reach)
     regularizer = plain_rows(middle_ptr, middle_ids, middle)
@@ -357,7 +368,7 @@ def _bilinear_rows(
             followed,
             regularizer,
             plane,
-            walk,
+            terms,
             out_ptr,
             out_ids,
             out,

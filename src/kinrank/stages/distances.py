@@ -40,46 +40,47 @@ class Distances(Protocol):
 class VectorDistances:
     """Computed from vectors when asked for; they stay where they are when rows are renumbered.
 
-    names : (n,) int32, which of ``vectors`` each row is
+    order : (n,) int32, row i has the vector order[i]
     """
 
     neighbors: Neighbors
     query_lists: Neighbors
     vectors: Stored
-    names: Ints
+    order: Ints
 
     @classmethod
     def of(cls, neighbors: Neighbors, query_lists: Neighbors, vectors: Stored) -> VectorDistances:
         """Rows that are numbered as their vectors are."""
-        names = np.arange(len(neighbors), dtype=np.int32)
-        return cls(neighbors, query_lists, vectors, names)
+        order = np.arange(len(neighbors), dtype=np.int32)
+        return cls(neighbors, query_lists, vectors, order)
 
     def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
-        args = (rows, for_kernels(self.vectors), self.names, self.neighbors.farthest, indptr, ids)
+        args = (rows, for_kernels(self.vectors), self.order, self.neighbors.farthest, indptr, ids)
         out = Out(np.float32, indptr=indptr)
-        found: Floats = run.fill("distances", kernels.distances_at, args, len(rows), out)
-        return found
+        values: Floats = run.fill("distances", kernels.distances_at, args, len(rows), out)
+        return values
 
     def squared(self, rows: Ints, first: int) -> Floats:
         """From each of ``rows`` to all vectors from number ``first`` on, in their own order."""
-        return dense_search(self.vectors[self.names[rows]], rows_between(self.vectors, first))
+        return dense_search(self.vectors[self.order[rows]], rows_between(self.vectors, first))
 
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
         out = Out(np.float32, len(self.vectors) - first)
-        found: Floats = run.fill("distances", _dense_rows, (self, rows, first), len(rows), out)
-        return found
+        values: Floats = run.fill("distances", _dense_rows, (self, rows, first), len(rows), out)
+        return values
 
 
 def _dense_rows(
     low: int, high: int, distances: VectorDistances, rows: Ints, first: int, out: Floats
 ) -> None:
     """All distances in the order in which the vectors lie, then in that of the rows."""
-    wanted, columns = rows[low:high], distances.names[first:]
+    block = rows[low:high]
+    columns = distances.order[first:]
     begin = int(columns.min())
     squared = dense_search(
-        distances.vectors[distances.names[wanted]], rows_between(distances.vectors, begin)
+        distances.vectors[distances.order[block]], rows_between(distances.vectors, begin)
     )
-    farthest = distances.neighbors.farthest[wanted, None]
+    farthest = distances.neighbors.farthest[block, None]
     scale = np.where(farthest > 0, farthest, np.float32(np.inf))
     np.minimum(squared[:, columns - begin] / scale, np.float32(1), out=out[low:high])
 
@@ -126,33 +127,34 @@ class ListDistances:
         return np.stack([self._row(row)[first:] for row in rows])
 
     def _row(self, row: int) -> Floats:
-        known = self.neighbors
-        values = np.ones(len(known), np.float32)
-        listed = known.indices[row] >= 0
-        near = over_farthest(known.distances[row, listed], known.farthest[row])
-        values[known.indices[row, listed]] = near
+        """d from a row to all rows."""
+        lists = self.neighbors
+        values = np.ones(len(lists), np.float32)
+        is_filled = lists.indices[row] >= 0
+        listed = lists.indices[row, is_filled]
+        values[listed] = over_farthest(lists.distances[row, is_filled], lists.farthest[row])
         return values
 
 
 def lay_out(distances: Distances, k: int, n_queries: int, run: Runner) -> tuple[Distances, Layout]:
-    """The same with rows side by side with their ``k`` nearest, and the numbers they had.
+    """The distances with rows side by side with their ``k`` nearest, and the numbers they had.
 
     A full matrix stays as it is: it is not worth a copy.
     """
-    known = distances.neighbors
+    neighbors = distances.neighbors
     if not isinstance(distances, VectorDistances | ListDistances):
-        return distances, Layout.identity(len(known))
-    layout = Layout.near(known.indices, min(k, known.k), n_queries)
-    moved = layout.neighbors(known, run)
+        return distances, Layout.identity(len(neighbors))
+    layout = Layout.near(neighbors.indices, min(k, neighbors.k), n_queries)
+    moved = layout.neighbors(neighbors, run)
     if isinstance(distances, ListDistances):
         return ListDistances(moved), layout
-    lists = layout.neighbors(distances.query_lists, run)
-    names = distances.names[layout.names]
-    return VectorDistances(moved, lists, distances.vectors, names), layout
+    query_lists = layout.neighbors(distances.query_lists, run)
+    order = distances.order[layout.order]
+    return VectorDistances(moved, query_lists, distances.vectors, order), layout
 
 
 def over_farthest(squared: Floats, farthest: Floats) -> Floats:
-    """d: squared distances over the farthest, at most 1; 0 where all rows are alike."""
+    """d: squared distances over the farthest, at most 1; 0 where all rows are equal."""
     scale = np.where(farthest > 0, farthest, np.float32(np.inf))
     # The smaller one first: a quotient could overflow.
     return (np.minimum(squared, farthest) / scale).astype(np.float32)

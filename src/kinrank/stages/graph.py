@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinrank.errors import KinrankWarning
-from kinrank.kernels.lists import favoured_rows, sorted_weights, without_diagonal
+from kinrank.kernels.affinity import affinity_lists, affinity_pairs
+from kinrank.kernels.lists import confident_rows, sorted_weights, without_diagonal
 from kinrank.kernels.rows import values_at
-from kinrank.parallel import ALONE, Array, Out, Runner
+from kinrank.parallel import ALONE, Out, Runner
 from kinrank.stages.clusters import reciprocal, regular
 from kinrank.stages.sparse import half_sum, normalized, row_sums, times
 from kinrank.stages.spectrum import extreme_value
@@ -36,16 +37,10 @@ class Graph:
         return floor
 
 
-def affinity(squared: Array, farthest: Array | float, sigma: float) -> Floats:
-    """exp(-d^2 / sigma^2); d^2 : the squared distance over the row's farthest, at most 1.
-
-    0 where ``squared`` is infinite, as behind the end of a list. ``kernels.query.affinity`` is the
-    same for the lists of a query, one entry at a time.
-    """
-    scale = np.where(np.asarray(farthest) > 0, farthest, 1).astype(np.float64)
-    d2 = np.minimum(squared / scale, 1.0)
-    weights: Floats = np.exp(-d2 / sigma**2).astype(np.float32)
-    weights[np.isinf(squared)] = 0
+def affinity(squared: Floats, farthest: Floats, sigma: float) -> Floats:
+    """exp(-d^2 / sigma^2) of pairs; squared, farthest : (p,) see ``kernels.affinity``."""
+    weights = np.empty(len(squared), np.float32)
+    affinity_pairs(squared, farthest, float(sigma) ** 2, weights)
     return weights
 
 
@@ -57,24 +52,10 @@ def list_affinities(
     Returns (n, last - first) float32, or fewer columns if the lists end before.
     """
     last = min(last, neighbors.k)
-    args = (neighbors.distances, neighbors.farthest, first, last, sigma)
+    args = (neighbors.distances, neighbors.farthest, first, float(sigma) ** 2)
     out = Out(np.float32, last - first)
-    weights: Floats = run.fill("graph", _list_affinity_rows, args, len(neighbors), out)
+    weights: Floats = run.fill("graph", affinity_lists, args, len(neighbors), out)
     return weights
-
-
-def _list_affinity_rows(
-    low: int,
-    high: int,
-    distances: Floats,
-    farthest: Floats,
-    first: int,
-    last: int,
-    sigma: float,
-    out: Floats,
-) -> None:
-    squared = distances[low:high, first:last]
-    out[low:high] = affinity(squared, farthest[low:high, None], sigma)
 
 
 def weighted_lists(lists: Ints, first: int, weights: Floats, run: Runner) -> SparseRows:
@@ -107,7 +88,7 @@ def affinity_graph(
     is_confident = values_on(w, confident, run)
     args = (w.indptr, w.values, is_confident, float(kappa))
     out = Out(np.float32, indptr=w.indptr)
-    w = w.with_data(run.fill("graph", favoured_rows, args, len(w), out))
+    w = w.with_data(run.fill("graph", confident_rows, args, len(w), out))
     if symmetric:
         w = half_sum(w, run)
         return Graph(normalized(w, run), w)
@@ -119,8 +100,8 @@ def values_on(pattern: SparseRows, other: SparseRows, run: Runner) -> Floats:
     """The values of ``other`` at the places of a pattern, 0 where it has none."""
     args = (pattern.indptr, pattern.indices, other.indptr, other.indices, other.values)
     out = Out(np.float32, indptr=pattern.indptr)
-    found: Floats = run.fill("graph", values_at, args, len(pattern), out)
-    return found
+    values: Floats = run.fill("graph", values_at, args, len(pattern), out)
+    return values
 
 
 def _bound_radius(s: SparseRows) -> SparseRows:

@@ -24,12 +24,12 @@ _TIMES = 5  # pairs of pairs: groups of up to 32 rows
 class Layout:
     """New numbers for the rows; the queries stay first.
 
-    names : (n,) int32, the old number of each row
-    places : (n,) int32, the new number of each
+    order : (n,) int32, the old number of each row
+    position : (n,) int32, the new number of each old one
     """
 
-    names: Ints
-    places: Ints
+    order: Ints
+    position: Ints
 
     @classmethod
     def identity(cls, n: int) -> Layout:
@@ -38,36 +38,34 @@ class Layout:
         return cls(rows, rows)
 
     @classmethod
-    def of(cls, names: Ints) -> Layout:
-        """The layout of rows in the order of ``names``."""
-        places = np.empty_like(names)
-        places[names] = np.arange(len(names), dtype=np.int32)
-        return cls(names, places)
+    def of(cls, order: Ints) -> Layout:
+        """The layout of rows in an order of their old numbers."""
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order), dtype=np.int32)
+        return cls(order, position)
 
     @classmethod
     def near(cls, lists: Ints, k: int, n_queries: int) -> Layout:
         """Rows near the first few of their ``k`` neighbours; lists : (n, K), K at least k."""
         order = near_order(lists, min(k, _NEAR), _TIMES)
-        late = order >= n_queries
-        return cls.of(np.concatenate([order[~late], order[late]]))
+        is_gallery = order >= n_queries
+        return cls.of(np.concatenate([order[~is_gallery], order[is_gallery]]))
 
-    def neighbors(self, known: Neighbors, run: Runner = ALONE) -> Neighbors:
-        """The lists under new numbers; of all rows, or of the queries alone."""
-        args = (self.names, self.places, known.indices, known.distances, known.farthest)
-        return Neighbors(
-            *run.fill(
-                "layout",
-                gather_lists,
-                args,
-                len(known),
-                Out(np.int32, known.k),
-                Out(np.float32, known.k),
-                Out(np.float32),
-            )
+    def neighbors(self, lists: Neighbors, run: Runner = ALONE) -> Neighbors:
+        """Lists under new numbers; of all rows, or of the queries alone."""
+        indices, distances, farthest = run.fill(
+            "layout",
+            gather_lists,
+            (self.order, self.position, lists.indices, lists.distances, lists.farthest),
+            len(lists),
+            Out(np.int32, lists.k),
+            Out(np.float32, lists.k),
+            Out(np.float32),
         )
+        return Neighbors(indices, distances, farthest)
 
     def matrix(self, a: SparseRows) -> SparseRows:
         """A square matrix under new numbers."""
-        rows = self.places[a.owners]
-        columns = self.places[a.indices]
+        rows = self.position[a.owners]
+        columns = self.position[a.indices]
         return SparseRows.of_entries(rows, columns, a.values, len(a))

@@ -1,7 +1,9 @@
 """From distances to a ranking: d* = (1 - omega) d' + omega d.
 
-The first k are taken from the rows near the query, when it is certain that no other can be among
-them; otherwise, and for the whole gallery, all distances of the query are computed.
+There are two ways to finish a ranking. ``_first_k`` takes the first k from the rows near the query,
+and says for which queries it is certain that no other row can be among them. ``_rank_all`` computes
+d* to the whole gallery; it serves the other queries, and rankings of the whole gallery. Where a
+filter leaves a query too few results, ``rank_allowed`` ranks all rows that are allowed for it.
 Equal d* are ordered by d where omega leaves it out, then by (old) index.
 """
 
@@ -12,18 +14,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kinrank.filters import Filter, empty_ranking, first_answer, short_lists
 from kinrank.kernels import bounded, paths, select
 from kinrank.kernels.answer import first_candidates
 from kinrank.kernels.order import rank_rows
+from kinrank.kernels.records import Fusion
 from kinrank.ordering import ascending, move_rows
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.search.stored import for_kernels
 from kinrank.stages.distances import Distances, VectorDistances
-from kinrank.stages.divergence import Columns, Divergence, Levels
+from kinrank.stages.divergence import AnswerColumns, Divergence
 from kinrank.stages.layout import Layout
-from kinrank.types import Floats, Ints, Ranking, SparseRows
+from kinrank.types import Floats, Ints, Longs, Ranking, SparseRows
 
 UNREACHABLE = np.float32(50)
 _QUERIES = 512  # a thread ranks at a time
@@ -37,10 +41,10 @@ def within_one(values: Floats) -> Floats:
     return np.divide(wide, 1 + wide, out=wide, where=np.isfinite(wide)).astype(np.float32)
 
 
-def fuse(modified: Floats, base: Floats, omega: float) -> Floats:
+def fuse(divergence: Floats, distance: Floats, omega: float) -> Floats:
     """d* = (1 - omega) d' + omega d, in float32 as the kernels compute it."""
     share = np.float32(omega)
-    return (np.float32(1) - share) * modified + share * base
+    return (np.float32(1) - share) * divergence + share * distance
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,235 +70,360 @@ class Ranker:
     allowed: Filter | None = None
 
     def rank(self, k: int, run: Runner) -> Ranking:
-        """The first ``k`` gallery rows of every query."""
-        levels = columns = None
-        depth = k if self.allowed is None else self.allowed.depth(k)
-        if self._is_bounded(depth):
-            levels, columns = self.divergence.levels(self.n_queries, run, self.first)
-        elif self.graph is None:  # else paths tell
-            columns = self.divergence.columns(self.n_queries, run, self.first)
+        """The first ``k`` gallery rows of every query, of those that are allowed."""
         # Candidates may be many: a few queries at a time, so that they stay in the caches.
         size = min(_QUERIES, -(-self.n_queries // (4 * run.threads)))
-        few = run.cut(run.block_size or size)
-        outs = (Out(np.int32, depth), Out(np.float32, depth))
-        if depth:
-            args = (self, columns, levels)
-            values = few.fill("ranking", rank_queries, args, self.n_queries, *outs)
-            indices, distances = (self._by_name(column) for column in values)
-            found = Ranking(indices, self._mapped(distances))
-        else:
-            found = empty_ranking(self.n_queries, k)
-        return found if self.allowed is None else self._allowed(found, k, columns, few)
+        blocks = run.cut(run.block_size or size)
+        depth = k if self.allowed is None else self.allowed.depth(k)
+        answers = self._answer_columns(depth, run)
+        if self.allowed is None:
+            return self.rank_every(k, answers, blocks)
+        return self.allowed.rank(k, _AllowedRanking(self, answers, blocks))
 
-    def _by_name(self, rows: Any) -> Any:
-        """Rows of queries in the order in which these were given."""
-        order = self._layout.places[: self.n_queries]
-        if rows.shape[1] < _WIDE or not rows.flags.writeable:  # files of a run stay as they are
-            return rows[order]
-        move_rows(rows, order)
-        return rows
+    def rank_every(self, k: int, answers: AnswerColumns | None, blocks: Runner) -> Ranking:
+        """The first ``k`` gallery rows of every query, allowed or not."""
+        if k == 0:
+            return empty_ranking(self.n_queries, 0)
+        indices, distances = blocks.fill(
+            "ranking",
+            rank_queries,
+            (self, answers),
+            self.n_queries,
+            Out(np.int32, k),
+            Out(np.float32, k),
+        )
+        return Ranking(
+            self._in_given_order(indices),
+            self._mapped(self._in_given_order(distances)),
+        )
 
-    def _allowed(self, found: Ranking, k: int, columns: Columns | None, run: Runner) -> Ranking:
-        """What is allowed of a ranking; who has too little is ranked by all allowed rows."""
-        assert self.allowed is not None
-        found, names = self.allowed.drop_others(found, k), self._layout.names
-        lacking = np.zeros(self.n_queries, np.bool_)
-        lacking[self._layout.places[short_lists(found)]] = True
-
-        def again(low: int, high: int) -> None:
-            missing = low + np.flatnonzero(lacking[low:high]).astype(np.int32)
-            near = self._near(slice(low, high), columns) if len(missing) else None
-            for query in missing:
-                self._among_allowed(query, low, near, found, int(names[query]))
-
-        run.map("ranking", again, self.n_queries)
-        return found
-
-    def _among_allowed(
-        self, query: Any, start: int, near: SparseRows | None, found: Ranking, name: int
-    ) -> None:
-        """Rank the rows that are allowed for one query, whose old number is ``name``."""
-        assert self.allowed is not None
-        rows, one = self.allowed.allowed_rows(name), np.array([query], np.int32)
-        places = self._layout.places[self.first :][rows]
-        d2 = self.distances.at(one, np.array([0, len(rows)]), places, ALONE)
-        late = places - self.first
-        modified = self._modified(one, start, near)[0, late]
-        base = self._root(d2) if self.diffusion is None else self._diffused(one)[0, late]
-        first = self._order(self._fuse(modified, base), d2, found.k)
-        count = len(first[0])
-        found.indices[name, :count] = rows[first[0]]
-        found.distances[name, :count] = self._mapped(first[1])
-
-    def _order(self, fused: Floats, d2: Floats, k: int) -> tuple[Any, Floats]:
-        """The first ``k`` places by d*, and it there; equal ones by d if it was left out."""
-        order = ascending(d2) if self._ties else None
-        row = fused if order is None else fused[order]
-        first = ascending(row, k)
-        return first if order is None else order[first], row[first]
-
-    def _mapped(self, fused: Floats) -> Floats:
-        """d* as it is told."""
-        return fused if self.graph is None else within_one(fused)
+    def rank_block(self, block: slice, answers: AnswerColumns | None, ranking: Ranking) -> None:
+        """Rank some of the queries, rows of ``ranking`` in the order of the layout."""
+        complete = np.zeros(self.n_queries, np.bool_)
+        near = None
+        if ranking.k < self.n_answers and not self._breaks_ties_by_d:
+            near = self._first_k(block, answers, ranking, complete)
+        missing = block.start + np.flatnonzero(~complete[block]).astype(np.int32)
+        if len(missing):
+            if near is None:
+                near = self._near(block, answers)
+            self._rank_all(missing, block.start, near, ranking)
 
     @property
     def first(self) -> int:
         """The first row that may be an answer."""
         return first_answer(self.n_queries, self.allowed)
 
-    def rank_part(
-        self, part: slice, columns: Columns | None, levels: Levels | None, found: Ranking
-    ) -> None:
-        """Rank some of the queries, rows of ``found`` in the order of the layout."""
-        complete, near = np.zeros(self.n_queries, np.bool_), None
-        if found.k < len(self.distances.neighbors) - self.first and not self._ties:
-            near = self._first(part, columns, levels, (found.indices, found.distances, complete))
-        missing = part.start + np.flatnonzero(~complete[part]).astype(np.int32)
-        if len(missing):
-            near = self._near(part, columns) if near is None else near
-            self._all(missing, part.start, near, found)
-
-    def _is_bounded(self, k: int) -> bool:
-        """Whether bounds on d' rule out most rows before it is computed."""
-        vectors = isinstance(self.distances, VectorDistances) and self.graph is None
-        if not vectors or self._ties or self.omega == 1:
-            return False
-        few = 0 < k < len(self.distances.neighbors) - self.first
-        return few and self.divergence.has_long_columns(self.n_queries, k, self.first)
+    @property
+    def n_answers(self) -> int:
+        """How many rows may be answers."""
+        return len(self.distances.neighbors) - self.first
 
     @cached_property
     def _layout(self) -> Layout:
         return self.layout or Layout.identity(len(self.distances.neighbors))
 
+    @property
+    def _breaks_ties_by_d(self) -> bool:
+        """Whether d* does not tell apart rows that are far from the query."""
+        return self.omega == 0 or self.fusion == "diffusion"
+
     @cached_property
-    def _least(self) -> Floats:
-        """The least d' of any row that shares nothing with the query."""
+    def _least_background(self) -> Floats:
+        """(n_queries,) the least d' of any row that shares nothing with the query."""
         return self.divergence.least_background(self.n_queries, self.first)
 
     @cached_property
-    def _listed(self) -> Floats:
-        """d to the rows in the lists of the queries."""
-        known = self.distances.query_lists
-        scale = np.maximum(known.farthest, np.finfo(np.float32).tiny)[: self.n_queries, None]
-        near = np.minimum(known.distances[: self.n_queries], scale) / scale
-        return self._root(near.astype(np.float32, copy=False))
+    def _listed_d(self) -> Floats:
+        """(n_queries, K) d to the rows in the lists of the queries."""
+        lists = self.distances.query_lists
+        scale = np.maximum(lists.farthest, np.finfo(np.float32).tiny)[: self.n_queries, None]
+        d = np.minimum(lists.distances[: self.n_queries], scale) / scale
+        return self._root(d.astype(np.float32, copy=False))
 
-    @property
-    def _ties(self) -> bool:
-        """Whether d does not tell apart rows that are far from the query."""
-        return self.omega == 0 or self.fusion == "diffusion"
-
-    def _near(self, part: slice, columns: Columns | None) -> SparseRows | None:
-        """d' to the rows that may be among the first; None where paths tell it."""
-        if columns is None:
+    def _answer_columns(self, k: int, run: Runner) -> AnswerColumns | None:
+        """F' by columns; None where shortest paths give d'."""
+        if self.graph is not None:
             return None
-        lists = self.distances.query_lists.indices
-        return self.divergence.near(self.n_queries, lists, ALONE, part, columns, self.first)
+        if self._has_bound(k):
+            return self.divergence.columns_by_level(self.n_queries, run, self.first)
+        return self.divergence.columns(self.n_queries, run, self.first)
 
-    def _first(
-        self, part: slice, columns: Columns | None, levels: Levels | None, out: tuple[Any, ...]
+    def _has_bound(self, k: int) -> bool:
+        """Whether bounds on d' rule out most rows before it is computed."""
+        if not isinstance(self.distances, VectorDistances):
+            return False
+        if self._breaks_ties_by_d or self.omega == 1 or not 0 < k < self.n_answers:
+            return False
+        return self.divergence.has_long_columns(self.n_queries, k, self.first)
+
+    def _in_given_order(self, rows: Any) -> Any:
+        """Rows of queries in the order in which these were given."""
+        position = self._layout.position[: self.n_queries]
+        if rows.shape[1] < _WIDE or not rows.flags.writeable:  # files of a run stay as they are
+            return rows[position]
+        move_rows(rows, position)
+        return rows
+
+    def _first_k(
+        self,
+        block: slice,
+        answers: AnswerColumns | None,
+        ranking: Ranking,
+        complete: npt.NDArray[np.bool_],
     ) -> SparseRows | None:
-        """The first k among the candidates: ids, d*, and whether that is the answer.
+        """The first k among the rows near each query, and whether that is the answer.
 
-        Returns the candidates where they were stored.
+        Returns d' to these rows where it was stored.
         """
-        low, high, base = part.start, part.stop, self.distances
-        rest = (self.first, self._layout.names, out)
-        if isinstance(base, VectorDistances) and self.graph is not None:
-            paths.first_by_path(low, high, self.graph.csr, UNREACHABLE, self._fusion(base), *rest)
+        if not isinstance(self.distances, VectorDistances):
+            return self._first_of_candidates(block, answers, ranking, complete)
+        if self.graph is not None:
+            paths.first_by_path(
+                block.start,
+                block.stop,
+                self.graph.csr,
+                UNREACHABLE,
+                self._fusion(self.distances),
+                self.first,
+                ranking.indices,
+                ranking.distances,
+                complete,
+            )
             return None
-        summed = self.divergence.measure != "similarity"
-        if isinstance(base, VectorDistances) and columns is not None and summed:
-            sums, more = self.divergence.sums(columns), (self._fusion(base), self._least, *rest)
-            if levels is None:
-                select.first_near(low, high, *sums, *more)
-            else:
-                bounded.first_bounded(low, high, levels, *sums[1:-1], *more)
+        if answers is None or self.divergence.measure.code is None:
+            return self._first_of_candidates(block, answers, ranking, complete)
+        if answers.levels is not None:
+            bounded.first_bounded(
+                block.start,
+                block.stop,
+                answers.levels,
+                self.divergence.encodings(answers),
+                self._fusion(self.distances),
+                self._least_background,
+                self.first,
+                ranking.indices,
+                ranking.distances,
+                complete,
+            )
             return None
-        near, queries = self._near(part, columns), np.arange(low, high, dtype=np.int32)
+        select.first_by_columns(
+            block.start,
+            block.stop,
+            self.divergence.encodings(answers),
+            self._fusion(self.distances),
+            self._least_background,
+            self.first,
+            ranking.indices,
+            ranking.distances,
+            complete,
+        )
+        return None
+
+    def _fusion(self, distances: VectorDistances) -> Fusion:
+        """What kernels fuse d' with, computing distances where they are needed."""
+        lists = distances.query_lists
+        return Fusion(
+            omega=np.float32(self.omega),
+            root=self.fusion == "euclidean",
+            vectors=for_kernels(distances.vectors),
+            order=self._layout.order,
+            farthest=lists.farthest,
+            lists=lists.indices,
+            list_d=self._listed_d,
+        )
+
+    def _first_of_candidates(
+        self,
+        block: slice,
+        answers: AnswerColumns | None,
+        ranking: Ranking,
+        complete: npt.NDArray[np.bool_],
+    ) -> SparseRows | None:
+        """As ``_first_k``, from d* to all rows near the queries, which is stored."""
+        near = self._near(block, answers)
         if near is None:
             return None
-        d = self._root(base.at(queries, near.indptr, near.indices, ALONE))
-        fused = near.with_data(self._fuse(near.values, d)).csr
-        indices, values, complete = out
+        queries = np.arange(block.start, block.stop, dtype=np.int32)
+        d = self._root(self.distances.at(queries, near.indptr, near.indices, ALONE))
         counts = np.zeros(len(complete), np.int64)
-        args = (fused, self.first, np.float32(np.inf), self._layout.names, indices, values)
-        first_candidates(low, high, low, *args, counts)
-        bounds = self._fuse(self._least, self._listed[:, -1])
-        full = counts[part] == values.shape[1]
-        complete[part] = full & (values[part, -1] < bounds[part])
+        first_candidates(
+            block.start,
+            block.stop,
+            block.start,
+            near.indptr,
+            near.indices,
+            self._fuse(near.values, d),
+            self.first,
+            np.float32(np.inf),
+            self._layout.order,
+            ranking.indices,
+            ranking.distances,
+            counts,
+        )
+        bounds = self._fuse(self._least_background, self._listed_d[:, -1])
+        full = counts[block] == ranking.k
+        complete[block] = full & (ranking.distances[block, -1] < bounds[block])
         return near
 
-    def _fusion(self, base: VectorDistances) -> tuple[Any, ...]:
-        """What kernels fuse d' with, computing distances where they are needed."""
-        lists = base.query_lists
-        known = (for_kernels(base.vectors), lists.farthest, lists.indices, self._listed)
-        return (np.float32(self.omega), self.fusion == "euclidean", *known)
+    def _near(self, block: slice, answers: AnswerColumns | None) -> SparseRows | None:
+        """d' to the rows that may be among the first; None where shortest paths give it."""
+        if answers is None:
+            return None
+        lists = self.distances.query_lists.indices
+        return self.divergence.near(self.n_queries, lists, ALONE, block, answers, self.first)
 
-    def _all(self, queries: Ints, start: int, near: SparseRows | None, found: Ranking) -> None:
-        """Rank by all distances of ``queries``, a few at a time; ``near`` begins at ``start``."""
-        n_gallery = len(self.distances.neighbors) - self.first
-        size = max(1, _CELLS // n_gallery)
+    def _rank_all(
+        self, queries: Ints, start: int, near: SparseRows | None, ranking: Ranking
+    ) -> None:
+        """Rank by d* to the whole gallery, a few queries at a time.
+
+        near : of ``_near``, from query ``start`` on
+        """
+        size = max(1, _CELLS // self.n_answers)
         for low in range(0, len(queries), size):
-            self._dense(queries[low : low + size], start, near, found)
+            part = queries[low : low + size]
+            if isinstance(self.distances, VectorDistances) and not self._breaks_ties_by_d:
+                rank_rows(
+                    part,
+                    self.distances.squared(part, self.first),
+                    self.distances.neighbors.farthest[part],
+                    self._divergence_to_all(part, start, near),
+                    np.float32(self.omega),
+                    self.fusion == "euclidean",
+                    self._layout.order[self.first :] - np.int32(self.first),
+                    ranking.indices,
+                    ranking.distances,
+                )
+            else:
+                self._rank_dense(part, start, near, ranking)
 
-    def _dense(self, queries: Ints, start: int, near: SparseRows | None, found: Ranking) -> None:
-        if isinstance(self.distances, VectorDistances) and not self._ties:
-            squared = self.distances.squared(queries, self.first)
-            farthest = self.distances.neighbors.farthest[queries]
-            modified, share = self._modified(queries, start, near), np.float32(self.omega)
-            names = self._layout.names[self.first :] - np.int32(self.first)
-            last = (names, found.indices, found.distances)
-            how = (share, self.fusion == "euclidean")
-            rank_rows(queries, squared, farthest, modified, *how, *last)
-            return
+    def _rank_dense(
+        self, queries: Ints, start: int, near: SparseRows | None, ranking: Ranking
+    ) -> None:
+        """As ``_rank_all``, where d is no vector's, or orders equal d*."""
         d2 = self.distances.dense(queries, self.first, ALONE)
-        base = self._root(d2) if self.diffusion is None else self._diffused(queries)
-        fused = self._fuse(self._modified(queries, start, near), base)
-        places = self._layout.places[self.first :] - self.first
+        d = self._root(d2) if self.diffusion is None else self._diffusion_distance(queries)
+        fused = self._fuse(self._divergence_to_all(queries, start, near), d)
+        position = self._layout.position[self.first :] - self.first
         for at, query in enumerate(queries):
-            found.indices[query], found.distances[query] = self._order(
-                fused[at][places], d2[at][places], found.k
-            )
+            row = fused[at][position]
+            order = self._order(row, d2[at][position], ranking.k)
+            ranking.indices[query] = order
+            ranking.distances[query] = row[order]
 
-    def _modified(self, queries: Ints, start: int, near: SparseRows | None) -> Floats:
-        """d' from each query to the whole gallery."""
-        first = self.first
-        out = np.empty((len(queries), len(self.distances.neighbors) - first), np.float32)
+    def rank_allowed(
+        self, queries: Longs, k: int, answers: AnswerColumns | None, blocks: Runner
+    ) -> Ranking:
+        """The first ``k`` of all allowed rows of some queries, which go by their given numbers."""
+        ranking = empty_ranking(len(queries), k)
+        output_row = np.full(self.n_queries, -1)
+        output_row[self._layout.position[queries]] = np.arange(len(queries))
+
+        def rank_block(low: int, high: int) -> None:
+            rows = low + np.flatnonzero(output_row[low:high] >= 0).astype(np.int32)
+            near = self._near(slice(low, high), answers) if len(rows) else None
+            for row in rows:
+                at = output_row[row]
+                self._rank_allowed_of(row, low, near, ranking.indices[at], ranking.distances[at])
+
+        blocks.map("ranking", rank_block, self.n_queries)
+        return ranking
+
+    def _rank_allowed_of(
+        self, query: np.int32, start: int, near: SparseRows | None, indices: Ints, distances: Floats
+    ) -> None:
+        """Rank the rows that are allowed for one query, a row of the layout.
+
+        near : of ``_near``, from query ``start`` on; indices, distances : (k,) the output
+        """
+        assert self.allowed is not None
+        allowed = self.allowed.allowed_rows(int(self._layout.order[query]))
+        queries = np.array([query], np.int32)
+        rows = self._layout.position[self.first :][allowed]
+        d2 = self.distances.at(queries, np.array([0, len(rows)]), rows, ALONE)
+        columns = rows - self.first
+        divergence = self._divergence_to_all(queries, start, near)[0, columns]
+        if self.diffusion is None:
+            d = self._root(d2)
+        else:
+            d = self._diffusion_distance(queries)[0, columns]
+        fused = self._fuse(divergence, d)
+        order = self._order(fused, d2, len(indices))
+        indices[: len(order)] = allowed[order]
+        distances[: len(order)] = self._mapped(fused[order])
+
+    def _order(self, fused: Floats, d2: Floats, k: int) -> Longs:
+        """Where the first ``k`` by d* are; equal ones by d if d* leaves it out."""
+        if not self._breaks_ties_by_d:
+            return ascending(fused, k)
+        by_d = ascending(d2)
+        order: Longs = by_d[ascending(fused[by_d], k)]
+        return order
+
+    def _divergence_to_all(self, queries: Ints, start: int, near: SparseRows | None) -> Floats:
+        """d' from each query to the whole gallery; near : of ``_near``, from ``start`` on."""
+        out = np.empty((len(queries), self.n_answers), np.float32)
         if near is None:
             assert self.graph is not None
-            paths.path_rows(0, len(queries), queries, *self.graph.csr, UNREACHABLE, first, out)
+            paths.path_rows(0, len(queries), queries, *self.graph.csr, UNREACHABLE, self.first, out)
             return out
         for at, query in enumerate(queries):
-            out[at] = self.divergence.background(int(query), first)
-            _put(near, query - start, first, out[at])
+            out[at] = self.divergence.background(int(query), self.first)
+            _put_row(near, query - start, self.first, out[at])
         return out
 
-    def _diffused(self, queries: Ints) -> Floats:
+    def _diffusion_distance(self, queries: Ints) -> Floats:
         """The diffusion distance from each query to the whole gallery."""
         assert self.diffusion is not None
-        out = np.ones((len(queries), len(self.distances.neighbors) - self.first), np.float32)
+        out = np.ones((len(queries), self.n_answers), np.float32)
         for at, query in enumerate(queries):
-            _put(self.diffusion, query, self.first, out[at])
+            _put_row(self.diffusion, query, self.first, out[at])
         return out
+
+    def _mapped(self, fused: Floats) -> Floats:
+        """d* as results tell it: lengths of paths in [0, 1)."""
+        return fused if self.graph is None else within_one(fused)
 
     def _root(self, d2: Floats) -> Floats:
         return np.sqrt(d2) if self.fusion == "euclidean" else d2
 
-    def _fuse(self, modified: Floats, base: Floats) -> Floats:
-        return fuse(modified, base, self.omega)
+    def _fuse(self, divergence: Floats, distance: Floats) -> Floats:
+        return fuse(divergence, distance, self.omega)
 
 
-def _put(sparse: SparseRows, row: int, first: int, out: Floats) -> None:
+@dataclass(frozen=True, eq=False)
+class _AllowedRanking:
+    """A ranking of allowed rows, as ``Filter.rank`` asks for it; see ``filters.FilteredSearch``."""
+
+    ranker: Ranker
+    answers: AnswerColumns | None
+    blocks: Runner
+
+    def rank_dropping(self, k: int, depth: int) -> tuple[Ranking, Longs]:
+        assert self.ranker.allowed is not None
+        deep = self.ranker.rank_every(depth, self.answers, self.blocks)
+        ranking = self.ranker.allowed.drop_others(deep, k)
+        return ranking, short_lists(ranking)
+
+    def rank_allowed(self, queries: Longs, k: int) -> Ranking:
+        return self.ranker.rank_allowed(queries, k, self.answers, self.blocks)
+
+
+def _put_row(matrix: SparseRows, row: int, first: int, out: Floats) -> None:
     """Write the entries of a sparse row from column ``first`` on into a dense one."""
-    part = slice(sparse.indptr[row], sparse.indptr[row + 1])
-    late = sparse.indices[part] >= first
-    out[sparse.indices[part][late] - first] = sparse.values[part][late]
+    entries = slice(matrix.indptr[row], matrix.indptr[row + 1])
+    is_answer = matrix.indices[entries] >= first
+    out[matrix.indices[entries][is_answer] - first] = matrix.values[entries][is_answer]
 
 
 def rank_queries(
-    low: int, high: int, ranker: Ranker, columns: Columns | None, levels: Levels | None,
-    indices: Ints, distances: Floats,
-) -> None:  # fmt: skip
+    low: int,
+    high: int,
+    ranker: Ranker,
+    answers: AnswerColumns | None,
+    indices: Ints,
+    distances: Floats,
+) -> None:
     """The kernel of ``Ranker.rank``."""
-    ranker.rank_part(slice(low, high), columns, levels, Ranking(indices, distances))
+    ranker.rank_block(slice(low, high), answers, Ranking(indices, distances))

@@ -12,6 +12,7 @@ import numpy as np
 from kinrank.kernels import guide as kernels
 from kinrank.kernels import lists as list_kernels
 from kinrank.kernels.overlay import NO_GROUPS, lent_space, plain_rows
+from kinrank.kernels.records import SmoothingWalk
 from kinrank.parallel import Out, Runner
 from kinrank.stages.clusters import regular
 from kinrank.stages.graph import list_affinities
@@ -85,8 +86,14 @@ def smooth_by_walk(
         Out(np.float32, k - 1),
     )
     incoming = transposed(regular(ids, p, n), run)
-    walk = (ids, p, incoming.indptr, incoming.indices, incoming.values)
-    diagonal = run.fill("smoothing", kernels.walk_diagonal, walk, n, Out(np.float32))
+    walk = SmoothingWalk(
+        ids=ids,
+        p=p,
+        in_ptr=incoming.indptr,
+        in_ids=incoming.indices,
+        in_p=incoming.values,
+    )
+    diagonal = run.fill("smoothing", kernels.walk_diagonal, (walk,), n, Out(np.float32))
     guide, anchor = run.fill(
         "smoothing",
         kernels.guide_by_walk,

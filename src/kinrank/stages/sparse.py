@@ -76,7 +76,7 @@ def added(a: SparseRows, b: SparseRows, run: Runner, scale: float = 1.0) -> Spar
 
 
 def sorted_rows(a: SparseRows, run: Runner) -> SparseRows:
-    """The same with the columns of each row ascending."""
+    """A with the columns of each row ascending."""
     ids, data = run.fill(
         "graph",
         lists.sorted_rows,
@@ -104,9 +104,9 @@ def row_sums(a: SparseRows, run: Runner) -> Doubles:
 def normalized(w: SparseRows, run: Runner) -> SparseRows:
     """D^-1/2 W D^-1/2, D the row sums; a row without weight stays empty of it."""
     degree = row_sums(w, run)
-    root = np.zeros(len(w))
-    np.divide(1.0, np.sqrt(degree), out=root, where=degree > 0)
-    args = (w.indptr, w.indices, w.values, root)
+    factors = np.zeros(len(w))
+    np.divide(1.0, np.sqrt(degree), out=factors, where=degree > 0)
+    args = (w.indptr, w.indices, w.values, factors)
     out = Out(np.float32, indptr=w.indptr)
     return w.with_data(run.fill("graph", lists.scaled_rows, args, len(w), out))
 
@@ -131,7 +131,7 @@ def product(
     layout : the old numbers of the columns, by which ties go to the lower; None for their own
     """
     layout = layout or Layout.identity(b.n_columns)
-    args = (*a.csr, *b.csr, b.n_columns, min(keep, b.n_columns), layout.names, layout.places)
+    args = (*a.csr, *b.csr, b.n_columns, min(keep, b.n_columns), layout.order, layout.position)
     return run.rows(stage, _product_rows, args, len(a), b.n_columns)
 
 
@@ -139,7 +139,8 @@ def product_sum(
     stage: str, pairs: list[tuple[SparseRows, SparseRows]], n: int, run: Runner
 ) -> SparseRows:
     """The first ``n`` rows of the sum of products A B, not normalised; columns in no order."""
-    left, right = (tuple(matrix.csr for matrix in side) for side in zip(*pairs, strict=True))
+    left = tuple(a.csr for a, _ in pairs)
+    right = tuple(b.csr for _, b in pairs)
     n_columns = pairs[0][1].n_columns
     return run.rows(stage, product_sum_rows, (left, right, n_columns), n, n_columns)
 
@@ -155,12 +156,12 @@ def _product_rows(
     b: Floats,
     n: int,
     keep: int,
-    names: Ints,
-    places: Ints,
+    order: Ints,
+    position: Ints,
 ) -> tuple[Longs, Ints, Floats]:
     stored = plain_rows(b_ptr, b_ids, b)
     with lent_space(n) as space:
         indptr, ids, data = product_rows(
-            low, high, a_ptr, a_ids, a, NO_GROUPS, stored, keep, names, places, space
+            low, high, a_ptr, a_ids, a, NO_GROUPS, stored, keep, order, position, space
         )
     return np.diff(indptr), ids, data

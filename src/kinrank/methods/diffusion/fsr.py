@@ -84,7 +84,7 @@ class FSR(InductiveMethod):
         if self.rank == "full":
             return converged(s, self.alpha, _STEPS, _TOL, layout, run)
         vectors, gain = self._spectrum(s)
-        return vectors[layout.places], gain
+        return vectors[layout.position], gain
 
     def _spectrum(self, s: SparseRows) -> tuple[Floats, Floats]:
         """The leading eigenvectors, (n, rank), and h of their eigenvalues."""

@@ -44,7 +44,7 @@ class Solver:
 def solutions(solver: Solver, start: SparseRows, low: int, high: int, first: int = 0) -> Floats:
     """For the right sides in rows [low, high) of ``start``, from column ``first`` on."""
     n = start.n_columns
-    places = solver.layout.places
+    position = solver.layout.position
     out = np.empty((high - low, n - first), np.float32)
     work = np.empty((4, n, LANES), np.float32)
     for begin in range(low, high, LANES):
@@ -52,9 +52,9 @@ def solutions(solver: Solver, start: SparseRows, low: int, high: int, first: int
         x = np.zeros((n, LANES), np.float32)
         part = slice(start.indptr[begin], start.indptr[end])
         lane = np.repeat(np.arange(end - begin), start.lengths[begin:end])
-        x[places[start.indices[part]], lane] = start.values[part]
+        x[position[start.indices[part]], lane] = start.values[part]
         solver.apply(x, work)
-        out[begin - low : end - low] = x[places[first:], : end - begin].T
+        out[begin - low : end - low] = x[position[first:], : end - begin].T
     return out
 
 
@@ -63,7 +63,9 @@ def by_conjugate_gradients(
 ) -> Solver:
     """(I - alpha S)^-1 applied in place, by at most ``steps`` of conjugate gradients."""
     return Solver(
-        lambda x, work: kernels.conjugate_gradients(*s.csr, np.float32(alpha), x, steps, tol, work),
+        lambda x, work: kernels.conjugate_gradients(
+            *s.csr, np.float32(alpha), x, steps, tol, work[0], work[1], work[2]
+        ),
         layout,
     )
 
@@ -81,11 +83,14 @@ def converged(
     n = len(s)
     lower = run.rows("graph", half_rows, (*args, False), n, n).csr
     upper = run.rows("graph", half_rows, (*args, True), n, n).csr
-    known = (lower, upper, np.float32(2 - _RELAX), tol / (1 + _RELAX * alpha))
+    two_minus_d = np.float32(2 - _RELAX)
+    goal = tol / (1 + _RELAX * alpha)
 
     def apply(x: Floats, work: Floats) -> None:
         x *= np.float32(_RELAX)
-        relaxed_gradients(*known, x, steps, work)
+        relaxed_gradients(
+            lower, upper, two_minus_d, goal, x, steps, work[0], work[1], work[2], work[3]
+        )
 
     return Solver(apply, layout)
 
@@ -106,7 +111,14 @@ def by_series(
     coefficients[: len(series)] = series[: len(coefficients)]
     return Solver(
         lambda x, work: kernels.chebyshev(
-            *s.csr, coefficients, np.float32(centre), np.float32(radius), x, work
+            *s.csr,
+            coefficients,
+            np.float32(centre),
+            np.float32(radius),
+            x,
+            work[0],
+            work[1],
+            work[2],
         ),
         layout,
     )

@@ -98,16 +98,40 @@ class SG(InductiveMethod):
         """Scores of lists; lists : the nearest of all gallery rows, or those of each list's own."""
         k = min(self.k1, self.m - 1)
         if lists is not None:
-            rows = (for_kernels(gallery), norms, norms.max())
-            own = (first.indices, first.distances)
-            refined_scores(0, len(out), queries, rows, own, lists, k, self.beta, out)
+            refined_scores(
+                0,
+                len(out),
+                queries,
+                for_kernels(gallery),
+                norms,
+                norms.max(),
+                first.indices,
+                first.distances,
+                *lists,
+                k,
+                self.beta,
+                out,
+            )
             return
-        places = np.arange(self.m, dtype=np.int32)[None]
+        members_list = np.arange(self.m, dtype=np.int32)[None]
         for at, ids in enumerate(first.indices[:, : self.m]):
-            members, part = gallery[ids], slice(at, at + 1)
-            near = _nearest(members, norms[ids], min(k + SPARE, self.m))
-            own, rows = (places, first.distances[part]), (members, norms[ids], norms[ids].max())
-            refined_scores(0, 1, queries[part], rows, own, near, k, self.beta, out[part])
+            part = slice(at, at + 1)
+            member_norms = norms[ids]
+            members = gallery[ids]
+            refined_scores(
+                0,
+                1,
+                queries[part],
+                members,
+                member_norms,
+                member_norms.max(),
+                members_list,
+                first.distances[part],
+                *_nearest(members, member_norms, min(k + SPARE, self.m)),
+                k,
+                self.beta,
+                out[part],
+            )
 
 
 def _nearest(rows: Floats, norms: Floats, k: int) -> tuple[Ints, Floats]:

@@ -128,20 +128,32 @@ def search_shard(
     vectors = shard.open()
     m = len(rows)
     lists = (m, min(k, len(vectors)))
-    race = (m, kernels.CONTENDERS)
+    room = (m, kernels.CONTENDERS)
     nearest = ShardLists(
         np.empty(lists, np.int32), np.empty(lists, np.float32), *np.empty((4, m), np.float32)
     )
     nearest.tops[:] = -np.inf
     nearest.margins[:] = 2 * SLACK * math.sqrt(rows.shape[1]) * (squared_norms(rows) + peak)
-    contenders = (np.empty(race, np.float32), np.empty(race, np.int64), np.zeros(m, np.int64))
+    far_values = np.empty(room, np.float32)
+    far_ids = np.empty(room, np.int64)
+    far_counts = np.zeros(m, np.int64)
 
     def watch(part: slice, products: Floats, norms: Floats, column: int) -> None:
-        state = (array[part] for array in (nearest.margins, nearest.tops, *contenders))
-        kernels.race(0, len(products), products, norms, column, *state)
+        kernels.keep_farthest(
+            0,
+            len(products),
+            products,
+            norms,
+            column,
+            nearest.margins[part],
+            nearest.tops[part],
+            far_values[part],
+            far_ids[part],
+            far_counts[part],
+        )
 
     search_tiles(rows, vectors, squared_norms(vectors), nearest.ids, nearest.values, watch=watch)
-    kernels.settle_race(0, m, rows, vectors, *contenders[1:], nearest.least, nearest.most)
+    kernels.settle_farthest(0, m, rows, vectors, far_ids, far_counts, nearest.least, nearest.most)
     nearest.ids[:] += np.int32(first)
     return nearest
 

@@ -1,0 +1,41 @@
+"""The affinity of two rows, exp(-d^2 / sigma^2): of lists of neighbours, and of any pairs.
+
+The graph of all rows, that of a query, the smoothing walk and "original" similarities take it from
+here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinrank.kernels.jit import filling, inner
+
+
+@inner
+def affinity(squared, farthest, sigma2):
+    """exp(-d^2 / sigma^2), d^2 the squared distance over the row's farthest, at most 1.
+
+    sigma2 : sigma^2; 0 for an infinite distance, as behind the end of a list
+    """
+    if np.isinf(squared):
+        return 0.0
+    scale = np.float64(farthest) if farthest > 0 else 1.0
+    return np.exp(-min(np.float64(squared) / scale, 1.0) / sigma2)
+
+
+@filling
+def affinity_lists(low, high, squared, farthest, first, sigma2, out):
+    """The affinities of rows [low, high) to columns first, first + 1, ... of their lists.
+
+    squared : (n, K) squared distances; farthest : (n,); out : (n, k)
+    """
+    for row in range(low, high):
+        for t in range(out.shape[1]):
+            out[row, t] = affinity(squared[row, first + t], farthest[row], sigma2)
+
+
+@filling
+def affinity_pairs(squared, farthest, sigma2, out):
+    """The affinity of each pair; squared, farthest : (p,)."""
+    for pair in range(squared.shape[0]):
+        out[pair] = affinity(squared[pair], farthest[pair], sigma2)

@@ -1,0 +1,31 @@
+"""The last step of a ranking: d from a squared distance, and the first k in their order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinrank.kernels.jit import inner
+from kinrank.kernels.topk import sort_heap
+
+
+@inner
+def plain_distance(squared, farthest, root):
+    """d: a squared distance over the row's farthest, at most 1, or with ``root`` the root of that.
+
+    0 where all rows are equal, and so no distance is above 0.
+    """
+    d = min(squared / farthest, np.float32(1)) if farthest > 0 else np.float32(0)
+    return np.sqrt(d) if root else d
+
+
+@inner
+def put_first(values, numbers, size, first, out_ids, out):
+    """Write a heap as a ranking: ascending by (value, number), then -1 and infinity.
+
+    values, numbers, size : a heap of ``topk.heap_offer``, which is sorted in place
+    first : what is subtracted from the numbers: results count from the first gallery row
+    """
+    sort_heap(values, numbers, size)
+    for t in range(out.shape[0]):
+        out_ids[t] = numbers[t] - first if t < size else -1
+        out[t] = values[t] if t < size else np.float32(np.inf)
