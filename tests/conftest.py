@@ -71,6 +71,12 @@ def pytest_collection_finish():
     gc.enable()
 
 
+@pytest.fixture(autouse=True)
+def own_methods(monkeypatch):
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(registry, "_OWN", {})
+
+
 @pytest.fixture
 def fake_method(monkeypatch):
     """Register the method "fake" for one test."""

@@ -94,9 +94,16 @@ def write_standins(folder):
     (folder / "new.txt").write_text("new-3.jpg\nnew-4.jpg", encoding="utf-8")
     write_set(folder / "path" / "to" / "set", data)
     write_conditions(folder, len(queries), len(gallery))
+    write_own_method(folder / "my_module.py")
     write_table(folder / "items.parquet", gallery)
     write_table(folder / "asked.parquet", queries)
     write_table(folder / "sold.parquet", gallery[:3])
+
+
+def write_own_method(path):
+    """The module of the page about methods of your own: its first block."""
+    page = (ROOT / "docs" / "own.md").read_text(encoding="utf-8")
+    path.write_text(page.partition("```python\n")[2].partition("```")[0], encoding="utf-8")
 
 
 def write_table(path, vectors):

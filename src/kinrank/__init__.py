@@ -30,7 +30,7 @@ from kinrank.errors import (
     UnwritableError,
 )
 from kinrank.registry import class_modules as _class_modules
-from kinrank.registry import methods
+from kinrank.registry import methods, register
 from kinrank.types import Neighbors, Ranking
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kinrank.compiling import warmup
     from kinrank.index import Index, open  # noqa: A004  in the manner of PIL.Image.open
     from kinrank.jaccard import jaccard_graph
+    from kinrank.methods.base import Method
     from kinrank.methods.cas import CAS
     from kinrank.methods.context.cdm import CDM
     from kinrank.methods.context.ecn import ECN
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from kinrank.methods.learned.gss import GSS
     from kinrank.methods.learned.lattqe import LAttQE
     from kinrank.methods.learned.trained import CSA, SSR
+    from kinrank.methods.own import DistanceMethod
     from kinrank.methods.query_expansion.expansion import AQE, DQE, AlphaQE, AQEwD
     from kinrank.methods.query_expansion.sg import SG
     from kinrank.pool import rerank_pool
@@ -87,6 +89,7 @@ __all__ = [
     "AlphaQE",
     "Client",
     "ClusterError",
+    "DistanceMethod",
     "FileFormatError",
     "Index",
     "InvalidInputError",
@@ -96,6 +99,7 @@ __all__ = [
     "LAttQE",
     "LockedError",
     "Manifold",
+    "Method",
     "Neighbors",
     "OptionalDependencyError",
     "Projection",
@@ -119,6 +123,7 @@ __all__ = [
     "methods",
     "open",
     "read_table",
+    "register",
     "rerank",
     "rerank_pool",
     "stores",
@@ -130,7 +135,9 @@ __all__ = [
 _LAZY = {
     **_class_modules(),
     "Client": "kinrank.client",
+    "DistanceMethod": "kinrank.methods.own",
     "Index": "kinrank.index",
+    "Method": "kinrank.methods.base",
     "Run": "kinrank.runs.run",
     "Projection": "kinrank.projection.projection",
     "Table": "kinrank.tables",
@@ -150,6 +157,7 @@ _SUBMODULES = (
     "learned",
     "sklearn",
     "stores",
+    "testing",
 )
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+import sys
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
+from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kinrank.errors import InvalidInputError, UnknownNameError
+from kinrank.errors import InvalidInputError, UnknownNameError, shown
 
 if TYPE_CHECKING:
     from kinrank.methods.base import Method
@@ -39,7 +45,10 @@ _METHODS = {
     "stml": "kinrank.methods.context.stml:STML",
 }
 
-
+ENTRY_POINTS = "kinrank.methods"  # the group under which other packages offer methods
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_RESERVED = frozenset({"none", "all"})  # words of `--methods`
+_OWN: dict[str, type[Method]] = {}  # what `register` was given
 # Methods of the extra `torch`; those that cannot do without a file of weights.
 _TORCH = frozenset({"csa", "gss", "lattqe", "ssr"})
 _WEIGHTS = frozenset({"csa", "lattqe", "ssr"})
@@ -54,7 +63,94 @@ def methods() -> list[str]:
     >>> kinrank.methods()[:4]
     ['alphaqe', 'aqe', 'aqewd', 'cas']
     """
-    return sorted(_METHODS)
+    return sorted({*_METHODS, *_OWN, *_offered()})
+
+
+def register(name: str, method: type[Method]) -> None:
+    """Make a method of your own known under a name: to ``rerank``, ``compare`` and the command.
+
+    A package offers methods without a call, by entry points of the group ``kinrank.methods``.
+
+    Parameters
+    ----------
+    name : small letters, digits and underscores; one that was registered before is replaced, those
+        of kinrank's own methods are not
+    method : a frozen, keyword-only dataclass derived from ``kinrank.Method`` or
+        ``kinrank.DistanceMethod``; ``kinrank.testing.check_method`` says whether it keeps what
+        methods promise
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np, kinrank
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Chebyshev(kinrank.DistanceMethod):
+    ...     def distances(self, queries, gallery):
+    ...         return np.abs(queries[:, None] - gallery[None]).max(axis=2)
+    >>> kinrank.register("chebyshev", Chebyshev)
+    >>> kinrank.rerank([[0.0, 0.0]], [[1.0, 0.0], [0.5, 0.5]], "chebyshev").indices.tolist()
+    [[1, 0]]
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _RESERVED:
+        raise InvalidInputError(
+            "`name` must be small letters, digits and underscores, and neither 'none' nor 'all', "
+            f"got {shown(name)}."
+        )
+    if name in _METHODS:
+        raise InvalidInputError(f"`name` must not be that of a method of kinrank, got {name!r}.")
+    _OWN[name] = _checked_class(method, "`method`")
+
+
+def _checked_class(method: Any, what: str) -> type[Method]:
+    """A class that can be a method; what : it, in messages."""
+    # By name: methods are above this module.
+    bases = method.__mro__ if isinstance(method, type) else ()
+    if ("kinrank.methods.base", "Method") not in [(b.__module__, b.__name__) for b in bases]:
+        raise InvalidInputError(
+            f"{what} must be a class derived from kinrank.Method or kinrank.DistanceMethod, got "
+            f"{shown(method)}."
+        )
+    own_fields = is_dataclass(method) and "__dataclass_params__" in vars(method)
+    if not own_fields or not method.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        raise InvalidInputError(
+            f"{what} must be a dataclass, @dataclass(frozen=True, kw_only=True), got the plain "
+            f"class {method.__name__}."
+        )
+    return method
+
+
+@cache
+def _offered() -> dict[str, Any]:
+    """Entry points of other packages by name; kinrank's own methods keep their names."""
+    return {
+        point.name: point
+        for point in entry_points(group=ENTRY_POINTS)
+        if _NAME.fullmatch(point.name) and point.name not in {*_METHODS, *_RESERVED}
+    }
+
+
+def import_path(name: str) -> str | None:
+    """Where another process finds a method that was registered: "module:Class"; None for others."""
+    if name not in _OWN:
+        return None
+    cls = _OWN[name]
+    if cls.__module__ == "__main__" or "<locals>" in cls.__qualname__:
+        raise InvalidInputError(
+            f"The method {name!r} is defined in {cls.__module__}.{cls.__qualname__}, where another "
+            "process cannot import it. Put the class into a module, or compare in this process "
+            "(isolate=False, --no-isolate)."
+        )
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def code_digest(name: str) -> str | None:
+    """A digest of the file that a method of your own is written in; None for others."""
+    if name in _METHODS:
+        return None
+    file = getattr(sys.modules.get(method_class(name).__module__), "__file__", None)
+    if file is None:
+        return None
+    return hashlib.blake2b(Path(file).read_bytes(), digest_size=8).hexdigest()
 
 
 def ready_methods() -> list[str]:
@@ -75,12 +171,22 @@ def class_modules() -> dict[str, str]:
 
 def method_class(name: str) -> type[Method]:
     """The class registered under ``name``."""
-    try:
+    if isinstance(name, str) and name in _METHODS:
         module, _, attribute = _METHODS[name].partition(":")
-    except (KeyError, TypeError):
-        raise UnknownNameError("method", name, _METHODS) from None
-    found: type[Method] = getattr(import_module(module), attribute)
-    return found
+        found: type[Method] = getattr(import_module(module), attribute)
+        return found
+    if isinstance(name, str) and name in _OWN:
+        return _OWN[name]
+    if isinstance(name, str) and name in _offered():
+        point = _offered()[name]
+        try:
+            offered = point.load()
+        except Exception as error:  # whatever the package raises
+            raise InvalidInputError(
+                f"The method {name!r} of {point.value} cannot be loaded: {error}"
+            ) from error
+        return _checked_class(offered, f"The entry point {name!r} ({point.value})")
+    raise UnknownNameError("method", name, methods())
 
 
 def make_method(method: str, **params: Any) -> Method:

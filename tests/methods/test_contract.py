@@ -2,9 +2,9 @@
 
 import inspect
 import tracemalloc
-import warnings
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,8 +12,9 @@ import pytest
 import kinrank
 from kinrank.methods.base import Method
 from kinrank.registry import method_class
+from kinrank.testing import METHOD_CHECKS, check_ranking, sample_rows
 from learned_models import untrained
-from method_data import SMALL, check_ranking
+from method_data import SMALL
 
 METHODS = kinrank.methods()
 NQ, NG = 12, 120
@@ -48,31 +49,14 @@ def make(name, width=16, **params):
 
 @pytest.fixture(scope="module")
 def sets():
-    rng = np.random.default_rng(3)
-    centres = rng.normal(size=(10, 16)) * 1.5
-    rows = centres[rng.integers(0, 10, NQ + NG)] + rng.normal(size=(NQ + NG, 16))
-    return rows[:NQ].astype(np.float32), rows[NQ:].astype(np.float32)
+    return sample_rows()
 
 
+@pytest.mark.parametrize("check", METHOD_CHECKS)
 @pytest.mark.parametrize("name", METHODS)
-def test_whole_gallery_and_first_k(sets, name):
-    whole = make(name).rerank(*sets)
-    check_ranking(whole, NQ, NG, NG)
-    for k in (1, 10, NG - 1):
-        first = make(name).rerank(*sets, k)
-        check_ranking(first, NQ, k, NG)
-        np.testing.assert_array_equal(first.indices, whole.indices[:, :k])
-        np.testing.assert_array_equal(first.distances, whole.distances[:, :k])
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_same_bits_for_any_threads_and_blocks(sets, name):
-    expected = make(name).rerank(*sets, 20, threads=1)
-    for threads, block_size in ((4, None), (2, 7), (1, 1)):
-        run = kinrank.Run(block_size=block_size)
-        got = make(name).rerank(*sets, 20, threads=threads, run=run)
-        assert got.indices.tobytes() == expected.indices.tobytes()
-        assert got.distances.tobytes() == expected.distances.tobytes()
+def test_what_is_checked_of_every_method(name, check):
+    """The checks that users run on classes of their own."""
+    METHOD_CHECKS[check](partial(make, name))
 
 
 @pytest.mark.parametrize(("name", "params"), VARIANTS)
@@ -101,60 +85,6 @@ def test_every_method_takes_a_metric(sets, name):
         assert (euclidean.indices != cosine.indices).any()
     with pytest.raises(kinrank.KinrankError, match="`metric` must be"):
         make(name, metric="manhattan")
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_input_is_left_alone_and_of_any_kind(sets, name):
-    queries, gallery = sets
-    before = queries.copy(), gallery.copy()
-    expected = make(name).rerank(queries, gallery, 10)
-    np.testing.assert_array_equal(queries, before[0])
-    np.testing.assert_array_equal(gallery, before[1])
-    wide = make(name).rerank(queries.astype(np.float64), np.asfortranarray(gallery), 10)
-    np.testing.assert_array_equal(wide.indices, expected.indices)
-    half = make(name).rerank(queries.astype(np.float16), gallery.astype(np.float16).tolist(), 10)
-    check_ranking(half, NQ, 10, NG)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_bad_input_is_refused(sets, name):
-    queries, gallery = sets
-    broken = gallery.copy()
-    broken[5, 2] = np.nan
-    with pytest.raises(kinrank.InvalidInputError, match=r"`gallery` must be finite.*row 5"):
-        make(name).rerank(queries, broken)
-    with pytest.raises(kinrank.InvalidInputError, match="as many columns"):
-        make(name).rerank(queries[:, :5], gallery)
-    with pytest.raises(kinrank.InvalidInputError, match="two-dimensional"):
-        make(name).rerank(queries[0], gallery)
-    for k in (0, 2.5, True):
-        with pytest.raises(kinrank.InvalidInputError, match="`k` must be an integer"):
-            make(name).rerank(queries, gallery, k)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_too_large_sizes_are_reduced_with_a_warning(sets, name):
-    queries, gallery = sets
-    with pytest.warns(kinrank.KinrankWarning, match="`k` is 500"):
-        ranking = make(name).rerank(queries, gallery, 500)
-    check_ranking(ranking, NQ, NG, NG)
-
-
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize(("n_queries", "n_gallery"), [(1, 1), (1, 3), (4, 2)])
-def test_tiny_sets(sets, name, n_queries, n_gallery):
-    queries, gallery = sets
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", kinrank.KinrankWarning)
-        ranking = make(name).rerank(queries[:n_queries], gallery[:n_gallery])
-    check_ranking(ranking, n_queries, n_gallery, n_gallery)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_copies(sets, name):
-    queries, gallery = sets
-    many = np.concatenate([gallery[:20], np.repeat(gallery[20:22], 40, axis=0)])
-    check_ranking(make(name).rerank(np.concatenate([queries, many[:2]]), many, 30), NQ + 2, 30, 100)
 
 
 @pytest.mark.parametrize("name", METHODS)

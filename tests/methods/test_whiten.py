@@ -16,8 +16,9 @@ from kinrank.evaluate.search import Plain, Pooled
 from kinrank.evaluate.spec import parse_method
 from kinrank.io import save_safetensors
 from kinrank.registry import method_class, ready_methods
+from kinrank.testing import check_ranking
 from learned_models import untrained
-from method_data import SMALL, check_ranking
+from method_data import SMALL
 
 RNG = np.random.default_rng(5)
 NQ, NG, D = 11, 130, 12

@@ -15,7 +15,7 @@ from kinrank.cli.demo import demo
 from kinrank.cli.evaluate import evaluate
 from kinrank.cli.evaluate_many import ablate_command, compare_command, report_command
 from kinrank.cli.extract import extract, models_command, whiten
-from kinrank.cli.files import ask_json
+from kinrank.cli.files import ask_import, ask_json
 from kinrank.cli.index import index
 from kinrank.cli.project import project
 from kinrank.cli.report import show_log
@@ -69,6 +69,7 @@ def app() -> None:
 
 
 @app.command()
+@ask_import
 @ask_json("Print a JSON list.")
 def methods(as_json: bool) -> None:
     """List the methods of re-ranking."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kinrank.cli.files import ask, ask_all, ask_json, ask_out, ask_threads
+from kinrank.cli.files import ask, ask_all, ask_import, ask_json, ask_out, ask_threads
 from kinrank.cli.report import running
 from kinrank.errors import InvalidInputError
 from kinrank.io import load_array, write_text_atomic
@@ -104,6 +104,7 @@ def tell_cell(cell: Measured | Failed, done: int, total: int) -> None:
 @click.command(name="eval")
 @ask_data
 @ask("--method", "Such as cas(k1=60,k2=6), none.", default="cas")
+@ask_import
 @ask("--pool", "Search everything, then re-rank the first POOL of each.", type=int)
 @ask("--ranking", "Measure this ranking (npz) and run no method.", metavar="FILE")
 @ask_out("Values of each query, CSV.", "--per-query")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kinrank.cli.evaluate import Sets, ask_data, tell_cell
-from kinrank.cli.files import ask, ask_all, ask_out, ask_threads, output_file
+from kinrank.cli.files import ask, ask_all, ask_import, ask_out, ask_threads, output_file
 from kinrank.cli.report import running
 from kinrank.errors import InvalidInputError, KinrankError
 from kinrank.io import make_folder, write_text_atomic
@@ -49,6 +49,7 @@ _RUN = ask_all(
 @click.command(name="compare")
 @ask_data
 @ask("--methods", "Such as none,cas(k1=60,k2=6),cas(params=auto), or all.", default="all")
+@ask_import
 @ask("--pool", "Every method once more over the first POOL of each query.", type=int)
 @_METRICS
 @_RUN
@@ -164,6 +165,7 @@ def ablate_command(
 @click.command(name="report")
 @ask_data
 @ask("--methods", "As for `kinrank compare`.", default="none,cas")
+@ask_import
 @ask("--focus", "The method to look at closely.  [default: the best]")
 @ask("--studies", "Ablations: all, none, or names.", default="none")
 @ask("--values", "As for `kinrank ablate`.", multiple=True, metavar="NAME=V,V,...")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,26 @@ def ask_all(*options: Decorator) -> Decorator:
     return decorate
 
 
+def import_modules(names: Sequence[str]) -> None:
+    """Import modules that register methods; those in the current folder too."""
+    for name in names:
+        if "" not in sys.path and str(Path.cwd()) not in sys.path:
+            sys.path.append(str(Path.cwd()))
+        try:
+            import_module(name)
+        except Exception as error:  # whatever the user's module raises
+            raise click.BadParameter(f"{name} cannot be imported: {error}") from error
+
+
+ask_import = click.option(
+    "--import",
+    multiple=True,
+    is_eager=True,  # before methods are looked up
+    expose_value=False,
+    callback=lambda _ctx, _option, names: import_modules(names),
+    metavar="MODULE",
+    help="A module that registers methods of your own; may be repeated.",
+)
 ask_threads = ask("--threads", "Threads to use.  [default: one per core]", type=int)
 ask_gallery = ask_array("--gallery", "Vectors to search in.", required=True)
 ask_auto = ask(

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_type_hints
 
 import click
 
+from kinrank.cli.files import import_modules
 from kinrank.options import Hint
 from kinrank.registry import method_class
 
@@ -17,7 +18,7 @@ from kinrank.registry import method_class
 RESERVED = frozenset(
     {"query", "gallery", "out", "method", "k", "threads", "json", "help", "search", "work", "plan"}
     | {"block_size", "cluster", "storage", "vectors", "allowed", "exclude", "of", "threshold"}
-    | {"query_groups", "gallery_groups", "column", "id", "with"}
+    | {"query_groups", "gallery_groups", "column", "id", "with", "import"}
 )
 NONE = "none"
 FOLLOWS = "from the others"
@@ -36,11 +37,7 @@ class MethodCommand(click.Command):
     def named(self, args: list[str]) -> str:
         """The method on a command line that is not parsed yet."""
         name = next(str(param.default) for param in self.params if param.name == "method")
-        for argument, after in pairwise([*args, ""]):
-            word, equals, value = argument.partition("=")
-            if word == "--method":
-                name = (value if equals else after) or name
-        return name
+        return next(iter(reversed(_typed_values(args, "--method"))), name)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         self._choose(ctx, args)
@@ -65,6 +62,8 @@ class MethodCommand(click.Command):
                 formatter.write_dl([record for record in records if record is not None])
 
     def _choose(self, ctx: click.Context, args: list[str]) -> None:
+        if any("--import" in param.opts for param in self.params):
+            import_modules(_typed_values(args, "--import"))  # methods that the name may be one of
         # Made once: click tells parameters apart by identity.
         name = self.named(args)
         ctx.meta[__name__] = (name, method_options(self.options_of(name)))
@@ -74,6 +73,16 @@ class MethodCommand(click.Command):
             self._choose(ctx, [])
         chosen: tuple[str, list[Any]] = ctx.meta[__name__]
         return chosen
+
+
+def _typed_values(args: list[str], option: str) -> list[str]:
+    """The values of an option on a command line that is not parsed yet."""
+    values = []
+    for argument, after in pairwise([*args, ""]):
+        word, equals, value = argument.partition("=")
+        if word == option:
+            values.append(value if equals else after)
+    return [value for value in values if value]
 
 
 def method_options(cls: type) -> list[click.Option]:

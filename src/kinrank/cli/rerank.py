@@ -15,7 +15,16 @@ import click
 import kinrank
 from kinrank import progress
 from kinrank.cli.conditions import ask_rerank_conditions, rerank_conditions
-from kinrank.cli.files import ask, ask_array, ask_auto, ask_gallery, ask_json, ask_out, ask_threads
+from kinrank.cli.files import (
+    ask,
+    ask_array,
+    ask_auto,
+    ask_gallery,
+    ask_import,
+    ask_json,
+    ask_out,
+    ask_threads,
+)
 from kinrank.cli.options import MethodCommand
 from kinrank.cli.report import running
 from kinrank.cli.tables import (
@@ -43,6 +52,7 @@ RUN_OPTIONS = [field.name for field in dataclasses.fields(Run)]
 @ask_out("The ranking: an npz file, or a table (.parquet, .csv).")
 @ask_with("Columns of the gallery's parquet file to write beside each result.")
 @ask("--method", "See `kinrank methods`.", default="cas")
+@ask_import
 @ask("-k", "Results per query.  [default: the whole gallery]", type=int)
 @ask_auto
 @ask_rerank_conditions

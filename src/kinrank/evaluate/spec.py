@@ -12,7 +12,7 @@ from typing import Any
 from kinrank.errors import InvalidInputError, UnknownNameError, shown
 from kinrank.evaluate.search import Plain, Pooled
 from kinrank.methods.base import Method
-from kinrank.registry import make_method, method_class, ready_methods
+from kinrank.registry import code_digest, make_method, method_class, ready_methods
 from kinrank.registry import methods as registered
 from kinrank.tune.rules import check_tunable
 from kinrank.validation import as_list, check_choice
@@ -65,6 +65,9 @@ class MethodSpec:
         method = self.build()
         inner = method.method if isinstance(method, Pooled) else method
         whole = {"name": self.name, "params": inner.parameters(), "pool": self.pool}
+        code = None if self.name == NONE else code_digest(self.name)
+        if code is not None:  # your own method changes without a new version of kinrank
+            whole["code"] = code
         if hasattr(inner, "fingerprint"):  # the same file may hold other weights another time
             whole["weights"] = inner.fingerprint()
         return whole | ({"auto": True, "given": sorted(self.params)} if self.auto else {})

@@ -13,13 +13,15 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from kinrank import progress
 from kinrank.datasets import load
 from kinrank.evaluate.cells import Measured, measure
-from kinrank.evaluate.spec import MethodSpec
+from kinrank.evaluate.spec import NONE, MethodSpec
+from kinrank.registry import import_path, register
 
 EVERY_SECONDS = 0.1
 
@@ -32,7 +34,14 @@ def run_worker(
     spec: MethodSpec, source: dict[str, Any], result: Path, *, threads: int | None = None
 ) -> Measured:
     """Compute one cell in a process of its own."""
-    job = {"method": asdict(spec), "source": source, "result": str(result), "threads": threads}
+    job = {
+        "method": asdict(spec),
+        "source": source,
+        "result": str(result),
+        "threads": threads,
+        "import": None if spec.name == NONE else import_path(spec.name),
+        "path": sys.path,
+    }
     command = [sys.executable, "-m", "kinrank.evaluate.worker"]
     with subprocess.Popen(  # noqa: S603 - our own module, no words of the user
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -62,6 +71,8 @@ def main() -> int:
     job = json.load(sys.stdin)
     try:
         spec = MethodSpec(**job["method"])
+        if job["import"] is not None:
+            _import_method(spec.name, job["import"], job["path"])
         with progress.listen(_ProgressTeller()):
             cell = measure(spec, load(**job["source"]), threads=job["threads"])
         replace(cell, peak_bytes=progress.peak_memory()).save(Path(job["result"]))
@@ -70,6 +81,13 @@ def main() -> int:
         _tell(error=f"{name}: {error}" if str(error) else name)
         return 1
     return 0
+
+
+def _import_method(name: str, place: str, path: list[str]) -> None:
+    """Register a method as the process that asks has it; path : where it finds modules."""
+    sys.path += [folder for folder in path if folder not in sys.path]
+    module, _, attribute = place.partition(":")
+    register(name, getattr(import_module(module), attribute))
 
 
 def _tell(**message: Any) -> None:

@@ -32,6 +32,14 @@ class Method(Checked):
         from what belongs together in the gallery, without labels; "views" joins that and
         half-whitening; a power scales the principal directions of the gallery by their variances.
         See ``Projection.fit``.
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> isinstance(kinrank.CAS(), kinrank.Method)
+    True
+    >>> kinrank.CAS(k1=30).parameters()["k1"]
+    30
     """
 
     # Bytes per gallery row that a thread needs while it ranks; above 0, every row is looked at for
