@@ -58,6 +58,7 @@ def module(tmp_path, monkeypatch):
     (tmp_path / "my_module.py").write_text(MODULE, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    sys.modules.pop("my_module", None)  # that of another folder
     yield "my_module"
     sys.modules.pop("my_module", None)
 
