@@ -49,8 +49,8 @@ class Manhattan(kinrank.DistanceMethod):
 class Forgetful(Manhattan):
     """Leaves out what it does not like."""
 
-    def ranked(self, queries, gallery, k, run, allowed=None):
-        return super().ranked(queries, gallery, k, run)
+    def ranked(self, queries, gallery, k, execution, allowed=None):
+        return super().ranked(queries, gallery, k, execution)
 
 
 @pytest.fixture

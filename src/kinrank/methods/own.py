@@ -12,8 +12,8 @@ from kinrank.filters import Filter
 from kinrank.methods.base import Method
 from kinrank.methods.common import results
 from kinrank.options import option
-from kinrank.parallel import Runner
 from kinrank.projection.kinds import projection_for
+from kinrank.runs.execution import Execution
 from kinrank.types import Floats, Ranking
 from kinrank.validation import as_array, as_vectors, same_width
 
@@ -56,13 +56,18 @@ class DistanceMethod(Method):
         raise NotImplementedError
 
     def ranked(
-        self, queries: Any, gallery: Any, k: int | None, run: Runner, allowed: Filter | None = None
+        self,
+        queries: Any,
+        gallery: Any,
+        k: int | None,
+        execution: Execution,
+        allowed: Filter | None = None,
     ) -> Ranking:
-        """As ``rerank``, with a given runner."""
+        """As ``rerank``, with a given execution."""
         among_themselves = gallery is None or (allowed is not None and allowed.among_themselves)
         names = ["vectors"] if among_themselves else ["queries", "gallery"]
         given = same_width(*zip(names, (queries, gallery), strict=False))
-        projection = projection_for(self.whiten, given[-1:], run)
+        projection = projection_for(self.whiten, given[-1:], execution.runner.threads)
         sides = [
             as_vectors(side, cosine=self.metric == "cosine", together=False, onto=projection)
             for side in given
