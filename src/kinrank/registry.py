@@ -91,7 +91,7 @@ def register(name: str, method: type[Method]) -> None:
     >>> kinrank.rerank([[0.0, 0.0]], [[1.0, 0.0], [0.5, 0.5]], "chebyshev").indices.tolist()
     [[1, 0]]
     """
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _RESERVED:
+    if not _is_text(name) or not _NAME.fullmatch(name) or name in _RESERVED:
         raise InvalidInputError(
             "`name` must be small letters, digits and underscores, and neither 'none' nor 'all', "
             f"got {shown(name)}."
@@ -99,6 +99,10 @@ def register(name: str, method: type[Method]) -> None:
     if name in _METHODS:
         raise InvalidInputError(f"`name` must not be that of a method of kinrank, got {name!r}.")
     _OWN[name] = _checked_class(method, "`method`")
+
+
+def _is_text(name: object) -> bool:
+    return isinstance(name, str)
 
 
 def _checked_class(method: Any, what: str) -> type[Method]:
@@ -111,12 +115,13 @@ def _checked_class(method: Any, what: str) -> type[Method]:
             f"{shown(method)}."
         )
     own_fields = is_dataclass(method) and "__dataclass_params__" in vars(method)
-    if not own_fields or not method.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+    if not own_fields or not method.__dataclass_params__.frozen:
         raise InvalidInputError(
             f"{what} must be a dataclass, @dataclass(frozen=True, kw_only=True), got the plain "
             f"class {method.__name__}."
         )
-    return method
+    checked: type[Method] = method
+    return checked
 
 
 @cache
@@ -171,13 +176,15 @@ def class_modules() -> dict[str, str]:
 
 def method_class(name: str) -> type[Method]:
     """The class registered under ``name``."""
-    if isinstance(name, str) and name in _METHODS:
+    if not _is_text(name):
+        raise UnknownNameError("method", name, methods())
+    if name in _METHODS:
         module, _, attribute = _METHODS[name].partition(":")
         found: type[Method] = getattr(import_module(module), attribute)
         return found
-    if isinstance(name, str) and name in _OWN:
+    if name in _OWN:
         return _OWN[name]
-    if isinstance(name, str) and name in _offered():
+    if name in _offered():
         point = _offered()[name]
         try:
             offered = point.load()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ def bad_input(make: Make) -> None:
     _refuses(lambda: make().rerank(queries[:, :5], gallery), "as many columns")
     _refuses(lambda: make().rerank(queries[0], gallery), "two-dimensional")
     for k in (0, 2.5, True):
-        _refuses(lambda k=k: make().rerank(queries, gallery, k), "`k` must be an integer")
+        _refuses(partial(make().rerank, queries, gallery, k), "`k` must be an integer")
 
 
 def large_k(make: Make) -> None:
