@@ -13,6 +13,7 @@ from kinrank.index.ids import as_ids, refuse_duplicates
 from kinrank.index.state import EncodingColumns, Scaling, Source, State, check_online
 from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
+from kinrank.projection.kinds import Kind, check_kind
 from kinrank.projection.projection import Projection
 from kinrank.runs.execution import Execution
 from kinrank.search.searcher import Store
@@ -121,6 +122,26 @@ def _projected(method: CAS, store: Store | None) -> Projection | None:
             "its `transform` makes of the rows. Queries are projected by it then."
         )
     return method.whiten
+
+
+def relearnt_kind(state: State, whiten: Any) -> Kind:
+    """What ``Index.relearn`` learns: what is asked for, or what the index was made with."""
+    if whiten is not None:
+        return check_kind("whiten", whiten)
+    before = state.asked.whiten
+    if before is None:
+        raise InvalidInputError(
+            "This index was made without a projection: say what to learn, such as whiten='pairs'."
+        )
+    if not isinstance(before, Projection):
+        return before
+    try:
+        return check_kind("whiten", before.kind)
+    except InvalidInputError:
+        raise InvalidInputError(
+            f"`whiten` is missing: this index was made with {before}, which does not say how it "
+            "was learnt. Say what to learn, such as whiten='pairs'."
+        ) from None
 
 
 def build(

@@ -18,7 +18,7 @@ from kinrank.conditions import Conditions
 from kinrank.errors import InvalidInputError, KinrankWarning, UnsupportedError
 from kinrank.index import file
 from kinrank.index.attributes import Attributes, locked
-from kinrank.index.build import build_from_lists, build_from_vectors
+from kinrank.index.build import build_from_lists, build_from_vectors, relearnt_kind
 from kinrank.index.calibrate import Calibration, calibrate, threshold_of
 from kinrank.index.change import changed
 from kinrank.index.chosen import Chosen
@@ -464,6 +464,59 @@ class Index:
             rows = engine.state.table.rows(refuse_duplicates(_given_ids(ids)))
             self.engine = engine.with_attributes(engine.attributes.with_values(rows, attributes))
 
+    def relearn(
+        self,
+        vectors: Any,
+        context: Any = None,
+        *,
+        whiten: Any = None,
+        threads: int | None = None,
+        run: Run | None = None,
+    ) -> None:
+        """Learn the projection again, from all that the gallery has become, and build with it.
+
+        Ids, attributes, notes and parameters stay, and searches are answered as before until all
+        is there. A calibration is dropped, as distances are others: ``calibrate`` again.
+
+        Parameters
+        ----------
+        vectors : (n, d) of all items, in the order of ``ids``; the index keeps what its projection
+            left of them, which is not enough to learn from
+        context : (m, d) as in ``CAS.fit``
+        whiten : what to learn; None is what the index was made with
+        threads, run : as in ``CAS.fit``
+
+        Examples
+        --------
+        >>> import kinrank
+        >>> gallery = kinrank.datasets.load("toy").gallery.features
+        >>> index = kinrank.CAS(whiten="pairs").fit(gallery[:200])
+        >>> index.add(gallery[200:])
+        >>> index.relearn(gallery)
+        >>> index.projection.rows
+        330
+        """
+        execution = as_run(run).in_memory(threads, "relearn", "search")
+        with self._changing() as state:
+            kind = relearnt_kind(state, whiten)
+            matrix = as_matrix("vectors", vectors)
+            if len(matrix) != state.n_gallery:
+                raise InvalidInputError(
+                    f"`vectors` must be those of all {state.n_gallery:,} items, in the order of "
+                    f"`ids`, got {len(matrix):,}."
+                )
+            if context is None and len(state) > state.n_gallery:
+                raise InvalidInputError(
+                    f"`context` is missing: this index has {len(state) - state.n_gallery:,} rows "
+                    "of it, which are learnt from and built with."
+                )
+            method = state.asked.replace(whiten=kind)
+            self._replace(
+                build_from_vectors(method, matrix, state.ids, context, execution),
+                self.engine.attributes,
+            )
+            self.calibration = None
+
     def draft(self) -> Index:
         """A copy to change and save in this one's place, which stays as it is until ``adopt``."""
         copy = Index(self.engine, None, self._path, self._lock)
@@ -483,7 +536,16 @@ class Index:
         self.calibration = draft.calibration
 
     def _warn_if_outgrown(self, before: int) -> None:
-        """Say once that parameters should be chosen again; before : rows before the change."""
+        """Say once that it is time to choose and learn again; before : rows before the change."""
+        projection = self.projection
+        grown = projection is not None and projection.outgrown(len(self))
+        if projection is not None and grown and not projection.outgrown(before):
+            warnings.warn(
+                f"The gallery has grown from {projection.rows:,} to {len(self):,} rows since its "
+                "projection was learnt: learn again, with index.relearn(vectors).",
+                KinrankWarning,
+                stacklevel=3,
+            )
         chosen = self.chosen
         if chosen is not None and not chosen.outgrown(before) and chosen.outgrown(len(self)):
             warnings.warn(chosen.advice(len(self)), KinrankWarning, stacklevel=3)

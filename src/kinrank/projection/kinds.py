@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,15 +14,15 @@ from kinrank import progress
 from kinrank.arrays import IN_MEMORY, Arrays
 from kinrank.errors import InvalidInputError, shown
 from kinrank.parallel import Runner
-from kinrank.projection.arrays import Wide, principal_directions, unit
-from kinrank.projection.evidence import brings_nearer
+from kinrank.projection.arrays import Wide, unit
+from kinrank.projection.evidence import CERTAIN, CLEARER, certainty, contrast
 from kinrank.projection.learning import Coordinates, learnt_matrix
 from kinrank.projection.pairs import Pairs, found_pairs, label_numbers, with_labels
 from kinrank.projection.powers import EQUAL, FULL, refuse_too_wide, scaled, whitening
 from kinrank.projection.projection import Projection, identity
 from kinrank.projection.sample import learning_rows, unit_rows_at
 from kinrank.search.blas import one_blas_thread
-from kinrank.types import Longs
+from kinrank.types import Floats, Longs
 from kinrank.validation import Matrices, check_float
 
 Kind: TypeAlias = str | float
@@ -28,7 +30,8 @@ Whiten: TypeAlias = str | float | Projection | None
 
 LEARNT = ("pairs", "views")
 HALF = 0.25  # the power of half-whitening
-FEWEST_ROWS = 8
+FEWEST_ROWS = 800  # with fewer, maps lose more often than they gain
+FEWEST_LABELLED = 8
 FEWEST_PAIRS = 8
 _WORDS = "'pairs', 'views' or a power between 0 and 0.5"
 
@@ -78,14 +81,16 @@ def projection_for(
                 f"got one of {whiten.width} to {whiten.dims}."
             )
         return whiten
-    fitted: list[Projection] = []
+
+    @cache
+    def fitted() -> Projection:
+        return fit_kind(matrices, whiten, None, Runner(threads))
 
     def mean_and_matrix() -> Any:
-        fitted.append(fit_kind(matrices, whiten, None, Runner(threads)))
-        return np.concatenate([fitted[0].mean[None], fitted[0].matrix])
+        return np.concatenate([fitted().mean[None], fitted().matrix])
 
     def words() -> Any:
-        return np.frombuffer(json.dumps(fitted[0].words).encode(), np.uint8)
+        return np.frombuffer(json.dumps(fitted().words).encode(), np.uint8)
 
     kept = arrays.kept("projection", mean_and_matrix)
     text = arrays.kept("projection.words", words)
@@ -103,60 +108,75 @@ def fit_kind(matrices: Matrices, kind: Kind, ids: Any, run: Runner) -> Projectio
             )
         mean, matrix = whitening(matrices, kind)
         reason = f"Whitening of the power {kind:g}, fitted to {_count(matrices):,} rows."
-        return _projection(mean, [matrix], f"{kind:g}", reason)
+        whitened = _projection(mean, [matrix], f"{kind:g}", reason)
+        return replace(whitened, rows=_count(matrices))
     refuse_too_wide(name, first.shape[1])
     labels = None if ids is None else label_numbers(ids, _count(matrices))
     with progress.stage("projection", 1), one_blas_thread(wait=True):
-        return _learn(matrices, kind, labels, run)
+        learnt = _learn(matrices, kind, labels, run)
+    return replace(learnt, rows=_count(matrices))
 
 
 def _learn(matrices: Matrices, kind: str, labels: Longs | None, run: Runner) -> Projection:
     """Learn from pairs, or say why nothing can be learnt."""
     width = matrices[0][1].shape[1]
     n = _count(matrices)
+    chosen = learning_rows(matrices, run)
+    taken = unit_rows_at(matrices, chosen)
+    rows = taken.astype(np.float64)
     if width < 2:
         return identity(width, "Vectors of one column have no directions to choose from.")
-    if n < FEWEST_ROWS:
-        return identity(width, f"{n} rows are too few to learn from ({FEWEST_ROWS} at least).")
-    chosen = learning_rows(matrices, run)
-    rows = unit_rows_at(matrices, chosen).astype(np.float64)
+    fewest = FEWEST_ROWS if labels is None else FEWEST_LABELLED
+    if n < fewest:
+        return identity(width, f"{n} rows are too few to learn from ({fewest} at least).")
     mean = rows.mean(axis=0)
     around = rows - mean
     if float((around * around).sum()) <= EQUAL * rows.size:
         return identity(width, "All rows are equal.")
     centred = np.asarray(unit(around), np.float64)
-    distinct = np.unique(rows, axis=0)
-    if len(distinct) < FEWEST_ROWS:
-        return identity(width, f"Only {len(distinct)} rows differ from each other.")
-    pairs = found_pairs(centred.astype(np.float32), run)
+    distinct = len({row.tobytes() for row in taken})
+    if distinct < fewest:
+        return identity(width, f"Only {distinct} rows differ from each other ({fewest} at least).")
+    space = Coordinates.of(centred)
+    searched = space.unit_rows
+    found_in = "rows"
+    if contrast(space.half_whitened) >= CLEARER * contrast(searched):
+        searched = space.half_whitened
+        found_in = "half-whitened rows"
+    pairs = found_pairs(searched.astype(np.float32), run)
     if labels is not None:
         pairs = with_labels(pairs, labels[chosen])
-    pairs = _of_different_rows(pairs, centred)
+    else:
+        certain = certainty(space, pairs, run)
+        if certain < CERTAIN:
+            return identity(
+                width,
+                "There seem to be no kinds to learn from: partners are hardly more certain than in "
+                f"a normal distribution of the same covariance ({certain:.1f} times, {CERTAIN} is "
+                "the least).",
+            )
+    pairs = _of_different_rows(pairs, taken)
     if len(pairs) < FEWEST_PAIRS:
         return identity(
             width, f"{len(pairs)} pairs were found among {len(chosen):,} rows: too few to learn."
         )
-    space = Coordinates.of(centred)
     source = "their labels" if labels is not None else "CAS"
-    learnt_from = f"{len(pairs):,} pairs that {source} found among {len(chosen):,} rows"
-    if labels is None:
-        verdict = brings_nearer(rows, centred, space, pairs)
-        if not verdict.better:
-            return identity(width, verdict.reason)
-    matrix = learnt_matrix(space, pairs)
+    learnt_from = f"{len(pairs):,} pairs that {source} found among {len(chosen):,} {found_in}"
+    matrix = learnt_matrix(space, pairs, run)
     if not len(matrix):
         return identity(width, "No direction tells kinds apart: partners differ as any two rows.")
     if kind == "views":
-        half = scaled(*principal_directions(around.T @ around / len(around)), HALF)
+        half = scaled(space.variances, space.directions, HALF)
         reason = f"Half-whitened, and learnt from {learnt_from}, side by side."
         return _projection(mean, [half, matrix], kind, reason)
     return _projection(mean, [matrix], kind, f"Learnt from {learnt_from}.")
 
 
-def _of_different_rows(pairs: Pairs, rows: Wide) -> Pairs:
+def _of_different_rows(pairs: Pairs, rows: Floats) -> Pairs:
     """Without copies of one row, which say nothing of directions."""
-    apart = rows[pairs.first] - rows[pairs.second]
-    kept = np.einsum("ij,ij->i", apart, apart) > 1e-12
+    numbers: dict[bytes, int] = {}
+    copy_of = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows])
+    kept = copy_of[pairs.first] != copy_of[pairs.second]
     return Pairs(pairs.first[kept], pairs.second[kept], pairs.weight[kept])
 
 

@@ -17,13 +17,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinrank.projection.arrays import Wide, principal_directions
+from kinrank.kernels.sparse_dense import sparse_dense_rows
+from kinrank.parallel import Out, Runner
+from kinrank.projection.arrays import Wide, principal_directions, unit
 from kinrank.projection.pairs import Pairs, balanced
+from kinrank.projection.powers import FLOOR
+from kinrank.types import SparseRows
 
 DIRECTIONS = 384  # leading principal directions that the map is learnt in
 HALVING = 2.0  # of s in 1 + 2 s
-_RANK = 1e-9  # of the largest variance; what is below is rounding
-_PAIRS_AT_A_TIME = 1 << 14
+COVARIANCE_ROWS = 4096  # that the principal directions are seen from
+_RANK = 1e-6  # of the largest variance; what is below is rounding
+_PAIRS_SEEN = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,17 +46,30 @@ class Coordinates:
     @classmethod
     def of(cls, centred: Wide) -> Coordinates:
         """Of unit rows around the mean."""
-        around = centred - centred.mean(axis=0)
-        variances, directions = principal_directions(around.T @ around / len(around))
+        some = centred[:: max(1, len(centred) // COVARIANCE_ROWS)]
+        around = (some - some.mean(axis=0)).astype(np.float32)
+        covariance = (around.T @ around).astype(np.float64) / len(around)
+        variances, directions = principal_directions(covariance)
         count = int((variances[:DIRECTIONS] > _RANK * max(variances[0], 0)).sum())
         kept = directions[:count]
         return cls(centred @ kept.T, variances[:count], kept)
 
+    @property
+    def unit_rows(self) -> Wide:
+        """The rows with unit norm again, of which directions were left out."""
+        return np.asarray(unit(self.rows))
 
-def learnt_matrix(space: Coordinates, pairs: Pairs) -> Wide:
+    @property
+    def half_whitened(self) -> Wide:
+        """The rows with each direction over the fourth root of its variance, of unit norm."""
+        floor = FLOOR * self.variances[0]
+        return np.asarray(unit(self.rows * (self.variances + floor) ** -0.25))
+
+
+def learnt_matrix(space: Coordinates, pairs: Pairs, run: Runner) -> Wide:
     """The (k, d) matrix z = matrix c; without rows where nothing tells kinds apart."""
     pairs = balanced(pairs, len(space.rows))
-    within = shrunk(*within_covariance(space.rows, pairs))
+    within = shrunk(*within_covariance(space.rows, pairs, run))
     values, vectors = np.linalg.eigh(within)
     flat = (vectors * values**-0.5) @ vectors.T
     ratios, turned = principal_directions((flat * space.variances) @ flat)
@@ -61,19 +79,32 @@ def learnt_matrix(space: Coordinates, pairs: Pairs) -> Wide:
     return np.asarray(weights[telling, None] * (turned[telling] @ flat @ space.directions))
 
 
-def within_covariance(rows: Wide, pairs: Pairs) -> tuple[Wide, float]:
-    """W, and the mean square of what chance adds to it."""
+def within_covariance(rows: Wide, pairs: Pairs, run: Runner) -> tuple[Wide, float]:
+    """W, and the mean square of what chance adds to it.
+
+    sum w (y_i - y_j)(y_i - y_j)' over pairs is Y' (D - M) Y, M the symmetric matrix of the weights
+    and D the diagonal of its sums.
+    """
+    n = len(rows)
+    first = np.concatenate([pairs.first, pairs.second])
+    second = np.concatenate([pairs.second, pairs.first])
     share = pairs.weight / pairs.weight.sum()
-    covariance = np.zeros((rows.shape[1], rows.shape[1]))
-    spread = 0.0
-    for low in range(0, len(pairs), _PAIRS_AT_A_TIME):
-        part = slice(low, low + _PAIRS_AT_A_TIME)
-        apart = (rows[pairs.first[part]] - rows[pairs.second[part]]) * np.sqrt(0.5)
-        covariance += (apart * share[part, None]).T @ apart
-        squares = np.einsum("ij,ij->i", apart, apart)
-        spread += float((share[part] ** 2 * squares**2).sum())
-    noise = spread - float((share**2).sum()) * float((covariance**2).sum())
-    return covariance, noise
+    doubled = np.concatenate([share, share])
+    weights = SparseRows.of_entries(first, second, doubled.astype(np.float32), n)
+    narrow = rows.astype(np.float32)
+    out = Out(np.float32, rows.shape[1])
+    sums = run.fill("projection", sparse_dense_rows, (*weights.csr, narrow), n, out)
+    degrees = np.bincount(weights.owners, weights.values, n)
+    apart = rows * degrees[:, None] - sums
+    covariance = rows.T @ apart / 2
+    covariance = (covariance + covariance.T) / 2
+    # The mean of |e|^4 from some of the pairs: it only says how much W is shrunk.
+    some = slice(None, None, max(1, len(pairs) // _PAIRS_SEEN))
+    differences = rows[pairs.first[some]] - rows[pairs.second[some]]
+    squares = np.einsum("ij,ij->i", differences, differences) / 2
+    seen = share[some] ** 2
+    fourth = float((seen * squares**2).sum()) * float((share**2).sum()) / float(seen.sum())
+    return covariance, fourth - float((share**2).sum()) * float((covariance**2).sum())
 
 
 def shrunk(covariance: Wide, noise: float) -> Wide:

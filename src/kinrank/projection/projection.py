@@ -31,6 +31,7 @@ from kinrank.validation import as_matrix, as_vectors, check_int, check_path
 
 _GRID = 28  # bits that a coordinate has below the length of its direction
 _UNSURE = 4 * 2.0**-53  # for each column: twice what the order of a sum can change, and room
+GROWN = 2  # times the rows from which on a map should be learnt again
 _SHARES = 1e-6  # by which shares may miss 1
 
 
@@ -49,6 +50,7 @@ class Projection:
     shares : how much each block counts, 1 in all
     kind : what it is: "pairs", "views", "identity", "given" or the power of a whitening
     reason : in words, why it is what it is
+    rows : how many vectors it was fitted to; 0 where it was not fitted
 
     Examples
     --------
@@ -65,6 +67,7 @@ class Projection:
     shares: tuple[float, ...] = ()
     kind: str = "given"
     reason: str = ""
+    rows: int = 0
 
     def __post_init__(self) -> None:
         mean = finite_floats("mean", self.mean, np.float32)
@@ -156,6 +159,15 @@ class Projection:
             content += repr((self.blocks, self.shares)).encode()
         return hashlib.sha256(content).hexdigest()[:12]
 
+    @property
+    def learnt(self) -> bool:
+        """Whether it was learnt from pairs, or would have been if there were any to learn from."""
+        return self.kind in ("pairs", "views", "identity") and self.rows > 0
+
+    def outgrown(self, rows: int) -> bool:
+        """Whether a collection of ``rows`` has grown so much that it is time to learn again."""
+        return self.learnt and rows >= GROWN * self.rows
+
     def transform(self, vectors: Any) -> Floats:
         """Vectors (n, d) as methods rank them: (n, dims) float32 of unit norm.
 
@@ -244,6 +256,7 @@ class Projection:
             "shares": list(self.shares),
             "kind": self.kind,
             "reason": self.reason,
+            "rows": self.rows,
         }
 
     @classmethod
@@ -253,11 +266,14 @@ class Projection:
         shares = words["shares"]
         kind = words["kind"]
         reason = words["reason"]
+        rows = words["rows"]
         whole = isinstance(blocks, list) and all(type(size) is int for size in blocks)
         real = isinstance(shares, list) and all(type(share) is float for share in shares)
         if not whole or not real or not isinstance(kind, str) or not isinstance(reason, str):
             raise ValueError(f"a projection of {blocks!r}, {shares!r}, {kind!r}, {reason!r}")
-        return cls(mean, matrix, tuple(blocks), tuple(shares), kind, reason)
+        if type(rows) is not int or rows < 0:
+            raise ValueError(f"a projection fitted to {rows!r} rows")
+        return cls(mean, matrix, tuple(blocks), tuple(shares), kind, reason, rows)
 
     def save(self, path: PathLike) -> None:
         """Write to ``path`` in the safetensors format, whole or not at all."""
