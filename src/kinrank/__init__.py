@@ -35,12 +35,12 @@ from kinrank.types import Neighbors, Ranking
 
 if TYPE_CHECKING:
     from kinrank import cluster, compat, datasets, evaluate, features, learned, stores
+    from kinrank.cas import CAS
     from kinrank.client import Client
     from kinrank.compiling import warmup
     from kinrank.index import Index, open  # noqa: A004  in the manner of PIL.Image.open
     from kinrank.jaccard import jaccard_graph
     from kinrank.methods.base import Method
-    from kinrank.methods.cas import CAS
     from kinrank.methods.context.cdm import CDM
     from kinrank.methods.context.ecn import ECN
     from kinrank.methods.context.gnn import GNN

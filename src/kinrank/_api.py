@@ -108,7 +108,10 @@ class _Ranker:
                 queries, gallery, self.method, threads=self.threads, run=tuning_run, **self.options
             )
             method = tuning.make()
-        return method.rerank_filtered(queries, gallery, k, row_filter, self.threads, self.run)
+        ranking: Ranking = method.rerank_filtered(
+            queries, gallery, k, row_filter, self.threads, self.run
+        )
+        return ranking
 
 
 def _rerank_items(

@@ -129,7 +129,8 @@ class Pool:
 def pool_method(method: str | Method, params: dict[str, Any]) -> Method:
     """A method by its name and parameters, or as it is."""
     if isinstance(method, str):
-        return make_method(method, **params)
+        made: Method = make_method(method, **params)
+        return made
     if not callable(getattr(method, "rerank", None)):
         raise InvalidInputError(
             f"`method` must be a name or a method such as kinrank.CAS(), got {shown(method)}."

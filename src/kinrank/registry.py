@@ -12,18 +12,15 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kinrank.errors import InvalidInputError, UnknownNameError, shown
-
-if TYPE_CHECKING:
-    from kinrank.methods.base import Method
 
 _METHODS = {
     "alphaqe": "kinrank.methods.query_expansion.expansion:AlphaQE",
     "aqe": "kinrank.methods.query_expansion.expansion:AQE",
     "aqewd": "kinrank.methods.query_expansion.expansion:AQEwD",
-    "cas": "kinrank.methods.cas:CAS",
+    "cas": "kinrank.cas:CAS",
     "cdm": "kinrank.methods.context.cdm:CDM",
     "csa": "kinrank.methods.learned.trained:CSA",
     "dfs": "kinrank.methods.diffusion.dfs:DFS",
@@ -48,7 +45,7 @@ _METHODS = {
 ENTRY_POINTS = "kinrank.methods"  # the group under which other packages offer methods
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _RESERVED = frozenset({"none", "all"})  # words of `--methods`
-_OWN: dict[str, type[Method]] = {}  # what `register` was given
+_OWN: dict[str, type[Any]] = {}  # what `register` was given
 # Methods of the extra `torch`; those that cannot do without a file of weights.
 _TORCH = frozenset({"csa", "gss", "lattqe", "ssr"})
 _WEIGHTS = frozenset({"csa", "lattqe", "ssr"})
@@ -66,7 +63,7 @@ def methods() -> list[str]:
     return sorted({*_METHODS, *_OWN, *_offered()})
 
 
-def register(name: str, method: type[Method]) -> None:
+def register(name: str, method: type[Any]) -> None:
     """Make a method of your own known under a name: to ``rerank``, ``compare`` and the command.
 
     A package offers methods without a call, by entry points of the group ``kinrank.methods``.
@@ -105,7 +102,7 @@ def _is_text(name: object) -> bool:
     return isinstance(name, str)
 
 
-def _checked_class(method: Any, what: str) -> type[Method]:
+def _checked_class(method: Any, what: str) -> type[Any]:
     """A class that can be a method; what : it, in messages."""
     # By name: methods are above this module.
     bases = method.__mro__ if isinstance(method, type) else ()
@@ -120,7 +117,7 @@ def _checked_class(method: Any, what: str) -> type[Method]:
             f"{what} must be a dataclass, @dataclass(frozen=True, kw_only=True), got the plain "
             f"class {method.__name__}."
         )
-    checked: type[Method] = method
+    checked: type[Any] = method
     return checked
 
 
@@ -174,13 +171,13 @@ def class_modules() -> dict[str, str]:
     return {name: module for module, _, name in (path.partition(":") for path in _METHODS.values())}
 
 
-def method_class(name: str) -> type[Method]:
+def method_class(name: str) -> type[Any]:
     """The class registered under ``name``."""
     if not _is_text(name):
         raise UnknownNameError("method", name, methods())
     if name in _METHODS:
         module, _, attribute = _METHODS[name].partition(":")
-        found: type[Method] = getattr(import_module(module), attribute)
+        found: type[Any] = getattr(import_module(module), attribute)
         return found
     if name in _OWN:
         return _OWN[name]
@@ -196,7 +193,7 @@ def method_class(name: str) -> type[Method]:
     raise UnknownNameError("method", name, methods())
 
 
-def make_method(method: str, **params: Any) -> Method:
+def make_method(method: str, **params: Any) -> Any:
     """An instance of the method registered under ``method``."""
     cls = method_class(method)
     check_parameters(method, cls, params)

@@ -81,7 +81,7 @@ def build(
     for --where. The index remembers how features of `kinrank extract` were made, so that `kinrank
     serve` can take pictures.
     """
-    from kinrank.methods.cas import CAS
+    from kinrank.cas import CAS
 
     chosen = make_method(method, **params)
     if not isinstance(chosen, CAS):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.cas import CAS
 from kinrank.errors import InvalidInputError
-from kinrank.methods.cas import CAS
 from kinrank.methods.context.kreciprocal import KReciprocal
 from kinrank.ordering import ascending
 from kinrank.parallel import Runner

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank import progress
+from kinrank.cas import CAS
 from kinrank.datasets.base import Dataset, Part
 from kinrank.datasets.digits import digits
 from kinrank.evaluate import Evaluation
 from kinrank.evaluate.search import Plain
-from kinrank.methods.cas import CAS
 from kinrank.report.thumbnails import Side, picture
 from kinrank.tune.result import Tuning
 from kinrank.types import Ranking

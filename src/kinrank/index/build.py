@@ -11,7 +11,7 @@ from kinrank import progress
 from kinrank.errors import InvalidInputError
 from kinrank.index.ids import as_ids, refuse_duplicates
 from kinrank.index.state import EncodingColumns, Scaling, Source, State, check_online
-from kinrank.methods.cas import CAS
+from kinrank.methods.cas import CASMethod
 from kinrank.parallel import Runner
 from kinrank.projection.kinds import Kind, check_kind
 from kinrank.projection.projection import Projection
@@ -31,7 +31,7 @@ _SAMPLE = 1024  # rows that tell how far the farthest is
 
 
 def build_from_vectors(
-    method: CAS, gallery: Any, ids: Any, context: Any, execution: Execution
+    method: CASMethod, gallery: Any, ids: Any, context: Any, execution: Execution
 ) -> State:
     """All lists searched, all stages computed."""
     check_online(method)
@@ -57,7 +57,7 @@ def build_from_vectors(
 
 
 def build_from_lists(
-    method: CAS,
+    method: CASMethod,
     distances: Any,
     indices: Any,
     *,
@@ -105,7 +105,7 @@ def build_from_lists(
     return build(method, resolved, scaling, ids, lists, rows, run)
 
 
-def _projected(method: CAS, store: Store | None) -> Projection | None:
+def _projected(method: CASMethod, store: Store | None) -> Projection | None:
     """The projection by which the rows of a store were projected before they came there."""
     if method.whiten is None:
         return None
@@ -145,9 +145,15 @@ def relearnt_kind(state: State, whiten: Any) -> Kind:
 
 
 def build(
-    asked: CAS, method: CAS, scaling: Scaling, ids: Any, neighbors: Neighbors, vectors: Floats,
-    run: Runner, **cells: Any,
-) -> State:  # fmt: skip
+    asked: CASMethod,
+    method: CASMethod,
+    scaling: Scaling,
+    ids: Any,
+    neighbors: Neighbors,
+    vectors: Floats,
+    run: Runner,
+    **cells: Any,
+) -> State:
     """All stages, over rows that are put side by side with their neighbours.
 
     neighbors, vectors : of [gallery; context], by name; cells : of an approximate search

@@ -21,7 +21,7 @@ from kinrank.index.changed_paths import changed_paths
 from kinrank.index.ids import Ids, joined, refuse_duplicates
 from kinrank.index.patch import Change, Mask, reached
 from kinrank.index.state import EncodingColumns, Source, State, resolved
-from kinrank.methods.cas import CAS
+from kinrank.methods.cas import CASMethod
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors, exact_search
 from kinrank.stages.clusters import local_clusters, reciprocal
@@ -92,7 +92,7 @@ def _changed_order(state: State, kept: Mask, m: int) -> Ints:
     return np.concatenate([order, n_gallery + np.arange(m)]).astype(np.int32)
 
 
-def _afresh(state: State, method: CAS, change: Change, ids: Ids, run: Runner) -> State:
+def _afresh(state: State, method: CASMethod, change: Change, ids: Ids, run: Runner) -> State:
     vectors = np.empty_like(change.vectors)
     vectors[change.order] = change.vectors
     neighbors = exact_neighbors(vectors, method.list_length(), run)

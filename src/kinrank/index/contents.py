@@ -23,9 +23,10 @@ from kinrank.index.file import Arrays, StoredIndex
 from kinrank.index.ids import refuse_duplicates
 from kinrank.index.state import Scaling, State, resolved
 from kinrank.io import PathLike
-from kinrank.methods.cas import CAS
+from kinrank.methods.cas import CASMethod
 from kinrank.projection.projection import Projection
 from kinrank.reading import reading
+from kinrank.registry import make_method
 from kinrank.types import Neighbors, SparseRows
 from kinrank.validation import LARGEST
 
@@ -138,10 +139,10 @@ def load_notes(stored: StoredIndex) -> dict[str, Any]:
     return notes if isinstance(notes, dict) else {}
 
 
-def _method(given: dict[str, Any], scaling: Scaling) -> CAS:
+def _method(given: dict[str, Any], scaling: Scaling) -> CASMethod:
     if given.get("whiten") == _FITTED:
         given = given | {"whiten": scaling.projection}
-    method = CAS(**given)
+    method: CASMethod = make_method("cas", **given)
     if (method.whiten is None) != (scaling.projection is None):
         raise ValueError("a projection that the method does not have, or none")
     return method

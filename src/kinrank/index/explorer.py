@@ -18,7 +18,7 @@ from kinrank.index.explain import Explanation, explain, weights_of
 from kinrank.index.ids import Ids
 from kinrank.index.refit import Refit, Refits
 from kinrank.index.several import Items, rank_items
-from kinrank.methods.cas import CAS
+from kinrank.methods.cas import CASMethod
 from kinrank.parallel import Runner
 from kinrank.search.exact import dense_search
 from kinrank.types import Floats, Ints, Longs
@@ -100,7 +100,7 @@ class Explorer:
         return self._state.ids
 
     @property
-    def method(self) -> CAS:
+    def method(self) -> CASMethod:
         """The method of the index, as it was given, for rows that are already whitened."""
         return self._state.asked.replace(whiten=None)
 
@@ -157,7 +157,7 @@ class Explorer:
         return RankedRows(order, ranking.distances[0, : len(first)])
 
     def rank_by(
-        self, query: Query, method: CAS, *, whole: bool, threads: int | None = None
+        self, query: Query, method: CASMethod, *, whole: bool, threads: int | None = None
     ) -> RankedRows | None:
         """As an index with other parameters would answer; None where that cannot be told.
 
@@ -178,14 +178,14 @@ class Explorer:
         return _cluster(self.engine, query)
 
     def cluster_by(
-        self, query: Query, method: CAS, *, threads: int | None = None
+        self, query: Query, method: CASMethod, *, threads: int | None = None
     ) -> LocalCluster | None:
         """The same with other parameters; None where that cannot be told."""
         refit = self._known(query, method.replace(geodesic=False), Runner.of(threads))
         return None if refit is None else _cluster(refit.engine, query)
 
     def _known(
-        self, query: Query, method: CAS, run: Runner, *, outside: bool = False
+        self, query: Query, method: CASMethod, run: Runner, *, outside: bool = False
     ) -> Refit | None:
         """All rows under ``method`` if that was made before, else those around the query."""
         refit = self._refits.known(method, outside=outside)

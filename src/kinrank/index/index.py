@@ -31,7 +31,7 @@ from kinrank.index.search import search_of
 from kinrank.index.several import Items, rank_items
 from kinrank.index.state import State
 from kinrank.io import PathLike
-from kinrank.methods.cas import CAS
+from kinrank.methods.cas import CASMethod
 from kinrank.parallel import Runner
 from kinrank.projection.projection import Projection
 from kinrank.runs.run import Run, as_run
@@ -102,7 +102,7 @@ class Index:
     @classmethod
     def fit(
         cls,
-        method: CAS,
+        method: CASMethod,
         gallery: Any,
         ids: Any = None,
         context: Any = None,
@@ -121,7 +121,7 @@ class Index:
     @classmethod
     def from_neighbors(
         cls,
-        method: CAS,
+        method: CASMethod,
         distances: Any,
         indices: Any,
         *,
@@ -185,7 +185,7 @@ class Index:
         return self._path
 
     @property
-    def method(self) -> CAS:
+    def method(self) -> CASMethod:
         """The method, with sizes that fit the rows."""
         return self._loaded.state.method
 

@@ -13,14 +13,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kinrank.errors import InvalidInputError
+from kinrank.index.build import build_from_vectors
 from kinrank.index.distances import encoding_rows, row_distances
 from kinrank.index.engine import Engine
 from kinrank.index.refit_rows import Sets, completed, only, refit_state, seen_from
 from kinrank.index.search import search_of
 from kinrank.index.state import State, check_online, resolved
 from kinrank.kernels.layout import rows_around
-from kinrank.methods.cas import CAS
+from kinrank.methods.cas import CASMethod
 from kinrank.parallel import Runner
+from kinrank.runs.execution import Execution
 from kinrank.search.exact import exact_neighbors
 from kinrank.stages import clusters
 from kinrank.stages.divergence import Divergence
@@ -75,7 +77,7 @@ class _Stages:
     paths: SparseRows | None = None
     around: Ints | None = None
 
-    def ranked_by(self, method: CAS, outside: bool, run: Runner) -> Refit | None:
+    def ranked_by(self, method: CASMethod, outside: bool, run: Runner) -> Refit | None:
         """With the parameters of the ranking; None if the paths are missing."""
         if outside:
             self.state = completed(self.state, run)
@@ -124,13 +126,13 @@ class Refits:
         self._prepared = False
         self._last: tuple[Key | None, _Stages | None] = (None, None)  # of ``near``
 
-    def known(self, method: CAS, *, outside: bool = False) -> Refit | None:
+    def known(self, method: CASMethod, *, outside: bool = False) -> Refit | None:
         """The index under ``method`` if that was made before; outside : for vectors of no row."""
         stages = None if self.reason(method) else self._find(method)
         return None if stages is None else stages.ranked_by(method, outside, Runner(1))
 
     def near(
-        self, method: CAS, starts: Ints, run: Runner, *, outside: bool = False
+        self, method: CASMethod, starts: Ints, run: Runner, *, outside: bool = False
     ) -> Refit | None:
         """The index under ``method`` as it is around some rows; None if lists are too short for it.
 
@@ -150,7 +152,7 @@ class Refits:
             stages.find_paths(self._lists, paths, run)
         return stages.ranked_by(method, outside, run)
 
-    def _around(self, starts: Ints, method: CAS, run: Runner) -> Ints:
+    def _around(self, starts: Ints, method: CASMethod, run: Runner) -> Ints:
         """Rows that are few steps away, ascending."""
         lists = self._lists.indices
         size = min(max(_AROUND // method.k1, 800), 3_000)
@@ -160,7 +162,7 @@ class Refits:
         k = min(method.k1 + 1, lists.shape[1])
         return np.sort(rows_around(starts, lists, k, near.indptr, near.indices, size))
 
-    def make(self, method: CAS, run: Runner, *, outside: bool = False) -> Refit | None:
+    def make(self, method: CASMethod, run: Runner, *, outside: bool = False) -> Refit | None:
         """The index under ``method``, as if it had been built so; None where there is a reason."""
         if self.reason(method):
             return None
@@ -174,7 +176,7 @@ class Refits:
                 stages.find_paths(self._longer(k, run), k, run)
             return stages.ranked_by(method, outside, run)
 
-    def reason(self, method: CAS) -> str:
+    def reason(self, method: CASMethod) -> str:
         """Why all rows cannot be ranked by ``method``; empty if they can."""
         if len(self.state) > ROWS:
             return f"there are more than {ROWS:,} rows"
@@ -186,7 +188,7 @@ class Refits:
             return str(error)
         return ""
 
-    def own_paths(self, method: CAS) -> bool:
+    def own_paths(self, method: CASMethod) -> bool:
         """Whether the paths of ``method`` are those of the index itself."""
         return self.state.paths is not None and _key(method) == _key(self.state.asked)
 
@@ -200,7 +202,8 @@ class Refits:
 
     def _prepare(self) -> None:
         """Load the kernels, and search lists that are long enough for every slider."""
-        few = Refits(CAS(k1=3, k2=2).fit(np.eye(8), threads=1).engine.state)
+        small = CASMethod(k1=3, k2=2)
+        few = Refits(build_from_vectors(small, np.eye(8), None, None, Execution(Runner(1))))
         asked = few.state.asked.replace(mu=1)
         for made in (
             few.near(asked, few.state.position[:1], Runner(1)),
@@ -211,14 +214,14 @@ class Refits:
         asked = self.state.asked.replace(**FARTHEST, geodesic=True)
         self._longer(resolved(asked, len(self.state)).list_length(), Runner(1))
 
-    def _find(self, method: CAS) -> _Stages | None:
+    def _find(self, method: CASMethod) -> _Stages | None:
         with self._keeping:
             stages = self._kept.get(_key(method))
             if stages is not None:
                 self._kept.move_to_end(_key(method))
             return stages
 
-    def _keep(self, method: CAS, stages: _Stages) -> None:
+    def _keep(self, method: CASMethod, stages: _Stages) -> None:
         """Keep what was made, and let go of what was not asked for longest."""
         with self._keeping:
             sizes = {key: kept.bytes_beside(self.state) for key, kept in self._kept.items()}
@@ -231,7 +234,7 @@ class Refits:
                 total -= size
             self._kept[_key(method)] = stages
 
-    def _stages(self, method: CAS, run: Runner, around: Ints | None = None) -> _Stages:
+    def _stages(self, method: CASMethod, run: Runner, around: Ints | None = None) -> _Stages:
         asked = method.replace(geodesic=False)
         method = resolved(asked, len(self.state))
         length = method.list_length()
@@ -243,7 +246,9 @@ class Refits:
         source = replace(self.state, asked=asked, method=method, neighbors=neighbors)
         return _Stages(refit_state(source, sets, run, around), around=around)
 
-    def _clusters(self, method: CAS, lists: Neighbors, run: Runner, around: Ints | None) -> Sets:
+    def _clusters(
+        self, method: CASMethod, lists: Neighbors, run: Runner, around: Ints | None
+    ) -> Sets:
         key = tuple(getattr(method, name) for name in _CLUSTERS)
         if around is not None and key not in self._sets:
             return Sets.of(method, lists, run, around)
@@ -268,6 +273,6 @@ class Refits:
         return self._lists
 
 
-def _key(method: CAS) -> Key:
+def _key(method: CASMethod) -> Key:
     names = (field.name for field in fields(method))
     return tuple(getattr(method, name) for name in names if name not in _RANKING)

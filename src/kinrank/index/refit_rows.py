@@ -18,7 +18,7 @@ from kinrank.kernels.diffuse_lanes import power_groups
 from kinrank.kernels.measures import MEASURES, entropies
 from kinrank.kernels.overlay import lent_space, plain_rows
 from kinrank.kernels.records import DiffusionTerms
-from kinrank.methods.cas import CAS
+from kinrank.methods.cas import CASMethod
 from kinrank.parallel import ALONE, Runner
 from kinrank.stages.clusters import local_clusters, reciprocal
 from kinrank.stages.diffusion import Polynomial, polynomial_of, similarity_on_clusters, whole_groups
@@ -38,7 +38,9 @@ class Sets(NamedTuple):
     clusters: SparseRows
 
     @classmethod
-    def of(cls, method: CAS, neighbors: Neighbors, run: Runner, around: Ints | None = None) -> Sets:
+    def of(
+        cls, method: CASMethod, neighbors: Neighbors, run: Runner, around: Ints | None = None
+    ) -> Sets:
         """From the lists of neighbours; around : rows, ascending, that alone have a cluster."""
         lists = neighbors.indices
         parameters = method.stage_parameters
@@ -172,7 +174,7 @@ def only(a: SparseRows, rows: Ints) -> SparseRows:
     return placed(take(a, rows), rows)
 
 
-def lazy(method: CAS) -> bool:
+def lazy(method: CASMethod) -> bool:
     """Whether columns of F' can be made from P when they are wanted; norms need all of them."""
     return method.propagation == "square" and not MEASURES[method.divergence].uses_norms
 

@@ -19,7 +19,7 @@ from kinrank.index.ids import Ids, IdTable
 from kinrank.kernels.divergence import row_norms
 from kinrank.kernels.measures import MEASURES, entropies
 from kinrank.kernels.records import Answerable, Columns, DiffusionTerms, PathGraph
-from kinrank.methods.cas import CAS
+from kinrank.methods.cas import CASMethod
 from kinrank.parallel import ALONE, Runner
 from kinrank.projection.kinds import Whiten, projection_for
 from kinrank.projection.projection import Projection
@@ -50,7 +50,7 @@ _ONLINE = {
 }
 
 
-def check_online(method: CAS) -> None:
+def check_online(method: CASMethod) -> None:
     """Refuse options that an index cannot honour."""
     for name, (allowed, reason) in _ONLINE.items():
         value = getattr(method, name)
@@ -63,12 +63,12 @@ def check_online(method: CAS) -> None:
             )
 
 
-def list_length(method: CAS, n: int) -> int:
+def list_length(method: CASMethod, n: int) -> int:
     """How many neighbours of each row, the row itself counted, an index over n rows needs."""
     return method.resolved(n).list_length()
 
 
-def resolved(method: CAS, n: int, k: int | None = None) -> CAS:
+def resolved(method: CASMethod, n: int, k: int | None = None) -> CASMethod:
     """The method resolved against ``n`` rows and lists of ``k``, without a warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KinrankWarning)
@@ -76,7 +76,7 @@ def resolved(method: CAS, n: int, k: int | None = None) -> CAS:
         return by_rows if k is None or by_rows.list_length() <= k else method.resolved(k)
 
 
-def diffusion_terms(method: CAS, graph: Graph) -> DiffusionTerms:
+def diffusion_terms(method: CASMethod, graph: Graph) -> DiffusionTerms:
     """The diffusion over a graph as kernels take it."""
     polynomial = polynomial_of(method.stage_parameters)
     return DiffusionTerms(
@@ -162,8 +162,8 @@ class Source:
     recall : of the neighbour lists, as measured when they were found; 1 if they are exact
     """
 
-    asked: CAS
-    method: CAS
+    asked: CASMethod
+    method: CASMethod
     scaling: Scaling
     ids: Ids
     order: Ints

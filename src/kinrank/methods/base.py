@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from kinrank.compiling import prepare
 from kinrank.conditions import Conditions
 from kinrank.errors import InvalidInputError, UnsupportedError
 from kinrank.filters import Filter, empty_ranking
@@ -113,7 +111,6 @@ class Method(Checked):
         run: Run,
     ) -> Ranking:
         """As ``rerank``, with conditions that were checked before."""
-        prepare(type(self).__name__.lower(), whole=_ranks_all(k, gallery))
         if row_filter is not None:
             _refuse_filter(run, row_filter)
             if row_filter.among_themselves and row_filter.n_gallery == 1:  # no other row to rank
@@ -154,14 +151,6 @@ class Method(Checked):
     ) -> Ranking:
         """As ``rerank``, of a call whose execution has begun."""
         raise NotImplementedError
-
-
-def _ranks_all(k: int | None, gallery: Any) -> bool:
-    """Whether the whole gallery is ranked, as far as can be told before anything is checked."""
-    shape = getattr(gallery, "shape", None)
-    if k is None:
-        return True
-    return isinstance(k, Integral) and isinstance(shape, tuple) and k in shape[:1]
 
 
 def _refuse_filter(run: Run, row_filter: Filter) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -31,11 +31,7 @@ from kinrank.stages.parameters import StageParameters
 from kinrank.stages.precomputed import precomputed_distances
 from kinrank.stages.ranking import Ranker
 from kinrank.types import Ranking, SparseRows
-from kinrank.validation import check_choice, check_int, reduce_k
-
-if TYPE_CHECKING:
-    from kinrank.index.index import Index
-
+from kinrank.validation import check_int, reduce_k
 
 _WIDE = (1e-6, 1e6)  # of parameters that are only above 0
 
@@ -51,57 +47,8 @@ class EncodedRows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CAS(JointMethod):
-    """Cluster-aware similarity diffusion: diffuse inside local clusters, smooth, compare.
-
-    Distances lie in [0, 1] (with any ``divergence`` but "euclidean"), smaller is better.
-
-    Time O(n^2 d) for the exact search and O(n k^2) for all that follows, memory O(n k).
-
-    Parameters
-    ----------
-    whiten : None, "pairs", "views", a power between 0 and 0.5, or a fitted ``kinrank.Projection``;
-        see ``Method``
-    variant : "authors" or "paper"
-        Sets the options below that are left out: as the authors' code computes, or as the paper's
-        text says. ``CAS(variant=...)`` shows all values.
-    metric : "euclidean", or "cosine", which divides every vector by its norm first
-    k1, k2 : size of the local cluster C and of the neighbour set xi
-    walk_k, enhance_k, keep, graph_k
-        Rows of the two-step walk that guides the smoothing; rows averaged in the enhancement;
-        entries kept per row of P; neighbours in the graph W. They follow from k1 and k2.
-    sigma, mu, kappa, beta, omega
-        Width of the affinity; weight of the regulariser, a = 1 / (1 + mu); weight of xi; how much
-        smoothing holds on to F; share of the original distance in the result.
-    clusters : "expanded" R*(i, k1), "reciprocal" R(i, k1) or "knn" N(i, k1)
-    self_counts : whether a row is one of its own k1 nearest in cluster lists
-    symmetric : make W symmetric before it is normalised
-    similarity : "bidirectional" (BSD), "smoothed" (SSM, the tensor-product diffusion of RDP) or
-        "original" (OSM, the affinity itself)
-    regularizer : E of BSD: "identity", "graph" (I + S) or a sparse, symmetric, positive
-        semi-definite and non-negative matrix over [queries; gallery]
-    solver : of BSD: "local" (row by row, converged), "iterate" (``steps`` of the basic iteration
-        from ``start``, row by row), "cg" (the paper's conjugate gradients) or "dense" (closed
-        form); the last two hold n x n matrices and refuse more than 4096 rows
-    steps, start : of "iterate"; start is "graph" (W), "regularizer" (E) or "zero"
-    tol : about what may be missing from an entry of F (walks lighter than that are left out)
-    smoothing : "nss", "aqe" (mean over N(i, k2)) or None
-    enhancement : average the rows of xi and of the nearest before propagating
-    guide : T and r of NSS from the "walk" or from the "similarity" F itself
-    propagation : "square" (P = F F, F' = P P) or "transpose" (P = F^T F, F' = P F)
-    divergence : "js", "jaccard", "cosine", "euclidean" or "similarity" (F' itself)
-    fusion : what omega weighs: "squared" or "euclidean" distance, or "diffusion", which is
-        1 - F_ij / sqrt(F_ii F_jj) with the converged F
-    geodesic : replace the divergence by shortest paths over each row's geodesic_k nearest; d* is
-        then x / (1 + x) of its mix x with the original distance, which lies in [0, 1)
-
-    Examples
-    --------
-    >>> import numpy as np, kinrank
-    >>> points = np.random.default_rng(0).normal(size=(100, 8))
-    >>> kinrank.CAS(k1=6, k2=3).rerank(points[:3], points[3:], k=5).distances.shape
-    (3, 5)
-    """
+class CASMethod(JointMethod):
+    """The parameters and stages of CAS, whose public form with ``fit`` is ``kinrank.CAS``."""
 
     variant: Literal["authors", "paper"] = option("authors", "whose choices fill in the rest")
     k1: int = option(20, "size of the local cluster C")
@@ -142,80 +89,13 @@ class CAS(JointMethod):
     def __post_init__(self) -> None:
         given = {item.name: getattr(self, item.name) for item in fields(self)}
         object.__setattr__(self, "_given", given)
-        for name, value in filled_options(CAS, given).items():
+        for name, value in filled_options(type(self), given).items():
             object.__setattr__(self, name, value)
 
-    @classmethod
-    def auto(cls, gallery: Any, queries: Any = None, **options: Any) -> CAS:
-        """CAS with parameters chosen for ``gallery`` without labels; see ``kinrank.tune``.
-
-        options : parameters that stay as they are given, and those of ``kinrank.tune``
-
-        ``CAS.auto(gallery).fit(gallery)`` is an index of it.
-        """
-        from kinrank._api import tune
-
-        return cls(**tune(queries, gallery, "cas", **options).params)
-
-    def replace(self, **changes: Any) -> CAS:
+    def replace(self, **changes: Any) -> Self:
         """A copy with other values; what followed from the old ones follows from the new."""
         given: dict[str, Any] = getattr(self, "_given")  # noqa: B009
-        return CAS(**{**given, **changes})
-
-    def fit(
-        self,
-        gallery: Any,
-        ids: Any = None,
-        context: Any = None,
-        *,
-        attributes: Any = None,
-        params: str | None = None,
-        threads: int | None = None,
-        run: Run | None = None,
-    ) -> Index:
-        """Prepare the gallery for queries that come one at a time (online).
-
-        Parameters
-        ----------
-        gallery : (n_gallery, d) array of any real dtype, or a torch tensor
-        ids : (n_gallery,) names of the rows, all text or all 64-bit integers; None numbers them
-        context : (n_context, d) rows that enrich the graph and are never answers, such as past
-            queries and unlabelled images; what ``whiten`` fits is fitted to gallery and context
-        attributes : what is known of the rows, such as ``{"camera": [...], "species": [...]}``, one
-            value per gallery row: all text, all integers, all numbers or all True and False.
-            ``Index.search`` takes conditions on them.
-        params : "auto" chooses the parameters that are at their defaults by ``kinrank.tune``, and
-            keeps what was chosen and why in ``Index.chosen``
-        threads : how many threads to use; never changes the result
-        run : its ``search`` is taken, for lists and for queries: "approximate" is for many rows;
-            and its ``block_size``
-
-        Returns
-        -------
-        Index
-        """
-        from kinrank.index.index import Index
-
-        method = self
-        chosen = None
-        if params is not None:
-            from kinrank._api import tune
-
-            check_choice("params", params, ("auto",))
-            tuning = tune(None, gallery, "cas", threads=threads, **self._not_default())
-            method = CAS(**tuning.params)
-            chosen = tuning.chosen
-        index = Index.fit(
-            method, gallery, ids, context, attributes=attributes, threads=threads, run=run
-        )
-        index.chosen = chosen
-        return index
-
-    def _not_default(self) -> dict[str, Any]:
-        """The parameters that were given and are not their defaults."""
-        given: dict[str, Any] = getattr(self, "_given")  # noqa: B009
-        defaults = {item.name: item.default for item in fields(self)}
-        return {name: value for name, value in given.items() if value is not defaults[name]}
+        return type(self)(**{**given, **changes})
 
     def rerank_neighbors(
         self,
@@ -266,7 +146,7 @@ class CAS(JointMethod):
         fitted = self.resolved(limit, "rows" if indices is None else "listed neighbours")
         return fitted.order(fitted.compare(source, n_queries, runner), n_queries, k, runner)
 
-    def resolved(self, limit: int, what: str = "rows") -> CAS:
+    def resolved(self, limit: int, what: str = "rows") -> Self:
         """The same method with no list longer than ``limit``."""
         extra = 0 if self.self_counts else 1
         given: dict[str, Any] = getattr(self, "_given")  # noqa: B009

@@ -176,7 +176,9 @@ class JointMethod(Method):
         allowed: Filter | None = None,
     ) -> Ranking:
         rows = stacked(queries, gallery, self, execution, allowed)
-        return self.resolved(len(rows))._rank(rows, results(k, rows.n_answers), execution.runner)
+        k = results(k, rows.n_answers)
+        prepare(type(self).__name__.lower(), whole=k == rows.n_answers)
+        return self.resolved(len(rows))._rank(rows, k, execution.runner)
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         raise NotImplementedError
@@ -209,8 +211,10 @@ class InductiveMethod(Method):
         allowed: Filter | None = None,
     ) -> Ranking:
         rows = stacked(queries, gallery, self, execution, allowed)
+        k = results(k, rows.n_answers)
+        prepare(type(self).__name__.lower(), whole=k == rows.n_answers)
         fitted = self.fitted(rows.gallery, execution, rows.n_answers)
-        return fitted.answer(rows.queries, results(k, rows.n_answers), execution, allowed)
+        return fitted.answer(rows.queries, k, execution, allowed)
 
     def fitted(
         self, gallery: Stored, execution: Execution, n_answers: int | None = None

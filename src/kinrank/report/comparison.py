@@ -7,15 +7,15 @@ retrieval; all others have their metrics below them, as in its tables of re-iden
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from kinrank.report import figures
 from kinrank.report.figures import Chart
 from kinrank.report.formats import Column, Row, Table, Value, published_label
 
-if TYPE_CHECKING:
-    from kinrank.evaluate.ablation import Study
-    from kinrank.evaluate.comparison import Comparison
+# Results of the rooms above, which are known here by their attributes alone.
+Comparison: TypeAlias = Any
+Study: TypeAlias = Any
 
 LEVELS = {"mAP E": "Easy", "mAP M": "Medium", "mAP H": "Hard"}
 NOT_TOLD_APART = "*"
@@ -40,7 +40,8 @@ class _Place(NamedTuple):
         if cell is None:
             return None
         costs = {TIME: cell.seconds, MEMORY: cell.peak_bytes}
-        return costs[self.metric] if self.metric in costs else cell.summary[self.metric]
+        value: float | None = costs.get(self.metric)
+        return cell.summary[self.metric] if self.metric not in costs else value
 
 
 def comparison_table(comparison: Comparison, title: str = "Comparison of methods") -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,12 +18,13 @@ from kinrank.report.figures import Chart
 from kinrank.report.formats import published_label
 from kinrank.report.thumbnails import has_pictures, picture
 
-if TYPE_CHECKING:
-    from kinrank.demo.experiment import Demo
-    from kinrank.evaluate.ablation import Ablation
-    from kinrank.evaluate.comparison import Comparison
-    from kinrank.evaluate.reporting import Example, SetReport
-    from kinrank.tune.result import Tuning
+# Results of the rooms above, which are known here by their attributes alone.
+Ablation: TypeAlias = Any
+Comparison: TypeAlias = Any
+Demo: TypeAlias = Any
+Example: TypeAlias = Any
+SetReport: TypeAlias = Any
+Tuning: TypeAlias = Any
 
 MOVERS = 8  # queries that gained or lost most
 

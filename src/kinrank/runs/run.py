@@ -16,7 +16,7 @@ from kinrank.search.searcher import Searcher
 from kinrank.validation import check_choice, check_int, check_path
 
 if TYPE_CHECKING:
-    from kinrank.cluster import Cluster
+    from kinrank.runs.ray.session import Cluster
 
 SEARCHES = ("exact", "approximate")
 VECTORS = ("float32", "float16")

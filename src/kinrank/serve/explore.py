@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from kinrank.cas import CAS
 from kinrank.errors import InvalidInputError, UnknownNameError
 from kinrank.index.explorer import Explorer, LocalCluster, Query, RankedRows
 from kinrank.methods.base import Method
-from kinrank.methods.cas import CAS
 from kinrank.pool import rerank_pool
 from kinrank.registry import make_method, method_class, ready_methods
 
@@ -38,7 +38,8 @@ def served_method(name: str, params: Mapping[str, Any]) -> Method:
     files = {field.name for field in fields(method_class(name)) if field.metadata.get("cli") is str}
     if files & params.keys() or "method" in params:
         raise InvalidInputError("`params` must not name files or the method here.")
-    return make_method(name, **params)
+    method: Method = make_method(name, **params)
+    return method
 
 
 def rank(

@@ -9,12 +9,12 @@ from typing import Any, cast
 import numpy as np
 
 import kinrank
+from kinrank.cas import CAS
 from kinrank.datasets.digits import digits
 from kinrank.demo.experiment import PARAMS
 from kinrank.errors import InvalidInputError, KinrankError, KinrankWarning
 from kinrank.features import Descriptor, Recipe, load_model
 from kinrank.index import Index
-from kinrank.methods.cas import CAS
 from kinrank.serve.describe import Describer, DigitDescriber, NetworkDescriber
 from kinrank.serve.labels import Labels
 from kinrank.serve.pictures import FolderPictures, grey_pictures

@@ -7,12 +7,12 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from kinrank import progress
+from kinrank.cas import CAS
 from kinrank.errors import InvalidInputError
 from kinrank.index.ids import Ids, IdTable, as_ids, refuse_duplicates
 from kinrank.index.index import Index
 from kinrank.index.search import check_store, store_search
 from kinrank.index.state import Scaling, check_online, list_length
-from kinrank.methods.cas import CAS
 from kinrank.parallel import Runner
 from kinrank.pool import pool_method
 from kinrank.registry import method_class

@@ -43,7 +43,8 @@ class Tuning:
 
     def make(self) -> Method:
         """The method with the parameters that were chosen."""
-        return make_method(self.method, **self.params)
+        method: Method = make_method(self.method, **self.params)
+        return method
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, words and lists, as JSON has them."""

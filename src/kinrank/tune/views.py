@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.methods.cas import CAS
+from kinrank.methods.cas import CASMethod
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors_and_more, exact_search
 from kinrank.stages.distances import VectorDistances
@@ -131,7 +131,7 @@ class View(NamedTuple):
 def _view(rows: Floats, n_asked: int, run: Runner) -> View:
     n = len(rows)
     kept = min(LISTED, n - n_asked)
-    method = CAS(omega=0.0).resolved(n)
+    method = CASMethod(omega=0.0).resolved(n)
     # So long that enough is left without the rows that are asked for.
     longer = max(kept + n_asked, method.list_length())
     lists = exact_neighbors_and_more(rows, method.list_length(), n_asked, longer, run)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from kinrank.compiling import prepare
 from kinrank.errors import InvalidInputError
 from kinrank.filters import Filter
 from kinrank.kernels import truncated as kernels
@@ -88,6 +89,7 @@ class EIR(InductiveMethod):
             return super().ranked(queries, gallery, k, execution, allowed)
         rows = stacked(queries, gallery, self, execution, allowed)
         k = results(k, rows.n_answers)
+        prepare(type(self).__name__.lower(), whole=k == rows.n_answers)
         return self.resolved(len(rows))._rank_joint(rows, k, execution)
 
     def _prepare(self, gallery: Stored, execution: Execution) -> tuple[Ints, Floats]:
