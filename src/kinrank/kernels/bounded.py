@@ -78,7 +78,7 @@ def left_out_at(step, rests):
 def enough_steps(needed, rests):
     """The first step whose sums bound similarities well; STEPS if none does.
 
-    needed : the least similarity of a row that can be among the first
+    needed : the least similarity of a row that can be among the first; rests : of the query
     """
     step = 0
     while step < STEPS and left_out_at(step, rests) > _TIGHT * needed:

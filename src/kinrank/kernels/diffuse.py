@@ -78,6 +78,7 @@ def look_ahead(at, end, nodes, ptr, ids, weights):
     """Ask for the entries of a row that is read soon: waiting for them takes longer than they do.
 
     nodes : the rows that are read one after the other, up to ``end``; at : the next of them
+    ptr, ids, weights : the matrix; eight rows ahead its pointer is fetched, four ahead its entries
     """
     last = end - 1
     fetch(1, ptr, nodes[min(at + 8, last)])

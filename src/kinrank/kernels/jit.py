@@ -130,7 +130,10 @@ def _digest(path: Path) -> str:
 
 
 def _trusted_as(folder: Path) -> Path | None:
-    """What a folder of code came with: whoever may write our sources may write it too."""
+    """The file whose owner a folder's code may have too: code that was installed with our sources.
+
+    None for the user's cache, where code must be the user's own.
+    """
     return Path(__file__) if folder == shipped_folder() else None
 
 

@@ -58,10 +58,10 @@ def label_positions(
         position = 0
         label = query_labels[row]
         camera = query_cameras[row] if with_cameras else 0
-        own = own_rows[row] if with_own_rows else -1
+        own_row = own_rows[row] if with_own_rows else -1
         for column in range(indices.shape[1]):
             index = indices[row, column]
-            if index < 0 or index == own or gallery_labels[index] < 0:
+            if index < 0 or index == own_row or gallery_labels[index] < 0:
                 continue
             if gallery_labels[index] == label:
                 if with_cameras and gallery_cameras[index] == camera:

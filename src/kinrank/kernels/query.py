@@ -14,7 +14,7 @@ from kinrank.kernels.jit import filling, inner, kernel
 from kinrank.kernels.overlay import named_space, tick
 from kinrank.kernels.rows import enlarge
 
-_FARTHEST_OF = 5  # nearest rows, whose largest distances give an estimate of the query's
+_FARTHEST_OF = 5  # nearest rows; the mean of their largest distances estimates the query's
 
 
 @kernel

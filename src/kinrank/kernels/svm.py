@@ -8,7 +8,7 @@ from kinrank.kernels.jit import helper, kernel
 from kinrank.kernels.search import inner_product
 from kinrank.kernels.stored import row_of
 
-CEILING = 1e4  # not separable: the dual has no bound of its own
+CEILING = 1e4  # of a: where members cannot be separated, the dual has no bound of its own
 TOLERANCE = 1e-9
 MAX_STEPS = 100_000
 
@@ -17,41 +17,43 @@ MAX_STEPS = 100_000
 def dual_weights(gram, signs):
     """a of min 1/2 a^T (yy^T G) a - 1^T a with a >= 0 and y^T a = 0, two entries at a time.
 
-    The first is the worst offender, the second the one that gains most with it (second order).
+    gram, signs : G, the inner products of the members, and y
+    The first entry is the one that violates its condition most, the second the one that lowers the
+    objective most together with it (sequential minimal optimisation, second order).
     """
     m = gram.shape[0]
     a = np.zeros(m)
-    slope = np.full(m, -1.0)
+    gradient = np.full(m, -1.0)
     for _ in range(MAX_STEPS):
         i = -1
         most = -np.inf
         least = np.inf
         for t in range(m):
-            pull = -signs[t] * slope[t]
-            if (a[t] < CEILING if signs[t] > 0 else a[t] > 0) and pull > most:
+            violation = -signs[t] * gradient[t]
+            if (a[t] < CEILING if signs[t] > 0 else a[t] > 0) and violation > most:
                 i = t
-                most = pull
+                most = violation
         j = -1
         gain = 0.0
         for t in range(m):
-            pull = -signs[t] * slope[t]
+            violation = -signs[t] * gradient[t]
             if a[t] > 0 if signs[t] > 0 else a[t] < CEILING:
-                least = min(least, pull)
-                if i >= 0 and pull < most:
-                    bend = max(gram[i, i] + gram[t, t] - 2 * gram[i, t], 1e-12)
-                    if (most - pull) ** 2 / bend > gain:
+                least = min(least, violation)
+                if i >= 0 and violation < most:
+                    curvature = max(gram[i, i] + gram[t, t] - 2 * gram[i, t], 1e-12)
+                    if (most - violation) ** 2 / curvature > gain:
                         j = t
-                        gain = (most - pull) ** 2 / bend
+                        gain = (most - violation) ** 2 / curvature
         if i < 0 or j < 0 or most - least < TOLERANCE:
             break
-        bend = max(gram[i, i] + gram[j, j] - 2 * gram[i, j], 1e-12)
-        step = (most + signs[j] * slope[j]) / bend
+        curvature = max(gram[i, i] + gram[j, j] - 2 * gram[i, j], 1e-12)
+        step = (most + signs[j] * gradient[j]) / curvature
         step = min(step, CEILING - a[i] if signs[i] > 0 else a[i])
         step = min(step, a[j] if signs[j] > 0 else CEILING - a[j])
         a[i] += signs[i] * step
         a[j] -= signs[j] * step
         for t in range(m):
-            slope[t] += signs[t] * step * (gram[t, i] - gram[t, j])
+            gradient[t] += signs[t] * step * (gram[t, i] - gram[t, j])
     return a
 
 
@@ -73,5 +75,7 @@ def margin_weights(low, high, rows, gallery, ids, n_positive, out):
             members[t] = row_of(gallery, ids[row, t - 1], space)
         for i in range(m):
             for j in range(i + 1):
-                gram[i, j] = gram[j, i] = inner_product(members[i], members[j])
+                product = inner_product(members[i], members[j])
+                gram[i, j] = product
+                gram[j, i] = product
         out[row] = signs * dual_weights(gram, signs)

@@ -30,10 +30,10 @@ def traversals(low, high, query_ids, query_weights, edges, limit, length, out, c
     for row in range(low, high):
         best[:] = -np.inf
         done[:] = False
-        found = 0
+        n_reached = 0
         size = np.int64(0)
         n_newest = -1  # the query itself
-        while found < length:
+        while n_reached < length:
             for f in range(max(n_newest, 1)):
                 n_edges = query_ids.shape[1]
                 if n_newest >= 0:
@@ -51,7 +51,7 @@ def traversals(low, high, query_ids, query_weights, edges, limit, length, out, c
                         best[x] = weight
                         size = push(heap, size, -weight, x)
             n_newest = 0
-            while size > 0 and found < length:
+            while size > 0 and n_reached < length:
                 minus, x = unpacked(heap[0])
                 weight = -minus
                 stale = done[x] or weight < best[x]  # was reached by a better edge meanwhile
@@ -60,10 +60,10 @@ def traversals(low, high, query_ids, query_weights, edges, limit, length, out, c
                 size = pop(heap, size)
                 if not stale:
                     done[x] = True
-                    out[row, found] = x
-                    found += 1
+                    out[row, n_reached] = x
+                    n_reached += 1
                     newest[n_newest] = x
                     n_newest += 1
             if n_newest == 0:
                 break
-        counts[row] = found
+        counts[row] = n_reached

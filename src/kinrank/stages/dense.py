@@ -33,26 +33,28 @@ def conjugate_gradients(
     f = e.copy()
     residual = 2 * (1 - alpha) * e - _lyapunov(s, f, alpha)
     direction = residual.copy()
-    power = float(np.sum(residual * residual))
+    residual_sq = float(np.sum(residual * residual))
     goal = tol * tol * max(float(np.sum(e * e)), 1e-300)
     for _ in range(10 * len(s)):
-        if power <= goal:
+        if residual_sq <= goal:
             break
-        image = _lyapunov(s, direction, alpha)
-        step = power / float(np.sum(direction * image))
+        product = _lyapunov(s, direction, alpha)
+        step = residual_sq / float(np.sum(direction * product))
         f += step * direction
-        residual -= step * image
-        before = power
-        power = float(np.sum(residual * residual))
-        direction = residual + power / before * direction
+        residual -= step * product
+        residual_sq_before = residual_sq
+        residual_sq = float(np.sum(residual * residual))
+        direction = residual + residual_sq / residual_sq_before * direction
     return _on(pattern, f)
 
 
 def _lyapunov(s: Matrix, f: Matrix, alpha: float) -> Matrix:
+    """(I - aS) F + F (I - aS)."""
     return 2 * f - alpha * (s @ f + f @ s)
 
 
 def _matrices(graph: Graph, regularizer: str | SparseRows) -> tuple[Matrix, Matrix]:
+    """S and E as full matrices; refuses graphs that are too large for these."""
     n = len(graph.s)
     if n > MAX_ROWS:
         raise InvalidInputError(
@@ -67,5 +69,6 @@ def _matrices(graph: Graph, regularizer: str | SparseRows) -> tuple[Matrix, Matr
 
 
 def _on(pattern: SparseRows, full: Matrix) -> SparseRows:
+    """The entries of a full matrix on a pattern, not below 0."""
     values = full[pattern.owners, pattern.indices]
     return pattern.with_data(np.maximum(values, 0).astype(np.float32))

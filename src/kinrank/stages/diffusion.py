@@ -112,8 +112,8 @@ def converged(alpha: float, regularizer: str | SparseRows, tol: float) -> Polyno
         terms = len(_series(lambda x: (1 - alpha) / (1 - alpha * x), tol))
         plane = _fit_plane(terms, alpha, lambda mean: (1 - alpha) / (1 - mean))
         return Polynomial(alpha, tol, plane=plane, regularizer=regularizer)
-    more = 1 if regularizer == "graph" else 0
-    series = _series(lambda x: (1 + more * x) * (1 - alpha) / (1 - alpha * x), tol)
+    graph_part = 1 if regularizer == "graph" else 0
+    series = _series(lambda x: (1 + graph_part * x) * (1 - alpha) / (1 - alpha * x), tol)
     return Polynomial(alpha, tol, series=series)
 
 

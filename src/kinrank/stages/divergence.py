@@ -186,12 +186,12 @@ class Divergence:
             return self._similar_pairs(lists, k, run)
         return self.pairs(regular(lists[:, :k], None, len(lists)), run)
 
-    def pairs(self, near: SparseRows, run: Runner) -> SparseRows:
-        """As ``graph``, on the pairs of a pattern."""
+    def pairs(self, pattern: SparseRows, run: Runner) -> SparseRows:
+        """As ``graph``, on the pairs (i, j) of a pattern, taken both ways."""
         rows = self.rows
-        n = len(near)
-        back = transposed(near, run)
-        near = transposed(back, run)  # ascending
+        n = len(pattern)
+        back = transposed(pattern, run)
+        pattern = transposed(back, run)  # ascending
         args = (
             self.measure.code,
             rows.indptr,
@@ -199,8 +199,8 @@ class Divergence:
             rows.values,
             self._entropies(rows, len(rows), run),
             self.norms,
-            near.indptr,
-            near.indices,
+            pattern.indptr,
+            pattern.indices,
             back.indptr,
             back.indices,
         )
@@ -229,18 +229,22 @@ class Divergence:
         return SparseRows(ptr, np.concatenate(ids).astype(np.int32), data, rows.n_columns)
 
     def _similar_pairs(self, lists: Ints, k: int, run: Runner) -> SparseRows:
-        """The smaller of d'(i, j) and d'(j, i), each only where its list holds the pair."""
+        """As ``graph`` for "similarity": d'(i, j) both ways where i lists j.
+
+        Where both list each other there are two edges, of which paths take the shorter.
+        """
         rows = self.rows
         n = len(rows)
         pattern = nearest(lists, k, run)
         largest = np.zeros(n, np.float32)
         np.maximum.at(largest, rows.owners, rows.values)
         args = (pattern.indptr, pattern.indices, rows.indptr, rows.indices, rows.values)
-        out = run.fill("geodesic", values_at, args, n, Out(np.float32, indptr=pattern.indptr))
+        f_prime = run.fill("geodesic", values_at, args, n, Out(np.float32, indptr=pattern.indptr))
         owner = pattern.owners
         other = pattern.indices
-        near = (1 + out / np.where(largest > 0, largest, 1)[owner]).astype(np.float32)
-        d = np.tile(np.maximum(2 - near, 0), 2)
+        scale = np.where(largest > 0, largest, 1)[owner]
+        one_plus_similarity = (1 + f_prime / scale).astype(np.float32)
+        d = np.tile(np.maximum(2 - one_plus_similarity, 0), 2)
         edges = SparseRows.of_entries(
             np.concatenate([owner, other]), np.concatenate([other, owner]), d, n
         )

@@ -26,10 +26,10 @@ class Graph:
     w: SparseRows
 
     def floor(self, tol: float) -> Floats:
-        """How light a row may be before a walk leaves it out: 0.02 sqrt(tol) sqrt(D).
+        """(n,) the weight up to which the diffusion leaves a row out: 0.02 sqrt(tol) sqrt(D).
 
         F sqrt(D) = sqrt(D), so that leaving out such rows changes column j by no more than the
-        factor times sqrt(D_j); and a walk that matters is left out only if it is that light seen
+        factor times sqrt(D_j); and weight that matters is left out only if it is that little seen
         from both its ends, hence the root.
         """
         degree = row_sums(self.w, ALONE)
@@ -138,9 +138,9 @@ def mutual_graph(neighbors: Neighbors, k: int, gamma: float, run: Runner) -> Spa
     n = len(neighbors)
     args = (neighbors.distances, gamma)
     weights = run.fill("graph", _power_rows, args, n, Out(np.float32, k))
-    near = weighted_lists(neighbors.indices, 0, weights, run)
+    nearest = weighted_lists(neighbors.indices, 0, weights, run)
     pattern = reciprocal(neighbors.indices, k, run)
-    w = pattern.with_data(values_on(pattern, near, run))
+    w = pattern.with_data(values_on(pattern, nearest, run))
     return normalized(run.rows("graph", without_diagonal, w.csr, n, n), run)
 
 

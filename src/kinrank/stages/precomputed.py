@@ -15,7 +15,7 @@ from kinrank.stages.distances import Distances, ListDistances, MatrixDistances
 from kinrank.types import Floats, Neighbors
 from kinrank.validation import LARGEST, SAFE_EXPONENT, as_array, as_matrix, check_bool
 
-_SMALLEST = 2.0**-60  # the largest of all distances may be: its square still fits float32
+_SMALLEST = 2.0**-60  # that the largest distance may be: its square still fits float32
 
 
 def precomputed_distances(
@@ -30,12 +30,12 @@ def precomputed_distances(
     if np.isnan(given).any() or (given < 0).any():
         raise InvalidInputError("`distances` has a value that is negative or NaN.")
     power = 2 if check_bool("squared", squared) else 1
-    divided = _common_exponent(given, power) if exponent is None else exponent * power
-    matrix = _divided("distances", given, divided, power)
+    exponent = _common_exponent(given, power) if exponent is None else exponent * power
+    matrix = _divided("distances", given, exponent, power)
     if not squared:
         matrix = matrix * matrix
     if indices is not None:
-        return _from_lists(matrix, indices, farthest, divided, power)
+        return _from_lists(matrix, indices, farthest, exponent, power)
     if matrix.shape[0] != matrix.shape[1]:
         raise InvalidInputError(
             f"`distances` must be (n, n) when no `indices` are given, got shape {matrix.shape}."
@@ -54,18 +54,22 @@ def _common_exponent(matrix: npt.NDArray[Any], power: int) -> int:
 
 
 def _divided(name: str, values: npt.NDArray[Any], exponent: int, power: int) -> Floats:
-    """Distances over a power of two, which change no result, as float32 whose squares fit too."""
-    top = float(np.max(values, where=np.isfinite(values), initial=0))
+    """Distances over 2**exponent, as float32 whose squares fit too; that changes no ranking.
+
+    power : 2 where the values are squares, else 1
+    """
+    given_largest = float(np.max(values, where=np.isfinite(values), initial=0))
     with np.errstate(over="ignore"):  # of what is refused
-        over = np.ldexp(values.astype(np.float64), -exponent) if exponent else values
-        largest = np.ldexp(top, -exponent)
-        low, high = (np.ldexp(end**power, exponent) for end in (_SMALLEST, LARGEST))
+        divided = np.ldexp(values.astype(np.float64), -exponent) if exponent else values
+        largest = np.ldexp(given_largest, -exponent)
+        low = np.ldexp(_SMALLEST**power, exponent)
+        high = np.ldexp(LARGEST**power, exponent)
     if largest > LARGEST**power or 0 < largest < _SMALLEST**power:
         raise InvalidInputError(
             f"`{name}` must have a largest value between {low:.2g} and {high:.2g}, so that squares "
-            f"fit float32, got {top:.2g}."
+            f"fit float32, got {given_largest:.2g}."
         )
-    return over.astype(np.float32)
+    return divided.astype(np.float32)
 
 
 def _from_matrix(matrix: Floats) -> MatrixDistances:
@@ -80,8 +84,12 @@ def _from_matrix(matrix: Floats) -> MatrixDistances:
 
 
 def _from_lists(
-    matrix: Floats, indices: Any, farthest: Any, divided: int, power: int
+    matrix: Floats, indices: Any, farthest: Any, exponent: int, power: int
 ) -> ListDistances:
+    """Lists of squared distances that a user brought, checked and sorted.
+
+    exponent, power : by which ``matrix`` was divided, and ``farthest`` has to be; see ``_divided``
+    """
     lists = as_array("indices", indices)
     if lists.dtype.kind not in "iu" or lists.shape != matrix.shape:
         raise InvalidInputError(
@@ -94,7 +102,7 @@ def _from_lists(
             f"`indices` must be row numbers below {n} (or -1 for none), "
             f"got {lists.min()} to {lists.max()}."
         )
-    far = _farthest(farthest, n, divided, power)
+    largest = _farthest(farthest, n, exponent, power)
     order = np.lexsort((lists, np.where(np.isfinite(matrix), matrix, np.inf)), axis=1)
     lists = np.take_along_axis(lists, order, axis=1)
     matrix = np.take_along_axis(matrix, order, axis=1)
@@ -111,11 +119,14 @@ def _from_lists(
     )
     kept = slice(max(int(counts.max()), 2))  # at least one neighbour, even if it is none
     return ListDistances(
-        Neighbors(np.ascontiguousarray(ids[:, kept]), np.ascontiguousarray(values[:, kept]), far)
+        Neighbors(
+            np.ascontiguousarray(ids[:, kept]), np.ascontiguousarray(values[:, kept]), largest
+        )
     )
 
 
-def _farthest(farthest: Any, n: int, divided: int, power: int) -> Floats:
+def _farthest(farthest: Any, n: int, exponent: int, power: int) -> Floats:
+    """(n,) the largest squared distance of each row, from what a user brought."""
     if farthest is None:
         raise InvalidInputError(
             "`farthest` must be given with `indices`: the largest distance from each row to any "
@@ -130,6 +141,7 @@ def _farthest(farthest: Any, n: int, divided: int, power: int) -> Floats:
         )
     if not np.isfinite(given).all() or (given <= 0).any():
         raise InvalidInputError("`farthest` has a value that is not positive and finite.")
-    far = np.broadcast_to(_divided("farthest", given, divided, power), (n,)).copy()
-    far = far if power == 2 else far * far
-    return np.maximum(far, np.finfo(np.float32).tiny)
+    largest = np.broadcast_to(_divided("farthest", given, exponent, power), (n,)).copy()
+    if power == 1:
+        largest = largest * largest
+    return np.maximum(largest, np.finfo(np.float32).tiny)

@@ -98,7 +98,7 @@ class Ranker:
         )
 
     def rank_block(self, block: slice, answers: AnswerColumns | None, ranking: Ranking) -> None:
-        """Rank some of the queries, rows of ``ranking`` in the order of the layout."""
+        """Rank the queries of a block; rows of ``ranking`` are in the order of the layout."""
         complete = np.zeros(self.n_queries, np.bool_)
         near = None
         if ranking.k < self.n_answers and not self._breaks_ties_by_d:
@@ -301,7 +301,7 @@ class Ranker:
     def _rank_dense(
         self, queries: Ints, start: int, near: SparseRows | None, ranking: Ranking
     ) -> None:
-        """As ``_rank_all``, where d is no vector's, or orders equal d*."""
+        """As ``_rank_all`` in numpy: where there are no vectors, or d decides between equal d*."""
         d2 = self.distances.dense(queries, self.first, ALONE)
         d = self._root(d2) if self.diffusion is None else self._diffusion_distance(queries)
         fused = self._fuse(self._divergence_to_all(queries, start, near), d)

@@ -16,7 +16,7 @@ from kinrank.stages.sparse import Doubles
 
 Which: TypeAlias = Literal["LA", "LM", "SA"]  # the largest, the largest by size, the least
 
-_LEAST_VECTORS = 20
+_LEAST_VECTORS = 20  # of the basis
 _RESTARTS = 1000
 _SMALL = 1e-14  # of the size of the matrix: what rounding leaves of a vector
 
@@ -44,48 +44,51 @@ def extreme_pairs(
     for _ in range(_RESTARTS):
         for at in range(kept, size):
             image = multiply(basis[at])
-            inner[at, : at + 1] = inner[: at + 1, at] = _orthogonalize(image, basis[: at + 1])
-            rest = _extend(basis, at, image, float(np.abs(inner).max()))
+            coefficients = _orthogonalize(image, basis[: at + 1])
+            inner[at, : at + 1] = coefficients
+            inner[: at + 1, at] = coefficients
+            remainder = _extend(basis, at, image, float(np.abs(inner).max()))
         values, vectors = np.linalg.eigh(inner)
         order = np.argsort({"LA": values, "LM": np.abs(values), "SA": -values}[which])
-        residual = rest * np.abs(vectors[-1])
-        sharp = residual <= max(tol, _SMALL) * np.maximum(np.abs(values), 1e-10)
-        done = int(sharp[order[-k:]].sum())
-        if done == k:
-            chosen = np.sort(order[-k:])
-            return values[chosen], basis[:size].T @ vectors[:, chosen]
-        kept = size // 2 if k == 1 else k + min(done, (size - k) // 2)
-        chosen = order[-kept:]
-        basis[:kept] = vectors[:, chosen].T @ basis[:size]
+        residual = remainder * np.abs(vectors[-1])
+        is_converged = residual <= max(tol, _SMALL) * np.maximum(np.abs(values), 1e-10)
+        converged = int(is_converged[order[-k:]].sum())
+        if converged == k:
+            extreme = np.sort(order[-k:])
+            return values[extreme], basis[:size].T @ vectors[:, extreme]
+        kept = size // 2 if k == 1 else k + min(converged, (size - k) // 2)
+        extreme = order[-kept:]
+        basis[:kept] = vectors[:, extreme].T @ basis[:size]
         basis[kept] = basis[size]
         inner[:] = 0
-        inner[range(kept), range(kept)] = values[chosen]
+        inner[range(kept), range(kept)] = values[extreme]
     raise InvalidInputError(
         f"The eigenvalues of this graph of {n} rows were not found in {_RESTARTS} rounds of "
-        "Lanczos' method. Rows that are all alike, or far apart, may be the cause."
+        "Lanczos' method. Rows that are all equal, or far apart, may be the cause."
     )
 
 
 def _orthogonalize(vector: Doubles, basis: Doubles) -> Doubles:
-    """Take from ``vector`` what it has in common with the basis; returns how much that was."""
-    common = basis @ vector
-    vector -= common @ basis
-    again = basis @ vector
-    vector -= again @ basis
-    total: Doubles = common + again
-    return total
+    """Make ``vector`` orthogonal to the basis, in place; returns its coefficients there."""
+    coefficients: Doubles = basis @ vector
+    vector -= coefficients @ basis
+    corrections: Doubles = basis @ vector  # what rounding left
+    vector -= corrections @ basis
+    return coefficients + corrections
 
 
 def _extend(basis: Doubles, at: int, image: Doubles, scale: float) -> float:
-    """Put the image's direction behind vector ``at``; returns its length.
+    """basis[at + 1] becomes the direction of ``image``; returns the length of the image.
 
-    Where nothing is left of it, any direction goes on: the vectors so far span all that they reach.
+    scale : of the matrix. Where nothing is left of the image, which is then of length 0, any
+    direction goes on: the matrix maps the span of the vectors so far into itself.
     """
-    rest = length = float(np.linalg.norm(image))
-    if rest <= _SMALL * scale:
+    remainder = float(np.linalg.norm(image))
+    length = remainder
+    if remainder <= _SMALL * scale:
         image[:] = np.random.default_rng(at).normal(size=len(image))
         _orthogonalize(image, basis[: at + 1])
-        rest = 0.0
+        remainder = 0.0
         length = float(np.linalg.norm(image))
     basis[at + 1] = image / max(length, 1e-300)
-    return rest
+    return remainder
