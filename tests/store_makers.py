@@ -147,3 +147,161 @@ FILES = [
     lance_indexed,
 ]
 SERVED = [pg_exact, pg_cosine, pg_inner]
+
+
+def qdrant_collection(folder, rows, ids, distance, payload=None):
+    from qdrant_client import QdrantClient, models
+
+    client = QdrantClient(path=str(folder))
+    vectors = models.VectorParams(size=rows.shape[1], distance=distance)
+    client.create_collection("items", vectors_config=vectors)
+    names = ids.tolist()
+    points = [
+        models.PointStruct(
+            id=number if payload else name,
+            vector=row.tolist(),
+            payload={payload: name} if payload else None,
+        )
+        for number, (name, row) in enumerate(zip(names, rows, strict=True))
+    ]
+    client.upsert("items", points)
+    return client
+
+
+def qdrant_numbers(data, folder):
+    from kinrank.stores import QdrantStore
+
+    client = qdrant_collection(folder, data.rows, data.numbers, "Euclid")
+    return Made(QdrantStore(client, "items"), data.rows, data.numbers)
+
+
+def qdrant_payload(data, folder):
+    from kinrank.stores import QdrantStore
+
+    client = qdrant_collection(folder, data.unit, data.names, "Dot", "sku")
+    return Made(QdrantStore(client, "items", id_field="sku"), data.unit, data.names)
+
+
+def qdrant_cosine(data, folder):
+    from kinrank.stores import QdrantStore
+
+    ids = np.array([str(uuid.UUID(int=int(number))) for number in data.numbers])
+    client = qdrant_collection(folder, data.rows, ids, "Cosine")
+    store = QdrantStore(client, "items")
+    rows = store.fetch(ids)  # Qdrant keeps them at unit norm, as it rounds
+    np.testing.assert_allclose(rows, data.unit, rtol=1e-5, atol=1e-6)
+    return Made(store, rows, ids)
+
+
+def sqlite_table(folder, rows, ids, statement):
+    import sqlite_vec
+
+    from kinrank.stores.sqlite_vec import _module
+
+    connection = _module().connect(str(folder / "items.db"))
+    connection.enable_load_extension(True)
+    sqlite_vec.load(connection)
+    connection.execute(statement)
+    pairs = zip(ids.tolist(), (row.tobytes() for row in rows), strict=True)
+    connection.executemany('INSERT INTO "odd ""name"(id, embedding) VALUES (?, ?)', pairs)
+    connection.commit()
+    connection.close()
+    return folder / "items.db"
+
+
+def sqlite_plain(data, folder):
+    from kinrank.stores import SqliteVecStore
+
+    statement = 'CREATE TABLE "odd ""name" (id TEXT PRIMARY KEY, embedding BLOB)'
+    path = sqlite_table(folder, data.rows, data.names, statement)
+    return Made(SqliteVecStore(path, 'odd "name'), data.rows, data.names)
+
+
+def sqlite_virtual(data, folder):
+    from kinrank.stores import SqliteVecStore
+
+    width = data.rows.shape[1]
+    statement = (
+        'CREATE VIRTUAL TABLE "odd ""name" USING '
+        f"vec0(id INTEGER PRIMARY KEY, embedding FLOAT[{width}])"
+    )
+    path = sqlite_table(folder, data.rows, data.numbers, statement)
+    return Made(SqliteVecStore(path, 'odd "name', metric="cosine"), data.rows, data.numbers)
+
+
+def chroma_collection(folder, rows, ids, space):
+    import chromadb
+
+    settings = chromadb.Settings(anonymized_telemetry=False)
+    client = chromadb.PersistentClient(str(folder), settings=settings)
+    collection = client.create_collection(
+        "items", configuration={"hnsw": {"space": space}}, embedding_function=None
+    )
+    collection.add(ids=ids.tolist(), embeddings=rows)
+    return collection
+
+
+def chroma_euclidean(data, folder):
+    from kinrank.stores import ChromaStore
+
+    return Made(
+        ChromaStore(chroma_collection(folder, data.rows, data.names, "l2")),
+        data.rows,
+        data.names,
+        0.97,
+    )
+
+
+def chroma_cosine(data, folder):
+    from kinrank.stores import ChromaStore
+
+    store = ChromaStore(chroma_collection(folder, data.rows, data.names, "cosine"))
+    rows = store.fetch(data.names)  # Chroma keeps directions and norms, as it rounds
+    np.testing.assert_allclose(rows, data.rows, rtol=1e-5, atol=1e-6)
+    return Made(store, rows, data.names, 0.97)
+
+
+def milvus_collection(folder, rows, ids, metric):
+    from pymilvus import DataType, MilvusClient
+
+    client = MilvusClient(str(folder / "items.db"))
+    schema = MilvusClient.create_schema(auto_id=False)
+    if ids.dtype.kind == "U":
+        schema.add_field("id", DataType.VARCHAR, is_primary=True, max_length=64)
+    else:
+        schema.add_field("id", DataType.INT64, is_primary=True)
+    schema.add_field("embedding", DataType.FLOAT_VECTOR, dim=rows.shape[1])
+    index = client.prepare_index_params()
+    index.add_index("embedding", index_type="FLAT", metric_type=metric)
+    client.create_collection("items", schema=schema, index_params=index)
+    pairs = zip(ids.tolist(), rows.tolist(), strict=True)
+    client.insert("items", [{"id": name, "embedding": row} for name, row in pairs])
+    return client
+
+
+def milvus_euclidean(data, folder):
+    from kinrank.stores import MilvusStore
+
+    client = milvus_collection(folder, data.rows, data.numbers, "L2")
+    return Made(MilvusStore(client, "items"), data.rows, data.numbers)
+
+
+def milvus_cosine(data, folder):
+    from kinrank.stores import MilvusStore
+
+    client = milvus_collection(folder, data.rows, data.names, "COSINE")
+    return Made(MilvusStore(client, "items"), data.rows, data.names)
+
+
+# Makers of engines that bring much, by the package without which they are skipped.
+MORE = {
+    qdrant_numbers: "qdrant_client",
+    qdrant_payload: "qdrant_client",
+    qdrant_cosine: "qdrant_client",
+    sqlite_plain: "sqlite_vec",
+    sqlite_virtual: "sqlite_vec",
+    chroma_euclidean: "chromadb",
+    chroma_cosine: "chromadb",
+    milvus_euclidean: "pymilvus",
+    milvus_cosine: "pymilvus",
+}

@@ -15,12 +15,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors and type checkers
     from kinrank.search.searcher import Searcher, Store
+    from kinrank.stores.chroma import ChromaStore
     from kinrank.stores.faiss import FaissStore
     from kinrank.stores.lancedb import LanceStore
     from kinrank.stores.lancedb_reranker import Reranker
+    from kinrank.stores.milvus import MilvusStore
     from kinrank.stores.pgvector import PgVectorStore
+    from kinrank.stores.qdrant import QdrantStore
+    from kinrank.stores.sqlite_vec import SqliteVecStore
 
-__all__ = ["FaissStore", "LanceStore", "PgVectorStore", "Reranker", "Searcher", "Store"]
+__all__ = [
+    "ChromaStore",
+    "FaissStore",
+    "LanceStore",
+    "MilvusStore",
+    "PgVectorStore",
+    "QdrantStore",
+    "Reranker",
+    "Searcher",
+    "SqliteVecStore",
+    "Store",
+]
 
 
 @cache
