@@ -62,7 +62,7 @@ class SqliteVecStore(TableStore):
         self.metric: Metric = check_choice("metric", metric, tuple(_FUNCTIONS))
         self._lock = threading.Lock()  # a connection serves one thread at a time
         is_file = isinstance(database, (str, os.PathLike))
-        self._connection = open_database(database) if is_file else database
+        self._connection: Any = open_database(database) if is_file else database
         self._table = _quoted(table)
         self._id = _quoted(id_column)
         self._vector = _quoted(vector_column)
@@ -182,7 +182,7 @@ def _module() -> ModuleType:
         ) from error
 
 
-def _quoted(name: str) -> str:
+def _quoted(name: Any) -> str:
     if not isinstance(name, str) or not name or "\0" in name:
         raise InvalidInputError(f"Names of tables and columns must be text, got {name!r}.")
     return '"' + name.replace('"', '""') + '"'
