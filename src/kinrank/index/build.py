@@ -47,7 +47,7 @@ def build_from_vectors(
     length = resolved.list_length()
     cells: dict[str, Any] = {}
     if execution.search == "approximate":
-        neighbors, cells = _approximate(vectors, length, run)
+        neighbors, cells = approximate_neighbors(vectors, length, run)
     else:
         as_given = vectors
         if not (cosine or method.whiten is not None or isinstance(execution.search, str)):
@@ -250,7 +250,7 @@ def _walk_norms(neighbors: Neighbors, parameters: StageParameters) -> Floats:
     return norms
 
 
-def _approximate(vectors: Floats, k: int, run: Runner) -> tuple[Neighbors, dict[str, Any]]:
+def approximate_neighbors(vectors: Floats, k: int, run: Runner) -> tuple[Neighbors, dict[str, Any]]:
     """Lists that were found by cells, the cells that queries are searched in, and the recall."""
     from kinrank.search import cells
     from kinrank.search.cells import measured_recall

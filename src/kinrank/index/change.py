@@ -1,23 +1,28 @@
 """A gallery that changes: only rows that depend on a change are computed again.
 
-Each stage names the rows whose inputs changed, computes these, and hands on those whose result
-really did. The answer is that of a fresh build, up to rounding.
+For each stage: which rows are dirty (their inputs changed), compute these, put them among the
+others, and hand on which of them really became others. The result is that of a fresh build, up to
+rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError
 from kinrank.index import patch
-from kinrank.index.build import build, encoded_state, make_state, path_graph
-from kinrank.index.changed_paths import changed_paths
+from kinrank.index.build import (
+    approximate_neighbors,
+    build,
+    encoded_state,
+    make_state,
+    path_graph,
+)
+from kinrank.index.changed_paths import affected_pairs, changed_paths, rows_of_pairs
 from kinrank.index.ids import Ids, joined, refuse_duplicates
 from kinrank.index.patch import Change, Mask, reached
 from kinrank.index.state import EncodingColumns, Source, State, resolved
@@ -33,20 +38,28 @@ from kinrank.stages.parameters import StageParameters
 from kinrank.stages.propagation import encoding, propagate, transition
 from kinrank.stages.smoothing import smooth
 from kinrank.stages.sparse import placed, take, times
-from kinrank.types import Floats, Ints, SparseRows, Values
+from kinrank.types import Floats, Ints, SparseRows
 
 # A change of F that leaves every distance as it is, to five digits and more.
 _NEGLIGIBLE = 1e-7
 # A bound on what changed edges do to a row of F, far above what they really do: with a hundred
 # times this, distances were still those of a fresh build to 1e-7.
 _WALKED = 1e-5
-# From this share of the rows on, all of them are computed: that is simpler and not slower.
-_MOST = 0.25
-_MANY = 0.1  # of the lists: what follows from them is then most
+# All rows are computed where computing some of them alone would cost more:
+# a list that is searched alone costs about twice as much as one of a search of all rows, where each
+# product serves two rows;
+_MOST_SEARCHED = 0.4
+# lists that changed for so many rows reach most rows of the later stages;
+_MOST_LISTS = 0.1
+# and a row that is diffused alone costs 3 to 8 times as much as one of many that go side by side.
+_MOST_DIFFUSED = 1 / 8
+_CELLS_SEEN = 64  # that a row looks into when the lists of all rows are searched in cells
 
 
 def changed(state: State, remove: Ids, vectors: Floats, add: Ids, run: Runner) -> State:
     """The state without the gallery rows ``remove`` and with others, which become the last ones.
+
+    Costs no more than a fresh build: where most rows would be computed, all of them are.
 
     vectors : of those that come, scaled; add : their ids
     """
@@ -64,8 +77,9 @@ def changed(state: State, remove: Ids, vectors: Floats, add: Ids, run: Runner) -
     change = Change(kept, order, np.concatenate([state.vectors[kept], vectors]))
     method = resolved(state.asked, len(order))
     # Sizes follow from the number of rows while these are few; lists that users brought are longer.
-    if method != state.method or state.neighbors.k > len(order):
-        return _afresh(state, method, change, ids, run)
+    sizes_differ = method != state.method or state.neighbors.k > len(order)
+    if sizes_differ or _fresh_lists_cost_less(state, change):
+        return _built_afresh(state, method, change, ids, run)
     with progress.stage("neighbours", len(order)):
         neighbors = patch.changed_neighbors(state.neighbors, state.vectors, change, run)
     source = replace(
@@ -77,6 +91,18 @@ def changed(state: State, remove: Ids, vectors: Floats, add: Ids, run: Runner) -
         cell=_cells(state, change, run),
     )
     return _patched_state(state, source, change, run) or encoded_state(source, run)
+
+
+def _fresh_lists_cost_less(state: State, change: Change) -> bool:
+    """Whether to search the lists of all rows, rather than those that a change breaks."""
+    n = len(change.order)
+    is_broken = reached(~change.kept, state.neighbors.indices[change.kept])
+    n_searched = np.count_nonzero(is_broken) + n - change.n_kept
+    if len(state.cell) == 0:
+        return bool(n_searched > _MOST_SEARCHED * n)
+    # A search in cells sees few rows, a broken list is searched among all of them.
+    share_seen = min(1.0, _CELLS_SEEN / max(len(state.centres), 1))
+    return bool(n_searched > share_seen * n)
 
 
 def _changed_order(state: State, kept: Mask, m: int) -> Ints:
@@ -92,11 +118,27 @@ def _changed_order(state: State, kept: Mask, m: int) -> Ints:
     return np.concatenate([order, n_gallery + np.arange(m)]).astype(np.int32)
 
 
-def _afresh(state: State, method: CASMethod, change: Change, ids: Ids, run: Runner) -> State:
+def _built_afresh(state: State, method: CASMethod, change: Change, ids: Ids, run: Runner) -> State:
+    """The state of a fresh build, searched as the old one was."""
     vectors = np.empty_like(change.vectors)
     vectors[change.order] = change.vectors
-    neighbors = exact_neighbors(vectors, method.list_length(), run)
-    return build(state.asked, method, state.scaling, ids, neighbors, vectors, run)
+    length = method.list_length()
+    cells: dict[str, Any] = {}
+    if len(state.cell) == 0:
+        neighbors = exact_neighbors(vectors, length, run)
+    else:
+        neighbors, cells = approximate_neighbors(vectors, length, run)
+    return build(state.asked, method, state.scaling, ids, neighbors, vectors, run, **cells)
+
+
+class MovedRows(NamedTuple):
+    """The rows of a stage under their new numbers, new ones empty.
+
+    incomplete : (n,) rows that are new, or lost an entry with a row that went
+    """
+
+    rows: SparseRows
+    incomplete: Mask
 
 
 class PatchedRows(NamedTuple):
@@ -110,34 +152,36 @@ def _patched_state(old: State, source: Source, change: Change, run: Runner) -> S
     """The state after a change, stage by stage: which rows are dirty, compute these, put them.
 
     source : of the rows after the change
-    Returns None where so many rows are dirty that computing all of them is not slower.
+    Returns None where so many rows are dirty that computing all of them costs less.
     """
     parameters = source.method.stage_parameters
     neighbors = source.neighbors
     lists = neighbors.indices
     layout = source.layout
     first_change = _first_changes(old, source, change)
-    if np.mean(first_change < parameters.cluster_k) > _MANY:
+    if np.mean(first_change < parameters.cluster_k) > _MOST_LISTS:
         return None
     rescaled = _rescaled(old, source, change)
 
     with progress.stage("clusters", len(source)):
-        confident = _patched_reciprocal(
-            old.xi, change, first_change, lists, parameters.confident_k, run
-        )
-        half = None
+        before = _moved(old.xi, change)
+        dirty = _dirty_reciprocal(first_change, lists, parameters.confident_k)
+        rows = _rows_to_compute(before, dirty)
+        confident = _put(before, rows, reciprocal(lists, parameters.confident_k, run, rows))
+
         in_cluster_lists = first_change < parameters.cluster_k
         dirty = in_cluster_lists | reached(in_cluster_lists, lists[:, : parameters.cluster_k])
+        half_rows = None
         if parameters.clusters == "expanded":
-            half = _patched_reciprocal(
-                old.half, change, first_change, lists, parameters.half_k, run
-            )
+            before = _moved(old.half, change)
+            dirty_half = _dirty_reciprocal(first_change, lists, parameters.half_k)
+            rows = _rows_to_compute(before, dirty_half)
+            half = _put(before, rows, reciprocal(lists, parameters.half_k, run, rows))
+            half_rows = half.rows
             dirty |= reached(half.changed, lists[:, : parameters.cluster_k])
-        half_rows = None if half is None else half.rows
-        old_clusters = (old.f or old.smoothed).with_data(None)  # the pattern of F
-        clusters = _patched(
-            old_clusters, change, dirty, partial(local_clusters, lists, parameters, half_rows, run)
-        )
+        before = _moved((old.f or old.smoothed).with_data(None), change)  # the pattern of F
+        rows = _rows_to_compute(before, dirty)
+        clusters = _put(before, rows, local_clusters(lists, parameters, half_rows, run, rows))
 
     with progress.stage("graph", len(source)):
         graph = affinity_graph(
@@ -155,30 +199,30 @@ def _patched_state(old: State, source: Source, change: Change, run: Runner) -> S
         other_edges = in_graph_lists | rescaled | confident.changed
         dirty = clusters.changed | confident.changed
         dirty |= _diffused(old, change, graph, clusters.rows, other_edges, rescaled, parameters)
-        smoothed_anew = dirty | _guided(first_change, rescaled, lists, clusters.rows, parameters)
-        smoothed_anew[change.n_kept :] = True
-        smoothed_anew |= patch.moved_rows(old.smoothed, change)[1]
-        if smoothed_anew.mean() > _MOST:
+        dirty_smoothed = dirty | _guided(first_change, rescaled, lists, clusters.rows, parameters)
+        before_smoothed = _moved(old.smoothed, change)
+        smoothed_rows = _rows_to_compute(before_smoothed, dirty_smoothed)
+        if len(smoothed_rows) > _MOST_DIFFUSED * len(source):
             return None
-        compute = _SimilarityOfRows(graph, clusters.rows, source, run).compute
-        smoothed_rows = np.flatnonzero(smoothed_anew).astype(np.int32)
+        rows = smoothed_rows  # nobody reads F again: it is made for smoothing, and let go of
         if old.f is not None:
-            similarity = _patched(old.f, change, dirty, compute).rows
-        else:  # nobody reads F again: it is made of the rows that are smoothed anew, and let go of
-            similarity = compute(smoothed_rows)
+            before = _moved(old.f, change)
+            rows = _rows_to_compute(before, dirty)
+        similarity = similarity_on_clusters(
+            graph, clusters.rows, source.distances, parameters, run, rows=rows
+        )
+        if old.f is not None:
+            similarity = _put(before, rows, similarity).rows
 
     with progress.stage("smoothing", len(source)):
-        if old.f is not None:
-            rows = smooth(similarity, confident.rows, neighbors, parameters, run)
-            before, lost = patch.moved_rows(old.smoothed, change)
-            smoothed = PatchedRows(rows, lost | patch.differs(before, rows, _NEGLIGIBLE))
+        if old.f is None:
+            near_rows = take(confident.rows, smoothed_rows)
+            fresh = smooth(similarity, near_rows, neighbors, parameters, run)
+            smoothed = _put(before_smoothed, smoothed_rows, fresh)
         else:
-            fresh = smooth(
-                similarity, take(confident.rows, smoothed_rows), neighbors, parameters, run
-            )
-            smoothed = _put(
-                old.smoothed, change, smoothed_rows, fresh if len(smoothed_rows) else None
-            )
+            every_row = smooth(similarity, confident.rows, neighbors, parameters, run)
+            differs = patch.differs(before_smoothed.rows, every_row, _NEGLIGIBLE)
+            smoothed = PatchedRows(every_row, before_smoothed.incomplete | differs)
 
     enhanced = smoothed
     if parameters.enhance_k is not None:
@@ -187,14 +231,11 @@ def _patched_state(old: State, source: Source, change: Change, run: Runner) -> S
             dirty = confident.changed | (first_change < k)
             dirty |= reached(smoothed.changed, confident.rows)
             dirty |= reached(smoothed.changed, lists[:, :k])
-            enhanced = _patched(
-                old.enhanced,
-                change,
-                dirty,
-                _EnhancedRows(
-                    smoothed.rows, confident.rows, lists, k, parameters.kappa, run
-                ).compute,
-            )
+            before = _moved(old.enhanced, change)
+            rows = _rows_to_compute(before, dirty)
+            near_rows = take(confident.rows, rows)
+            fresh = enhance(smoothed.rows, near_rows, lists[rows], k, parameters.kappa, run)
+            enhanced = _put(before, rows, fresh)
 
     with progress.stage("propagation", len(source)):
         if old.transition is None:
@@ -203,18 +244,15 @@ def _patched_state(old: State, source: Source, change: Change, run: Runner) -> S
             other_encodings = np.ones(len(source), np.bool_)
         else:
             dirty = enhanced.changed | reached(enhanced.changed, enhanced.rows)
-            patched_p = _patched(
-                old.transition,
-                change,
-                dirty,
-                partial(transition, enhanced.rows, parameters, layout, run),
-            )
+            before = _moved(old.transition, change)
+            rows = _rows_to_compute(before, dirty)
+            patched_p = _put(before, rows, transition(enhanced.rows, parameters, layout, run, rows))
             p = patched_p.rows
             other_encodings = patched_p.changed | reached(patched_p.changed, p)
             other_encodings |= patch.lost_rows(old.columns, change)
-            wanted = np.flatnonzero(other_encodings).astype(np.int32)
-            fresh = encoding(p, layout, run, wanted)
-            columns = patch.exchanged(old.encoding, change, wanted, fresh, run)
+            rows = np.flatnonzero(other_encodings).astype(np.int32)
+            fresh = encoding(p, layout, run, rows)
+            columns = patch.exchanged(old.encoding, change, rows, fresh, run)
 
     paths = None
     if source.method.geodesic:
@@ -253,73 +291,33 @@ def _rescaled(old: State, source: Source, change: Change) -> Mask:
     return out
 
 
-def _patched(
-    before: SparseRows, change: Change, dirty: Mask, compute: Callable[[Ints], SparseRows]
-) -> PatchedRows:
-    """The rows of a stage after a change: those that are dirty, new or lost an entry are computed.
-
-    before : the rows of the stage before the change
-    """
-    needed = dirty | patch.moved_rows(before, change)[1]
-    needed[change.n_kept :] = True
-    rows = np.flatnonzero(needed).astype(np.int32)
-    return _put(before, change, rows, compute(rows) if len(rows) else None)
+def _moved(rows: SparseRows, change: Change) -> MovedRows:
+    """The rows of a stage as a change leaves them, before any is computed again."""
+    moved, lost_entry = patch.moved_rows(rows, change)
+    incomplete = lost_entry.copy()
+    incomplete[change.n_kept :] = True
+    return MovedRows(moved, incomplete)
 
 
-def _put(before: SparseRows, change: Change, rows: Ints, fresh: SparseRows | None) -> PatchedRows:
-    """The rows of a stage after a change; fresh : ``rows`` of them, new ones among these."""
-    moved, lost = patch.moved_rows(before, change)
-    changed = np.zeros(len(moved), np.bool_)
-    if fresh is None:
-        return PatchedRows(moved, changed)
-    changed[rows] = lost[rows] | patch.differs(take(moved, rows), fresh, _NEGLIGIBLE)
-    changed[change.n_kept :] = True
-    return PatchedRows(patch.put(moved, rows, fresh), changed)
+def _rows_to_compute(before: MovedRows, dirty: Mask) -> Ints:
+    """Rows whose inputs changed, new ones, and those that lost an entry; ascending."""
+    return np.flatnonzero(dirty | before.incomplete).astype(np.int32)
 
 
-def _patched_reciprocal(
-    before: SparseRows, change: Change, first_change: Ints, lists: Ints, k: int, run: Runner
-) -> PatchedRows:
-    """R(i, k) after a change: of rows whose list changed, or that of one of their neighbours."""
-    changed = first_change < k
-    dirty = changed | reached(changed, lists[:, :k])
-    return _patched(before, change, dirty, partial(reciprocal, lists, k, run))
+def _put(before: MovedRows, rows: Ints, fresh: SparseRows) -> PatchedRows:
+    """The rows of a stage after a change; fresh : those that were computed, ``rows``."""
+    changed = np.zeros(len(before.rows), np.bool_)
+    if len(rows) == 0:
+        return PatchedRows(before.rows, changed)
+    differs = patch.differs(take(before.rows, rows), fresh, _NEGLIGIBLE)
+    changed[rows] = before.incomplete[rows] | differs
+    return PatchedRows(patch.put(before.rows, rows, fresh), changed)
 
 
-class _SimilarityOfRows(NamedTuple):
-    """What F of some rows is computed from."""
-
-    graph: Graph
-    clusters: SparseRows
-    source: Source
-    run: Runner
-
-    def compute(self, rows: Ints) -> SparseRows:
-        """F of ``rows``."""
-        return similarity_on_clusters(
-            self.graph,
-            self.clusters,
-            self.source.distances,
-            self.source.method.stage_parameters,
-            self.run,
-            rows=rows,
-        )
-
-
-class _EnhancedRows(NamedTuple):
-    """What enhanced rows are computed from."""
-
-    smoothed: SparseRows
-    confident: SparseRows
-    lists: Ints
-    k: int
-    kappa: float
-    run: Runner
-
-    def compute(self, rows: Ints) -> SparseRows:
-        """The enhanced F of ``rows``."""
-        confident = take(self.confident, rows)
-        return enhance(self.smoothed, confident, self.lists[rows], self.k, self.kappa, self.run)
+def _dirty_reciprocal(first_change: Ints, lists: Ints, k: int) -> Mask:
+    """Rows whose R(i, k) can change: their list did, or that of one of their neighbours."""
+    other_list = first_change < k
+    return other_list | reached(other_list, lists[:, :k])
 
 
 def _diffused(
@@ -369,20 +367,6 @@ def _guided(
     return reached(two_steps, clusters)
 
 
-class _EncodingOfRows(NamedTuple):
-    """What F' of some rows is computed from, and how it is compared."""
-
-    p: SparseRows
-    source: Source
-    norms: Values
-    run: Runner
-
-    def divergence(self, rows: Ints) -> Divergence:
-        """d' between ``rows``; the other rows of F' are empty."""
-        made = encoding(self.p, self.source.layout, self.run, rows)
-        return Divergence(placed(made, rows), self.source.method.divergence, self.norms)
-
-
 def _patched_paths(
     old: State,
     source: Source,
@@ -393,11 +377,14 @@ def _patched_paths(
     run: Runner,
 ) -> SparseRows:
     """The graph of shortest paths; affected : rows with another F', or others among the nearest."""
-    if p is None or old.paths is None or affected.mean() > _MANY:
+    if p is None or old.paths is None or affected.mean() > _MOST_LISTS:
         return path_graph(source, columns, run)
     near = source.neighbors.indices[:, : source.method.geodesic_k]
-    divergence = _EncodingOfRows(p, source, columns.norms, run).divergence
-    return changed_paths(old.paths, change, affected, near, divergence, run)
+    pairs = affected_pairs(affected, near)
+    rows = rows_of_pairs(pairs)
+    fresh_encoding = placed(encoding(p, source.layout, run, rows), rows)
+    divergence = Divergence(fresh_encoding, source.method.divergence, columns.norms)
+    return changed_paths(old.paths, change, affected, divergence.pairs(pairs, run), run)
 
 
 def _cells(old: State, change: Change, run: Runner) -> Ints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import cache, partial
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from kinrank.index.explorer import Query as AskedQuery
 from kinrank.pool import rerank_pool
 from kinrank.serve import bodies, metrics, models
 from kinrank.serve.bodies import IMAGE, JSON, NPY, checked_rows, parse_json
+from kinrank.serve.changes import ItemsChange
 from kinrank.serve.explore import served_method, served_methods
 from kinrank.serve.models import ExplainAnswer, ItemsAnswer, RankingAnswer
 from kinrank.serve.problems import Problem, documented
@@ -286,7 +287,7 @@ async def add(
     elif len(sent.ids or ()) > limit:
         words = f"`ids` must be at most {limit:,}, got {len(sent.ids or ()):,}."
         raise Problem(422, "too-many", words)
-    count = await request.app.state.workers.write(partial(service.add, **given))
+    count = await request.app.state.workers.write(service.apply, ItemsChange(**given))
     return answer_json(ItemsAnswer, {"rows": count})
 
 
@@ -294,7 +295,9 @@ async def add(
 async def remove(request: Request, id: ItemId) -> Response:  # noqa: A002
     """It is gone when this is answered. Needs a service that was started with --writable."""
     _check_writable(request)
-    count = await request.app.state.workers.write(service_of(request).remove, id)
+    service = service_of(request)
+    change = ItemsChange(removed=service.typed(id))
+    count = await request.app.state.workers.write(service.apply, change)
     return answer_json(ItemsAnswer, {"rows": count})
 
 

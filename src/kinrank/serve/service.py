@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kinrank.errors import InvalidInputError, UnknownIdError
+from kinrank.errors import InvalidInputError, KinrankError, UnknownIdError
 from kinrank.index import Index
 from kinrank.index.explorer import Explorer
+from kinrank.serve.changes import ItemsChange, can_join, joined_add
 from kinrank.serve.describe import Describer
 from kinrank.serve.labels import Labels
 from kinrank.serve.metrics import Metrics
@@ -118,38 +119,37 @@ class Service:
             raise Problem(415, "no-model", f"{words}with --model, or send vectors.")
         return self.describer.describe(picture)
 
-    def add(
-        self, vectors: Any = None, *, ids: Any = None, labels: list[str] | None = None,
-        update: bool = False, attributes: Mapping[str, Any] | None = None,
-    ) -> int:  # fmt: skip
-        """Add or change rows, and save; returns how many there are.
+    def apply(self, changes: list[ItemsChange]) -> list[int | Exception]:
+        """Make several changes in their order, and save once.
 
-        vectors : None where rows that are there get other attributes alone
+        Rows to add that follow each other are added at once. Returns for each change how many rows
+        there are then, or why it was not made; the others are made all the same.
         """
-        ids = [] if update and ids is None else ids
-        count = len(ids) if vectors is None else len(vectors)
-        if labels is not None and len(labels) != count:
-            raise InvalidInputError(
-                f"`labels` must be one for each item ({count}), got {len(labels)}."
-            )
         draft = self.index.draft()  # what is served stays if this fails
-        if update:
-            draft.update(ids, vectors, attributes=attributes, threads=1)
-        else:
-            draft.add(vectors, ids, attributes=attributes, threads=1)
-        if vectors is None:
-            return self._saved(draft, self.labels.after_naming(ids, labels))
-        # New rows are the last ones, and so are those that changed.
-        last = draft.ids[len(draft) - len(vectors) :].tolist()
-        return self._saved(draft, self.labels.after_change(last, labels, update=update))
+        labels = self.labels
+        outcomes: list[Exception | None] = []
+        for group in _groups(changes):
+            if len(group) > 1:
+                try:
+                    labels = joined_add(group, draft, labels)
+                    outcomes += [None] * len(group)
+                    continue
+                except KinrankError:
+                    pass  # one by one, each has its own error
+            for change in group:
+                try:
+                    labels = change.apply(draft, labels)
+                    outcomes.append(None)
+                except Exception as error:  # noqa: BLE001  of this change alone
+                    outcomes.append(error)
+        if None in outcomes:
+            try:
+                self._save(draft, labels)
+            except Problem as problem:
+                return [problem if error is None else error for error in outcomes]
+        return [len(self.index) if error is None else error for error in outcomes]
 
-    def remove(self, text: str) -> int:
-        """Remove a row, and save; returns how many there are."""
-        item, draft = self.typed(text), self.index.draft()
-        draft.remove([item], threads=1)
-        return self._saved(draft, self.labels.after_removing(item))
-
-    def _saved(self, draft: Index, labels: Labels) -> int:
+    def _save(self, draft: Index, labels: Labels) -> None:
         """Save a draft, and serve it from then on, so that memory, file and answer agree."""
         if draft.path is not None:  # one that was made in memory stays there
             labels.keep(draft)
@@ -161,5 +161,16 @@ class Service:
                 raise Problem(507, "not-saved", words) from error
         with self._viewing:
             self.index.adopt(draft)
-            self.labels, self._view = labels, None
-        return len(self.index)
+            self.labels = labels
+            self._view = None
+
+
+def _groups(changes: list[ItemsChange]) -> list[list[ItemsChange]]:
+    """Changes in their order; those that follow each other and can be made at once, together."""
+    groups: list[list[ItemsChange]] = []
+    for change in changes:
+        if groups and can_join(groups[-1][-1], change):
+            groups[-1].append(change)
+        else:
+            groups.append([change])
+    return groups

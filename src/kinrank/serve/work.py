@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from starlette.requests import Request
 
@@ -16,6 +17,9 @@ from kinrank import progress
 from kinrank.serve.problems import Problem
 
 T = TypeVar("T")
+# Makes several changes; the result of each, or why it failed.
+Apply: TypeAlias = Callable[[list[Any]], list[int | Exception]]
+
 _LOOK = 0.02  # seconds after which it is seen that a caller has gone
 
 
@@ -59,6 +63,7 @@ class Workers:
         self._limit = threads + waiting
         self._timeout = timeout
         self._busy = 0
+        self._changes: deque[tuple[Any, Future[int]]] = deque()  # that wait for the writer
 
     async def run(self, function: Callable[..., T], *args: Any, slow: bool = False) -> T:
         """``function(*args)`` on a thread; a problem if there are too many or it takes too long.
@@ -80,11 +85,34 @@ class Workers:
             words = f"There was no answer within {self._timeout:g} s."
             raise Problem(503, "timeout", words, {"Retry-After": "5"}) from None
 
-    async def write(self, function: Callable[..., T], *args: Any) -> T:
-        """The same for a change of the index: one after another, and never given up half way."""
-        loop = asyncio.get_running_loop()
+    async def write(self, apply: Apply, change: Any) -> int:
+        """Make a change of the index on the thread for changes, and wait for it.
+
+        Changes that come while another is made wait, and are then made together.
+
+        apply : makes several changes; tells the result of each, or why it failed
+        """
+        result: Future[int] = Future()
+        self._changes.append((change, result))
+        self._writer.submit(self._apply_waiting, apply)
         # A client that goes away does not undo what it asked for.
-        return await asyncio.shield(loop.run_in_executor(self._writer, partial(function, *args)))
+        return await asyncio.shield(asyncio.wrap_future(result))
+
+    def _apply_waiting(self, apply: Apply) -> None:
+        waiting = [self._changes.popleft() for _ in range(len(self._changes))]
+        if not waiting:  # they were made with an earlier one
+            return
+        try:
+            outcomes = apply([change for change, _ in waiting])
+        except BaseException as error:  # noqa: BLE001  everyone who waits is told
+            for _, result in waiting:
+                result.set_exception(error)
+            return
+        for (_, result), outcome in zip(waiting, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                result.set_exception(outcome)
+            else:
+                result.set_result(outcome)
 
     def _done(self, future: asyncio.Future[Any]) -> None:
         self._busy -= 1

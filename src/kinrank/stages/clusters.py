@@ -27,7 +27,7 @@ def regular(ids: Ints, data: Floats | None, n_columns: int) -> SparseRows:
     Entries of -1, which lists that are too short begin or end with, are left out.
     """
     n, k = ids.shape
-    if k and (ids[:, 0].min() < 0 or ids[:, -1].min() < 0):
+    if k and (ids[:, 0].min(initial=0) < 0 or ids[:, -1].min(initial=0) < 0):
         filled = ids >= 0
         indptr = np.zeros(n + 1, np.int64)
         np.cumsum(filled.sum(axis=1), out=indptr[1:])
