@@ -1,10 +1,14 @@
 """Answers under conditions, measured: unknown things, several pictures, feedback, filters.
 
-    python benchmarks/bench_conditions.py [unknown] [several] [feedback] [filters] [--data FOLDER]
+    python benchmarks/bench_conditions.py [unknown] [rates] [several] [feedback] [filters]
+                                          [--data FOLDER]
 
 unknown   half of the things are taken out of the gallery: of the queries whose thing is left, the
           share with a right first answer above the threshold that lets 1% and 10% of the others
           through, by the cosine of the first, by it and its gap to the second, and by ``presence``
+rates     the same halves, sets with labels: of the queries whose thing is not in the gallery, the
+          share that ``unknown_rate`` lets through, and of the others the share with a right first
+          answer, calibrated without labels and with
 several   mAP of one ranking for up to five queries of one thing
 feedback  mAP after each of three rounds of five marks, beside Rocchio's formula
 filters   milliseconds of a query over 100,000 rows by how many of them are allowed
@@ -27,6 +31,7 @@ from kinrank import datasets
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 RATES = (0.01, 0.1)
+HELD_RATES = (0.01, 0.05)
 DRAWS = 3  # halves of the things
 ASKED = 800  # queries of a draw
 THINGS, PICTURES = 100, 5
@@ -85,6 +90,46 @@ def unknown(data, truth):
         scores = ((first, plain), (2 * first - second, plain), (ranking.presence, ours))
         found.append([detected(*score, known, rate) for score in scores for rate in RATES])
     return np.mean(found, axis=0)
+
+
+def halves(data, seed):
+    """The gallery without half of its labels: rows that are left, and queries without any."""
+    labels = np.unique(data.query.labels)
+    gone = np.random.default_rng(seed).choice(labels, len(labels) // 2, replace=False)
+    return ~np.isin(data.gallery.labels, gone), np.isin(data.query.labels, gone)
+
+
+def held_rates(data, truth):
+    """Per cent of unknown queries that are answered and of known ones answered rightly.
+
+    For each rate without labels, then with; the mean of some draws. NaN for a rate that the
+    gallery is too small to tell.
+    """
+    draws = []
+    for seed in range(DRAWS):
+        left, unknown_queries = halves(data, seed)
+        kept = truth[:, left]
+        labels = np.unique(data.gallery.labels[left], return_inverse=True)[1]
+        nobody = ~np.isin(data.gallery.labels[left], data.query.labels)
+        labels[nobody] = labels.max() + 1 + np.arange(nobody.sum())  # each of them another
+        index = kinrank.CAS(metric="cosine").fit(data.gallery.features[left])
+        found = []
+        for given in (None, labels):
+            model = index.calibrate(given).presence
+            for rate in HELD_RATES:
+                if model is None or rate < model.least_rate:
+                    found += [np.nan, np.nan]
+                    continue
+                ranking = index.search(
+                    data.query.features, 1, exclude=kept == -1, unknown_rate=rate
+                )
+                first = ranking.indices[:, 0]
+                answered = first >= 0
+                right = answered & (kept[np.arange(len(first)), first] == 1)
+                findable = ~unknown_queries & (kept == 1).any(axis=1)
+                found += [answered[unknown_queries].mean(), right[findable].mean()]
+        draws.append(100 * np.array(found))
+    return np.mean(draws, axis=0)
 
 
 def average_precision(order, truth):
@@ -196,6 +241,8 @@ def _costs(index, queries, mask):
 def sets(folder):
     """All feature sets of a folder, with what is right."""
     for path in sorted(one for one in folder.iterdir() if one.is_dir()):
+        if not any((path / name).exists() for name in ("gnd.json", "query_ids.npy")):
+            continue  # right answers by lists alone
         data = datasets.load(path, unit=True)
         yield path.name, data, codes(data)
 
@@ -203,7 +250,9 @@ def sets(folder):
 def main():
     """Print the tables that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=["unknown", "several", "feedback", "filters"])
+    parser.add_argument(
+        "parts", nargs="*", default=["unknown", "rates", "several", "feedback", "filters"]
+    )
     parser.add_argument("--data", type=Path, default=SHARED)
     asked = parser.parse_args()
     warnings.simplefilter("ignore", kinrank.KinrankWarning)
@@ -215,6 +264,14 @@ def main():
                 f"| {name} | " + " | ".join(f"{x:.1f}" for x in unknown(data, truth)) + " |",
                 flush=True,
             )
+    if "rates" in asked.parts:
+        heads = [f"{who} {rate:g}" for who in ("no labels,", "labels,") for rate in HELD_RATES]
+        print("\n| set | " + " | ".join(f"{head} | right" for head in heads) + " |")
+        print("| --- |" + " --- |" * 2 * len(heads))
+        for name, data, truth in sets(asked.data):
+            if data.query.labels is not None:
+                cells = ["" if np.isnan(x) else f"{x:.1f}" for x in held_rates(data, truth)]
+                print(f"| {name} | {' | '.join(cells)} |", flush=True)
     if "several" in asked.parts:
         print("\n| set | one picture | the best one | mean vector | `of` |")
         print("| --- | --- | --- | --- | --- |")

@@ -304,7 +304,11 @@ def thresholds(options):
         for rate in (1e-2, 1e-3, 1e-4):
             limit = blind.threshold(rate)
             real = (wrong & (found.distances <= limit)).sum() / wrong.sum()
-            cells = [limit, blind.at(limit)["false_match_rate"], told.at(limit)["false_match_rate"]]
+            cells = [
+                limit,
+                blind.at(limit)["pair_false_match_rate"],
+                told.at(limit)["pair_false_match_rate"],
+            ]
             text = " | ".join(f"{cell:.2g}" for cell in (*cells, real))
             print(f"| {folder.name} | {rate:g} | {text} |", flush=True)
 

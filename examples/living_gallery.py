@@ -27,7 +27,7 @@ print("now", len(index), "items; nearest to new-1.jpg:", *index.neighbors("new-1
 labels = {name: str(label) for name, label in zip(names, data.gallery.labels, strict=True)}
 labels |= {"new-1.jpg": str(data.query.labels[0]), "new-2.jpg": str(data.query.labels[1])}
 calibration = index.calibrate({name: labels[name] for name in index.ids.tolist()})
-limit = calibration.threshold(false_match_rate=0.01)
+limit = calibration.threshold(pair_false_match_rate=0.01)
 found = calibration.at(limit)
 print(f"below {limit:.2f}: precision {found['precision']:.2f}, recall {found['recall']:.2f}")
 

@@ -74,7 +74,8 @@ class Client:
         k : results per query
         base : by the plain distance, to compare with
         **conditions : as of ``Index.search``: ``allowed`` and ``exclude`` (ids), ``where``,
-            ``differ``, ``threshold``, ``false_match_rate``, ``of``, ``right`` and ``wrong``
+            ``differ``, ``threshold``, ``unknown_rate``, ``pair_false_match_rate``, ``of``,
+            ``right`` and ``wrong``
         """
         rows = np.atleast_2d(as_array("vectors", vectors))
         if not conditions:

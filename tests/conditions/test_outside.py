@@ -84,7 +84,8 @@ def test_search_by_command(made, index):
         (("--allowed", made / "some.txt"), {"allowed": [3, 5, 8]}),
         (("--exclude", made / "some.txt"), {"exclude": [3, 5, 8]}),
         (("--threshold", 0.4), {"threshold": 0.4}),
-        (("--false-match-rate", 0.01), {"false_match_rate": 0.01}),
+        (("--pair-false-match-rate", 0.01), {"pair_false_match_rate": 0.01}),
+        (("--unknown-rate", 0.2), {"unknown_rate": 0.2}),
         (("--of", made / "of.txt"), {"of": list("aabb")}),
     ]
     for args, given in cases:
@@ -211,7 +212,8 @@ def test_service_and_client(made, index):
         cases = [
             {"allowed": [3, 5, 8]}, {"exclude": np.array([3, 5, 8])}, {"threshold": 0.4},
             {"where": {"camera": [1, 2], "species": "fox"}}, {"of": ["a", "a", "b", "b"]},
-            {"differ": {"camera": np.array([0, 1, 2, 0])}}, {"false_match_rate": 0.01},
+            {"differ": {"camera": np.array([0, 1, 2, 0])}}, {"pair_false_match_rate": 0.01},
+            {"unknown_rate": 0.2},
             {"where": {"price": {"min": 0.2, "max": np.float32(0.5)}, "night": True}},
             {"where": {"camera": {"max": 1.5}, "species": {"min": "g"}}},
             {"where": {"camera": 1}, "differ": {"species": ["fox"] * 4}, "base": True},

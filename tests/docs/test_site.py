@@ -35,7 +35,7 @@ def page(browser, request):
 def test_search_works_without_a_network(site, page):
     page.goto(f"file://{site}/index.html")
     page.keyboard.press("/")
-    page.keyboard.type("false_match_rate")
+    page.keyboard.type("unknown_rate")
     first = page.locator(".md-search-result__link").first
     first.wait_for(timeout=20_000)
     assert ".html" in first.get_attribute("href")

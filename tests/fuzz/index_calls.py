@@ -173,7 +173,7 @@ def calibrate(draw, outcomes, index):
         labels = dict.fromkeys(index.ids.tolist(), 1)
 
     def check(found):
-        require(np.isfinite(found.false_match_rate).all(), "NaN in rates")
+        require(np.isfinite(found.pair_false_match_rate).all(), "NaN in rates")
         found.at(draw.rng.random()), found.threshold(0.01)
 
     sample = values.count(draw, 10, 0.05)

@@ -216,7 +216,8 @@ ROWS = {"queries": lambda: vectors(3, 2), "gallery": lambda: vectors(N, 1)}
 LISTS = lambda: np.argsort(np.random.default_rng(0).random((N, N)), axis=1)[:, :5]  # noqa: E731
 SEARCH = {
     "queries": lambda: vectors(3, 2), "k": lambda: 4, "allowed": None, "exclude": None,
-    "where": None, "differ": None, "threshold": None, "false_match_rate": None, "of": None,
+    "where": None, "differ": None, "threshold": None, "pair_false_match_rate": None,
+    "unknown_rate": None, "of": None,
     "right": None, "wrong": None, "base": None, "threads": lambda: 1,
 }  # fmt: skip
 CONDITIONS = ("allowed", "exclude", "groups", "of", "threshold", "params", "run")

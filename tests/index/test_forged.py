@@ -47,7 +47,7 @@ def test_numbers_of_any_size_are_used_without_a_warning(path, name, value):
     index = kinrank.open(path)
     for base in (False, True):
         assert not np.isnan(index.search(QUERIES, k=5, base=base).distances).any()
-    rates = index.calibrate(sample=9).false_match_rate
+    rates = index.calibrate(sample=9).pair_false_match_rate
     assert rates.min() >= 0
     assert rates[-1] == 1
 

@@ -95,8 +95,8 @@ def test_rates_rise_with_the_threshold():
     blind = index.calibrate(sample=200)
     told = index.calibrate(labels[:800], sample=200)
     for calibration in (blind, told):
-        assert (np.diff(calibration.false_match_rate) >= 0).all()
-        assert calibration.false_match_rate[-1] == 1
+        assert (np.diff(calibration.pair_false_match_rate) >= 0).all()
+        assert calibration.pair_false_match_rate[-1] == 1
         assert calibration.threshold(0.0) <= calibration.threshold(0.01)
     assert (np.diff(told.recall) >= 0).all()
     assert told.recall[-1] == 1
@@ -125,8 +125,12 @@ def test_by_hand():
     index = CAS(k1=2, k2=2).fit(rows)
     told = index.calibrate([0, 0, 0, 1, 1, 1])
     assert told.at(0.5) == {
-        "threshold": 0.5, "false_match_rate": 0, "false_matches": 0, "precision": 1, "recall": 1
-    }  # fmt: skip
+        "threshold": 0.5,
+        "pair_false_match_rate": 0,
+        "false_matches": 0,
+        "precision": 1,
+        "recall": 1,
+    }
     assert told.false_matches[-1] == 3
 
 

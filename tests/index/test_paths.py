@@ -139,7 +139,7 @@ def test_rows_that_ask(index):
     calibration = index.calibrate(sample=40)
     threshold = calibration.threshold(0.01)
     assert 0 < threshold < 1
-    assert calibration.at(threshold)["false_match_rate"] <= 0.01
+    assert calibration.at(threshold)["pair_false_match_rate"] <= 0.01
 
 
 @pytest.mark.parametrize("refine", [True, False])

@@ -108,7 +108,7 @@ def test_everything_is_shown(tab, demo, artefacts, request):
     before = tab.inner_text("#rates")
     tab.locator("#threshold").fill("80")
     assert tab.inner_text("#rates") != before
-    assert "false-match rate" in before
+    assert "false-match rate of pairs" in before
     tab.evaluate("scrollTo(0, 0)")
     tab.screenshot(path=artefacts / f"{request.node.callspec.id}.png", full_page=True)
     width = tab.viewport_size["width"]

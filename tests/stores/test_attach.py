@@ -317,5 +317,8 @@ def test_what_an_index_over_a_store_cannot_do(data):
     for call in calls.values():
         with pytest.raises(kinrank.InvalidInputError, match="built over a store and keeps no vec"):
             call()
+    for name in ("unknown_rate", "pair_false_match_rate"):
+        with pytest.raises(kinrank.InvalidInputError, match=f"so `{name}` is not available"):
+            index.search(data.queries, K, **{name: 0.01})
     assert "over a store" in repr(index)
     assert kinrank.CAS(**PARAMS).fit(data.rows).info()["unavailable"] == []

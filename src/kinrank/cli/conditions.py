@@ -72,8 +72,14 @@ ask_rerank_conditions = ask_all(
 ask_conditions = ask_all(
     *map(_condition_option, _CONDITIONS),
     ask(
-        "--false-match-rate",
-        "Instead of a threshold, the share of wrong rows that may count as answers, after "
+        "--pair-false-match-rate",
+        "Instead of a threshold, the share of wrong rows of the gallery that may count as answers "
+        "to a query, after `calibrate`.",
+        type=float,
+    ),
+    ask(
+        "--unknown-rate",
+        "Of the queries whose item is not in the gallery, the share that may get an answer, after "
         "`calibrate`.",
         type=float,
     ),

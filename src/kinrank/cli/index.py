@@ -291,12 +291,19 @@ def remove(
 @ask("--sample", "Rows that are asked.", type=int, default=500)
 @ask_json()
 def calibrate(index: str, labels: str | None, sample: int, as_json: bool) -> None:
-    """Learn what distances mean, and save it: for --false-match-rate and `presence`."""
+    """Learn what distances mean, and save it: for --unknown-rate and `presence`."""
     with working(as_json) as done, kinrank.open(index, writable=True) as opened:
         rates = opened.calibrate(read_words(labels), sample=sample)
         opened.save()
-        thresholds = {f"threshold at {rate:g}": rates.threshold(rate) for rate in (0.01, 0.001)}
-        done({"asked": rates.n_queries, **thresholds, "output": index})
+        told: dict[str, Any] = {"asked": rates.n_queries}
+        if rates.presence is None:
+            told["unknown rate"] = "not available: too few rows of the same item"
+        else:
+            told["taken out"] = len(rates.presence.unknown)
+            told["least unknown rate"] = round(rates.presence.least_rate, 4)
+        for rate in (0.01, 0.001):
+            told[f"threshold at a pair false match rate of {rate:g}"] = rates.threshold(rate)
+        done({**told, "output": index})
 
 
 @index.command()

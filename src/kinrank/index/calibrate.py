@@ -11,24 +11,27 @@ import numpy.typing as npt
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError
+from kinrank.index.alike import AlikeRows, RowsOfItem
 from kinrank.index.distances import row_distances
 from kinrank.index.engine import Engine
 from kinrank.index.presence import PresenceModel, fit_presence
 from kinrank.index.state import State
 from kinrank.stages.sparse import take
+from kinrank.types import Ints
 from kinrank.validation import as_array, check_float
 
 Rates = npt.NDArray[np.float64]
 
 BINS = 1000
-_RATES = ("false_match_rate", "false_matches", "precision", "recall")
+_RATES = ("pair_false_match_rate", "false_matches", "precision", "recall")
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """Rates at thresholds 0, 0.001, ... 1: a row counts as a match at a distance up to that.
 
-    false_match_rate : of the rows that do not belong to a query, the share that counts as a match
+    pair_false_match_rate : of all pairs of a query and a row that does not belong to it, the share
+        that counts as a match (false match rate of biometrics, FMR)
     false_matches : how many that are, for each query
     precision, recall : of what counts as a match, the share that is right; of what is right, the
         share that counts as one. None without labels.
@@ -38,7 +41,7 @@ class Calibration:
     """
 
     thresholds: Rates
-    false_match_rate: Rates
+    pair_false_match_rate: Rates
     false_matches: Rates
     precision: Rates | None
     recall: Rates | None
@@ -50,7 +53,9 @@ class Calibration:
         named = {name: getattr(self, name) for name in _RATES}
         named["n_queries"] = np.array([self.n_queries], np.float64)
         if self.presence is not None:
-            named["presence"] = np.array([self.presence.bias, self.presence.slope])
+            model = self.presence
+            named["presence"] = np.array([model.bias, model.slope, model.removed])
+            named["unknown"] = model.unknown
         return {name: array for name, array in named.items() if array is not None}
 
     @classmethod
@@ -58,22 +63,29 @@ class Calibration:
         """What ``arrays`` made; None of nothing."""
         if not arrays:
             return None
-        lengths = {"n_queries": 1, "presence": 2}
+        lengths = dict.fromkeys(_RATES, BINS + 1) | {"n_queries": 1, "presence": 3}
         for name, array in arrays.items():
-            right = array.shape == (lengths.get(name, BINS + 1),) and array.dtype == np.float64
-            if not right or not np.isfinite(array).all() or name not in {*_RATES, *lengths}:
+            length = array.size if name == "unknown" else lengths.get(name, -1)
+            finite = array.dtype == np.float64 and bool(np.isfinite(array).all())
+            if array.shape != (length,) or not finite:
                 raise ValueError(f"a calibration with {name!r} of {array.dtype} {array.shape}")
         rate, matches, *shares = (arrays.get(name) for name in _RATES)
         if rate is None or matches is None or "n_queries" not in arrays:
             raise ValueError("half a calibration")
-        presence = PresenceModel(*arrays["presence"].tolist()) if "presence" in arrays else None
+        presence = _presence_model(arrays)
         count = int(arrays["n_queries"][0])
         return cls(np.arange(BINS + 1) / BINS, rate, matches, shares[0], shares[1], count, presence)
 
-    def threshold(self, false_match_rate: float) -> float:
-        """The largest threshold with a false-match rate of no more than that."""
-        below = np.flatnonzero(self.false_match_rate <= false_match_rate)
+    def threshold(self, pair_false_match_rate: float) -> float:
+        """The largest threshold with a rate of false pairs of no more than that."""
+        below = np.flatnonzero(self.pair_false_match_rate <= pair_false_match_rate)
         return float(self.thresholds[below[-1]]) if len(below) else 0.0
+
+    def least_presence(self, unknown_rate: float) -> float:
+        """The ``Ranking.presence`` that ``search(unknown_rate=...)`` asks for."""
+        limit = least_evidence_of(self, unknown_rate)
+        assert self.presence is not None
+        return float(self.presence.probability(np.array([limit]))[0])
 
     def at(self, threshold: float) -> dict[str, float]:
         """All rates at a threshold."""
@@ -83,22 +95,50 @@ class Calibration:
         return {name: float(rate[place]) for name, rate in rates.items()}
 
 
+def _presence_model(arrays: dict[str, npt.NDArray[Any]]) -> PresenceModel | None:
+    """The model of a file; None where it has none."""
+    if "presence" not in arrays and "unknown" not in arrays:
+        return None
+    if "presence" not in arrays or "unknown" not in arrays:
+        raise ValueError("half a calibration")
+    bias, slope, removed = arrays["presence"].tolist()
+    unknown = arrays["unknown"]
+    if not 0 <= removed < 1 or (np.diff(unknown) > 0).any():
+        raise ValueError("a calibration whose rows that were taken out are in no order")
+    return PresenceModel(bias, slope, unknown, removed)
+
+
+def least_evidence_of(calibration: Calibration | None, unknown_rate: float) -> float:
+    """The evidence that a query must pass to be answered."""
+    if calibration is None:
+        raise InvalidInputError(
+            "`unknown_rate` must be used after `calibrate`, which tells what queries of other "
+            "items look like; `save` keeps it."
+        )
+    if calibration.presence is None:
+        raise InvalidInputError(
+            "`unknown_rate` is not available: `calibrate` found too few rows of the same item to "
+            "tell what queries of other items look like."
+        )
+    return calibration.presence.least_evidence(unknown_rate)
+
+
 def threshold_of(
-    calibration: Calibration | None, threshold: float | None, false_match_rate: float | None
+    calibration: Calibration | None, threshold: float | None, pair_false_match_rate: float | None
 ) -> float | None:
     """The largest distance of a result, given as such or by a rate; None for any distance."""
-    if threshold is not None and false_match_rate is not None:
-        raise InvalidInputError("`threshold` or `false_match_rate` must be given, got both.")
+    if threshold is not None and pair_false_match_rate is not None:
+        raise InvalidInputError("`threshold` or `pair_false_match_rate` must be given, got both.")
     if threshold is not None:
         return check_float("threshold", threshold, 0)
-    if false_match_rate is None:
+    if pair_false_match_rate is None:
         return None
     if calibration is None:
         raise InvalidInputError(
-            "`false_match_rate` must be used after `calibrate`, which tells what distances mean; "
-            "`save` keeps it."
+            "`pair_false_match_rate` must be used after `calibrate`, which tells what distances "
+            "mean; `save` keeps it."
         )
-    return calibration.threshold(check_float("false_match_rate", false_match_rate, 0, 1))
+    return calibration.threshold(check_float("pair_false_match_rate", pair_false_match_rate, 0, 1))
 
 
 def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
@@ -114,7 +154,6 @@ def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
     n_queries = min(sample, state.n_gallery)
     spread = np.linspace(0, state.n_gallery - 1, n_queries).astype(np.int32)
     asked = np.unique(state.position[spread])
-    alike = []
     right = np.zeros(BINS + 1, np.int64)
     wrong = np.zeros(BINS + 1, np.int64)
     with progress.stage("calibration", len(asked)) as advance:
@@ -122,17 +161,16 @@ def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
             distances = row_distances(engine, int(row))
             others = gallery[gallery != row]
             same = _same(state, known, int(row), others)
-            alike.append(np.append(state.order[others[same]], state.order[row]))
             # A distance counts from the first threshold that is not below it.
             bins = np.clip(np.ceil(distances[others] * BINS), 0, BINS).astype(np.int64)
             right += np.bincount(bins[same], minlength=BINS + 1)
             wrong += np.bincount(bins[~same], minlength=BINS + 1)
             advance(1)
     rates = _rates(right, wrong, len(asked), labelled=known is not None)
-    # In an order of its own: neighbours lie side by side, and would be taken out together.
-    order = np.random.default_rng(0).permutation(len(asked))
-    model = fit_presence(engine, [alike[at] for at in order], state.order[asked[order]])
-    return replace(rates, presence=model)
+    # In an order of its own: rows of an item are often given one after the other.
+    order = np.random.default_rng(0).permutation(state.n_gallery).astype(np.int32)
+    rows_of_item = AlikeRows(engine).rows_of_item if known is None else _rows_of_label(known)
+    return replace(rates, presence=fit_presence(engine, rows_of_item, order, sample))
 
 
 def _labels(labels: Any, state: State) -> npt.NDArray[Any]:
@@ -151,6 +189,19 @@ def _labels(labels: Any, state: State) -> npt.NDArray[Any]:
             f"`labels` must be one per gallery row ({state.n_gallery}), got shape {array.shape}."
         )
     return array
+
+
+def _rows_of_label(labels: npt.NDArray[Any]) -> RowsOfItem:
+    """The rows that have the label of a row."""
+    codes = np.unique(labels, return_inverse=True)[1].ravel()
+    by_label = np.argsort(codes, kind="stable").astype(np.int32)
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(codes))])
+
+    def rows_of_item(row: int) -> Ints:
+        code = codes[row]
+        return by_label[bounds[code] : bounds[code + 1]]
+
+    return rows_of_item
 
 
 def _same(

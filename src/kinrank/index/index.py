@@ -19,7 +19,7 @@ from kinrank.errors import InvalidInputError, KinrankWarning, UnsupportedError
 from kinrank.index import file
 from kinrank.index.attributes import Attributes, locked
 from kinrank.index.build import build_from_lists, build_from_vectors, relearnt_kind
-from kinrank.index.calibrate import Calibration, calibrate, threshold_of
+from kinrank.index.calibrate import Calibration, calibrate, least_evidence_of, threshold_of
 from kinrank.index.change import changed
 from kinrank.index.chosen import Chosen
 from kinrank.index.contents import check_contents, save_state
@@ -262,7 +262,8 @@ class Index:
         where: Any = None,
         differ: Any = None,
         threshold: float | None = None,
-        false_match_rate: float | None = None,
+        pair_false_match_rate: float | None = None,
+        unknown_rate: float | None = None,
         of: Any = None,
         right: Any = None,
         wrong: Any = None,
@@ -284,8 +285,10 @@ class Index:
         differ : attributes that answers must not share with the query, one value per query:
             ``{"camera": [3]}``
         threshold : the largest distance of an answer
-        false_match_rate : instead, the share of rows that are wrong and still count as answers;
-            ``calibrate`` tells the threshold
+        pair_false_match_rate : instead, the share of wrong rows of the gallery that may count as
+            answers to a query; ``calibrate`` tells the threshold. In 50,000 rows 0.001 is 50 rows.
+        unknown_rate : of the queries whose item is not in the gallery, the share that may get an
+            answer; all others get none. ``calibrate`` tells the evidence that an answer needs.
         of : which item each query is a picture of, such as ``[0, 0, 0, 1, 1]``: one ranking for
             each item, in the order of its first picture, by the mean distance of its pictures. A
             row that is not allowed for one of them is no answer.
@@ -306,13 +309,17 @@ class Index:
         engine = self.engine
         state = engine.state
         check_bool("base", base)
+        self._check_rates(base, pair_false_match_rate, unknown_rate)
         conditions = Conditions(
             allowed=allowed,
             exclude=exclude,
             where=where,
             differ=differ,
-            threshold=threshold_of(self.calibration, threshold, false_match_rate),
+            threshold=threshold_of(self.calibration, threshold, pair_false_match_rate),
         )
+        least_evidence = None
+        if unknown_rate is not None:
+            least_evidence = least_evidence_of(self.calibration, unknown_rate)
         array = as_array("queries", queries)
         vectors = state.scaling.apply("queries", array[None] if array.ndim == 1 else array)
         k = state.n_gallery if k is None else min(check_int("k", k, 1), state.n_gallery)
@@ -331,11 +338,34 @@ class Index:
             ranking = rank_items(engine, items, k, row_filter, runner, plain=base)
             pictures = items.pictures
         presence = None
-        if self.calibration is not None and self.calibration.presence is not None and not base:
-            presence = self.calibration.presence.of_queries(engine, vectors, ranking, pictures)
+        distances = ranking.distances
+        model = None if self.calibration is None else self.calibration.presence
+        if model is not None and not base:
+            evidence = model.evidence_of(engine, vectors, ranking, pictures)
+            presence = model.probability(evidence)
+            if least_evidence is not None:
+                answered = evidence > least_evidence
+                distances = np.where(answered[:, None], distances, np.float32(np.inf))
         ids = ids_at(state.ids, ranking.indices)
-        ranking = Ranking(ranking.indices, ranking.distances, ids, presence)
+        ranking = Ranking(ranking.indices, distances, ids, presence)
+        if least_evidence is not None:
+            ranking = ranking.within(float(np.finfo(np.float32).max))
         return conditions.near_enough(ranking)
+
+    def _check_rates(
+        self, base: bool, pair_false_match_rate: float | None, unknown_rate: float | None
+    ) -> None:
+        """Refuse rates where nothing tells what they mean."""
+        given = {"pair_false_match_rate": pair_false_match_rate, "unknown_rate": unknown_rate}
+        names = [f"`{name}`" for name, rate in given.items() if rate is not None]
+        if not names:
+            return
+        if base:
+            raise InvalidInputError(
+                f"{names[0]} is a rate of re-ranked distances, and `base=True` asks for plain "
+                "ones: use `threshold`."
+            )
+        self.engine.state.check_vectors(f"{names[0]} is not available")
 
     def neighbors(self, item: Any, k: int | None = 10) -> Ranking:
         """The rows nearest to a row of the gallery, itself left out; (1, k)."""
@@ -393,13 +423,16 @@ class Index:
     def calibrate(self, labels: Any = None, *, sample: int = 500) -> Calibration:
         """What a threshold of the distance would let through, from the gallery itself.
 
-        It is kept, and saved with the index: ``search`` then takes ``false_match_rate`` and tells
-        ``presence``. After many changes calibrate again.
+        It is kept, and saved with the index: ``search`` then takes ``unknown_rate`` and
+        ``pair_false_match_rate``, and tells ``presence``. After many changes calibrate again.
 
         Parameters
         ----------
-        labels : (n,) in the order of ``ids``, or a dict by id: adds precision and recall
-        sample : how many rows are asked, each without itself
+        labels : (n,) in the order of ``ids``, or a dict by id: adds precision and recall, and says
+            which rows show the same item. Without them groups of similar rows stand for items,
+            which answers more cautiously.
+        sample : how many rows are asked, each without itself, and about how many are taken out with
+            all rows of their item to see what unknown queries look like: 500 tell rates from 0.003
         """
         prepare("change")  # of an index without some of its rows
         self.calibration = calibrate(self.engine, labels, check_int("sample", sample, 1))

@@ -113,7 +113,12 @@ class SearchRequest(SearchConditions):  # type: ignore[misc]  # a class that is 
     vectors: Vectors = said("several queries", [])
     k: K = said("results per query", 10)
     base: bool = said("by the plain distance, to compare with", False)
-    false_match_rate: Share = said("instead, the share of wrong rows that may count as answers")
+    pair_false_match_rate: Share = said(
+        "instead, the share of wrong rows of the gallery that may count as answers to a query"
+    )
+    unknown_rate: Share = said(
+        "of the queries whose item is not in the gallery, the share that may get an answer"
+    )
     of: Ids | None = said("which item each vector is a picture of: one ranking for each item")
     right: Ids | None = said("ids that are right answers to the query")
     wrong: Ids | None = said("ids that are wrong answers to it")
@@ -332,7 +337,7 @@ class CalibrationAnswer(BaseModel):
     """Rates at thresholds of the distance."""
 
     thresholds: list[float]
-    false_match_rate: list[float]
+    pair_false_match_rate: list[float]
     false_matches: list[float]
     precision: list[float] | None
     recall: list[float] | None

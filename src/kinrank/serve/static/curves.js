@@ -60,7 +60,7 @@ export function showCurves(answer, pick) {
     byId("threshold-value").textContent = cut.toFixed(2);
     histogram("before", answer.histograms.before, "plain distance", null, answer.labelled);
     histogram("after", answer.histograms.after, "after re-ranking", cut, answer.labelled);
-    const words = [`Expected false-match rate ${(100 * rates.false_match_rate[at]).toPrecision(3)} %,`,
+    const words = [`Expected false-match rate of pairs ${(100 * rates.pair_false_match_rate[at]).toPrecision(3)} %,`,
       `${rates.false_matches[at].toFixed(1)} wrong rows for each query.`];
     if (rates.recall) {
       words.push(`Of the right rows ${percent(rates.recall[at])} are found;`,
