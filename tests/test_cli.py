@@ -241,3 +241,14 @@ def test_on_a_terminal_each_stage_has_a_line(files, tmp_path):
 )
 def test_times_for_people(seconds, text):
     assert format_seconds(seconds) == text
+
+
+def test_large_clusters_are_said_before_the_work(capsys):
+    from kinrank.cli.rerank import _tell_large_clusters
+
+    _tell_large_clusters(kinrank.CAS(k1=20), 100_000)
+    _tell_large_clusters(kinrank.CAS(k1=200), 300)
+    _tell_large_clusters(kinrank.AQE(), 100_000)
+    assert capsys.readouterr().err == ""
+    _tell_large_clusters(kinrank.CAS(k1=200), 7000)
+    assert "k1=200 takes up to 100 times as long as k1=20" in capsys.readouterr().err

@@ -43,6 +43,9 @@ from kinrank.runs.run import SEARCHES, VECTORS, Run
 from kinrank.validation import as_matrix
 
 RUN_OPTIONS = [field.name for field in dataclasses.fields(Run)]
+_USUAL_K1 = 20
+_LARGE_K1 = 60  # from which on the time is worth a word
+_MANY_ROWS = 2000
 
 
 @click.command(cls=MethodCommand)
@@ -131,6 +134,8 @@ def rerank(
             return
         if out is None:
             raise click.UsageError("Missing option '--out'.")
+        if on_terminal:
+            _tell_large_clusters(chosen, len(queries) + (0 if searched is None else len(searched)))
         work_on = {name: asked.pop(name) for name in RUN_OPTIONS}
         conditions = rerank_conditions(asked)
         if chosen_by is not None and conditions["groups"] is None:  # each group has its own
@@ -174,6 +179,19 @@ def rerank(
         click.echo(_sentence(summary), err=True)
         if "cluster" in told:
             click.echo(f"\n{told['cluster']}", err=True)
+
+
+def _tell_large_clusters(method: Any, n_rows: int) -> None:
+    """Say before the work that large clusters take long, and how to know how long."""
+    k1 = getattr(method, "k1", None)
+    if k1 is None or k1 < _LARGE_K1 or n_rows < _MANY_ROWS:
+        return
+    times = (k1 / _USUAL_K1) ** 2
+    click.echo(
+        f"k1={k1} takes up to {times:,.0f} times as long as k1={_USUAL_K1}: the time grows with its "
+        "square. --plan measures a sample and says how long each stage takes.",
+        err=True,
+    )
 
 
 def _print_plan(method: Any, queries: Any, gallery: Any, asked: Any, as_json: bool) -> None:
