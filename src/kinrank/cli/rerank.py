@@ -188,8 +188,8 @@ def _tell_large_clusters(method: Any, n_rows: int) -> None:
         return
     times = (k1 / _USUAL_K1) ** 2
     click.echo(
-        f"k1={k1} takes up to {times:,.0f} times as long as k1={_USUAL_K1}: the time grows with its "
-        "square. --plan measures a sample and says how long each stage takes.",
+        f"k1={k1} takes up to {times:,.0f} times as long as k1={_USUAL_K1}: the time grows with "
+        "its square. --plan measures a sample and says how long each stage takes.",
         err=True,
     )
 

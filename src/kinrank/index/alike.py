@@ -63,7 +63,7 @@ class AlikeRows:
                 else:
                     encoding = take(self._encoding, np.array([row], np.int32))
                 _, columns, values = encoding.csr
-                rows, divergence = compared_rows(columns, values, tuple(state.compared), space)
+                rows, divergence = compared_rows(columns, values, state.answerable, space)
             nearest = np.argsort(divergence, kind="stable")[:_LISTED]
             rows = rows[nearest]
             cosine = self._unit[rows] @ self._unit[row]
