@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 # later on would take the function's place.
 from kinrank import methods as _package  # noqa: F401
 from kinrank import tune as _tune_package  # noqa: F401
-from kinrank._api import rerank, tune
+from kinrank._api import group, rerank, tune
 from kinrank._version import __version__
 from kinrank.errors import (
     ClusterError,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kinrank.cas import CAS
     from kinrank.client import Client
     from kinrank.compiling import warmup
+    from kinrank.groups import Constraints, Corrections, Groups, near_duplicates
     from kinrank.index import Index, open  # noqa: A004  in the manner of PIL.Image.open
     from kinrank.jaccard import jaccard_graph
     from kinrank.methods.base import Method
@@ -89,8 +90,11 @@ __all__ = [
     "AlphaQE",
     "Client",
     "ClusterError",
+    "Constraints",
+    "Corrections",
     "DistanceMethod",
     "FileFormatError",
+    "Groups",
     "Index",
     "InvalidInputError",
     "KReciprocal",
@@ -118,9 +122,11 @@ __all__ = [
     "datasets",
     "evaluate",
     "features",
+    "group",
     "jaccard_graph",
     "learned",
     "methods",
+    "near_duplicates",
     "open",
     "read_table",
     "register",
@@ -136,6 +142,9 @@ _LAZY = {
     **_class_modules(),
     "Client": "kinrank.client",
     "DistanceMethod": "kinrank.methods.own",
+    "Constraints": "kinrank.groups",
+    "Corrections": "kinrank.groups",
+    "Groups": "kinrank.groups",
     "Index": "kinrank.index",
     "Method": "kinrank.methods.base",
     "Run": "kinrank.runs.run",
@@ -143,6 +152,7 @@ _LAZY = {
     "Table": "kinrank.tables",
     "attach": "kinrank.stores.attach",
     "jaccard_graph": "kinrank.jaccard",
+    "near_duplicates": "kinrank.groups",
     "open": "kinrank.index",
     "read_table": "kinrank.tables",
     "rerank_pool": "kinrank.pool",

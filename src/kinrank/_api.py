@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kinrank.conditions import Conditions
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.filters import Filter, empty_ranking
 from kinrank.grouped import group_labels, largest_group, split_groups
 from kinrank.items import mean_ranking, pictures_of_items
 from kinrank.registry import make_method
 from kinrank.runs.run import Run, as_run
 from kinrank.types import Ranking
-from kinrank.validation import as_matrix, check_choice, check_int, reduce_k
+from kinrank.validation import as_matrix, as_vectors, check_choice, check_int, reduce_k
 
 if TYPE_CHECKING:
+    from kinrank.groups import Constraints, Corrections, Groups
+    from kinrank.io import PathLike
+    from kinrank.methods.cas import CAS
     from kinrank.tune.result import Tuning
 
 
@@ -167,6 +171,71 @@ def _rerank_groups(
         )
         group.put(ranked, ranking)
     return ranking
+
+
+def group(
+    vectors: Any,
+    ids: Any = None,
+    *,
+    strictness: float = 0.5,
+    threshold: float | None = None,
+    constraints: Constraints | None = None,
+    corrections: Corrections | PathLike | None = None,
+    method: CAS | None = None,
+    threads: int | None = None,
+    run: Run | None = None,
+) -> Groups:
+    """Say who is the same: groups of rows, with reasons, that a person can correct.
+
+    Parameters
+    ----------
+    vectors : (n, d) array of any real dtype, or a torch tensor
+    ids : (n,) names of the rows, all text or all integers; None numbers them
+    strictness : one slider, 0 generous to 1 cautious. Generous merges more: fewer people are in
+        two groups, more groups have two people; cautious the other way round.
+    threshold : a person's own instead: the least link within a group, 0 to 1
+    constraints : what is known before, see ``kinrank.Constraints``
+    corrections : the file in which corrections are kept; all that are in it are heeded. None keeps
+        them in memory.
+    method : how rows are ranked; None chooses parameters by ``kinrank.tune``
+    threads : how many threads to use; never changes the result
+    run : where the rankings are computed
+
+    Returns
+    -------
+    Groups
+        ``labels`` has a number for each row. Where the features cannot tell, ``verdict`` says so
+        and all rows are single items.
+
+    Examples
+    --------
+    >>> import kinrank
+    >>> data = kinrank.datasets.load("toy")
+    >>> groups = kinrank.group(data.gallery.features)
+    >>> groups.labels.shape
+    (330,)
+    """
+    from kinrank.groups.run import as_row_ids, group_rows
+    from kinrank.methods.cas import CAS
+
+    rows = as_vectors(("vectors", vectors))
+    names = as_row_ids(ids, len(rows))
+    if method is None:
+        with warnings.catch_warnings():
+            # Whether re-ranking gains and what groups there are is told by the verdict.
+            warnings.simplefilter("ignore", KinrankWarning)
+            method = CAS(**tune(rows, threads=threads).params)
+    return group_rows(
+        rows,
+        names,
+        method,
+        strictness=strictness,
+        threshold=threshold,
+        constraints=constraints,
+        corrections=corrections,
+        threads=threads,
+        run=run,
+    )
 
 
 def tune(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kinrank.metrics.grouping import GroupingScores, score_grouping
 from kinrank.metrics.protocols import reid, retrieval, revisited, single_shot
 from kinrank.metrics.results import (
     Evaluation,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Evaluation",
+    "GroupingScores",
     "Interval",
     "LevelEvaluation",
     "Plain",
@@ -44,6 +46,7 @@ __all__ = [
     "report",
     "retrieval",
     "revisited",
+    "score_grouping",
     "single_shot",
 ]
 

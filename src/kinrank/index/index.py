@@ -40,6 +40,7 @@ from kinrank.types import Floats, Ranking
 from kinrank.validation import as_array, as_matrix, check_bool, check_int, check_path
 
 if TYPE_CHECKING:
+    from kinrank.groups import Constraints, Corrections, Groups
     from kinrank.index.explorer import Explorer
 
 
@@ -437,6 +438,39 @@ class Index:
         prepare("change")  # of an index without some of its rows
         self.calibration = calibrate(self.engine, labels, check_int("sample", sample, 1))
         return self.calibration
+
+    def groups(
+        self,
+        *,
+        strictness: float = 0.5,
+        threshold: float | None = None,
+        constraints: Constraints | None = None,
+        corrections: Corrections | PathLike | None = None,
+        threads: int | None = None,
+    ) -> Groups:
+        """Say who is the same among the rows; see ``kinrank.group``.
+
+        Rows are ranked with the parameters of the index. Corrections are kept beside its file
+        (``groups.corrections_beside``) unless another file is given; an index that was not opened
+        from a file keeps them in memory.
+        """
+        from kinrank.groups.run import corrections_beside, group_rows
+
+        prepare("group")
+        state = self.engine.state
+        state.check_vectors("`groups` is not available: use `kinrank.group` with the vectors")
+        if corrections is None and self._path is not None:
+            corrections = corrections_beside(self._path)
+        return group_rows(
+            self.vectors(self.ids),
+            self.ids,
+            self.method.replace(whiten=None),
+            strictness=strictness,
+            threshold=threshold,
+            constraints=constraints,
+            corrections=corrections,
+            threads=threads,
+        )
 
     def add(
         self, vectors: Any, ids: Any = None, *, attributes: Any = None, threads: int | None = None

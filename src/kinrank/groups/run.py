@@ -1,0 +1,132 @@
+"""A run: from vectors to groups."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.compiling import prepare
+from kinrank.errors import InvalidInputError, shown
+from kinrank.groups.constraints import Constraints
+from kinrank.groups.corrections import Corrections
+from kinrank.groups.groups import Found, Groups, arrange
+from kinrank.groups.level import SURE, UNKNOWN, Level, choose_level
+from kinrank.groups.links import Links, find_links
+from kinrank.groups.reasons import Verdict
+from kinrank.groups.tree import USUAL_LEVEL, Tree, grow_tree
+from kinrank.io import PathLike
+from kinrank.methods.cas import CAS
+from kinrank.projection.projection import Projection
+from kinrank.runs.run import Run
+from kinrank.types import Floats, SparseRows
+from kinrank.validation import as_labels, check_float
+
+
+def group_rows(
+    vectors: Floats,
+    ids: npt.NDArray[Any],
+    method: CAS,
+    *,
+    strictness: float = 0.5,
+    threshold: float | None = None,
+    constraints: Constraints | None = None,
+    corrections: Corrections | PathLike | None = None,
+    threads: int | None = None,
+    run: Run | None = None,
+) -> Groups:
+    """Groups of rows that are known to be fine; see ``kinrank.group``."""
+    strictness = check_float("strictness", strictness, 0, 1)
+    if threshold is not None:
+        threshold = check_float("threshold", threshold, 0, 1)
+    if constraints is not None and not isinstance(constraints, Constraints):
+        raise InvalidInputError(
+            f"`constraints` must be kinrank.Constraints, got {shown(constraints)}."
+        )
+    log = corrections if isinstance(corrections, Corrections) else Corrections(corrections)
+    log.check_collection(ids.tolist())
+    prepare("group")
+    if _all_equal(vectors):
+        found = _one_point(vectors, ids, constraints)
+        return arrange(found, log, strictness)
+    links = find_links(vectors, method, threads, run)
+    chosen = choose_level(vectors, threads)
+    found = Found(
+        links=links,
+        tree=grow_tree(links),
+        ids=ids,
+        constraints=constraints,
+        level=chosen.level,
+        threshold=threshold,
+        verdict=_verdict(chosen),
+    )
+    return arrange(found, log, strictness)
+
+
+def corrections_beside(path: PathLike) -> str:
+    """The file in which the corrections of an index file are kept."""
+    return f"{os.fspath(path)}.corrections.jsonl"
+
+
+def as_row_ids(ids: Any, n: int) -> npt.NDArray[Any]:
+    """Ids of rows, each once; None numbers them."""
+    if ids is None:
+        return np.arange(n)
+    values = as_labels("ids", ids, n, "rows", kinds="iuU")
+    unique, counts = np.unique(values, return_counts=True)
+    if len(unique) < n:
+        twice = unique[int(np.argmax(counts > 1))]
+        raise InvalidInputError(
+            f"`ids` must be different from each other, got {shown(twice.item())} more than once."
+        )
+    return values if values.dtype.kind == "U" else values.astype(np.int64)
+
+
+def _all_equal(vectors: Floats) -> bool:
+    return bool((vectors == vectors[0]).all())
+
+
+def _one_point(vectors: Floats, ids: npt.NDArray[Any], constraints: Constraints | None) -> Found:
+    """One row, or copies of one: there is nothing to rank."""
+    n = len(vectors)
+    directions = np.zeros((n, 1), np.float32)
+    directions[:, 0] = 1
+    similarities = SparseRows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), None, n)
+    if n > 1:  # a chain of copies
+        rows = np.arange(n - 1)
+        both = np.concatenate([rows, rows + 1]), np.concatenate([rows + 1, rows])
+        similarities = SparseRows.of_entries(*both, np.ones(2 * n - 2, np.float32), n)
+    width = vectors.shape[1]
+    view = Projection(np.zeros(width, np.float32), np.eye(1, width, dtype=np.float32))
+    links = Links(similarities, directions, (view,))
+    text = "There is one row." if n == 1 else "All rows are equal: they are one group."
+    tree: Tree = grow_tree(links)
+    return Found(
+        links=links,
+        tree=tree,
+        ids=ids,
+        constraints=constraints,
+        level=USUAL_LEVEL,
+        threshold=0.0,
+        verdict=Verdict(True, None, text),
+    )
+
+
+def _verdict(chosen: Level) -> Verdict:
+    """What the agreement of two halves of the features means."""
+    agreement = chosen.agreement
+    if agreement is None:
+        return Verdict(True, None, "There are too few rows to tell how sure the groups are.")
+    share = f"Two halves of the features agree on the groups to {agreement:.0%}"
+    if agreement < UNKNOWN:
+        return Verdict(
+            False,
+            agreement,
+            f"{share}: these features cannot tell who is the same. All rows are single items; "
+            "`candidates` has the likeliest groups of each.",
+        )
+    if agreement < SURE:
+        return Verdict(True, agreement, f"{share}: look at them before you rely on them.")
+    return Verdict(True, agreement, f"{share}.")

@@ -1,0 +1,136 @@
+"""The tree of merges, and where it is cut.
+
+A node of the tree lives from the link that formed it down to the link that ends it. Groups are the
+nodes, none above another, with the greatest sum of size times lifetime. Lifetimes are measured by
+a density over links: most of it lies around the ``level`` at which groups usually end, and more
+where many rows of the groups live that were found so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.groups.constraints import Bound
+from kinrank.groups.links import Links
+from kinrank.kernels.merging import best_antichain, merge_links
+from kinrank.types import Longs
+
+PARTNERS = 60.0  # links that a row can have at most: groups may be far larger than the lists
+USUAL_LEVEL = 0.3  # where groups end in most collections
+WIDTH = 0.4  # of the density around the level, in natural logarithms
+ROUNDS = 5
+STEPS = 400  # of the scale of links
+LEAST_DENSITY = 1e-3  # of levels at which no row lives
+
+Wide = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A forest of merges over leaves, which are rows or rows that must be together.
+
+    leaves : (n,) the leaf of each row
+    children : (m, 2) of each merge, nodes numbered behind the leaves
+    links : (leaves + m,) the link that formed a node, at most those of its children; 1 for a leaf
+    ends : the link that ends it; 0 where nothing does
+    sizes : how many rows it has
+    """
+
+    leaves: Longs
+    children: Longs
+    links: Wide
+    ends: Wide
+    sizes: Wide
+
+    @property
+    def n_leaves(self) -> int:
+        return len(self.links) - len(self.children)
+
+
+def grow_tree(links: Links, bound: Bound | None = None) -> Tree:
+    """Merge rows, the strongest link first."""
+    n = len(links)
+    similarities = links.similarities
+    sums = similarities.values.astype(np.float64)
+    if bound is None:
+        leaves: Longs = np.arange(n)
+        ptr = similarities.indptr
+        ids = similarities.indices.copy()
+        apart = np.zeros(len(ids), np.bool_)
+        anchors: Longs = np.full(n, -1)
+        centres = links.directions.copy()
+        sizes = np.ones(n)
+    else:
+        leaves = bound.leaves
+        n = bound.n_leaves
+        ptr, ids, sums, apart = bound.entries(similarities)
+        anchors = bound.anchors.copy()
+        centres = np.zeros((n, links.directions.shape[1]), np.float32)
+        np.add.at(centres, leaves, links.directions)
+        sizes = np.bincount(leaves, minlength=n).astype(np.float64)
+    children, heights = merge_links(ptr, ids, sums, apart, sizes, centres, anchors, PARTNERS)
+    return _tree(leaves, children, heights, sizes)
+
+
+def _tree(leaves: Longs, children: Longs, heights: Wide, leaf_sizes: Wide) -> Tree:
+    n = len(leaf_sizes)
+    m = len(children)
+    links = np.concatenate([np.ones(n), heights])
+    sizes = np.concatenate([leaf_sizes, np.zeros(m)])
+    ends = np.zeros(n + m)
+    for step, (left, right) in enumerate(children.tolist()):
+        links[n + step] = min(links[n + step], links[left], links[right])
+        sizes[n + step] = sizes[left] + sizes[right]
+        ends[left] = links[n + step]
+        ends[right] = links[n + step]
+    return Tree(leaves, children, links, ends, sizes)
+
+
+def cut_tree(tree: Tree, level: float) -> Longs:
+    """The node that each row's group is."""
+    grid = np.linspace(0, 1, STEPS + 1)
+    middle = (grid[1:] + grid[:-1]) / 2
+    prior = np.exp(-0.5 * (np.log(middle / level) / WIDTH) ** 2)
+    density = prior / prior.sum()
+    nodes = tree.leaves
+    for _ in range(ROUNDS):
+        measured = np.concatenate([[0.0], np.cumsum(density)])
+        lives = np.interp(tree.links, grid, measured) - np.interp(tree.ends, grid, measured)
+        chosen, above = best_antichain(tree.sizes * lives, tree.children, tree.n_leaves)
+        nodes = above[tree.leaves]
+        density = prior * (_living(tree, chosen, grid) + LEAST_DENSITY)
+        density /= density.sum()
+    return nodes
+
+
+def _living(tree: Tree, chosen: npt.NDArray[np.bool_], grid: Wide) -> Wide:
+    """The share of rows whose group lives at each step of the scale."""
+    begins = np.searchsorted(grid, tree.ends[chosen])
+    ends = np.minimum(np.searchsorted(grid, tree.links[chosen]), STEPS)
+    counts = np.zeros(STEPS + 1)
+    np.add.at(counts, begins, tree.sizes[chosen])
+    np.add.at(counts, ends, -tree.sizes[chosen])
+    return np.cumsum(counts)[:STEPS] / len(tree.leaves)
+
+
+def cut_at(tree: Tree, threshold: float) -> Longs:
+    """The same for one threshold: nodes whose links are at least that."""
+    strong = (tree.links >= threshold).astype(np.float64)
+    # A node that may be a group is worth more than what it is made of.
+    _, above = best_antichain(strong * tree.sizes**2, tree.children, tree.n_leaves)
+    nodes: Longs = above[tree.leaves]
+    return nodes
+
+
+def numbered(nodes: Longs) -> Longs:
+    """Groups numbered from 0, the largest first, ties by their first row."""
+    _, first, inverse, counts = np.unique(
+        nodes, return_index=True, return_inverse=True, return_counts=True
+    )
+    order = np.lexsort((first, -counts))
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.arange(len(order))
+    return numbers[inverse]
