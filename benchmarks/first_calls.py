@@ -109,6 +109,10 @@ def auto():
     kinrank.rerank(rows()[:20], rows()[20:], k=10, params="auto")
 
 
+def group():
+    kinrank.group(rows())
+
+
 def spelled(kind):
     """A type of numba as text that numba reads."""
     from numba import types
@@ -137,6 +141,7 @@ CALLS = {
     "evaluate": evaluate,
     "jaccard_graph": jaccard_graph,
     "tune": auto,
+    "group": group,
 }
 
 # Those whose times are shown: what is called before, and what is timed.

@@ -220,6 +220,10 @@ def group(
 
     rows = as_vectors(("vectors", vectors))
     names = as_row_ids(ids, len(rows))
+    if rows.shape[1] < 2:
+        raise InvalidInputError(
+            "`vectors` must have at least 2 columns, so that features can be split, got 1."
+        )
     if method is None:
         with warnings.catch_warnings():
             # Whether re-ranking gains and what groups there are is told by the verdict.

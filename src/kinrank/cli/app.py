@@ -16,6 +16,7 @@ from kinrank.cli.evaluate import evaluate
 from kinrank.cli.evaluate_many import ablate_command, compare_command, report_command
 from kinrank.cli.extract import extract, models_command, whiten
 from kinrank.cli.files import ask_import, ask_json
+from kinrank.cli.group import group_command
 from kinrank.cli.index import index
 from kinrank.cli.project import project
 from kinrank.cli.report import show_log
@@ -86,7 +87,21 @@ def methods(as_json: bool) -> None:
 
 
 for command in (
-    rerank, index, train, tune, demo, serve, evaluate, compare_command, ablate_command,
-    report_command, extract, whiten, project, models_command, warmup_command,
-):  # fmt: skip
+    rerank,
+    group_command,
+    index,
+    train,
+    tune,
+    demo,
+    serve,
+    evaluate,
+    compare_command,
+    ablate_command,
+    report_command,
+    extract,
+    whiten,
+    project,
+    models_command,
+    warmup_command,
+):
     app.add_command(command)

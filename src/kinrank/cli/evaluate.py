@@ -107,6 +107,8 @@ def tell_cell(cell: Measured | Failed, done: int, total: int) -> None:
 @ask_import
 @ask("--pool", "Search everything, then re-rank the first POOL of each.", type=int)
 @ask("--ranking", "Measure this ranking (npz) and run no method.", metavar="FILE")
+@ask("--groups", "Measure this table of `kinrank group` against --labels, and no ranking.")
+@ask("--labels", "With --groups: who each row is, an array or a text file with one a line.")
 @ask_out("Values of each query, CSV.", "--per-query")
 @ask_threads
 @ask_json("Print JSON, fractions not per cent.")
@@ -115,6 +117,8 @@ def evaluate(
     method: str,
     pool: int | None,
     ranking: str | None,
+    groups: str | None,
+    labels: str | None,
     per_query: Path | None,
     threads: int | None,
     as_json: bool,
@@ -122,8 +126,13 @@ def evaluate(
     """Features, ground truth and a method: metrics.
 
     The data set is --data, or the files with vectors and either --gnd or the identities. Metrics
-    follow from it: Revisited levels for --gnd, mAP, CMC and mINP for identities.
+    follow from it: Revisited levels for --gnd, mAP, CMC and mINP for identities. With --groups and
+    --labels a grouping is measured instead: adjusted Rand index, B-cubed, pairs, V-measure, and
+    single items.
     """
+    if groups is not None or labels is not None:
+        _measure_groups(groups, labels, as_json)
+        return
     from kinrank.evaluate.cells import timed_ranking
     from kinrank.evaluate.spec import parse_method
 
@@ -161,6 +170,16 @@ def evaluate(
     click.echo(f"{label} on {chosen.name}{took}\n{result}")
     for name, sentence in said.items():
         click.echo(f"{name:<14}{sentence}")
+
+
+def _measure_groups(groups: str | None, labels: str | None, as_json: bool) -> None:
+    from kinrank.cli.group import read_groups, read_words
+    from kinrank.evaluate import score_grouping
+
+    if groups is None or labels is None:
+        raise InvalidInputError("--groups and --labels go together: give both or neither.")
+    scores = score_grouping(read_words(labels), read_groups(groups))
+    click.echo(json.dumps(scores.as_dict()) if as_json else str(scores))
 
 
 def _write_queries(file: Path, data: Dataset, result: Evaluation) -> None:

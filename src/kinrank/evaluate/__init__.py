@@ -25,6 +25,7 @@ from kinrank.metrics.results import (
 if TYPE_CHECKING:
     from kinrank.evaluate.ablation import ablate
     from kinrank.evaluate.comparison import compare
+    from kinrank.evaluate.groupings import compare_groupings
     from kinrank.evaluate.reporting import report
     from kinrank.evaluate.search import Plain, Pooled
 
@@ -40,6 +41,7 @@ __all__ = [
     "RevisitedEvaluation",
     "ablate",
     "compare",
+    "compare_groupings",
     "confidence_intervals",
     "paired_difference",
     "reid",
@@ -56,6 +58,7 @@ _LAZY = {
     "Pooled": "kinrank.evaluate.search",
     "ablate": "kinrank.evaluate.ablation",
     "compare": "kinrank.evaluate.comparison",
+    "compare_groupings": "kinrank.evaluate.groupings",
     "report": "kinrank.evaluate.reporting",
 }
 

@@ -6,11 +6,13 @@ projection that the collection teaches itself (``kinrank.Projection``).
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from kinrank.errors import KinrankWarning
 from kinrank.methods.cas import CAS
 from kinrank.projection.projection import Projection
 from kinrank.runs.run import Run
@@ -65,7 +67,10 @@ def side_by_side(vectors: Floats, views: tuple[Projection, ...]) -> Floats:
 
 def ranked(method: CAS, rows: Floats, k: int, threads: int | None, run: Run | None) -> Ranking:
     """All rows among themselves, the first ``k`` of each."""
-    return method.resolved(len(rows)).rerank(rows, k=k, threads=threads, run=run)
+    with warnings.catch_warnings():
+        # Sizes are reduced where rows are few: nobody asked for them.
+        warnings.simplefilter("ignore", KinrankWarning)
+        return method.rerank(rows, k=k, threads=threads, run=run)
 
 
 def unit_rows(rows: Floats) -> Floats:
