@@ -19,7 +19,7 @@ from kinrank.validation import as_matrix, as_vectors, check_choice, check_int, r
 if TYPE_CHECKING:
     from kinrank.groups import Constraints, Corrections, Groups
     from kinrank.io import PathLike
-    from kinrank.methods.cas import CAS
+    from kinrank.methods.cas import CASMethod
     from kinrank.tune.result import Tuning
 
 
@@ -181,7 +181,7 @@ def group(
     threshold: float | None = None,
     constraints: Constraints | None = None,
     corrections: Corrections | PathLike | None = None,
-    method: CAS | None = None,
+    method: CASMethod | None = None,
     threads: int | None = None,
     run: Run | None = None,
 ) -> Groups:
@@ -216,7 +216,7 @@ def group(
     (330,)
     """
     from kinrank.groups.run import as_row_ids, group_rows
-    from kinrank.methods.cas import CAS
+    from kinrank.methods.cas import CASMethod
 
     rows = as_vectors(("vectors", vectors))
     names = as_row_ids(ids, len(rows))
@@ -228,7 +228,7 @@ def group(
         with warnings.catch_warnings():
             # Whether re-ranking gains and what groups there are is told by the verdict.
             warnings.simplefilter("ignore", KinrankWarning)
-            method = CAS(**tune(rows, threads=threads).params)
+            method = CASMethod(**tune(rows, threads=threads).params)
     return group_rows(
         rows,
         names,

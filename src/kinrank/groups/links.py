@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import KinrankWarning
-from kinrank.methods.cas import CAS
+from kinrank.methods.cas import CASMethod
 from kinrank.projection.projection import Projection
 from kinrank.runs.run import Run
 from kinrank.types import Floats, Longs, Ranking, SparseRows
 
 LISTED = 100  # results of each ranking that become links
 DIRECTIONS = 128  # of each view, in which centres are compared
-PROJECTED = CAS(k1=20, k2=4, enhance_k=8, omega=0.0)  # ranks after the projection
+PROJECTED = CASMethod(k1=20, k2=4, enhance_k=8, omega=0.0)  # ranks after the projection
 LEAST_ROWS = 8  # with fewer there is nothing to learn a projection from
 
 Wide = npt.NDArray[np.float64]
@@ -43,7 +43,7 @@ class Links:
         return len(self.directions)
 
 
-def find_links(vectors: Floats, method: CAS, threads: int | None, run: Run | None) -> Links:
+def find_links(vectors: Floats, method: CASMethod, threads: int | None, run: Run | None) -> Links:
     """Rank the collection among itself, before and after the projection."""
     n = len(vectors)
     centring = Projection.fit(vectors, kind=0, threads=threads)
@@ -65,7 +65,9 @@ def side_by_side(vectors: Floats, views: tuple[Projection, ...]) -> Floats:
     return unit_rows(np.hstack(parts))
 
 
-def ranked(method: CAS, rows: Floats, k: int, threads: int | None, run: Run | None) -> Ranking:
+def ranked(
+    method: CASMethod, rows: Floats, k: int, threads: int | None, run: Run | None
+) -> Ranking:
     """All rows among themselves, the first ``k`` of each."""
     with warnings.catch_warnings():
         # Sizes are reduced where rows are few: nobody asked for them.

@@ -18,7 +18,7 @@ from kinrank.groups.links import Links, find_links
 from kinrank.groups.reasons import Verdict
 from kinrank.groups.tree import USUAL_LEVEL, Tree, grow_tree
 from kinrank.io import PathLike
-from kinrank.methods.cas import CAS
+from kinrank.methods.cas import CASMethod
 from kinrank.projection.projection import Projection
 from kinrank.runs.run import Run
 from kinrank.types import Floats, SparseRows
@@ -28,7 +28,7 @@ from kinrank.validation import as_labels, check_float
 def group_rows(
     vectors: Floats,
     ids: npt.NDArray[Any],
-    method: CAS,
+    method: CASMethod,
     *,
     strictness: float = 0.5,
     threshold: float | None = None,
