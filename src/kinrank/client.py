@@ -23,7 +23,8 @@ from kinrank.io import PathLike
 from kinrank.types import Ranking
 from kinrank.validation import as_array, check_float
 
-_JSON, _NPY = "application/json", "application/x-npy"
+_JSON = "application/json"
+_NPY = "application/x-npy"
 _KINDS = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 
 
@@ -38,7 +39,8 @@ class ServiceError(KinrankError):
 
     def __init__(self, status: int, kind: str, detail: str) -> None:
         super().__init__(detail)
-        self.status, self.kind = status, kind
+        self.status = status
+        self.kind = kind
 
 
 class Client:
@@ -91,9 +93,17 @@ class Client:
         return _ranking(self._ask("POST", "/v1/search", *_picture(picture), k=k))
 
     def rerank(
-        self, query: Any, candidates: Any, ids: Any = None, k: int = 10, method: str = "cas", *,
-        allowed: Any = None, exclude: Any = None, **params: Any,
-    ) -> Ranking:  # fmt: skip
+        self,
+        query: Any,
+        candidates: Any,
+        ids: Any = None,
+        k: int = 10,
+        method: str = "cas",
+        *,
+        allowed: Any = None,
+        exclude: Any = None,
+        **params: Any,
+    ) -> Ranking:
         """Re-rank the candidates of one query, as ``kinrank.rerank_pool``.
 
         allowed, exclude : candidates that may be answers, that may not, by their ids (or positions)

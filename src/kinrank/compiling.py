@@ -72,7 +72,8 @@ class Entry:
 
     def cached(self) -> bool:
         """Whether it needs not be compiled."""
-        kernel, types = self.kernel, self.signature
+        kernel = self.kernel
+        types = self.signature
         return types in kernel.overloads or kernel._cache.holds(types, cpu_target.target_context)
 
     def compile(self) -> str | None:

@@ -108,10 +108,17 @@ def jaccard_graph(
 
 
 def jaccard_rows(
-    features: Any, k1: int, k2: int, run: Runner, *, max_distance: float = 1.0,
-    metric: str = "euclidean", dialect: str = "spcl", connected: bool = False,
+    features: Any,
+    k1: int,
+    k2: int,
+    run: Runner,
+    *,
+    max_distance: float = 1.0,
+    metric: str = "euclidean",
+    dialect: str = "spcl",
+    connected: bool = False,
     whiten: Whiten = None,
-) -> SparseRows:  # fmt: skip
+) -> SparseRows:
     """As ``jaccard_graph``, by rows."""
     chosen = DIALECTS[check_choice("dialect", dialect, _CHOICES)]
     check_choice("metric", metric, ("euclidean", "cosine"))
@@ -172,13 +179,16 @@ def _jaccard_rows(low: int, high: int, encodings: Encodings, lists: Ints, below:
 
 def _joined(graph: SparseRows) -> SparseRows:
     """Symmetric, above 0 beside the diagonal, and with paths at distance 1 where there was none."""
-    n, first = len(graph), first_members(graph.indptr, graph.indices)
+    n = len(graph)
+    first = first_members(graph.indptr, graph.indices)
     begin = np.concatenate([graph.owners, first[:-1]])
     end = np.concatenate([graph.indices, first[1:]])
     d = np.concatenate([graph.values, np.ones(len(first) - 1, np.float32)])
     ends = (np.concatenate([begin, end]), np.concatenate([end, begin]))
     graph = SparseRows.of_entries(*ends, np.tile(d, 2), n)
-    row, column, d = graph.owners, graph.indices, graph.values
+    row = graph.owners
+    column = graph.indices
+    d = graph.values
     # A spanning tree takes a stored 0 for no edge: copies of a row would have no path to it.
     d[row != column] = np.maximum(d[row != column], _LEAST)
     # A point's distance to itself must stay: sorted by distance it comes first.

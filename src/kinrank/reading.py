@@ -83,7 +83,8 @@ class Npz:
             return np.lib.format.read_array(stream, allow_pickle=False)
 
     def _check(self, name: str, entry: zipfile.ZipInfo) -> None:
-        size, packed = entry.file_size, min(entry.compress_size, self._size)
+        size = entry.file_size
+        packed = min(entry.compress_size, self._size)
         if size > max(SMALL, MAX_RATIO * packed):
             raise ValueError(
                 f"`{name}`, whose {packed:,} bytes inflate to {size:,}, more than {MAX_RATIO} "
@@ -121,7 +122,8 @@ def check_pickle(stream: io.BytesIO) -> None:
 
     One instruction could ask for a table of 2^32 places.
     """
-    begin, size = stream.tell(), len(stream.getbuffer())
+    begin = stream.tell()
+    size = len(stream.getbuffer())
     for instruction, argument, _ in pickletools.genops(stream):
         if instruction.name in _MEMO and int(argument or 0) > size:
             raise ValueError(f"place {argument} in a pickle of {size:,} bytes")

@@ -418,7 +418,9 @@ class SparseRows:
     ) -> SparseRows:
         """A square matrix from entries in any order; the least of those at one place counts."""
         order = np.lexsort((data, columns, rows))
-        rows, columns, data = rows[order], columns[order], data[order]
+        rows = rows[order]
+        columns = columns[order]
+        data = data[order]
         first = np.ones(len(rows), np.bool_)
         first[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
         indptr = np.searchsorted(rows[first], np.arange(n + 1))
@@ -438,5 +440,6 @@ class SparseRows:
         matrix = matrix.tocsr(copy=True)
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
-        indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+        indptr = matrix.indptr.astype(np.int64)
+        indices = matrix.indices.astype(np.int32)
         return cls(indptr, indices, matrix.data.astype(np.float32), matrix.shape[1])

@@ -64,7 +64,8 @@ def check_float(
         below = number < high if high_open else number <= high
         if math.isfinite(number) and above and below:
             return number
-    left, right = "(" if low_open else "[", ")" if high_open or math.isinf(high) else "]"
+    left = "(" if low_open else "["
+    right = ")" if high_open or math.isinf(high) else "]"
     raise InvalidInputError(
         f"`{name}` must be a number in {left}{low:g}, {high:g}{right}, got {shown(value)}."
     )
@@ -223,9 +224,12 @@ class RowMap(Protocol):
 
 
 def as_vectors(
-    *named: tuple[str, Any], cosine: bool = False, together: bool = True, empty: Any = np.empty,
+    *named: tuple[str, Any],
+    cosine: bool = False,
+    together: bool = True,
+    empty: Any = np.empty,
     onto: RowMap | None = None,
-) -> npt.NDArray[np.float32]:  # fmt: skip
+) -> npt.NDArray[np.float32]:
     """Stack named row sets into one finite, C-contiguous float32 array, a copy.
 
     Parameters
@@ -244,7 +248,8 @@ def as_vectors(
         fit, and moved if they lie together far from the origin; distances keep their proportions.
     """
     matrices = same_width(*named)
-    exponent, cosine = 0, cosine or onto is not None
+    exponent = 0
+    cosine = cosine or onto is not None
     if not cosine and together:
         exponent = common_exponent(matrices)
     elif not cosine:
@@ -259,7 +264,8 @@ def as_vectors(
 def same_width(*named: tuple[str, Any]) -> Matrices:
     """Named row sets as matrices that have the same columns."""
     matrices = [(name, as_matrix(name, values)) for name, values in named]
-    first, width = matrices[0][0], matrices[0][1].shape[1]
+    first = matrices[0][0]
+    width = matrices[0][1].shape[1]
     for name, matrix in matrices:
         if matrix.shape[1] != width:
             raise InvalidInputError(
@@ -269,14 +275,21 @@ def same_width(*named: tuple[str, Any]) -> Matrices:
 
 
 def stack_rows(
-    matrices: Matrices, cosine: bool, exponent: int, empty: Any = np.empty,
-    onto: RowMap | None = None, *, half: bool = False, shift: Any = 0,
-) -> npt.NDArray[Any]:  # fmt: skip
+    matrices: Matrices,
+    cosine: bool,
+    exponent: int,
+    empty: Any = np.empty,
+    onto: RowMap | None = None,
+    *,
+    half: bool = False,
+    shift: Any = 0,
+) -> npt.NDArray[Any]:
     """One float32 array: each row over its norm, or all over a power of two.
 
     half : the bits of float16, to which each value is rounded after ``shift`` was subtracted
     """
-    width, begin = matrices[0][1].shape[1] if onto is None else onto.dims, 0
+    width = matrices[0][1].shape[1] if onto is None else onto.dims
+    begin = 0
     shape = (sum(len(matrix) for _, matrix in matrices), width)
     stacked: npt.NDArray[Any] = empty(shape, np.uint16 if half else np.float32)
     for name, matrix in matrices:
@@ -316,11 +329,14 @@ def unit_blocks(matrices: Matrices, size: int) -> Iterator[npt.NDArray[np.float3
 
 
 def as_half_vectors(
-    *named: tuple[str, Any], cosine: bool = False, empty: Any = np.empty,
+    *named: tuple[str, Any],
+    cosine: bool = False,
+    empty: Any = np.empty,
     onto: RowMap | None = None,
-) -> npt.NDArray[np.uint16]:  # fmt: skip
+) -> npt.NDArray[np.uint16]:
     """As ``as_vectors``, each value rounded to float16 in the end: the bits of these."""
-    matrices, cosine = same_width(*named), cosine or onto is not None
+    matrices = same_width(*named)
+    cosine = cosine or onto is not None
     exponent = 0 if cosine else common_exponent(matrices)
     shift = None if cosine else origin_shift(_sampled(matrices, exponent))
     moved = 0 if shift is None else shift
@@ -330,7 +346,8 @@ def as_half_vectors(
 def _sampled(matrices: Matrices, exponent: int) -> npt.NDArray[np.float32]:
     """The rows that ``origin_shift`` would look at, were they all in one array."""
     step = max(1, sum(len(matrix) for _, matrix in matrices) // _SAMPLE)
-    some, begin = [], 0
+    some = []
+    begin = 0
     for name, matrix in matrices:
         some.append((name, matrix[-begin % step :: step]))
         begin += len(matrix)

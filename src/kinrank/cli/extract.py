@@ -43,7 +43,7 @@ _DESCRIPTOR = ("pool", "p", "levels", "scale_power", "regional", "dims")
     "--model",
     "A name of `kinrank models`, an ONNX file, or module:function for a torch module.",
     default="efficientnet-lite0",
-)  # fmt: skip
+)
 @ask_out("An npz file.", required=True)
 @ask("--pool", "mac, spoc, gem, rmac, or none.  [default: gem for maps]")
 @ask("--p", "Power of GeM.", type=float, default=3.0)
@@ -68,9 +68,18 @@ _DESCRIPTOR = ("pool", "p", "levels", "scale_power", "regional", "dims")
 @ask("--strict", "Exit with 1 if a picture cannot be read.", is_flag=True)
 @ask_json()
 def extract(
-    images: str, model: str, out: Path, preset: str | None, boxes: bool, batch: int, part: int,
-    threads: int | None, strict: bool, as_json: bool, **options: Any,
-) -> None:  # fmt: skip
+    images: str,
+    model: str,
+    out: Path,
+    preset: str | None,
+    boxes: bool,
+    batch: int,
+    part: int,
+    threads: int | None,
+    strict: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Turn pictures into features.
 
     IMAGES is a folder, perhaps with a folder per class, or a data set as for `kinrank compare`. The
@@ -199,7 +208,8 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
 
 
 def _sentence(summary: dict[str, Any]) -> str:
-    seconds, memory = summary["seconds"], summary["peak_memory_bytes"]
+    seconds = summary["seconds"]
+    memory = summary["peak_memory_bytes"]
     computed = summary["n_images"] - summary["n_reused"]
     reused = f" ({summary['n_reused']:,} were finished before)" if summary["n_reused"] else ""
     peak = "" if memory is None else f", peak memory {memory / 1e6:,.0f} MB"

@@ -60,9 +60,11 @@ def index() -> None:
 @ask_with("Columns of a parquet file that become attributes.  [default: all that can]")
 @ask_array("--context", "Vectors that enrich the graph and are never answers.")
 @ask(
-    "--search", "How neighbours are found; approximate is for many rows.",
-    type=click.Choice(["exact", "approximate"]), default="exact",
-)  # fmt: skip
+    "--search",
+    "How neighbours are found; approximate is for many rows.",
+    type=click.Choice(["exact", "approximate"]),
+    default="exact",
+)
 @ask_auto
 @ask("--method", "Only cas has an index.", default="cas")
 @ask("--model", "The network that made the vectors.  [default: what a file of features says]")
@@ -70,11 +72,23 @@ def index() -> None:
 @ask_threads
 @ask_json()
 def build(
-    gallery: str, column: str | None, id_column: str | None, out: Path, ids: str | None,
-    attributes: Any, with_columns: list[str] | None, context: str | None, method: str,
-    model: str | None, pool: str | None, chosen_by: str | None, as_json: bool,
-    params: dict[str, Any], search: Literal["exact", "approximate"], threads: int | None,
-) -> None:  # fmt: skip
+    gallery: str,
+    column: str | None,
+    id_column: str | None,
+    out: Path,
+    ids: str | None,
+    attributes: Any,
+    with_columns: list[str] | None,
+    context: str | None,
+    method: str,
+    model: str | None,
+    pool: str | None,
+    chosen_by: str | None,
+    as_json: bool,
+    params: dict[str, Any],
+    search: Literal["exact", "approximate"],
+    threads: int | None,
+) -> None:
     """Build an index over a gallery.
 
     Of a parquet file, --column names the vectors and --id the ids; other columns become attributes,
@@ -111,8 +125,11 @@ def build(
 @ask(
     "--image",
     "A picture as a query, if the index knows how its vectors were made; may be repeated.",
-    to="images", type=existing_file, metavar="FILE", multiple=True,
-)  # fmt: skip
+    to="images",
+    type=existing_file,
+    metavar="FILE",
+    multiple=True,
+)
 @ask_out("The ranking: an npz file, or a table (.parquet, .csv).  [default: ids are printed]")
 @ask_with("Attributes to show beside each result.")
 @ask("-k", "Results per query.", type=int, default=100)
@@ -121,10 +138,17 @@ def build(
 @ask_threads
 @ask_json()
 def search(
-    index: str, query: str | None, column: str | None, id_column: str | None,
-    images: tuple[str, ...], out: Path | None, with_columns: list[str] | None, k: int,
-    as_json: bool, **asked: Any,
-) -> None:  # fmt: skip
+    index: str,
+    query: str | None,
+    column: str | None,
+    id_column: str | None,
+    images: tuple[str, ...],
+    out: Path | None,
+    with_columns: list[str] | None,
+    k: int,
+    as_json: bool,
+    **asked: Any,
+) -> None:
     """Rank the gallery for each query, each on its own.
 
     The file written holds `indices`, `distances` and `ids`; Ranking.load reads it. Without one,
@@ -188,9 +212,15 @@ def _described(opened: kinrank.Index, images: tuple[str, ...]) -> Floats:
 @ask_threads
 @ask_json()
 def add(
-    index: str, vectors: str, column: str | None, id_column: str | None, ids: str | None,
-    attributes: Any, as_json: bool, threads: int | None,
-) -> None:  # fmt: skip
+    index: str,
+    vectors: str,
+    column: str | None,
+    id_column: str | None,
+    ids: str | None,
+    attributes: Any,
+    as_json: bool,
+    threads: int | None,
+) -> None:
     """Add rows, and save; when the command is done, they are there to stay.
 
     Columns of a parquet file that the index has as attributes are those of the new rows.
@@ -217,9 +247,16 @@ def add(
 @ask_threads
 @ask_json()
 def update(
-    index: str, typed: tuple[str, ...], ids: str | None, vectors: str | None, column: str | None,
-    id_column: str | None, attributes: Any, as_json: bool, threads: int | None,
-) -> None:  # fmt: skip
+    index: str,
+    typed: tuple[str, ...],
+    ids: str | None,
+    vectors: str | None,
+    column: str | None,
+    id_column: str | None,
+    attributes: Any,
+    as_json: bool,
+    threads: int | None,
+) -> None:
     """Give rows that are there other vectors, other attributes or both, and save.
 
     With --vectors items.parquet --id sku the ids, and the attributes that the index has, are those

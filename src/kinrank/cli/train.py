@@ -46,9 +46,14 @@ class TrainCommand(MethodCommand):
 @ask_threads
 @ask_json("Print the model card as JSON.")
 def train(
-    method: str, features: str, column: str | None, out: Path, as_json: bool,
-    params: dict[str, Any], **asked: Any,
-) -> None:  # fmt: skip
+    method: str,
+    features: str,
+    column: str | None,
+    out: Path,
+    as_json: bool,
+    params: dict[str, Any],
+    **asked: Any,
+) -> None:
     """Train the weights of METHOD (csa, gss, lattqe, ssr) on your own vectors.
 
     csa, lattqe and ssr learn from labels: give vectors of things that are not in the gallery to be

@@ -31,9 +31,14 @@ from kinrank.cli.tables import ask_column, read_queries, read_vectors
 @ask_threads
 @ask_json("Print all that was found as JSON.")
 def tune(
-    gallery: str, query: str | None, column: str | None, html: Path | None, as_json: bool,
-    params: Any, **asked: Any,
-) -> None:  # fmt: skip
+    gallery: str,
+    query: str | None,
+    column: str | None,
+    html: Path | None,
+    as_json: bool,
+    params: Any,
+    **asked: Any,
+) -> None:
     """Choose the parameters of a method without labels.
 
     Vectors are read as by `kinrank rerank`. Prints what was chosen, whether re-ranking is expected

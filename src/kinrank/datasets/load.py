@@ -62,8 +62,12 @@ def load(
     >>> len(data.query), len(data.gallery), data.protocol
     (30, 330, 'reid')
     """
-    for file, given in (("query", query), ("gallery", gallery), ("distractors", distractors),
-                        ("images", images)):  # fmt: skip
+    for file, given in (
+        ("query", query),
+        ("gallery", gallery),
+        ("distractors", distractors),
+        ("images", images),
+    ):
         if given is not None:
             check_path(file, given)
     path = check_path("path", path)

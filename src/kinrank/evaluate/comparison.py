@@ -241,9 +241,11 @@ def check_on_cell(on_cell: object) -> None:
 
 
 def run_cells(
-    jobs: Sequence[tuple[MethodSpec, Dataset, bool]], work: str | Path | None,
-    threads: int | None, on_cell: OnCell | None,
-) -> list[Measured | Failed]:  # fmt: skip
+    jobs: Sequence[tuple[MethodSpec, Dataset, bool]],
+    work: str | Path | None,
+    threads: int | None,
+    on_cell: OnCell | None,
+) -> list[Measured | Failed]:
     """Compute the cells that are not in ``work`` yet, and keep them there.
 
     jobs : a method, a set, and whether in a process of its own
@@ -252,7 +254,8 @@ def run_cells(
     with tempfile.TemporaryDirectory(prefix="kinrank-", dir=temporary_folder()) as temporary:
         folder = Path(temporary if work is None else check_path("work", work)) / "cells"
         make_folder(folder)
-        print_of, source_of = cache(fingerprint), cache(partial(_source, Path(temporary)))
+        print_of = cache(fingerprint)
+        source_of = cache(partial(_source, Path(temporary)))
         for spec, data, isolate in jobs:
             try:
                 file = folder / f"{cell_key(spec, print_of(data), isolated=isolate)}.npz"
@@ -266,9 +269,12 @@ def run_cells(
 
 
 def _cell(
-    spec: MethodSpec, data: Dataset, file: Path,
-    source_of: Callable[[Dataset], dict[str, Any]] | None, threads: int | None,
-) -> Measured:  # fmt: skip
+    spec: MethodSpec,
+    data: Dataset,
+    file: Path,
+    source_of: Callable[[Dataset], dict[str, Any]] | None,
+    threads: int | None,
+) -> Measured:
     """A cell, from its file if it is there; source_of : what a worker is told of a set."""
     named: dict[str, Any] = {"method": spec.label, "data": data.name}
     with suppress(OSError, FileFormatError):  # a broken file is no reason to stop

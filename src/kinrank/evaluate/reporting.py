@@ -199,8 +199,10 @@ def histogram(data: Dataset, ranking: Ranking) -> DistanceHistogram:
         rows = ranking.indices[query]
         kinds.append(data.relevance(int(query))[rows[rows >= 0]])
         distances.append(ranking.distances[query][rows >= 0])
-    values, codes = np.concatenate(distances), np.concatenate(kinds)
-    right, wrong = values[codes == RIGHT], values[(codes != RIGHT) & (codes != NOT_COUNTED)]
+    values = np.concatenate(distances)
+    codes = np.concatenate(kinds)
+    right = values[codes == RIGHT]
+    wrong = values[(codes != RIGHT) & (codes != NOT_COUNTED)]
     finite = [values[np.isfinite(values)] for values in (right, wrong)]
     everything = np.concatenate(finite)
     low, high = (everything.min(), everything.max()) if len(everything) else (0.0, 1.0)
@@ -221,7 +223,8 @@ def _right_order(matches: npt.NDArray[np.float32], others: npt.NDArray[np.float3
 
 def _first_counted(data: Dataset, ranking: Ranking, query: int) -> list[tuple[int, bool]]:
     """The first gallery rows that the protocol looks at, and whether they are right."""
-    codes, rows = data.relevance(query), ranking.indices[query]
+    codes = data.relevance(query)
+    rows = ranking.indices[query]
     rows = rows[rows >= 0]
     counted = rows[codes[rows] != NOT_COUNTED][:FIRST]
     return [(int(row), bool(codes[row] == RIGHT)) for row in counted]

@@ -68,11 +68,10 @@ class Plain(Method):
                 f"got {rows.shape[1]}."
             )
         as_asked: dict[str, Any] = {
-            "cosine": self.metric == "cosine", "together": False,
-            "onto": projection_for(
-                self.whiten, [("gallery", rows)], execution.runner.threads
-            ),
-        }  # fmt: skip
+            "cosine": self.metric == "cosine",
+            "together": False,
+            "onto": projection_for(self.whiten, [("gallery", rows)], execution.runner.threads),
+        }
         vectors = as_vectors(("queries", asked), **as_asked)
         cuts = (slice(low, low + GALLERY_BLOCK) for low in range(0, len(rows), GALLERY_BLOCK))
         pieces = (as_vectors(("gallery", rows[cut]), **as_asked) for cut in cuts)
@@ -139,7 +138,8 @@ class Pooled(Method):
             method = replace(method, whiten=projection)
         plain = Plain(metric=getattr(method, "metric", "euclidean"), whiten=projection)
         first = plain.ranked(vectors, rows, max(pool, kept), execution)
-        indices, distances = first.indices.copy(), first.distances.copy()
+        indices = first.indices.copy()
+        distances = first.distances.copy()
         with progress.stage("pools", len(vectors)) as advance:
             for query, vector in enumerate(vectors):
                 # In the order of the gallery, so that ties are settled as in the whole one.

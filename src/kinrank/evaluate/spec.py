@@ -126,7 +126,8 @@ def parse_method(text: object) -> MethodSpec:
     if name != NONE and name not in registered():
         raise UnknownNameError("method", name, [NONE, ALL, *registered()])
     params = dict(_parameter(word) for word in _split(matched[2] or ""))
-    pool, auto = params.pop("pool", None), params.pop("params", None)
+    pool = params.pop("pool", None)
+    auto = params.pop("params", None)
     if auto is not None:
         check_choice("params", auto, ("auto",))
         check_tunable(name)
@@ -155,7 +156,8 @@ def literal(text: str) -> Any:
 
 def _split(text: str) -> list[str]:
     """At commas and semicolons that are not in brackets."""
-    words, depth = [""], 0
+    words = [""]
+    depth = 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")
         if letter in ",;" and depth == 0:

@@ -40,7 +40,8 @@ class Chunk:
 
 def cut(images: ImageList, extractor: FeatureExtractor, batch: int, size: int) -> list[Chunk]:
     """A list of pictures in chunks of ``size``, which are computed ``batch`` at a time."""
-    network, descriptor = extractor.network, extractor.descriptor
+    network = extractor.network
+    descriptor = extractor.descriptor
     recipe = {item.name: _plain(getattr(descriptor, item.name)) for item in fields(descriptor)}
     settings = [_FORMAT, network.key, network.preprocessing.describe(), recipe, batch]
     chunks = []
@@ -67,7 +68,8 @@ class ChunkStore:
         if not file.is_file():
             return None
         with suppress(KinrankError, OSError), open_npz(file, "a finished chunk") as arrays:
-            failed, reasons = arrays["failed"].tolist(), arrays["reasons"].tolist()
+            failed = arrays["failed"].tolist()
+            reasons = arrays["reasons"].tolist()
             failures = dict(zip(failed, reasons, strict=True))
             return ImageFeatures(arrays["features"], arrays["owners"], failures, len(chunk.rows))
         return None
@@ -117,7 +119,8 @@ class ListFeatures:
     """
 
     def __init__(self, images: ImageList, chunks: Callable[[], Iterable[ImageFeatures]]) -> None:
-        self._images, self._chunks = images, chunks
+        self._images = images
+        self._chunks = chunks
         counts: list[int] = []  # rows of each picture
         failures = [*images.skipped]
         width = 0

@@ -49,13 +49,15 @@ def efficientnet_lite(name: str, state: State, depth: float) -> bytes:
 
 def _block(graph: OnnxGraph, state: State, value: str, number: int, stride: int) -> str:
     """Expand, filter each channel by itself, project, and add the input where shapes agree."""
-    prefix, name = f"_blocks.{number}.", f"block_{number}"
+    prefix = f"_blocks.{number}."
+    name = f"block_{number}"
     expand = state.get(f"{prefix}_expand_conv.weight")
     channels = len(state[f"{prefix}_project_conv.weight"])
     same = expand is not None and stride == 1 and expand.shape[1] == channels
     inner = value
     for place, layer in enumerate(("expand", "depthwise", "project")):
-        weight, norm = f"{prefix}_{layer}_conv", f"{prefix}_bn{place}"
+        weight = f"{prefix}_{layer}_conv"
+        norm = f"{prefix}_bn{place}"
         if f"{weight}.weight" in state:
             output = name if layer == "project" and not same else f"{name}_{layer}"
             how: dict[str, Any] = {"stride": stride if layer == "depthwise" else 1}
@@ -65,9 +67,16 @@ def _block(graph: OnnxGraph, state: State, value: str, number: int, stride: int)
 
 
 def _convolution(
-    graph: OnnxGraph, state: State, value: str, weight: str, norm: str, output: str, *,
-    stride: int = 1, clip: bool = True,
-) -> str:  # fmt: skip
+    graph: OnnxGraph,
+    state: State,
+    value: str,
+    weight: str,
+    norm: str,
+    output: str,
+    *,
+    stride: int = 1,
+    clip: bool = True,
+) -> str:
     """A convolution with its normalisation inside, and ReLU6 behind it if ``clip``."""
     kernel = state[f"{weight}.weight"].astype(np.float64)
     scale, bias, mean, variance = (

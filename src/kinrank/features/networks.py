@@ -66,7 +66,8 @@ class OnnxNetwork:
         if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in _TYPES:
             got = ", ".join(f"{i.name}: {i.type} {i.shape}" for i in inputs)
             raise InvalidInputError(f"{path} must have one input, a batch of images, got {got}.")
-        self._input, self._dtype = inputs[0].name, _TYPES[inputs[0].type]
+        self._input = inputs[0].name
+        self._dtype = _TYPES[inputs[0].type]
         self._output = preprocessing.layer or self._session.get_outputs()[0].name
         self.batch_size, *shape = (s if isinstance(s, int) else None for s in inputs[0].shape)
         if preprocessing.layout == "nhwc":

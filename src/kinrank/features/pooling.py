@@ -93,7 +93,8 @@ def rmac_regions(
     width = check_int("width", width, 1, _LONGEST)
     check_int("levels", levels, 1, MOST_LEVELS)
     check_float("overlap", overlap, 0, 1, high_open=True)
-    short, long = min(height, width), max(height, width)
+    short = min(height, width)
+    long = max(height, width)
     more = _along_longer_side(short, long, overlap) - 1
     regions = []
     for level in range(1, levels + 1):

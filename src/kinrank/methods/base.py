@@ -47,9 +47,11 @@ class Method(Checked):
     reads_in_blocks: ClassVar[bool] = False
 
     whiten: Whiten = option(
-        None, "pairs, views, power of a whitening (0 to 0.5, 0.25 is half) or file of a projection",
-        cli=str, check=check_whiten,
-    )  # fmt: skip
+        None,
+        "pairs, views, power of a whitening (0 to 0.5, 0.25 is half) or file of a projection",
+        cli=str,
+        check=check_whiten,
+    )
 
     def parameters(self) -> dict[str, Any]:
         """All parameters by name; a fitted projection is told by its text."""

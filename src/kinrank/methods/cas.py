@@ -155,7 +155,8 @@ class CASMethod(JointMethod):
             "k2": reduce_k("k2", self.k2, limit, what),
         }
         for name, low in (("walk_k", 0), ("enhance_k", 0), ("graph_k", 1)):
-            size, top = getattr(self, name), max(limit - low, 1)
+            size = getattr(self, name)
+            top = max(limit - low, 1)
             sizes[name] = min(size, top) if given[name] is None else reduce_k(name, size, top, what)
         sizes["geodesic_k"] = min(self.geodesic_k, limit)
         if self.geodesic and self.geodesic_k != type(self).geodesic_k:
@@ -209,7 +210,8 @@ class CASMethod(JointMethod):
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         # Long enough to hold k gallery rows and some beside the other queries, so that k rows are
         # certain; where the whole gallery is ranked, lists do not matter.
-        n_gallery, n_queries = len(rows.gallery), rows.n_queries
+        n_gallery = len(rows.gallery)
+        n_queries = rows.n_queries
         deep = rows.depth(k)
         spare = (
             (deep + deep // 4 + 16) * len(rows) // n_gallery - deep if deep < n_gallery else -deep
@@ -231,9 +233,13 @@ class CASMethod(JointMethod):
         return EncodedRows(distances, layout, stages.graph, divergence)
 
     def order(
-        self, encoded: EncodedRows, n_queries: int, k: int, run: Runner,
+        self,
+        encoded: EncodedRows,
+        n_queries: int,
+        k: int,
+        run: Runner,
         allowed: Filter | None = None,
-    ) -> Ranking:  # fmt: skip
+    ) -> Ranking:
         """What ``geodesic``, ``omega`` and ``fusion`` make of rows that were compared."""
         distances = encoded.distances
         paths = None
@@ -259,7 +265,8 @@ class CASMethod(JointMethod):
         """1 - F_ij / sqrt(F_ii F_jj) of the queries, where it is not 1."""
         if self.fusion != "diffusion":
             return None
-        alpha, queries = 1 / (1 + self.mu), np.arange(n_queries, dtype=np.int32)
+        alpha = 1 / (1 + self.mu)
+        queries = np.arange(n_queries, dtype=np.int32)
         n = len(graph.s)
         ball = diffusion.surroundings(graph, queries, alpha, self.tol, run)
         exact = diffusion.converged(alpha, "identity", self.tol)

@@ -140,9 +140,13 @@ class DiskRunner(Runner):
         return self.journal.call(name, facts)
 
     def _work(
-        self, call: Call, name: str, n: int, block: Callable[[int, int], Any],
+        self,
+        call: Call,
+        name: str,
+        n: int,
+        block: Callable[[int, int], Any],
         listed: Callable[[Range, Any], BlockEntry],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Do the blocks that are missing, and list each that is finished."""
         ranges = call.missing(n, self.blocks)
         with progress.stage(name, n) as advance, self._each(block, ranges) as results:

@@ -42,7 +42,8 @@ def create_app(service: Service) -> FastAPI:
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.service, app.state.workers = service, workers
+    app.state.service = service
+    app.state.workers = workers
     app.include_router(page_router)
     app.include_router(router)
     problems.install(app)
@@ -72,7 +73,8 @@ def _complete(schema: dict[str, Any], service: Service) -> dict[str, Any]:
 
 def _set_limits(schema: dict[str, Any], service: Service) -> None:
     """What this service refuses although others may take it."""
-    settings, schemas = service.settings, schema["components"]["schemas"]
+    settings = service.settings
+    schemas = schema["components"]["schemas"]
     for model, name, limit, value in (
         ("SearchRequest", "k", "maximum", settings.max_k),
         ("RerankRequest", "k", "maximum", settings.max_k),

@@ -27,7 +27,9 @@ from kinrank.serve.gate import too_large
 from kinrank.serve.problems import Problem
 from kinrank.serve.settings import Settings
 
-JSON, NPY, IMAGE = "application/json", "application/x-npy", "image/*"
+JSON = "application/json"
+NPY = "application/x-npy"
+IMAGE = "image/*"
 LIMIT = 1e15  # squares of larger numbers do not fit
 WIDEST = 65_536  # numbers of a vector
 _LONGEST = 2_000_000  # bytes of a list of numbers, or of a text
@@ -178,7 +180,8 @@ def take_out(body: bytes, most_lists: int, most_numbers: int) -> tuple[Any, Numb
     while at < len(body):
         start = _START.search(body, at, at + _LONGEST)
         begin = start.start() if start else min(len(body), at + _LONGEST)
-        between, at = body[at:begin], begin
+        between = body[at:begin]
+        at = begin
         fields += between.count(b":") + between.count(b"{")
         if start:
             text = start[0] == b'"'

@@ -28,7 +28,8 @@ class Curves:
 
 def draw(service: Service, view: RowView) -> Curves:
     """Ask some rows, each without itself."""
-    explorer, n = view.explorer, len(view.keys)
+    explorer = view.explorer
+    n = len(view.keys)
     sample = max(1, min(QUERIES, n, _WORK // n))
     labelled = bool((view.codes >= 0).any())
     precisions: dict[int, tuple[float, float]] = {}

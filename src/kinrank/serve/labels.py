@@ -59,7 +59,8 @@ class Labels:
         """
         if values is None:
             return {}
-        words, ids = [str(value) for value in np.asarray(values).tolist()], index.ids.tolist()
+        words = [str(value) for value in np.asarray(values).tolist()]
+        ids = index.ids.tolist()
         # Rows that are no longer in their order cannot be told by counting.
         earlier = [] if self.moved else [item for item in ids if item not in self.added]
         for rows in (ids, earlier):
@@ -75,7 +76,8 @@ class Labels:
         """With those of a file; rows that it is not about need a label of their own."""
         if values is None:
             return self
-        given, ids = self.by_row(_NOTE, index, values), index.ids.tolist()
+        given = self.by_row(_NOTE, index, values)
+        ids = index.ids.tolist()
         bare = [item for item in ids if item not in given and item not in self.words]
         if bare:
             raise InvalidInputError(

@@ -50,9 +50,11 @@ Attributes: TypeAlias = dict[str, Values] | None
 # The index says what is wrong with a range; here nobody would know that it was meant as one.
 _END = {"type": ["number", "string", "null"]}
 _RANGE = {
-    "type": "object", "properties": {"min": _END, "max": _END}, "minProperties": 1,
+    "type": "object",
+    "properties": {"min": _END, "max": _END},
+    "minProperties": 1,
     "additionalProperties": False,
-}  # fmt: skip
+}
 Range: TypeAlias = Annotated[dict[str, Value | None], WithJsonSchema(_RANGE)]
 Wanted: TypeAlias = Annotated[Value | Annotated[list[Value], Field(fail_fast=True)] | Range, _SENT]
 Distance: TypeAlias = Annotated[float, Field(ge=0, le=LIMIT)] | None
@@ -136,9 +138,12 @@ class RerankRequest(RequestBody):
     """A query and what a search found for it."""
 
     example = {
-        "query": [0.1, 0.9], "candidates": [[0.2, 0.8], [0.9, 0.1], [0.1, 1.0], [0.8, 0.3]],
-        "ids": ["a", "b", "c", "d"], "k": 2, "params": {"k1": 2, "k2": 2},
-    }  # fmt: skip
+        "query": [0.1, 0.9],
+        "candidates": [[0.2, 0.8], [0.9, 0.1], [0.1, 1.0], [0.8, 0.3]],
+        "ids": ["a", "b", "c", "d"],
+        "k": 2,
+        "params": {"k1": 2, "k2": 2},
+    }
     query: Vector
     candidates: Vectors
     ids: Ids | None = said("names of the candidates, one each")

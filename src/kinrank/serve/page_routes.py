@@ -77,7 +77,8 @@ async def items(
 
 
 def _items(service: Service, search: str, order: str, offset: int, limit: int) -> Response:
-    view, wanted = service.view, search.strip().lower()
+    view = service.view
+    wanted = search.strip().lower()
     precisions: dict[int, tuple[float, float]] = {}
     chosen: Any = range(len(view.keys))
     if order == "worst":
@@ -100,7 +101,8 @@ def _items(service: Service, search: str, order: str, offset: int, limit: int) -
 
 
 def _row(view: RowView, position: int) -> dict[str, Any]:
-    names, labels = view.names, view.labels
+    names = view.names
+    labels = view.labels
     return {"id": view.keys[position], "name": names[position], "label": labels[position]}
 
 
@@ -163,8 +165,10 @@ async def compare(request: Request) -> Response:
 
 def _compare(service: Service, sent: models.CompareRequest, stop: threading.Event) -> Response:
     with until(stop):
-        view, threads = service.view, service.settings.threads
-        explorer, asked = view.explorer, sent.query
+        view = service.view
+        threads = service.settings.threads
+        explorer = view.explorer
+        asked = sent.query
         vector = asked.vector[None] if "vector" in asked.model_fields_set else None
         query = asked_query(service, explorer, asked.id, vector)
         ids = (sent.right_ids, sent.wrong_ids)

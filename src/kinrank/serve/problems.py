@@ -19,7 +19,9 @@ from kinrank.errors import KinrankError
 
 MEDIA_TYPE = "application/problem+json"
 _LOGGER = logging.getLogger(__name__)
-_SHOWN, _LENGTH = 10, 200  # wrong fields that are listed, and letters of each
+# wrong fields that are listed, and letters of each
+_SHOWN = 10
+_LENGTH = 200
 _STATUS: tuple[tuple[type[KinrankError], int, str], ...] = (
     (errors.UnknownIdError, 404, "unknown-id"),
     (errors.LockedError, 409, "locked"),
@@ -70,7 +72,10 @@ class Problem(Exception):  # noqa: N818  it is what the standard calls it
         self, status: int, kind: str, detail: str, headers: dict[str, str] | None = None
     ) -> None:
         super().__init__(detail)
-        self.status, self.kind, self.detail, self.headers = status, kind, detail, headers
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.headers = headers
 
     def response(self, errors: list[dict[str, str]] | None = None) -> Response:
         body = {

@@ -81,9 +81,11 @@ def ranking_json(ranking: Ranking) -> Response:
     distances = ranking.distances.astype(np.float64).astype(object)
     ids[missing] = distances[missing] = None
     answer = RankingAnswer.model_construct(
-        ids=ids.tolist(), distances=distances.tolist(), indices=ranking.indices.tolist(),
+        ids=ids.tolist(),
+        distances=distances.tolist(),
+        indices=ranking.indices.tolist(),
         presence=None if ranking.presence is None else ranking.presence.tolist(),
-    )  # fmt: skip
+    )
     return Response(answer.model_dump_json(), media_type=JSON)
 
 
@@ -207,10 +209,15 @@ def _rerank(service: Service, kind: str, body: bytes, k: int) -> Response:
     candidates = checked_rows(sent.candidates, "candidates", query.shape[1], limit)
     service.metrics.searched(1)
     ranking = rerank_pool(
-        query[0], candidates, served_method(sent.method, sent.params),
-        min(sent.k, len(candidates)), ids=sent.ids, allowed=sent.allowed, exclude=sent.exclude,
+        query[0],
+        candidates,
+        served_method(sent.method, sent.params),
+        min(sent.k, len(candidates)),
+        ids=sent.ids,
+        allowed=sent.allowed,
+        exclude=sent.exclude,
         threads=1,
-    )  # fmt: skip
+    )
     return ranking_json(ranking)
 
 
@@ -243,10 +250,8 @@ async def explain(
 
 
 def _explain(service: Service, query: str | None, vector: str | None, item: str) -> Response:
-    explorer, rows = (
-        service.index.explorer(),
-        None if vector is None else bodies.parse_vector(vector),
-    )
+    explorer = service.index.explorer()
+    rows = None if vector is None else bodies.parse_vector(vector)
     asked = asked_query(service, explorer, query, rows)
     explanation = explorer.explain(asked, service.typed(item))
     return answer_json(ExplainAnswer, {**asdict(explanation), "text": str(explanation)})
@@ -276,10 +281,11 @@ async def add(
         sent = await work(request, parse_json, models.ItemsRequest, body, service.settings)
     else:
         sent = models.ItemsRequest.model_construct(
-            vectors=await work(request, service.describe, body), update=update,
+            vectors=await work(request, service.describe, body),
+            update=update,
             ids=None if id is None else [service.typed(id)],
             labels=None if label is None else [label],
-        )  # fmt: skip
+        )
     given = {name: getattr(sent, name) for name in sent.model_fields_set}
     limit = service.settings.max_batch
     if "vectors" in given:

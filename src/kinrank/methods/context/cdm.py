@@ -70,7 +70,8 @@ class CDM(JointMethod):
 
     def _scales(self, lists: Neighbors) -> npt.NDArray[np.float64]:
         """The factors of d* = d scale_i scale_j."""
-        ids, d = lists.indices[:, 1:], np.sqrt(lists.distances[:, 1:].astype(np.float64))
+        ids = lists.indices[:, 1:]
+        d = np.sqrt(lists.distances[:, 1:].astype(np.float64))
         scale = np.ones(len(lists))
         for _ in range(self.steps):
             changed = d * scale[:, None] * scale[ids]

@@ -61,14 +61,20 @@ class ECN(JointMethod):
         # Row i has k1 - position at each of its first k1.
         weights = run.fill("context", _positions, (), n, Out(np.float32, self.k1))
         positions = weighted_lists(lists, 0, weights, run)
-        args, out = (lists, self.t, self.q), Out(np.int32, self.t * (1 + self.q))
+        args = (lists, self.t, self.q)
+        out = Out(np.int32, self.t * (1 + self.q))
         expanded = run.fill("context", _wider, args, n, out)
         scores = cross_scores(expanded, positions, positions, rows, run)
         near = scores.with_data(np.float32(-1 / (2 * expanded.shape[1])) * scores.values)
         return rank_candidates(
-            near, distances.query_lists, lambda q: dense_search(rows.queries[q], rows.gallery),
-            k, 0.0, run, rows.allowed,
-        )  # fmt: skip
+            near,
+            distances.query_lists,
+            lambda q: dense_search(rows.queries[q], rows.gallery),
+            k,
+            0.0,
+            run,
+            rows.allowed,
+        )
 
 
 def _positions(low: int, high: int, out: Floats) -> None:

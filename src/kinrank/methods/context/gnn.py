@@ -63,11 +63,13 @@ class GNN(JointMethod):
     dialect: Literal["cas", "zhang"] = option("cas", "whose copy of the method to reproduce")
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
-        n, first = len(rows), rows.first
+        n = len(rows)
+        first = rows.first
         lists = rows.neighbors(max(self.k1, self.k2))
         m = nearest(lists.indices, self.k1, run)
         if self.k2 == 1:  # the original does not propagate then
-            back, every = transposed(m, run), np.arange(n + 1)
+            back = transposed(m, run)
+            every = np.arange(n + 1)
             passed = SparseRows(every, every[:n].astype(np.int32), None, n)
         else:
             passed = self._passing(lists)
@@ -91,7 +93,8 @@ class GNN(JointMethod):
 
     def _passing(self, lists: Neighbors) -> SparseRows:
         """P: the k2 nearest with their similarity, and the row itself once more."""
-        near, d = lists.indices[:, : self.k2], lists.distances[:, : self.k2]
+        near = lists.indices[:, : self.k2]
+        d = lists.distances[:, : self.k2]
         similarity = np.maximum(1 - d / 2, 0) ** np.float32(self.alpha)
         if self.dialect == "cas":
             similarity[:, 0] += 1

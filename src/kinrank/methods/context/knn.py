@@ -57,7 +57,8 @@ class KNN(JointMethod):
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         lists = rows.neighbors(self.k1 + 1).indices[: rows.n_queries]
-        n_queries, n_gallery = rows.n_queries, len(rows.gallery)
+        n_queries = rows.n_queries
+        n_gallery = len(rows.gallery)
         found = empty_ranking(n_queries, k)
         size = max(1, _CELLS // n_gallery)
         for low in range(0, n_queries, size):

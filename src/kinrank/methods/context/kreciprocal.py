@@ -100,9 +100,13 @@ class KReciprocal(JointMethod):
         return self.rank(distances, rows.n_queries, k, run, rows.allowed)
 
     def rank(
-        self, distances: Distances, n_queries: int, k: int, run: Runner,
+        self,
+        distances: Distances,
+        n_queries: int,
+        k: int,
+        run: Runner,
         allowed: Filter | None = None,
-    ) -> Ranking:  # fmt: skip
+    ) -> Ranking:
         """Rank rows from ``n_queries`` on for each row before, by any kind of distance."""
         dialect = DIALECTS[self.dialect]
         if dialect.squared_twice:

@@ -52,7 +52,8 @@ class STML(JointMethod):
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         distances = rows.distances(self.k1, k)
-        lists, first = distances.neighbors.indices, rows.first
+        lists = distances.neighbors.indices
+        first = rows.first
         v = clusters.reciprocal(lists, self.k1, run)
         half = max(self.k1 // 2, 1)
         shares = (1 / (half * v.lengths)).astype(np.float32)

@@ -86,7 +86,8 @@ class EGT(InductiveMethod):
         weights = self._weights(near.distances)
         scored = Scored.empty(len(queries), k)
         scored.values[:] = np.arange(k)
-        limit, length = np.float32(self.t), min(k, self.p)
+        limit = np.float32(self.t)
+        length = min(k, self.p)
         args = (near.indices, weights, state.csr, limit, length, scored.indices, scored.counts)
         run.map("traversal", lambda a, b: traversals(a, b, *args), len(queries))
         return scored.filled(lambda q: dense_search(queries[q], gallery), len(gallery), run, None)
@@ -106,7 +107,8 @@ def _both_ways(directed: SparseRows, run: Runner) -> SparseRows:
 
 def _last_reverse(directed: SparseRows) -> SparseRows:
     """The edges, and for each row the last that leads to it turned round."""
-    n, reverse = len(directed), transposed(directed)
+    n = len(directed)
+    reverse = transposed(directed)
     reached = np.flatnonzero(reverse.lengths > 0)
     last = reverse.indptr[reached + 1] - 1
     rows = np.concatenate([directed.owners, reached])

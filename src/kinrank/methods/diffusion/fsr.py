@@ -29,7 +29,9 @@ from kinrank.stages.sparse import times
 from kinrank.stages.spectrum import extreme_pairs
 from kinrank.types import Floats, Ints, Ranking, SparseRows
 
-_STEPS, _TOL = 1000, 1e-6  # of the converged solution that full rank stands for
+# of the converged solution that full rank stands for
+_STEPS = 1000
+_TOL = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +119,8 @@ class FSR(InductiveMethod):
         """One query: matrix times vector, whose bits do not depend on how queries are grouped."""
         vectors, gain = spectrum
         part = slice(y.indptr[row], y.indptr[row + 1])
-        ids, values = y.indices[part], y.values[part]
+        ids = y.indices[part]
+        values = y.values[part]
         scores: Floats = vectors @ (gain * (values @ vectors[ids]))
         if self.residual:
             scores[ids] += values

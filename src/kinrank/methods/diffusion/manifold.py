@@ -65,7 +65,8 @@ class Manifold(JointMethod):
     tol: float = option(1e-6, "residual at which it counts as converged", above=(0, 0.1))
 
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
-        n, first = len(rows), rows.first
+        n = len(rows)
+        first = rows.first
         lists, layout = laid_out(rows.neighbors(self.k1 + 1), run)
         nobody = SparseRows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), None, n)
         s = affinity_graph(lists, self.k1, self.sigma, 1.0, nobody, symmetric=True, run=run).s

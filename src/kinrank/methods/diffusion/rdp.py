@@ -73,7 +73,8 @@ class RDP(JointMethod):
     def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         first = rows.first
         lists, layout = laid_out(rows.neighbors(self.k1), run)
-        s, degree = self._graph(lists, run), 2 * self.steps
+        s = self._graph(lists, run)
+        degree = 2 * self.steps
         solve = by_series(s, self._polynomial, least_eigenvalue(s), degree, self.tol, layout)
         starts = unit_starts(rows.n_queries, len(rows))
 

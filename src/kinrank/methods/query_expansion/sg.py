@@ -92,9 +92,14 @@ class SG(InductiveMethod):
         return Ranking(first.indices[:, :k], first.distances[:, :k])
 
     def _score(
-        self, queries: Floats, gallery: Stored, norms: Floats, first: Neighbors,
-        lists: tuple[Ints, Floats] | None, out: Floats,
-    ) -> None:  # fmt: skip
+        self,
+        queries: Floats,
+        gallery: Stored,
+        norms: Floats,
+        first: Neighbors,
+        lists: tuple[Ints, Floats] | None,
+        out: Floats,
+    ) -> None:
         """Scores of lists; lists : the nearest of all gallery rows, or those of each list's own."""
         k = min(self.k1, self.m - 1)
         if lists is not None:
@@ -137,6 +142,7 @@ class SG(InductiveMethod):
 def _nearest(rows: Floats, norms: Floats, k: int) -> tuple[Ints, Floats]:
     """The nearest of a few rows among themselves, itself first."""
     n = len(rows)
-    ids, values = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
+    ids = np.empty((n, k), np.int32)
+    values = np.empty((n, k), np.float32)
     search_pairs(rows, norms, 0, ids, values, np.empty(n, np.float32), 1)
     return ids, values
