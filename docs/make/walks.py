@@ -1,7 +1,7 @@
 """Walks through the package: what one call touches, from real call stacks.
 
-python docs/make/walks.py prints a line for each walk: calls of Python functions of the package, files, frames.
-Everything is loaded by a first call that is not counted.
+python docs/make/walks.py prints a line for each walk: calls of Python functions of the package,
+files, and frames of the deepest stack. Everything is loaded by a first call that is not counted.
 """
 
 import asyncio
