@@ -90,7 +90,8 @@ class Service:
         explorer = self.index.explorer()
         with self._viewing:
             if self._view is None or self._view.explorer is not explorer:
-                ids, words = explorer.ids.tolist(), self.labels.words
+                ids = explorer.ids.tolist()
+                words = self.labels.words
                 names = [str(self.names.get(item, item)) for item in ids]
                 labels = [words.get(item, "") for item in ids]
                 self._view = RowView(explorer, [str(item) for item in ids], names, labels)
