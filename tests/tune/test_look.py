@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kinrank.parallel import Runner
 from kinrank.tune import look as looking
-from kinrank.tune.look import FAR, NEAR, RANKS, compare_lists, contrast, hubness, look
+from kinrank.tune.look import FAR, NEAR, RANKS, compare_lists, dimension, hubness, look
 
 
 def blobs(sizes, d=16, spread=0.2, seed=0):
@@ -78,13 +78,37 @@ def test_what_all_rows_have_in_common():
     assert abs(apart.common) < 0.05
 
 
-def test_neighbours_stand_out_where_there_are_groups():
+@pytest.mark.parametrize("dimensions", [1, 2, 5])
+def test_the_dimension_of_a_cube(dimensions):
+    rows = np.zeros((1500, 12), np.float32)
+    rows[:, :dimensions] = np.random.default_rng(0).random((1500, dimensions))
+    seen = look(rows, 1500, np.random.default_rng(0), Runner(1))
+    assert seen.near_dimension == pytest.approx(dimensions, rel=0.2)
+    assert seen.wide_dimension == pytest.approx(dimensions, rel=0.2)
+
+
+def test_a_noisy_line_has_many_dimensions_near_a_row_and_one_farther_away():
     random = np.random.default_rng(0)
-    groups = contrast(blobs([12] * 30), random, Runner(1))
-    alone = contrast(random.normal(size=(360, 16)).astype(np.float32), random, Runner(1))
-    assert groups > 3 > alone > 1
+    rows = 0.02 * random.normal(size=(1500, 12))
+    rows[:, 0] += 5 * random.random(1500)
+    seen = look(rows.astype(np.float32), 1500, np.random.default_rng(0), Runner(1))
+    assert seen.wide_dimension < 0.5 * seen.near_dimension
+
+
+def test_dimension_against_a_loop():
+    squared = np.sort(np.random.default_rng(0).random((20, 9)), axis=1)
+    squared[3, :4] = 0  # copies
+    growths = []
+    for row in squared:
+        for near in row[1:-1]:
+            if near > 0:
+                growths.append(np.log(np.sqrt(row[-1]) / np.sqrt(near)))
+    expected = np.mean([sum(1 / i for i in range(j, 9)) for j in range(2, 9)])
+    assert dimension(squared) == pytest.approx(expected / np.mean(growths))
+    assert dimension(np.zeros((4, 9))) == 0
 
 
 def test_rows_that_are_all_the_same():
     seen = look(np.ones((80, 4), np.float32), 80, np.random.default_rng(0), Runner(1))
-    assert np.isfinite([seen.common, seen.contrast, seen.hubness]).all()
+    assert np.isfinite([seen.common, seen.hubness]).all()
+    assert seen.near_dimension == seen.wide_dimension == 0

@@ -1,21 +1,23 @@
-"""Rules: each threshold, what it decides, and the reason that is given."""
+"""Rules: the fact that decides, what it decides, and the reason that is given."""
 
 import numpy as np
 import pytest
 
 import kinrank
 from kinrank.parallel import Runner
-from kinrank.tune import rules
-from kinrank.tune.look import Look, contrast, unit_rows
+from kinrank.tune import agreement, rules
+from kinrank.tune.agreement import agreement_gain, learning_rows
+from kinrank.tune.look import Look
 from kinrank.tune.rules import (
     SIZES,
     choose,
-    contrast_gain,
+    choose_map,
+    choose_paths,
+    choose_share,
+    choose_size,
     fits,
-    half_whitened,
-    neighborhood,
-    whitening_power,
-)  # fmt: skip
+    two_of_a_kind,
+)
 from kinrank.tune.views import Evidence
 
 RUN = Runner(1)
@@ -23,153 +25,195 @@ RUN = Runner(1)
 
 def seen(**changes):
     known = {
-        "rows": 2000, "columns": 24, "common": 0.5, "contrast": 2.0, "hubness": 0.5,
-        "together": {3: 0.5, 10: 0.4, 40: 0.2}, "mutual": {3: 0.5, 10: 0.4, 40: 0.4},
-    }  # fmt: skip
+        "rows": 2000,
+        "columns": 24,
+        "common": 0.5,
+        "hubness": 0.5,
+        "together": {1: 0.5, 3: 0.5, 10: 0.4, 40: 0.2},
+        "mutual": {1: 0.5, 3: 0.5, 10: 0.4, 40: 0.4},
+        "near_dimension": 7.0,
+        "wide_dimension": 9.0,
+    }
     return Look(**(known | changes))
 
 
-def uneven(n=400, width=24, seed=0):
-    """Unit rows of groups in weak directions, below a few strong ones that say nothing."""
-    random = np.random.default_rng(seed)
-    rows = np.repeat(random.normal(size=(n // 10, width)), 10, axis=0)
-    rows = rows + 0.3 * random.normal(size=rows.shape)
-    rows[:, :3] = 8 * random.normal(size=(n, 3)) + 6
+def said(agreed=0.05):
+    return Evidence(
+        better=0.5, gained=0.1, before=0.3, agreed=agreed, agreed_error=0.01, sizes=np.ones(4)
+    )
+
+
+def unit(rows):
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
+def hidden(n_groups=80, size=12, seed=0):
+    """Groups in weak directions, below strong ones that say nothing: a map shows them."""
+    random = np.random.default_rng(seed)
+    centres = np.repeat(random.normal(size=(n_groups, 24)), size, axis=0)
+    rows = np.hstack([centres, 1.2 * random.normal(size=(len(centres), 24))])
+    return unit(rows + 0.2 * random.normal(size=rows.shape))
+
+
+def clear(n_groups=80, size=12, seed=0):
+    """Groups that need no map."""
+    random = np.random.default_rng(seed)
+    centres = np.repeat(random.normal(size=(n_groups, 24)), size, axis=0)
+    return unit(centres + 0.5 * random.normal(size=centres.shape))
+
+
+SURFACES = {"near_dimension": 10.0, "wide_dimension": 6.0}
+SPREAD = {"near_dimension": 15.0, "wide_dimension": 21.0}
+COUPLES = {"mutual": {1: 0.9, 3: 0.3, 10: 0.3}}
+LARGE = {"together": {10: 0.4, 40: 0.4}}
+SMALL = {"mutual": {1: 0.6, 3: 0.9, 10: 0.3}}
+HUBS = {"hubness": 2.0}
+
+
+def test_a_map_makes_neighbours_agree_where_it_finds_groups():
+    random = np.random.default_rng(0)
+    assert agreement_gain(hidden(), random, RUN) > rules.AGREEMENT
+    assert agreement_gain(clear(), random, RUN) < rules.AGREEMENT
+
+
+def test_where_nothing_is_learnt_nothing_is_gained():
+    rows = np.eye(20, dtype=np.float32)
+    assert agreement_gain(rows[:1].repeat(900, axis=0), np.random.default_rng(0), RUN) == 1
+    assert agreement_gain(rows.repeat(50, axis=0), np.random.default_rng(0), RUN) <= 1.2
+
+
+def test_of_many_rows_some_are_learnt_from_each_with_its_nearest(monkeypatch):
+    rows = clear()
+    monkeypatch.setattr(agreement, "MOST", 100)
+    monkeypatch.setattr(agreement, "DRAWN", 5)
+    learnt = learning_rows(rows, np.random.default_rng(0), RUN)
+    groups = np.unique(learnt // 12)
+    assert len(learnt) <= 100
+    assert len(groups) < 40  # at random they would be all
+    assert all(
+        np.isin(np.arange(12 * group, 12 * group + 12), learnt).sum() > 0 for group in groups
+    )
+
+
 @pytest.mark.parametrize(
-    ("changes", "size", "words"),
+    ("rows", "changes", "kind", "words"),
     [
-        ({}, 1, "groups end before"),
-        ({"together": {10: 0.4, 40: 0.3}}, 2, "groups are large"),
-        ({"together": {10: 0.4, 40: 0.3}, "rows": 500}, 1, "only 500 rows"),
-        ({"together": {3: 0.4}, "mutual": {3: 0.4}, "rows": 64}, 1, "only 64 rows"),
-        ({"mutual": {3: 0.8, 10: 0.3}}, 0, "groups have few rows"),
+        (hidden(), {}, "views", "found what groups differ in"),
+        (clear(), {}, None, "which is little"),
+        (clear(), HUBS, 0.0, "the mean of all rows is taken out"),
+        (hidden(), {"rows": 500}, None, "500 rows are too few"),
+        (hidden(), {"rows": 500, **HUBS}, 0.0, "hubness 2.0"),
+        (hidden(), COUPLES, None, "rows come in couples"),
+        (hidden() * np.linspace(1, 2, 960)[:, None], {}, None, "differ in length"),
     ],
 )
-def test_sizes(changes, size, words):
-    chosen, reason = neighborhood(seen(**changes))
-    assert chosen == size
+def test_the_map(rows, changes, kind, words):
+    found, reason = choose_map(seen(**changes), rows, np.random.default_rng(0), RUN)
+    assert found == kind
     assert words in reason
 
 
-@pytest.mark.parametrize("changes", [{}, {"hubness": 3.0, "common": 0.05}])
-def test_no_hubs_or_nothing_in_common_is_no_whitening(changes):
-    power, reason = whitening_power(seen(**changes), uneven(), np.random.default_rng(0), RUN)
-    assert power is None
-    assert "as they are" in reason
-
-
-def test_whitening_where_neighbours_stand_out_by_it(monkeypatch):
-    rows = uneven()
-    clearer = contrast_gain(rows, np.random.default_rng(0), RUN)
-    assert clearer > 1.35
-    for limit, power in ((1.35, 0.25), (clearer, 0.0)):
-        monkeypatch.setattr(rules, "CLEARER", limit)
-        found, reason = whitening_power(seen(hubness=2.0), rows, np.random.default_rng(0), RUN)
-        assert found == power
-        assert "hubness 2.0" in reason
-
-
-def test_few_rows_are_only_centred():
-    few = seen(hubness=2.0, rows=799)
-    assert whitening_power(few, uneven(), np.random.default_rng(0), RUN)[0] == 0.0
-
-
-def test_equal_rows_have_no_contrast():
-    rows = np.ones((100, 8), np.float32)
-    assert contrast_gain(rows, np.random.default_rng(0), RUN) == 0.0
-
-
-def test_vectors_of_many_lengths_are_not_whitened():
-    rows = uneven() * np.linspace(1, 2, 400, dtype=np.float32)[:, None]
-    power, reason = whitening_power(seen(hubness=2.0), rows, np.random.default_rng(0), RUN)
-    assert power is None
-    assert "length" in reason
-
-
-@pytest.mark.parametrize("shape", [(400, 24), (30, 64)])  # fewer columns than rows, and more
-def test_rows_are_whitened_as_by_the_option(shape):
-    rows = uneven(*shape)
-    exact = kinrank.Projection.fit(rows, kind=0.25).apply(rows)
-    quick = unit_rows(half_whitened(rows))
-    np.testing.assert_allclose(quick @ quick.T, exact @ exact.T, atol=2e-3)
-    expected = contrast(exact, np.random.default_rng(1), RUN)
-    assert contrast(quick, np.random.default_rng(1), RUN) == pytest.approx(expected, 0.01)
-
-
-def chosen(method="cas", fixed=None, agreed=0.05, **changes):
-    said = Evidence(
-        better=0.5, gained=0.1, before=0.3, agreed=agreed, agreed_error=0.01, sizes=np.ones(4)
-    )
-    random = np.random.default_rng(0)
-    return choose(method, fixed or {}, seen(**changes), said, uneven(), random, RUN)
-
-
-LARGE = {"together": {10: 0.4, 40: 0.4}}
-SMALL = {"mutual": {3: 0.9, 10: 0.3}}
-
-
-def test_cas_in_full():
-    assert chosen().params == {"whiten": None, "k1": 20, "geodesic": True}
-    assert chosen(**LARGE).params == {"whiten": None, "k1": 40, "geodesic": True}
-    white = chosen(hubness=2.0, **LARGE)
-    assert white.params == {
-        "whiten": 0.25, "k2": 4, "enhance_k": 8, "k1": 40, "geodesic": True
-    }  # fmt: skip
-    assert set(white.reasons) == {"whiten", "k2", "k1", "geodesic"}
-    small = chosen(**SMALL).params
-    assert small == {"whiten": None, "k1": 10, "k2": 3, "enhance_k": 6, "geodesic": True}
-
-
-def test_paths_do_not_lead_through_hubs():
-    hubs = {"hubness": 1.8, "rows": 500}
-    assert chosen(**hubs).params == {"whiten": 0.0, "k1": 20, "geodesic": False}
-    assert "crowd all lists" in chosen(**hubs).reasons["geodesic"]
-    assert chosen(hubness=1.8, common=0.05).params["geodesic"]
-    assert chosen(fixed={"geodesic": True}, **hubs).params["geodesic"]
-    assert chosen(hubness=1.8, **LARGE).params["geodesic"]  # half-whitened
-
-
-def test_some_hubs_change_nothing():
-    found = chosen(hubness=1.3, rows=500)
-    assert found.params == {"whiten": None, "k1": 20, "geodesic": True}
-    assert "but not much" in found.reasons["whiten"]
+@pytest.mark.parametrize(
+    ("changes", "learnt", "size", "words"),
+    [
+        ({}, False, "usual", "groups end before"),
+        (LARGE, False, "large", "groups are large"),
+        ({**LARGE, "rows": 500}, False, "usual", "only 500 rows"),
+        ({"together": {3: 0.4}, "mutual": {1: 0.4, 3: 0.4}}, False, "usual", "only 2,000 rows"),
+        (SMALL, False, "few", "groups have few rows"),
+        ({}, True, "learnt", "takes out the noise"),
+        (SPREAD, True, "spread", "without close groups"),
+        ({**SPREAD, "wide_dimension": 14.0}, True, "learnt", "takes out the noise"),
+    ],
+)
+def test_sizes(changes, learnt, size, words):
+    found, reason = choose_size(seen(**changes), learnt=learnt)
+    assert found == size
+    assert words in reason
 
 
 @pytest.mark.parametrize(
-    ("agreed", "rows", "omega"),
-    [(-0.03, 500, 0.7), (0.01, 500, 0.5), (0.03, 500, None), (-0.03, 1501, None)],
+    ("changes", "paths", "words"),
+    [
+        (SURFACES, True, "10 dimensions near a row and 6 farther away: they lie along surfaces"),
+        (SPREAD, False, "no surface"),
+        ({**SPREAD, "rows": 500}, True, "in small collections"),
+        ({**SURFACES, "rows": 500, **HUBS}, False, "lead astray"),
+    ],
 )
-def test_steps_are_smaller_where_evidence_is_weak(agreed, rows, omega):
-    found = chosen(agreed=agreed, rows=rows)
-    assert found.params.get("omega") == omega
-    assert ("omega" in found.reasons) == (omega is not None)
-    assert "omega" not in chosen("kreciprocal", agreed=agreed, rows=rows).params
-    assert chosen(fixed={"omega": 0.2}, agreed=agreed, rows=rows).params["omega"] == 0.2
+def test_paths(changes, paths, words):
+    found, reason = choose_paths(seen(**changes))
+    assert found is paths
+    assert words in reason
 
 
-def test_without_paths_large_groups_weigh_more():
-    assert chosen(fixed={"geodesic": False}, **LARGE).params["omega"] == 0.1
-    assert "omega" not in chosen(fixed={"geodesic": False}).params
+@pytest.mark.parametrize(
+    ("agreed", "changes", "share"),
+    [
+        (-0.03, {"rows": 500}, 0.7),
+        (0.01, {"rows": 500}, 0.5),
+        (0.03, {"rows": 500}, None),
+        (-0.03, {}, None),
+        (0.05, COUPLES, 0.9),
+    ],
+)
+def test_the_share_of_the_original_distance(agreed, changes, share):
+    found, reason = choose_share(seen(**changes), said(agreed))
+    assert found == share
+    assert bool(reason) == (share is not None)
+
+
+def test_couples():
+    assert two_of_a_kind(seen(**COUPLES))
+    assert not two_of_a_kind(seen())
+    assert not two_of_a_kind(seen(**SMALL))
+
+
+def chosen(method="cas", fixed=None, rows=None, agreed=0.05, **changes):
+    vectors = clear() if rows is None else rows
+    random = np.random.default_rng(0)
+    return choose(method, fixed or {}, seen(**changes), said(agreed), vectors, random, RUN)
+
+
+def test_cas_in_full():
+    assert chosen(**SURFACES).params == {"whiten": None, "k1": 20, "geodesic": True}
+    learnt = chosen(rows=hidden())
+    assert learnt.params == {
+        "whiten": "views",
+        "k1": 40,
+        "k2": 4,
+        "enhance_k": 8,
+        "geodesic": False,
+    }
+    assert set(learnt.reasons) == {"whiten", "k1", "geodesic"}
+    couples = chosen(**COUPLES)
+    assert couples.params == {"whiten": None, "k1": 20, "geodesic": False, "omega": 0.9}
+
+
+def test_what_is_given_stays():
+    found = chosen(fixed={"k1": 9, "geodesic": True, "omega": 0.2}, **COUPLES)
+    assert found.params == {"k1": 9, "geodesic": True, "omega": 0.2, "whiten": None}
+    assert set(found.reasons) == {"whiten"}
+
+
+def test_sizes_follow_a_map_that_was_given():
+    assert chosen(fixed={"whiten": "pairs"}).params["k2"] == 4
+    fitted = kinrank.Projection.fit(hidden(), kind="pairs")
+    assert chosen(fixed={"whiten": fitted}).params["k2"] == 4
+    assert "k2" not in chosen(fixed={"whiten": 0.25}).params
 
 
 @pytest.mark.parametrize("method", sorted(SIZES))
-@pytest.mark.parametrize("changes", [{}, LARGE, SMALL])
+@pytest.mark.parametrize("changes", [{}, LARGE, SMALL, SPREAD])
 def test_every_choice_is_a_method(method, changes):
     found = chosen(method, **changes)
     made = kinrank.registry.make_method(method, **found.params)
     assert made.whiten is None
     assert set(found.reasons) <= set(found.params)
+    assert all(reason.endswith(".") for reason in found.reasons.values())
 
 
-def test_what_is_given_stays_and_has_no_reason():
-    found = chosen(fixed={"k1": 9, "whiten": 0.1}, **LARGE)
-    assert (found.params["k1"], found.params["whiten"]) == (9, 0.1)
-    assert not {"k1", "whiten"} & set(found.reasons)
-
-
-def test_sizes_that_do_not_go_with_what_is_given_are_not_chosen():
-    assert not fits("cas", {"k1": 10, "k2": 15})
-    assert chosen(fixed={"k2": 15}, **SMALL).params["k1"] == 20
+def test_sizes_that_do_not_fit_what_was_given_are_left_out():
+    assert not fits("cas", {"k1": 3, "k2": 5})
+    found = chosen(fixed={"k1": 2}, **SMALL).params
+    assert kinrank.CAS(**found).k1 == 2

@@ -41,7 +41,7 @@ def test_what_is_found(found):
     assert found.gain > 0
     assert found.seconds > 0
     assert found.n_rows == len(ROWS)
-    assert found.n_sampled == 25
+    assert found.n_sampled == 50
     assert isinstance(found.make(), kinrank.CAS)
     assert found.make().k1 == found.params["k1"]
 
@@ -100,9 +100,10 @@ def test_it_will_not_help_where_there_are_no_groups(name):
 
 
 def test_pairs_are_not_enough():
-    with pytest.warns(kinrank.KinrankWarning, match="not expected to help"):
+    with pytest.warns(kinrank.KinrankWarning, match="unsure"):
         tuning = kinrank.tune(None, blobs(200, 2, noise=0.3))
-    assert not tuning.diagnosis.helps
+    assert tuning.diagnosis.verdict == "unsure"
+    assert tuning.params["omega"] == 0.9
 
 
 def test_few_rows_keep_the_defaults():
@@ -118,9 +119,9 @@ def test_large_collections_are_sampled(monkeypatch):
     monkeypatch.setattr(views, "MOST_ROWS", 500)
     rows = blobs(200, 12, noise=0.4)
     tuning = kinrank.tune(rows[:100], rows[100:], budget=2)
-    assert tuning.n_sampled == 50
+    assert tuning.n_sampled == 100
     assert tuning.params["k1"] == 20
-    assert tuning.diagnosis.helps
+    assert tuning.diagnosis.verdict == "will help"
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,16 @@ def test_groups_are_evidence_and_rows_alone_are_not():
     assert alone.gained < 0.3 * grouped.gained
 
 
-SEEN = Look(rows=300, columns=24, common=0.1, contrast=2, hubness=0.5, together={}, mutual={})
+SEEN = Look(
+    rows=300,
+    columns=24,
+    common=0.1,
+    hubness=0.5,
+    together={},
+    mutual={1: 0.3, 3: 0.3},
+    near_dimension=9.0,
+    wide_dimension=9.0,
+)
 
 
 def said(**changes):
@@ -128,19 +137,23 @@ def said(**changes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "helps", "words"),
+    ("changes", "verdict", "words"),
     [
-        ({}, True, "50% more rows get better"),
-        ({"better": 0.1, "gained": 0.001, "agreed": 0.0}, False, "as good before re-ranking"),
-        ({"gained": 0.001, "agreed": 0.05}, True, "50% more rows get better"),
-        ({"better": -0.6, "gained": -0.05, "agreed": -0.01}, False, "60% more rows get worse"),
-        ({"better": 0.1, "agreed": -0.1}, False, "moves down"),
+        ({}, "will help", "50% more rows get better"),
+        (
+            {"better": 0.1, "gained": 0.001, "agreed": 0.0},
+            "will not help",
+            "as good before re-ranking",
+        ),
+        ({"gained": 0.001, "agreed": 0.05}, "will help", "50% more rows get better"),
+        ({"better": -0.3, "gained": -0.05, "agreed": -0.01}, "unsure", "too little to tell"),
+        ({"better": -0.9, "gained": -0.05, "agreed": -0.03}, "will not help", "90% more rows get"),
+        ({"better": 0.1, "agreed": -0.1}, "will not help", "moves down"),
     ],
 )
-def test_the_verdict(changes, helps, words):
+def test_the_verdict(changes, verdict, words):
     found = said(**changes)
-    assert found.helps is helps
-    assert found.verdict == ("will help" if helps else "will not help")
+    assert found.verdict == verdict
     assert words in found.reason
     assert found.singletons == 0.25
     assert found.cluster_sizes[1] == 4
@@ -148,13 +161,24 @@ def test_the_verdict(changes, helps, words):
 
 @pytest.mark.parametrize(
     ("lists", "words"),
-    [({"mutual": {3: 0.8, 10: 0.3}}, "close groups"), ({"together": {10: 0.5}}, "in common")],
+    [
+        ({"mutual": {1: 0.6, 3: 0.8, 10: 0.3}}, "close groups"),
+        ({"together": {10: 0.5}}, "in common"),
+    ],
 )
 def test_groups_in_the_lists_are_enough(lists, words):
     known = {"better": 0.0, "gained": 0.0, "before": 0.4, "agreed": 0.0, "agreed_error": 0.01}
     found = judge(replace(SEEN, **lists), Evidence(**known, sizes=np.array([3])))
-    assert found.helps
+    assert found.verdict == "will help"
     assert words in found.reason
+
+
+def test_nobody_confirms_couples():
+    couples = replace(SEEN, mutual={1: 0.9, 3: 0.3})
+    known = {"better": 0.5, "gained": 0.1, "before": 0.4, "agreed": 0.1, "agreed_error": 0.01}
+    found = judge(couples, Evidence(**known, sizes=np.array([2])))
+    assert found.verdict == "unsure"
+    assert "couples" in found.reason
 
 
 def test_more_evidence_is_more_gain():

@@ -71,8 +71,9 @@ def _table(result: Demo) -> str:
     rows = [f"{len(result.queries)} {result.subject.many} among {result.others:,} others", ""]
     rows += [*_figures(result), ""]
     if result.tuning is not None:
-        said = result.tuning.diagnosis
-        rows += [f"Expected without labels: re-ranking {said.verdict}. {said.reason}", ""]
+        expected = result.tuning.expectation
+        because = result.tuning.diagnosis.reason
+        rows += [f"Expected without labels: {expected}. {because}", ""]
     for name, value in result.preparation.items():
         rows.append(f"{name:<{_WIDTH}}{format_seconds(value):>9}\n")
     rows.append(f"Time of each stage of {result.call}")

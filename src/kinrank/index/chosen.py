@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any, get_type_hints
 
+UNSURE = "unsure"
 GROWN = 2  # times the rows from which on parameters should be chosen again
 
 
@@ -15,7 +16,7 @@ class Chosen:
     Attributes
     ----------
     rows : how many the gallery had then
-    verdict, because : whether re-ranking was expected to help, and why
+    verdict, because : "will help", "will not help" or "unsure", and why
     gain : of mean average precision that was expected, from 0 to 1
     reasons : why, for each parameter that was chosen
     """
@@ -38,7 +39,7 @@ class Chosen:
 
     def sentences(self) -> dict[str, str]:
         """The verdict and why each parameter was chosen, name by name, wherever it is told."""
-        return {"verdict": f"re-ranking {self.verdict}. {self.because}", **self.reasons}
+        return {"verdict": f"{expectation(self.verdict)}. {self.because}", **self.reasons}
 
     def as_dict(self, rows: int) -> dict[str, Any]:
         """Plain words and numbers; rows : that the gallery has now."""
@@ -54,3 +55,10 @@ class Chosen:
             f"The gallery has grown from {self.rows:,} to {rows:,} rows since its parameters were "
             'chosen: choose again, with CAS().fit(gallery, params="auto").'
         )
+
+
+def expectation(verdict: str) -> str:
+    """A verdict as part of a sentence."""
+    if verdict == UNSURE:
+        return "whether re-ranking helps is unsure"
+    return f"re-ranking {verdict}"

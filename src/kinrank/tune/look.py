@@ -1,4 +1,4 @@
-"""What a collection looks like to a re-ranker: lists of neighbours, and what all rows share."""
+"""What a collection looks like to a re-ranker: its lists of neighbours, and what all rows share."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from kinrank.parallel import Runner
 from kinrank.search.exact import exact_neighbors, exact_search
 from kinrank.types import Floats, Ints, Values
 
-# neighbours whose lists are compared with a row's own
+# Ranks of the neighbours whose lists are compared with a row's own.
+FIRST = 1
 FEW = 3
 NEAR = 10
 FAR = 40
-RANKS = (FEW, NEAR, FAR)
+RANKS = (FIRST, FEW, NEAR, FAR)
+WIDE = 100  # neighbours from which the dimension of larger surroundings is told
+WIDE_SHARE = 10  # of rows in so many, where these are fewer
 WHOLE = 2000  # rows up to which every list is found; hubs are counted among as many
-FIRM = 0.45  # of ``together`` at NEAR; without groups it is below 0.4 in any dimension above 3
 COMPARED = 1000  # rows that are compared with a random one
-SMALL = 0.25  # loss of ``mutual`` from FEW to NEAR that only small groups have
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,76 +29,100 @@ class Look:
 
     rows, columns : of the collection
     common : mean similarity of random rows over that of a row and its 10th neighbour
-    contrast : how far the latter lies above the former, in standard deviations of random pairs
     hubness : skewness of how often a row is among the 10 nearest of others
     together : share of its k nearest that a row has in common with its k-th neighbour, by k
     mutual : share of rows that are among the k nearest of their k-th neighbour, by k
+    near_dimension, wide_dimension : how many dimensions rows fill, as their 10 nearest and their
+        100 nearest tell
     """
 
     rows: int
     columns: int
     common: float
-    contrast: float
     hubness: float
     together: dict[int, float]
     mutual: dict[int, float]
-
-    @property
-    def small_groups(self) -> bool:
-        """Whether rows lie in groups of a few: the first neighbours are mutual, later ones not."""
-        return NEAR in self.mutual and self.mutual[FEW] - self.mutual[NEAR] > SMALL
-
-    @property
-    def firm_groups(self) -> bool:
-        """Whether lists have more in common than those of rows without groups ever have."""
-        return self.together.get(NEAR, 0.0) > FIRM
+    near_dimension: float
+    wide_dimension: float
 
 
 def look(vectors: Floats, n_asked: int, random: np.random.Generator, run: Runner) -> Look:
     """vectors : (n, d), n > FEW; n_asked : rows whose neighbours are looked at, at most all."""
     n, width = vectors.shape
     asked = np.sort(random.choice(n, min(n_asked, n), replace=False))
-    sample = vectors if n <= WHOLE else vectors[np.sort(random.choice(n, WHOLE, replace=False))]
-    inner = exact_neighbors(sample, min(n, (FAR if n <= WHOLE else NEAR) + 1), run).indices
+    if n <= WHOLE:
+        sample = vectors
+        length = max(FAR, wide_rank(n)) + 1
+    else:
+        sample = vectors[np.sort(random.choice(n, WHOLE, replace=False))]
+        length = NEAR + 1
+    sample_lists = exact_neighbors(sample, min(n, length), run)
+
+    if n <= WHOLE:
+        asked_indices = sample_lists.indices[asked]
+        asked_distances = sample_lists.distances[asked]
+    else:
+        lists = exact_search(vectors[asked], vectors, WIDE + 1, run)
+        asked_indices = lists.indices
+        asked_distances = lists.distances
 
     def lists_of(rows: Ints, length: int) -> Ints:
         if n <= WHOLE:
-            return inner[rows, :length]
+            return sample_lists.indices[rows, :length]
         return exact_search(vectors[rows], vectors, length, run).indices
 
-    together, mutual = compare_lists(asked, lists_of(asked, FAR + 1), lists_of)
-    common, contrast = _contrast(sample, inner[:, : NEAR + 1], random)
+    together, mutual = compare_lists(asked, asked_indices, lists_of)
+    tenth = sample_lists.indices[:, min(NEAR, len(sample) - 1)]
+    squared_distances = asked_distances[:, 1:].astype(np.float64)
     return Look(
         rows=n,
         columns=width,
-        common=common,
-        contrast=contrast,
-        hubness=hubness(inner[:, 1 : NEAR + 1], len(sample)),
+        common=common_share(sample, tenth, random),
+        hubness=hubness(sample_lists.indices[:, 1 : NEAR + 1], len(sample)),
         together=together,
         mutual=mutual,
+        near_dimension=dimension(squared_distances[:, :NEAR]),
+        wide_dimension=dimension(squared_distances[:, : wide_rank(n)]),
     )
 
 
-def contrast(sample: Floats, random: np.random.Generator, run: Runner) -> float:
-    """``Look.contrast`` of rows, all among themselves."""
-    lists = exact_neighbors(sample, min(len(sample), NEAR + 1), run).indices
-    return _contrast(sample, lists, random)[1]
+def wide_rank(n: int) -> int:
+    """How many neighbours are larger surroundings in a collection of ``n`` rows."""
+    return max(NEAR, min(WIDE, n // WIDE_SHARE))
 
 
-def _contrast(sample: Floats, lists: Ints, random: np.random.Generator) -> tuple[float, float]:
-    """Common and contrast of rows with their lists, each the nearest itself first."""
-    some = random.permutation(len(sample))[:COMPARED].astype(np.int32)
+def dimension(squared_distances: Values) -> float:
+    """How many dimensions rows fill, by how distances grow from neighbour to neighbour.
+
+    As Levina and Bickel, "Maximum likelihood estimation of intrinsic dimension", NIPS 2004, with
+    the mean over rows taken of the inverse. In m dimensions log(d_k / d_j) is
+    (1/j + ... + 1/(k-1)) / m on average.
+
+    squared_distances : (m, k) to the k nearest of each row, ascending. The first does not count,
+        which may be a copy of the row.
+    """
+    k = squared_distances.shape[1]
+    of_one_dimension = np.cumsum(1 / np.arange(k - 1, 1, -1)).mean()
+    farthest = squared_distances[:, -1:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        growth = np.log(farthest / squared_distances[:, 1:-1]) / 2
+    growth = growth[np.isfinite(growth)]
+    mean = float(growth.mean()) if len(growth) else 0.0
+    return float(of_one_dimension / mean) if mean > 0 else 0.0
+
+
+def common_share(sample: Floats, neighbors: Ints, random: np.random.Generator) -> float:
+    """Mean similarity of random rows over that of rows and their ``neighbors``, one for each."""
+    compared = random.permutation(len(sample))[:COMPARED].astype(np.int32)
     units = unit_rows(sample)
-    chance = _products(units, some, np.roll(some, 1))
-    near = _products(units, some, lists[some, -1]).mean()
-    spread = chance.std()
-    far = (near - chance.mean()) / spread if spread > 0 else 0.0
-    return float(chance.mean() / near) if near > 0 else 0.0, float(far)
+    chance = _products(units, compared, np.roll(compared, 1)).mean()
+    near = _products(units, compared, neighbors[compared]).mean()
+    return float(chance / near) if near > 0 else 0.0
 
 
-def _products(rows: Floats, one: Ints, other: Ints) -> Values:
+def _products(rows: Floats, first: Ints, second: Ints) -> Values:
     """Inner products of pairs; not by BLAS, whose sums may depend on threads."""
-    products: Values = np.einsum("ik,ik->i", rows[one], rows[other], dtype=np.float64)
+    products: Values = np.einsum("ik,ik->i", rows[first], rows[second], dtype=np.float64)
     return products
 
 
@@ -115,19 +140,28 @@ def hubness(lists: Ints, n: int) -> float:
 
 
 def compare_lists(
-    asked: Ints, own: Ints, lists_of: Callable[[Ints, int], Ints]
+    asked: Ints, asked_lists: Ints, lists_of: Callable[[Ints, int], Ints]
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """``together`` and ``mutual`` of the rows ``asked``, whose lists are ``own``.
+    """``together`` and ``mutual`` of the rows ``asked``.
 
+    asked_lists : their neighbours, each row itself first
     lists_of : the first so many in the lists of some rows
     """
     together = {}
     mutual = {}
-    for k in (rank for rank in RANKS if rank < own.shape[1]):
-        mine = own[:, : k + 1]
-        theirs = lists_of(own[:, k], k + 1)
-        width = int(max(mine.max(), theirs.max(), asked.max())) + 1
-        offset = np.arange(len(own), dtype=np.int64)[:, None] * width  # rows cannot be confused
-        together[k] = float(np.isin(mine + offset, theirs + offset).mean())
-        mutual[k] = float(np.isin(asked[:, None] + offset, theirs + offset).mean())
+    for k in RANKS:
+        if k >= asked_lists.shape[1]:
+            break
+        mine = asked_lists[:, : k + 1]
+        theirs = lists_of(asked_lists[:, k], k + 1)
+        together[k] = share_together(mine, theirs)
+        mutual[k] = share_together(asked[:, None], theirs)
     return together, mutual
+
+
+def share_together(mine: Ints, theirs: Ints) -> float:
+    """The share of the entries of each row of ``mine`` that the same row of ``theirs`` has."""
+    largest = int(max(mine.max(), theirs.max()))
+    # Numbers of their own for each row, so that lists of two rows cannot be confused.
+    offset = np.arange(len(mine), dtype=np.int64)[:, None] * (largest + 1)
+    return float(np.isin(mine + offset, theirs + offset).mean())

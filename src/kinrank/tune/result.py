@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from kinrank.index.chosen import Chosen
+from kinrank.index.chosen import Chosen, expectation
 from kinrank.methods.base import Method
 from kinrank.registry import make_method
 from kinrank.tune.diagnosis import Diagnosis
@@ -50,7 +50,6 @@ class Tuning:
         """Plain numbers, words and lists, as JSON has them."""
         plain = dataclasses.asdict(dataclasses.replace(self, params={}))
         plain["params"] = self.plain_params()
-        plain["diagnosis"]["verdict"] = self.diagnosis.verdict
         return plain
 
     def plain_params(self) -> dict[str, Any]:
@@ -74,14 +73,18 @@ class Tuning:
     @property
     def chosen(self) -> Chosen:
         """What an index or a report keeps of it."""
-        said = self.diagnosis
         return Chosen(
             rows=self.n_rows,
-            verdict=said.verdict,
-            because=said.reason,
+            verdict=self.diagnosis.verdict,
+            because=self.diagnosis.reason,
             gain=self.gain,
             reasons=dict(self.reasons),
         )
+
+    @property
+    def expectation(self) -> str:
+        """The verdict as part of a sentence."""
+        return expectation(self.diagnosis.verdict)
 
     def facts(self) -> dict[str, str]:
         """What is worth knowing, name by name."""
@@ -90,9 +93,9 @@ class Tuning:
         gain = f"about {100 * self.gain:.0f} points of mAP, often half or twice as much"
         return {
             "chosen": self.call,
-            "verdict": f"re-ranking {diagnosis.verdict}",
+            "verdict": self.expectation,
             "because": diagnosis.reason,
-            "expected gain": gain if diagnosis.helps and self.gain else "none",
+            "expected gain": gain if self.gain else "none",
             "cluster sizes": f"{low} to {high}, half below {middle}" if high else "unknown",
             "singletons": f"{diagnosis.singletons:.0%} of the rows",
             "hubness": f"{diagnosis.hubness:.1f}",

@@ -1,7 +1,7 @@
 """From what a collection looks like to parameters, each with its reason.
 
-Every rule is one threshold in a gap between collections that gain by an option and those that
-lose; ``benchmarks/tune.py`` shows both, with thresholds found on other collections.
+A rule is a fact about the collection and what follows from it. ``benchmarks/tune.py`` shows what
+each is worth, with thresholds found on other collections.
 """
 
 from __future__ import annotations
@@ -13,36 +13,69 @@ import numpy as np
 
 from kinrank.errors import InvalidInputError, shown
 from kinrank.parallel import Runner
-from kinrank.projection.powers import FLOOR
+from kinrank.projection.kinds import LEARNT
+from kinrank.projection.projection import Projection
 from kinrank.registry import make_method
-from kinrank.search.blas import one_blas_thread
-from kinrank.tune.look import FAR, FEW, NEAR, Look, contrast, unit_rows
+from kinrank.tune.agreement import agreement_gain
+from kinrank.tune.look import FAR, FEW, FIRST, NEAR, Look
 from kinrank.tune.views import Evidence
 from kinrank.types import Floats
 
-HUBS, COMMON = 1.1, 0.1  # from where on what all rows share makes hubs
-MANY_HUBS = 1.7  # from where on taking out the mean helps, and paths lead astray through hubs
-CLEARER = 1.35  # how much farther neighbours stand out where whitening is worth its noise
-WHITENED = 500  # rows that this is seen from
-SAME_NORM = 0.01  # how far norms of unit vectors may differ; half precision makes them
+# Rows from which on a map can be learnt: with fewer, chance teaches more than the collection does.
+LEARNT_ROWS = 800
+AGREEMENT = 1.2  # times what neighbours share without a learnt map, where it is worth having
+# Times the dimension near a row that rows fill farther away: more, and they lie on no surface.
+SURFACES = 1.15
+SPREAD = 12  # dimensions near a row from which on there are no close groups
 LARGE = 0.7  # what is left of ``together`` from NEAR to FAR where groups are large
-LARGE_ROWS = 20 * FAR  # with fewer, FAR rows are a large part of all, and means of few stay noisy
-HALF = 0.25  # the power of half-whitening
+SMALL = 0.25  # loss of ``mutual`` from FEW to NEAR that only small groups have
+# Two of a kind: so many rows are the nearest of their nearest, and so many times less are mutual
+# at rank FEW.
+COUPLES = 0.6
+STRANGERS = 1.6
+ALMOST_ALL = 0.9  # the share of the original distance then
+HUBS = 1.7  # from where on taking out the mean helps
+COMMON = 0.1  # of the similarity of neighbours that makes hubs where all rows share it
 # What rankings by two halves of the features have first must gain as much by re-ranking, or the
 # original distance keeps a larger share.
-STEPS = ((-0.02, 0.7), (0.02, 0.5))
-FEW_ROWS = 1500  # in more, regions are a small part of all, and what they say is too uncertain
+SHARES = ((-0.02, 0.7), (0.02, 0.5))
+SAME_NORM = 0.01  # how far norms of unit vectors may differ; half precision makes them
 
-# The sizes for neighbourhoods that are small, of the usual size, and large.
-SIZES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
-    "cas": ({"k1": 10, "k2": 3, "enhance_k": 6}, {"k1": 20}, {"k1": 40}),
-    "kreciprocal": ({"k1": 10, "k2": 3}, {"k1": 20}, {"k1": 40}),
-    "alphaqe": ({"kqe": 5}, {"kqe": 5}, {"kqe": 20}),
-    "rdp": ({"k1": 10}, {"k1": 10}, {"k1": 10}),
-    "ecn": ({"k1": 10}, {"k1": 20}, {"k1": 40}),
-    "gnn": ({"k1": 20}, {"k1": 20}, {"k1": 20}),
+SIZE_NAMES = ("few", "usual", "large", "learnt", "spread")
+# Sizes for groups of a few rows, for usual and for large ones; where a map was learnt, and there
+# for collections without close groups.
+SIZES: dict[str, dict[str, dict[str, Any]]] = {
+    "cas": {
+        "few": {"k1": 10, "k2": 3, "enhance_k": 6},
+        "usual": {"k1": 20},
+        "large": {"k1": 40},
+        "learnt": {"k1": 40, "k2": 4, "enhance_k": 8},
+        "spread": {"k1": 100, "k2": 6, "enhance_k": 8},
+    },
+    "kreciprocal": {
+        "few": {"k1": 10, "k2": 3},
+        "usual": {"k1": 20},
+        "large": {"k1": 40},
+        "learnt": {"k1": 20},
+        "spread": {"k1": 40},
+    },
+    "alphaqe": {
+        "few": {"kqe": 5},
+        "usual": {"kqe": 5},
+        "large": {"kqe": 20},
+        "learnt": {"kqe": 5},
+        "spread": {"kqe": 20},
+    },
+    "rdp": {size: {"k1": 10} for size in SIZE_NAMES},
+    "ecn": {
+        "few": {"k1": 10},
+        "usual": {"k1": 20},
+        "large": {"k1": 40},
+        "learnt": {"k1": 20},
+        "spread": {"k1": 40},
+    },
+    "gnn": {size: {"k1": 20} for size in SIZE_NAMES},
 }
-_NOISE = "Whitening lets noise of weak directions in; a mean over more rows takes it out."
 
 
 @dataclass
@@ -70,24 +103,36 @@ def check_tunable(method: object) -> None:
 
 
 def choose(
-    method: str, fixed: dict[str, Any], seen: Look, evidence: Evidence, vectors: Floats,
-    random: np.random.Generator, run: Runner,
-) -> Choice:  # fmt: skip
+    method: str,
+    fixed: dict[str, Any],
+    seen: Look,
+    evidence: Evidence,
+    vectors: Floats,
+    random: np.random.Generator,
+    run: Runner,
+) -> Choice:
     """All rules in their order; vectors : (n, d) of the collection."""
     choice = Choice(dict(fixed))
     if "whiten" not in fixed:
-        power, reason = whitening_power(seen, vectors, random, run)
-        choice.add(reason, whiten=power)
-    size, reason = neighborhood(seen)
-    if method == "cas" and choice.params["whiten"] and size > 0:
-        choice.add(_NOISE, k2=4, enhance_k=8)
-    for sizes in SIZES[method][size:]:
-        if fits(method, {**sizes, **choice.params}):
-            choice.add(reason, **sizes)
-            break
+        kind, reason = choose_map(seen, vectors, random, run)
+        choice.add(reason, whiten=kind)
+    size, reason = choose_size(seen, learnt=is_learnt(choice.params["whiten"]))
+    sizes = SIZES[method][size]
+    if fits(method, {**sizes, **choice.params}):  # what a user fixed may forbid them
+        choice.add(reason, **sizes)
     if method == "cas":
-        _options_of_cas(choice, seen, evidence)
+        follow_paths, reason = choose_paths(seen)
+        choice.add(reason, geodesic=follow_paths)
+        share, reason = choose_share(seen, evidence)
+        if share is not None:
+            choice.add(reason, omega=share)
     return choice
+
+
+def is_learnt(whiten: Any) -> bool:
+    """Whether ``whiten`` is a map that was learnt, or is to be, from pairs."""
+    kind = whiten.kind if isinstance(whiten, Projection) else whiten
+    return kind in LEARNT
 
 
 def fits(method: str, params: dict[str, Any]) -> bool:
@@ -99,96 +144,132 @@ def fits(method: str, params: dict[str, Any]) -> bool:
     return True
 
 
-def whitening_power(
+def choose_map(
     seen: Look, vectors: Floats, random: np.random.Generator, run: Runner
-) -> tuple[float | None, str]:
-    """The power of the whitening that suits the rows, or None."""
-    if seen.hubness <= HUBS or seen.common <= COMMON:
-        return None, (
-            f"No rows crowd the lists of all others (hubness {seen.hubness:.1f}), or they have "
-            f"little in common ({seen.common:.0%} of the similarity of neighbours): vectors are "
-            "taken as they are."
-        )
+) -> tuple[str | float | None, str]:
+    """The projection that suits the rows, or None, and why."""
     norms = np.linalg.norm(vectors[:: max(1, len(vectors) // 1000)], axis=1)
     if np.ptp(norms) > SAME_NORM * norms.max():
-        return None, "Vectors differ in length, which whitening would not keep."
-    share = (
-        f"{seen.common:.0%} of the similarity of neighbours is common to all rows, and some rows "
-        f"crowd the lists of others (hubness {seen.hubness:.1f})"
-    )
-    clearer = contrast_gain(vectors, random, run) if seen.rows >= LARGE_ROWS else 0.0
-    if clearer > CLEARER:
-        return HALF, (
-            f"{share}: half-whitening takes this out, and neighbours stand out {clearer:.1f} "
-            "times as far from chance."
+        return None, "Vectors differ in length, which a projection would not keep."
+    if two_of_a_kind(seen):
+        return None, f"{_couples(seen)}, and two rows teach nothing about a third."
+    if seen.rows < LEARNT_ROWS:
+        too_little = f"{seen.rows:,} rows are too few to learn a projection from"
+    else:
+        gain = agreement_gain(vectors, random, run)
+        if gain > AGREEMENT:
+            return "views", (
+                f"Under a projection learnt from this collection, neighbours share {gain:.2f} "
+                "times as many neighbours with each other: it has found what groups differ in. "
+                "Half-whitened vectors stand beside it."
+            )
+        too_little = (
+            f"Under a projection learnt from this collection, neighbours share {gain:.2f} times as "
+            f"many neighbours with each other, which is little (below {AGREEMENT})"
         )
-    if seen.hubness > MANY_HUBS:
-        return 0.0, f"{share}: the mean of all rows is taken out."
-    return None, f"{share}, but not much: vectors are taken as they are."
+    if many_hubs(seen):
+        return 0.0, (f"{too_little}. But {_hubs(seen)}: the mean of all rows is taken out.")
+    return None, f"{too_little}: vectors are taken as they are."
 
 
-def contrast_gain(vectors: Floats, random: np.random.Generator, run: Runner) -> float:
-    """How much larger ``Look.contrast`` of some rows is when they are half-whitened."""
-    rows = vectors[np.sort(random.permutation(len(vectors))[:WHITENED])]
-    plain = contrast(rows, random, run)
-    if plain <= 0:
-        return 0.0
-    with one_blas_thread(wait=True):  # of so few rows, threads would wait for each other
-        whitened = half_whitened(rows)
-    return contrast(unit_rows(whitened), random, run) / plain
-
-
-def half_whitened(rows: Floats) -> Floats:
-    """Half-whitened rows but for their lengths, in float32 and on other axes."""
-    centred = rows - rows.mean(axis=0)
-    if len(rows) >= rows.shape[1]:
-        variances, axes = np.linalg.eigh(centred.T @ centred / len(rows))
-        turned = centred @ axes
-    else:  # the same from the smaller matrix of products
-        variances, axes = np.linalg.eigh(centred @ centred.T / len(rows))
-        turned = axes * np.sqrt(np.maximum(variances, 0) * len(rows))
-    variances = np.maximum(variances, 0)
-    return np.asarray(turned * (variances + FLOOR * variances[-1]) ** -HALF, np.float32)
-
-
-def neighborhood(seen: Look) -> tuple[int, str]:
-    """0 for small neighbourhoods, 1, or 2 for large ones."""
-    together, mutual = seen.together, seen.mutual
-    if seen.small_groups:
-        return 0, (
+def choose_size(seen: Look, *, learnt: bool) -> tuple[str, str]:
+    """The name of sizes in ``SIZES``, and why; learnt : whether the rows get a learnt map."""
+    together = seen.together
+    mutual = seen.mutual
+    if learnt:
+        if seen.near_dimension > SPREAD and not on_surfaces(seen):
+            return (
+                "spread",
+                f"{_dimensions(seen)}: without close groups, many neighbours are needed.",
+            )
+        return "learnt", (
+            "A learnt projection lets rows of one kind come near; a mean over more rows takes out "
+            "the noise that whitening lets in."
+        )
+    if small_groups(seen):
+        return "few", (
             f"{mutual[FEW]:.0%} of the rows are among the {FEW} nearest of their {FEW}rd "
             f"neighbour, but only {mutual[NEAR]:.0%} among the {NEAR} nearest of their {NEAR}th: "
             "groups have few rows."
         )
-    if FAR not in together or seen.rows < LARGE_ROWS:
-        return 1, f"There are only {seen.rows:,} rows, so that neighbourhoods stay small."
+    if FAR not in together or seen.rows < LEARNT_ROWS:
+        return "usual", f"There are only {seen.rows:,} rows, so that neighbourhoods stay small."
     shares = (
         f"A row shares {together[NEAR]:.0%} of its {NEAR} nearest with its {NEAR}th neighbour, and "
         f"{together[FAR]:.0%} of its {FAR} nearest with its {FAR}th"
     )
     if together[FAR] > LARGE * together[NEAR]:
-        return 2, f"{shares}: groups are large."
-    return 1, f"{shares}: groups end before."
+        return "large", f"{shares}: groups are large."
+    return "usual", f"{shares}: groups end before."
 
 
-def _options_of_cas(choice: Choice, seen: Look, evidence: Evidence) -> None:
-    if seen.hubness > MANY_HUBS and seen.common > COMMON and not choice.params["whiten"]:
-        choice.add(
-            f"Paths would lead through the rows that crowd all lists (hubness {seen.hubness:.1f}).",
-            geodesic=False,
-        )
-    choice.add(
-        "Paths from neighbour to neighbour find rows that one step does not reach; they gain in "
-        "most collections and lose little in others.",
-        geodesic=True,
+def choose_paths(seen: Look) -> tuple[bool, str]:
+    """Whether to follow shortest paths, and why."""
+    if seen.rows >= LEARNT_ROWS:
+        if on_surfaces(seen):
+            return True, f"{_dimensions(seen)}: they lie along surfaces, which paths can follow."
+        return False, f"{_dimensions(seen)}: they lie on no surface that paths could follow."
+    if many_hubs(seen):
+        return False, f"Paths would lead astray: {_hubs(seen)}."
+    return True, (
+        "Paths from neighbour to neighbour find rows that one step does not reach; in small "
+        "collections they gain more often than they lose."
     )
-    share = next((share for least, share in STEPS if evidence.agreed < least), None)
-    if share is not None and seen.rows <= FEW_ROWS:
-        choice.add(
-            "What rankings by two halves of the features agree on gains "
-            f"{100 * evidence.agreed:.1f} points of average precision by re-ranking, which is "
-            "little: the original distance keeps a larger share.",
-            omega=share,
-        )
-    if not choice.params["geodesic"] and choice.params.get("k1", 0) >= FAR:
-        choice.add("Large groups say more than single distances.", omega=0.1)
+
+
+def choose_share(seen: Look, evidence: Evidence) -> tuple[float | None, str]:
+    """The share of the original distance, or None for the usual one, and why."""
+    if two_of_a_kind(seen):
+        return ALMOST_ALL, f"{_couples(seen)}, so that nobody is there to confirm them."
+    if seen.rows >= LEARNT_ROWS:
+        return None, ""
+    for least, share in SHARES:
+        if evidence.agreed < least:
+            return share, (
+                "What rankings by two halves of the features agree on gains "
+                f"{100 * evidence.agreed:.1f} points of average precision by re-ranking, which is "
+                "little: the original distance keeps a larger share."
+            )
+    return None, ""
+
+
+def small_groups(seen: Look) -> bool:
+    """Whether rows lie in groups of a few: the first neighbours are mutual, later ones not."""
+    return NEAR in seen.mutual and seen.mutual[FEW] - seen.mutual[NEAR] > SMALL
+
+
+def two_of_a_kind(seen: Look) -> bool:
+    """Whether rows come in couples: the first neighbour is mutual, and later ones are not."""
+    first = seen.mutual[FIRST]
+    return first > COUPLES and first > STRANGERS * seen.mutual[FEW]
+
+
+def on_surfaces(seen: Look) -> bool:
+    """Whether rows fill no more dimensions farther away than near a row."""
+    return seen.wide_dimension < SURFACES * seen.near_dimension
+
+
+def many_hubs(seen: Look) -> bool:
+    """Whether some rows are in very many lists because all rows have something in common."""
+    return seen.hubness > HUBS and seen.common > COMMON
+
+
+def _dimensions(seen: Look) -> str:
+    return (
+        f"Rows fill {seen.near_dimension:.0f} dimensions near a row and "
+        f"{seen.wide_dimension:.0f} farther away"
+    )
+
+
+def _hubs(seen: Look) -> str:
+    return (
+        f"{seen.common:.0%} of the similarity of neighbours is common to all rows, and some rows "
+        f"crowd the lists of others (hubness {seen.hubness:.1f})"
+    )
+
+
+def _couples(seen: Look) -> str:
+    return (
+        f"{seen.mutual[FIRST]:.0%} of the rows are the nearest of their nearest, but only "
+        f"{seen.mutual[FEW]:.0%} among the {FEW} nearest of their {FEW}rd: rows come in couples"
+    )

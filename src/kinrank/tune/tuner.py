@@ -19,7 +19,14 @@ from kinrank.methods.common import measures_angles
 from kinrank.parallel import Runner
 from kinrank.projection.kinds import projection_for
 from kinrank.registry import make_method
-from kinrank.tune.diagnosis import Diagnosis, expected_gain, judge
+from kinrank.tune.diagnosis import (
+    UNSURE,
+    WILL_HELP,
+    WILL_NOT_HELP,
+    Diagnosis,
+    expected_gain,
+    judge,
+)
 from kinrank.tune.look import look
 from kinrank.tune.result import Tuning
 from kinrank.tune.rules import SAME_NORM, check_tunable, choose
@@ -28,11 +35,16 @@ from kinrank.types import Floats
 from kinrank.validation import as_matrix, as_vectors, check_float, check_int, same_width
 
 LEAST_ROWS = 64  # with fewer there is nothing to learn from
-ASKED = 25  # rows for each unit of the budget, whose neighbours are looked at
+ASKED = 50  # rows for each unit of the budget, whose neighbours are looked at
 UNKNOWN = Diagnosis(
-    cluster_sizes=(0, 0, 0), singletons=0.0, hubness=0.0, common=0.0, better=0.0, helps=True,
+    cluster_sizes=(0, 0, 0),
+    singletons=0.0,
+    hubness=0.0,
+    common=0.0,
+    better=0.0,
+    verdict=UNSURE,
     reason="There are too few rows to tell.",
-)  # fmt: skip
+)
 
 
 def run_tuning(
@@ -51,17 +63,28 @@ def run_tuning(
     n_asked = max(1, round(ASKED * check_float("budget", budget, 0, low_open=True)))
     random = np.random.default_rng(check_int("seed", seed, 0))
     vectors = _vectors(queries, gallery, make_method(method, **fixed))
-    n, n_queries = len(vectors), 0 if queries is None else len(as_matrix("queries", queries))
+    n = len(vectors)
+    n_queries = 0 if queries is None else len(as_matrix("queries", queries))
     tuning = Tuning(
-        method=method, params=fixed, reasons={}, gain=0.0, diagnosis=UNKNOWN, seconds=0.0,
-        n_rows=n, n_sampled=0, seed=seed,
-    )  # fmt: skip
+        method=method,
+        params=fixed,
+        reasons={},
+        gain=0.0,
+        diagnosis=UNKNOWN,
+        seconds=0.0,
+        n_rows=n,
+        n_sampled=0,
+        seed=seed,
+    )
     if n < LEAST_ROWS:
         _warn(f"There are only {n} rows, too few to choose parameters from: the defaults are used.")
         return tuning
     tuning = _tuned(replace(tuning, n_sampled=min(n_asked, n)), vectors, n_queries, random, run)
-    if not tuning.diagnosis.helps:
-        _warn(f"Re-ranking is not expected to help here. {tuning.diagnosis.reason}")
+    diagnosis = tuning.diagnosis
+    if diagnosis.verdict == WILL_NOT_HELP:
+        _warn(f"Re-ranking is not expected to help here. {diagnosis.reason}")
+    if diagnosis.verdict == UNSURE:
+        _warn(f"Whether re-ranking helps here is unsure. {diagnosis.reason}")
     return replace(tuning, seconds=time.perf_counter() - begun)
 
 
@@ -83,7 +106,7 @@ def _tuned(
         evidence = cross_examine(rows, n_asked, random, unit=unit)
         choice = choose(empty.method, empty.params, seen, evidence, vectors, random, run)
         diagnosis = judge(seen, evidence)
-    gain = expected_gain(seen, evidence) if diagnosis.helps else 0.0
+    gain = expected_gain(seen, evidence) if diagnosis.verdict == WILL_HELP else 0.0
     return replace(
         empty, params=choice.params, reasons=choice.reasons, diagnosis=diagnosis, gain=gain
     )
