@@ -79,7 +79,7 @@ def test_a_map_makes_neighbours_agree_where_it_finds_groups():
 def test_where_nothing_is_learnt_nothing_is_gained():
     rows = np.eye(20, dtype=np.float32)
     assert agreement_gain(rows[:1].repeat(900, axis=0), np.random.default_rng(0), RUN) == 1
-    assert agreement_gain(rows.repeat(50, axis=0), np.random.default_rng(0), RUN) <= 1.2
+    assert agreement_gain(rows.repeat(50, axis=0), np.random.default_rng(0), RUN) <= 1
 
 
 def test_of_many_rows_some_are_learnt_from_each_with_its_nearest(monkeypatch):

@@ -10,10 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.parallel import Runner
-from kinrank.projection.arrays import unit
-from kinrank.projection.learning import Coordinates, learnt_matrix
-from kinrank.projection.pairs import found_pairs
-from kinrank.search.blas import one_blas_thread
+from kinrank.projection.projection import Projection
 from kinrank.search.exact import exact_neighbors, exact_search
 from kinrank.tune.look import NEAR, share_together
 from kinrank.types import Floats, Longs
@@ -28,18 +25,10 @@ def agreement_gain(vectors: Floats, random: np.random.Generator, run: Runner) ->
 
     vectors : (n, d); 1.0 where nothing is gained, or nothing can be learnt
     """
-    rows = vectors[learning_rows(vectors, random, run)].astype(np.float64)
-    centred = np.asarray(unit(rows - rows.mean(axis=0)), np.float64)
-    with one_blas_thread(wait=True):
-        pairs = found_pairs(centred.astype(np.float32), run)
-        if not len(pairs):
-            return 1.0
-        matrix = learnt_matrix(Coordinates.of(centred), pairs)
-        if not len(matrix):
-            return 1.0
-        learnt = np.asarray(unit(centred @ matrix.T), np.float32)
-    before = _together(rows.astype(np.float32), run)
-    after = _together(learnt, run)
+    rows = vectors[learning_rows(vectors, random, run)]
+    learnt = Projection.fit(rows, kind="pairs", threads=run.threads)
+    before = _together(rows, run)
+    after = _together(learnt.transform(rows), run)
     return after / before if before > 0 else 1.0
 
 
