@@ -1,7 +1,8 @@
 """Small collections made from labelled sets, each with what is right in it.
 
 Few or many classes of 1 to 50 images, single images mixed in; as they are, with noise, whitened,
-on a few principal directions, or with a part that all rows have in common.
+on a few principal directions, or with a part that all rows have in common. One in ten is of
+couples, and one in ten has one image of each class, so that nothing can confirm anything.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ SINGLES = (0, 0, 0.2, 0.5, 0.8)
 KINDS = ("raw", "raw", "raw", "noise", "white", "pca", "common")
 WIDTHS = (320, 320, 1280)  # columns, by turns; wider sets get as many principal directions
 SETS = 9  # that take turns
-MOST_QUERIES, FEWEST_QUERIES = 120, 40
+MOST_QUERIES = 120
+FEWEST_QUERIES = 40
+KINDS_OF_COLLECTIONS = ("classes", "couples", "singles")
 
 
 class Collection(NamedTuple):
@@ -55,12 +58,16 @@ def make(place, seed):
     size = int(random.choice(SIZES))
     data, query, gallery = _base(place, WIDTHS[seed // SETS % len(WIDTHS)])
     parts = _revisited if data.protocol == "revisited" else _classes
+    collection = "classes"
+    if data.protocol != "revisited" and seed % 10 in (3, 7):
+        collection = "couples" if seed % 10 == 3 else "singles"
+        parts = _couples if seed % 10 == 3 else _singles
     about, queries, rows, right = parts(data, query, gallery, size, random)
     if len(queries) < FEWEST_QUERIES or len(rows) < 100:
         return None
     kind = str(random.choice(KINDS))
     changed = _changed(np.vstack([rows, queries]), kind, random)
-    about |= {"kind": kind, "rows": len(rows), "seed": seed}
+    about |= {"collection": collection, "kind": kind, "rows": len(rows), "seed": seed}
     return Collection(about, changed[len(rows) :], changed[: len(rows)], right)
 
 
@@ -122,6 +129,45 @@ def _classes(data, query, gallery, size, random):
         return reid(ranking, labels[asked], labels[listed], cams[asked], cams[listed]).ap
 
     return {"images": images, "singles": singles}, rows[asked], rows[listed], aps
+
+
+def _of_classes(data, query, gallery, least, random):
+    """All rows, and the numbers of those of each class that has ``least`` of them or more."""
+    rows = np.vstack([query, gallery])
+    labels = np.concatenate([data.query.labels, data.gallery.labels]).astype(np.int64)
+    if data.protocol == "reid":
+        labels[labels <= 0] = labels.max() + 1 + np.arange((labels <= 0).sum())
+    order = random.permutation(len(rows))
+    begins = np.unique(labels[order], return_inverse=True)[1]
+    members = [order[begins == label] for label in random.permutation(begins.max() + 1)]
+    return rows, [numbers for numbers in members if len(numbers) >= least]
+
+
+def _couples(data, query, gallery, size, random):
+    """Two images of each class; one of some couples asks."""
+    rows, members = _of_classes(data, query, gallery, 2, random)
+    couples = np.array([numbers[:2] for numbers in members[: size // 2]])
+    asked = couples[:MOST_QUERIES, 0]
+    listed = np.concatenate([couples[:, 1], couples[MOST_QUERIES:, 0]])
+    return {}, rows[asked], rows[listed], _partner_first(len(asked))
+
+
+def _singles(data, query, gallery, size, random):
+    """One image of each class in the gallery; another image of some of these classes asks."""
+    rows, members = _of_classes(data, query, gallery, 1, random)
+    members = sorted(members[:size], key=len, reverse=True)
+    asked = [numbers[1] for numbers in members if len(numbers) > 1][:FEWEST_QUERIES]
+    listed = [numbers[0] for numbers in members]
+    return {}, rows[asked], rows[listed], _partner_first(len(asked))
+
+
+def _partner_first(count):
+    """AP where the gallery row of the same number is right."""
+
+    def aps(ranking):
+        return [_ap(line, [row]) for row, line in zip(range(count), ranking.indices, strict=True)]
+
+    return aps
 
 
 def _changed(rows, kind, random):

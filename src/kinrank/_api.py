@@ -260,7 +260,7 @@ def tune(
     queries : (n_queries, d) array of any real dtype, or a torch tensor; None if there are none yet
     gallery : (n_gallery, d) likewise; None if the queries are the gallery
     method : "cas", "kreciprocal", "alphaqe", "rdp", "ecn" or "gnn"
-    budget : what may be spent: the neighbours of 25 rows are looked at for each unit, 250 by
+    budget : what may be spent: the neighbours of 50 rows are looked at for each unit, 500 by
         default; more is less noise
     seed : of the random numbers; the same seed gives the same answer
     threads : how many threads to use; never changes the result
@@ -270,7 +270,7 @@ def tune(
     Returns
     -------
     Tuning
-        With a ``KinrankWarning`` when re-ranking is not expected to help.
+        With a ``KinrankWarning`` when re-ranking is not expected to help, or nobody can tell.
 
     Examples
     --------
