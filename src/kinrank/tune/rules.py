@@ -1,7 +1,7 @@
 """From what a collection looks like to parameters, each with its reason.
 
 A rule is a fact about the collection and what follows from it. ``benchmarks/tune.py`` shows what
-what is chosen is worth, beside the evidence.
+the choices are worth, beside the evidence.
 """
 
 from __future__ import annotations

@@ -14,13 +14,13 @@ import numpy as np
 from kinrank import progress
 from kinrank.compiling import prepare
 from kinrank.errors import InvalidInputError, KinrankWarning
+from kinrank.index.chosen import UNSURE
 from kinrank.methods.base import Method
 from kinrank.methods.common import measures_angles
 from kinrank.parallel import Runner
 from kinrank.projection.kinds import projection_for
 from kinrank.registry import make_method
 from kinrank.tune.diagnosis import (
-    UNSURE,
     WILL_HELP,
     WILL_NOT_HELP,
     Diagnosis,
