@@ -12,6 +12,7 @@ import click
 
 import kinrank
 from kinrank.cli import conditions
+from kinrank.cli.card import index_card
 from kinrank.cli.conditions import read_attributes, read_words
 from kinrank.cli.files import (
     ask,
@@ -345,10 +346,16 @@ def calibrate(index: str, labels: str | None, sample: int, as_json: bool) -> Non
 
 @index.command()
 @_INDEX
+@ask("--markdown", "Print a card to share the index with.", is_flag=True)
 @ask_json()
-def info(index: str, as_json: bool) -> None:
+def info(index: str, markdown: bool, as_json: bool) -> None:
     """Tell what an index holds."""
+    if markdown and as_json:
+        raise click.UsageError("--markdown cannot be used with --json.")
     opened = kinrank.open(index, verify=False)
+    if markdown:
+        click.echo(index_card(opened, Path(index)))
+        return
     about = opened.info()
     about["bytes_on_disk"] = Path(index).stat().st_size
     if as_json:
