@@ -59,7 +59,9 @@ def test_it_is_the_dense_twin():
     )
     unit = naive_projection.unit(rows)
     np.testing.assert_allclose(unit.mean(axis=0), mean)
-    matrix = learnt_matrix(Coordinates.of(naive_projection.unit(unit - mean)), pairs, RUN)
+    matrix = learnt_matrix(
+        Coordinates.of(naive_projection.unit(unit - mean).astype(np.float32)), pairs, RUN
+    )
     # The same map but for the signs and order of directions: products are the same.
     np.testing.assert_allclose(matrix.T @ matrix, expected.T @ expected, rtol=1e-4, atol=1e-4)
 

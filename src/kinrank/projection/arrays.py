@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
+from kinrank.types import Floats
 from kinrank.validation import as_array
 
 Wide: TypeAlias = npt.NDArray[np.float64]
+
+_AT_A_TIME = 1024  # rows
 
 
 def unit(rows: Any) -> npt.NDArray[Any]:
@@ -24,6 +27,15 @@ def unit(rows: Any) -> npt.NDArray[Any]:
         array = np.ldexp(array, -np.frexp(peaks)[1])
     norms = np.sqrt(np.einsum("...i,...i->...", array, array, dtype=np.float64))[..., None]
     return np.asarray(array / np.where(norms > 0, norms, 1), array.dtype)
+
+
+def unit_around(rows: Floats, mean: Wide) -> Floats:
+    """Rows around ``mean``, each over its norm, float32; subtracted in float64."""
+    out = np.empty(rows.shape, np.float32)
+    for low in range(0, len(rows), _AT_A_TIME):
+        part = slice(low, low + _AT_A_TIME)
+        out[part] = unit(rows[part].astype(np.float64) - mean)
+    return out
 
 
 def finite_floats(name: str, values: Any, dtype: Any = None) -> npt.NDArray[Any]:

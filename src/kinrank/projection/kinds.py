@@ -14,11 +14,11 @@ from kinrank import progress
 from kinrank.arrays import IN_MEMORY, Arrays
 from kinrank.errors import InvalidInputError, shown
 from kinrank.parallel import Runner
-from kinrank.projection.arrays import Wide, unit
+from kinrank.projection.arrays import Wide, unit_around
 from kinrank.projection.evidence import CERTAIN, CLEARER, certainty, contrast
 from kinrank.projection.learning import Coordinates, learnt_matrix
 from kinrank.projection.pairs import Pairs, found_pairs, label_numbers, with_labels
-from kinrank.projection.powers import EQUAL, FULL, refuse_too_wide, scaled, whitening
+from kinrank.projection.powers import FULL, refuse_too_wide, scaled, whitening
 from kinrank.projection.projection import Projection, identity
 from kinrank.projection.sample import learning_rows, unit_rows_at
 from kinrank.search.blas import one_blas_thread
@@ -122,22 +122,19 @@ def _learn(matrices: Matrices, kind: str, labels: Longs | None, run: Runner) -> 
     width = matrices[0][1].shape[1]
     n = _count(matrices)
     chosen = learning_rows(matrices, run)
-    taken = unit_rows_at(matrices, chosen)
-    rows = taken.astype(np.float64)
+    rows = unit_rows_at(matrices, chosen)
     if width < 2:
         return identity(width, "Vectors of one column have no directions to choose from.")
     fewest = FEWEST_ROWS if labels is None else FEWEST_LABELLED
     if n < fewest:
         return identity(width, f"{n} rows are too few to learn from ({fewest} at least).")
-    mean = rows.mean(axis=0)
-    around = rows - mean
-    if float((around * around).sum()) <= EQUAL * rows.size:
+    distinct = len({row.tobytes() for row in rows})
+    if distinct == 1:
         return identity(width, "All rows are equal.")
-    centred = np.asarray(unit(around), np.float64)
-    distinct = len({row.tobytes() for row in taken})
     if distinct < fewest:
         return identity(width, f"Only {distinct} rows differ from each other ({fewest} at least).")
-    space = Coordinates.of(centred)
+    mean = rows.mean(axis=0, dtype=np.float64)
+    space = Coordinates.of(unit_around(rows, mean))
     searched = space.unit_rows
     found_in = "rows"
     if contrast(space.half_whitened) >= CLEARER * contrast(searched):
@@ -155,7 +152,7 @@ def _learn(matrices: Matrices, kind: str, labels: Longs | None, run: Runner) -> 
                 f"a normal distribution of the same covariance ({certain:.1f} times, {CERTAIN} is "
                 "the least).",
             )
-    pairs = _of_different_rows(pairs, taken)
+    pairs = _of_different_rows(pairs, rows)
     if len(pairs) < FEWEST_PAIRS:
         return identity(
             width, f"{len(pairs)} pairs were found among {len(chosen):,} rows: too few to learn."

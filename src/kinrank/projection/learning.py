@@ -22,7 +22,7 @@ from kinrank.parallel import Out, Runner
 from kinrank.projection.arrays import Wide, principal_directions, unit
 from kinrank.projection.pairs import Pairs, balanced
 from kinrank.projection.powers import FLOOR
-from kinrank.types import SparseRows
+from kinrank.types import Floats, SparseRows
 
 DIRECTIONS = 384  # leading principal directions that the map is learnt in
 HALVING = 2.0  # of s in 1 + 2 s
@@ -44,15 +44,16 @@ class Coordinates:
     directions: Wide
 
     @classmethod
-    def of(cls, centred: Wide) -> Coordinates:
-        """Of unit rows around the mean."""
+    def of(cls, centred: Floats) -> Coordinates:
+        """Of unit rows around the mean, float32."""
         some = centred[:: max(1, len(centred) // COVARIANCE_ROWS)]
-        around = (some - some.mean(axis=0)).astype(np.float32)
+        around = some - some.mean(axis=0)
         covariance = (around.T @ around).astype(np.float64) / len(around)
         variances, directions = principal_directions(covariance)
         count = int((variances[:DIRECTIONS] > _RANK * max(variances[0], 0)).sum())
         kept = directions[:count]
-        return cls(centred @ kept.T, variances[:count], kept)
+        rows = (centred @ kept.T.astype(np.float32)).astype(np.float64)
+        return cls(rows, variances[:count], kept)
 
     @property
     def unit_rows(self) -> Wide:

@@ -43,6 +43,7 @@ _THREAD_BYTES = 48  # the same, for each thread
 _FILES = 0.12  # share of the budget for the pages of files that are in use
 _BASE = 250 << 20  # an interpreter with numpy and numba
 _FITTING = 6 * 8  # bytes for each entry of a covariance, while a whitening is fitted
+_LEARNING = 12_288 * 16  # bytes for each column, while a projection is learnt from pairs
 _AHEAD = 5  # blocks of results for each thread that wait to be written
 
 
@@ -160,6 +161,8 @@ def make_plan(
         stages.append(Stage(name, int(sample.bytes[name] * times), whole))
     least = _least(method, sample, n, width, execution, budget)
     fitting = 0 if method.whiten is None else _FITTING * width**2
+    if isinstance(method.whiten, str):  # learnt from a sample
+        fitting += _LEARNING * width
     return Plan(tuple(stages), least + fitting, budget)
 
 
