@@ -22,7 +22,7 @@ from kinrank.projection.pairs import SHARPNESS, Pairs, found_pairs
 CLEARER = 1.15  # how much farther the tenth neighbour stands out where half-whitened rows are taken
 SEEN = 1000  # rows that this is seen from
 CERTAIN = 1.6  # times the doubt about partners in rows without kinds
-COMPARED = 600  # rows without kinds
+COMPARED = 1500  # rows without kinds
 _TENTH = 10
 
 
