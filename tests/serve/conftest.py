@@ -1,9 +1,13 @@
+from contextlib import ExitStack, closing
+from functools import cache
+
 import pytest
 from PIL import Image
 
 from index_data import ROWS
 from kinrank import CAS
 from serve_process import serving
+from windows import WIDE
 
 
 @pytest.fixture(scope="package")
@@ -74,6 +78,33 @@ def artefacts(request):
     where = request.config.rootpath / "test-artifacts"
     where.mkdir(exist_ok=True)
     return where
+
+
+@pytest.fixture(scope="package")
+def windows(browser):
+    """A window for each look; what the page remembers, it remembers for a tab."""
+    with ExitStack() as opened:
+
+        @cache
+        def window(scheme, width, height):
+            size = {"width": width, "height": height}
+            context = browser.new_context(color_scheme=scheme, viewport=size)
+            return opened.enter_context(closing(context))
+
+        yield window
+
+
+@pytest.fixture
+def tab(windows, request):
+    """An empty tab, and everything that it complains of."""
+    scheme, size = getattr(request, "param", ("light", WIDE))
+    page = windows(scheme, **size).new_page()
+    page.complaints, page.asked = [], []
+    page.on("console", lambda message: page.complaints.append(message.text))
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("request", lambda asked: page.asked.append(asked.url))
+    yield page
+    page.close()
 
 
 def pytest_terminal_summary(terminalreporter, config):

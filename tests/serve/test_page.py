@@ -3,43 +3,14 @@
 import io
 import json
 import re
-from contextlib import ExitStack, closing
-from functools import cache
+from contextlib import closing
 
 import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
 from serve_process import ask
-
-WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 400, "height": 800}
-
-
-@pytest.fixture(scope="module")
-def windows(browser):
-    """A window for each look; what the page remembers, it remembers for a tab."""
-    with ExitStack() as opened:
-
-        @cache
-        def window(scheme, width, height):
-            size = {"width": width, "height": height}
-            context = browser.new_context(color_scheme=scheme, viewport=size)
-            return opened.enter_context(closing(context))
-
-        yield window
-
-
-@pytest.fixture
-def tab(windows, request):
-    """An empty tab, and everything that it complains of."""
-    scheme, size = getattr(request, "param", ("light", WIDE))
-    page = windows(scheme, **size).new_page()
-    page.complaints, page.asked = [], []
-    page.on("console", lambda message: page.complaints.append(message.text))
-    page.on("pageerror", lambda error: page.complaints.append(str(error)))
-    page.on("request", lambda asked: page.asked.append(asked.url))
-    yield page
-    page.close()
+from windows import PHONE, WIDE
 
 
 def opened(tab, server, tile=5):

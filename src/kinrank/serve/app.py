@@ -14,13 +14,16 @@ from kinrank._version import __version__
 from kinrank.serve import problems
 from kinrank.serve.explore import INDEX, PLAIN, served_methods
 from kinrank.serve.gate import Gate
+from kinrank.serve.group_models import CorrectionRequest
+from kinrank.serve.group_routes import router as group_router
 from kinrank.serve.models import CompareRequest, ItemsRequest, RerankRequest, SearchRequest
 from kinrank.serve.page_routes import router as page_router
 from kinrank.serve.routes import router
 from kinrank.serve.service import Service
+from kinrank.serve.sorting import Sorting
 from kinrank.serve.work import Workers
 
-_SENT = (SearchRequest, RerankRequest, ItemsRequest, CompareRequest)
+_SENT = (SearchRequest, RerankRequest, ItemsRequest, CompareRequest, CorrectionRequest)
 _ABOUT = "Nearest-neighbour search, right the second time. Errors are problem details (RFC 9457)."
 
 
@@ -43,8 +46,10 @@ def create_app(service: Service) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.service = service
+    app.state.sorting = Sorting(service)
     app.state.workers = workers
     app.include_router(page_router)
+    app.include_router(group_router)
     app.include_router(router)
     problems.install(app)
     app.add_middleware(Gate, settings=settings, metrics=service.metrics)

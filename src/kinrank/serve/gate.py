@@ -21,7 +21,8 @@ from kinrank.serve.settings import Settings
 
 _OURS = ("localhost", "127.0.0.1", "[::1]")
 _PORT = re.compile(r":[0-9]{1,5}")
-_OPEN = ("/health", "/static/")  # for everybody, as is the page itself: they tell nothing
+_PAGES = ("/", "/groups")
+_OPEN = ("/health", "/static/")  # for everybody, as are the pages themselves: they tell nothing
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -79,7 +80,7 @@ class Gate:
             )
         if _foreign(scope, headers):
             return Problem(403, "cross-site", "Requests must not come from pages of other sites.")
-        if path != "/" and not path.startswith(_OPEN) and not self._known(headers):
+        if path not in _PAGES and not path.startswith(_OPEN) and not self._known(headers):
             return Problem(
                 401,
                 "unauthorized",
@@ -123,8 +124,8 @@ def _foreign(scope: Scope, headers: Headers) -> bool:
     if origin is not None:
         host = headers.get("host", "")
         return origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower())
-    # A link from elsewhere may lead to the page, but not to anything else.
-    return headers.get("sec-fetch-site") == "cross-site" and scope["path"] != "/"
+    # A link from elsewhere may lead to a page, but not to anything else.
+    return headers.get("sec-fetch-site") == "cross-site" and scope["path"] not in _PAGES
 
 
 def _method(scope: Scope) -> str:

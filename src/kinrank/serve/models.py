@@ -31,11 +31,11 @@ Vector: TypeAlias = Annotated[
 Vectors: TypeAlias = Annotated[
     Any, PlainValidator(lambda value, info: info.context.rows(value)), WithJsonSchema(_VECTORS)
 ]
-_SENT = BeforeValidator(lambda value, info: info.context.values(value))
+SENT = BeforeValidator(lambda value, info: info.context.values(value))
 Number: TypeAlias = Annotated[float, Field(ge=-LIMIT, le=LIMIT, allow_inf_nan=False)]
 Id: TypeAlias = int | str
-Ids: TypeAlias = Annotated[list[Id], Field(fail_fast=True), _SENT]
-Words: TypeAlias = Annotated[list[str], Field(fail_fast=True), _SENT]
+Ids: TypeAlias = Annotated[list[Id], Field(fail_fast=True), SENT]
+Words: TypeAlias = Annotated[list[str], Field(fail_fast=True), SENT]
 # Sizes and steps of a method are work: they have a limit.
 Parameter: TypeAlias = bool | Annotated[int, Field(ge=0, le=5000)] | Number | str | None
 # For JSON 10.0 is an integer too.
@@ -45,7 +45,7 @@ WHOLE = BeforeValidator(
 K: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
 # Of attributes: one value, or several.
 Value: TypeAlias = bool | int | Number | str
-Values: TypeAlias = Annotated[Value | Annotated[list[Value], Field(fail_fast=True)], _SENT]
+Values: TypeAlias = Annotated[Value | Annotated[list[Value], Field(fail_fast=True)], SENT]
 Attributes: TypeAlias = dict[str, Values] | None
 # The index says what is wrong with a range; here nobody would know that it was meant as one.
 _END = {"type": ["number", "string", "null"]}
@@ -56,13 +56,13 @@ _RANGE = {
     "additionalProperties": False,
 }
 Range: TypeAlias = Annotated[dict[str, Value | None], WithJsonSchema(_RANGE)]
-Wanted: TypeAlias = Annotated[Value | Annotated[list[Value], Field(fail_fast=True)] | Range, _SENT]
+Wanted: TypeAlias = Annotated[Value | Annotated[list[Value], Field(fail_fast=True)] | Range, SENT]
 Distance: TypeAlias = Annotated[float, Field(ge=0, le=LIMIT)] | None
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)] | None
 _PLAIN = {"vector", "vectors", "k", "base"}  # of a search; all else are conditions
 
 
-def said(text: str, default: Any = None) -> Any:
+def described(text: str, default: Any = None) -> Any:
     """A field with its description; a default of ... is none."""
     return Field(default, description=text)
 
@@ -100,7 +100,7 @@ _TYPES_OF_CONDITIONS: dict[str, Any] = {
 }
 # Whatever ``Index.search`` takes as a condition, the service takes.
 _CONDITION_FIELDS: dict[str, Any] = {
-    item.name: (_TYPES_OF_CONDITIONS[item.metadata["kind"]], said(item.metadata["help"]))
+    item.name: (_TYPES_OF_CONDITIONS[item.metadata["kind"]], described(item.metadata["help"]))
     for item in fields(Conditions)
 }
 SearchConditions: Any = create_model("SearchConditions", __base__=EitherOr, **_CONDITION_FIELDS)
@@ -111,19 +111,19 @@ class SearchRequest(SearchConditions):  # type: ignore[misc]  # a class that is 
 
     either = ("vector", "vectors")
     example: ClassVar[dict[str, Any]] = {"vector": [0.1, 0.7, 0.2], "k": 3}
-    vector: Vector = said("one query", [])
-    vectors: Vectors = said("several queries", [])
-    k: K = said("results per query", 10)
-    base: bool = said("by the plain distance, to compare with", False)
-    pair_false_match_rate: Share = said(
+    vector: Vector = described("one query", [])
+    vectors: Vectors = described("several queries", [])
+    k: K = described("results per query", 10)
+    base: bool = described("by the plain distance, to compare with", False)
+    pair_false_match_rate: Share = described(
         "instead, the share of wrong rows of the gallery that may count as answers to a query"
     )
-    unknown_rate: Share = said(
+    unknown_rate: Share = described(
         "of the queries whose item is not in the gallery, the share that may get an answer"
     )
-    of: Ids | None = said("which item each vector is a picture of: one ranking for each item")
-    right: Ids | None = said("ids that are right answers to the query")
-    wrong: Ids | None = said("ids that are wrong answers to it")
+    of: Ids | None = described("which item each vector is a picture of: one ranking for each item")
+    right: Ids | None = described("ids that are right answers to the query")
+    wrong: Ids | None = described("ids that are wrong answers to it")
 
     def conditions(self) -> dict[str, Any]:
         """What was asked beside the vectors, as ``Index.search`` takes it."""
@@ -146,25 +146,25 @@ class RerankRequest(RequestBody):
     }
     query: Vector
     candidates: Vectors
-    ids: Ids | None = said("names of the candidates, one each")
-    allowed: Ids | None = said("candidates that alone may be answers")
-    exclude: Ids | None = said("candidates that may not be answers")
+    ids: Ids | None = described("names of the candidates, one each")
+    allowed: Ids | None = described("candidates that alone may be answers")
+    exclude: Ids | None = described("candidates that may not be answers")
     k: K = 10
-    method: str = said("a name of kinrank.methods()", "cas")
-    params: dict[str, Parameter] = said("parameters of the method", {})
+    method: str = described("a name of kinrank.methods()", "cas")
+    params: dict[str, Parameter] = described("parameters of the method", {})
 
 
 class ItemsRequest(RequestBody):
     """Rows to add, or with `update` to change."""
 
     example = {"vectors": [[0.1, 0.7, 0.2]], "ids": ["new.jpg"]}
-    vectors: Vectors = said("may be left out to update attributes alone", [])
-    ids: Ids | None = said(
+    vectors: Vectors = described("may be left out to update attributes alone", [])
+    ids: Ids | None = described(
         "new ids of the rows, of the kind that the index has; text must be given"
     )
-    labels: Words | None = said("labels of the rows; saved with the index")
-    update: bool = said("the ids are there: give them other vectors or attributes", False)
-    attributes: Attributes = said(
+    labels: Words | None = described("labels of the rows; saved with the index")
+    update: bool = described("the ids are there: give them other vectors or attributes", False)
+    attributes: Attributes = described(
         "a value for each row, of every attribute that the index has; to update, of some"
     )
 
@@ -182,14 +182,14 @@ class RankingAnswer(BaseModel):
     ids: list[list[Id | None]] = Field(examples=[[["a.jpg", "b.jpg"]]])
     distances: list[list[float | None]] = Field(examples=[[[0.02, 0.31]]])
     indices: list[list[int]] = Field(examples=[[[17, 4]]])
-    presence: list[float] | None = said("the probability that the index has what each query shows")
+    presence: list[float] | None = described("the probability that the index has what each query shows")
 
 
 @dataclass(frozen=True)
 class ExplainAnswer(Explanation):
     """How the distance between a query and an item came about."""
 
-    text: str = said("the same to be read", ...)
+    text: str = described("the same to be read", ...)
 
 
 class ItemsAnswer(BaseModel):
@@ -225,10 +225,10 @@ class InfoAnswer(BaseModel):
     ids: Literal["text", "integers"]
     parameters: dict[str, Any]
     attributes: list[str]
-    chosen: dict[str, Any] | None = said("what was chosen without labels, and why", ...)
+    chosen: dict[str, Any] | None = described("what was chosen without labels, and why", ...)
     labels: bool
     images: bool
-    model: str | None = said("what describes uploaded pictures", ...)
+    model: str | None = described("what describes uploaded pictures", ...)
     writable: bool
     methods: list[str]
     limits: LimitsAnswer
@@ -257,10 +257,10 @@ class CompareRequest(RequestBody):
     left: MethodBody = MethodBody(method="plain")
     right: MethodBody = MethodBody(method="index")
     k: Annotated[int, Field(ge=1, le=1000), WHOLE] = 20
-    cluster: bool = said("with the local cluster of the right setting", False)
-    right_ids: Words = said("rows that are right answers, for the index on the right", [])
-    wrong_ids: Words = said("and rows that are wrong ones", [])
-    whole: bool = said(
+    cluster: bool = described("with the local cluster of the right setting", False)
+    right_ids: Words = described("rows that are right answers, for the index on the right", [])
+    wrong_ids: Words = described("and rows that are wrong ones", [])
+    whole: bool = described(
         "rank all rows by other parameters of cas too, which may take seconds", False
     )
 
@@ -276,8 +276,8 @@ class RowAnswer(BaseModel):
 class ItemAnswer(RowAnswer):
     """A row, and how well it finds others."""
 
-    before: float | None = said("average precision by the plain distance")
-    after: float | None = said("and by the index")
+    before: float | None = described("average precision by the plain distance")
+    after: float | None = described("and by the index")
 
 
 class ItemsPageAnswer(BaseModel):
@@ -291,8 +291,8 @@ class ResultAnswer(RowAnswer):
     """A row in a ranking."""
 
     distance: float | None
-    right: bool | None = said("null where nobody knows", ...)
-    other_rank: int = said("its rank in the other list, from 1 on", ...)
+    right: bool | None = described("null where nobody knows", ...)
+    other_rank: int = described("its rank in the other list, from 1 on", ...)
 
 
 class SideAnswer(BaseModel):
@@ -301,7 +301,7 @@ class SideAnswer(BaseModel):
     results: list[ResultAnswer]
     average_precision: float | None
     scope: str = Field(examples=["all rows", "3,000 rows around it", "the 500 nearest rows"])
-    whole: bool = said("whether all rows were ranked by the setting", ...)
+    whole: bool = described("whether all rows were ranked by the setting", ...)
     milliseconds: float
 
 
@@ -360,8 +360,8 @@ class PrecisionAnswer(BaseModel):
 class CurvesAnswer(BaseModel):
     """What is known of many queries."""
 
-    asked: int = said("how many rows, evenly spread over them", ...)
-    rows: int = said("how many there are", ...)
+    asked: int = described("how many rows, evenly spread over them", ...)
+    rows: int = described("how many there are", ...)
     labelled: bool
     queries: list[PrecisionAnswer]
     histograms: dict[Literal["before", "after"], CountsAnswer]

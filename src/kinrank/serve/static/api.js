@@ -36,6 +36,8 @@ async function ask(path, options = {}) {
 
 export const get = async (path) => (await ask(path)).json();
 
+export const download = async (path) => (await ask(path)).blob();
+
 export const post = async (path, body, signal) =>
   (await ask(path, {
     method: "POST", body: JSON.stringify(body), signal,

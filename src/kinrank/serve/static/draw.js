@@ -24,3 +24,10 @@ export function shape(tag, attributes = {}, ...children) {
 export const title = (words) => shape("title", {}, words);
 export const percent = (share) => `${(100 * share).toFixed(1)} %`;
 export const called = (item) => (item.label ? `${item.name}, label ${item.label}` : item.name);
+
+// Hand a file to whoever sits here.
+export function saveFile(blob, name) {
+  const url = URL.createObjectURL(blob);
+  make("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}

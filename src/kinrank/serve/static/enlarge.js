@@ -35,6 +35,11 @@ export function ownThumbnail(url, words) {
   return button;
 }
 
+// The large picture of a row.
+export function openLarge(id, words) {
+  open(picture(id, words, LARGE), words, null);
+}
+
 export function listenEnlarged() {
   byId("enlarged-close").addEventListener("click", () => dialog().close());
   dialog().addEventListener("click", (event) => {

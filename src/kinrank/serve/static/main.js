@@ -1,12 +1,13 @@
 // The page: what is chosen, and what follows from it.
 
-import { Problem, describe, get, picture, post, setToken } from "./api.js";
+import { describe, get, picture, post } from "./api.js";
 import { byId, called, make, percent } from "./draw.js";
 import { drawLines, showLists } from "./lists.js";
 import { showGraph } from "./graph.js";
 import { showCurves } from "./curves.js";
 import { listenEnlarged, ownThumbnail, thumbnail } from "./enlarge.js";
 import { buttons, exported, sent, showMarks, undo } from "./marks.js";
+import { listenLogin, notice, trying } from "./notice.js";
 
 // Name, lowest, highest, step, and what it does for who has not read the paper.
 const SLIDERS = [
@@ -30,25 +31,6 @@ const state = {
   offset: 0, answer: null, curves: null,
   busy: false, again: false, asking: null, refining: false, shown: 0, slow: 0, slowAt: 1,
 };
-
-function notice(error) {
-  if (error?.name === "AbortError") return;
-  const box = byId("notice");
-  const locked = error instanceof Problem && error.status === 401;
-  const wrong = "This is not the token of the service, which was given when it was started.";
-  if (locked) byId("login").hidden = false;
-  box.hidden = !error || (locked && !byId("token").value); // at first it is only asked for
-  box.textContent = error ? (locked ? wrong : error.message) : "";
-}
-
-async function trying(work) {
-  try {
-    await work();
-    notice(null);
-  } catch (error) {
-    notice(error);
-  }
-}
 
 // Settings
 
@@ -408,10 +390,6 @@ async function begin() {
   if (!state.info) byId("about").textContent = "";
 }
 
-byId("login").addEventListener("submit", (event) => {
-  event.preventDefault();
-  setToken(byId("token").value);
-  begin();
-});
+listenLogin(begin);
 listen();
 begin();

@@ -1,6 +1,6 @@
 // What a person says of results: right or wrong, applied at once, undone at will, and exported.
 
-import { byId, make } from "./draw.js";
+import { byId, make, saveFile } from "./draw.js";
 
 const said = new Map(); // of each query: id of a result -> "right" or "wrong", in the order said
 
@@ -60,8 +60,5 @@ export function exported() {
     const { right_ids: right, wrong_ids: wrong } = sent(query);
     return { query, right, wrong };
   });
-  const url = URL.createObjectURL(new Blob([JSON.stringify(all, null, 1)], { type: "application/json" }));
-  const link = make("a", { href: url, download: "marks.json" });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
+  saveFile(new Blob([JSON.stringify(all, null, 1)], { type: "application/json" }), "marks.json");
 }
