@@ -182,7 +182,9 @@ class RankingAnswer(BaseModel):
     ids: list[list[Id | None]] = Field(examples=[[["a.jpg", "b.jpg"]]])
     distances: list[list[float | None]] = Field(examples=[[[0.02, 0.31]]])
     indices: list[list[int]] = Field(examples=[[[17, 4]]])
-    presence: list[float] | None = described("the probability that the index has what each query shows")
+    presence: list[float] | None = described(
+        "the probability that the index has what each query shows"
+    )
 
 
 @dataclass(frozen=True)
