@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.filters import empty_ranking
-from kinrank.ordering import ascending
 from kinrank.types import Floats, Longs, Ranking
 from kinrank.validation import as_labels
 
@@ -46,6 +45,8 @@ def put_nearest(ranking: Ranking, at: int, rows: npt.NDArray[Any], distances: Fl
 
     Rows at infinity are left out.
     """
+    from kinrank.ordering import ascending  # with numba, which `import kinrank` leaves out
+
     order = ascending(distances, ranking.k)
     order = order[np.isfinite(distances[order])]
     ranking.indices[at, : len(order)] = rows[order]

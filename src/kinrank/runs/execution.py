@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from kinrank.arrays import IN_MEMORY, Arrays
 from kinrank.filters import Filter
 from kinrank.parallel import Runner
-from kinrank.search.find import ApproximateSearch, ExactSearch, GivenSearch, Search
-from kinrank.search.searcher import RowSearcher
-from kinrank.search.stored import Stored
 from kinrank.types import Ranking
+
+if TYPE_CHECKING:  # they bring numba, which `import kinrank` leaves out
+    from kinrank.search.searcher import RowSearcher, Search
+    from kinrank.search.stored import Stored
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +43,15 @@ class Execution:
         """
         if isinstance(self.search, str):
             return self.own_searcher(vectors)
+        from kinrank.search.find import GivenSearch
+
         given = vectors if as_given is None else as_given
         return GivenSearch(self.search, vectors, given, n_queries, self.runner)
 
     def own_searcher(self, vectors: Stored) -> RowSearcher:
         """The search over rows that were computed: nobody else's searcher knows them."""
+        from kinrank.search.find import ApproximateSearch, ExactSearch
+
         if self.search == "approximate":
             return ApproximateSearch(vectors, self.runner, self.search_block, self.arrays)
         return ExactSearch(vectors, self.runner, self.search_block)

@@ -11,8 +11,7 @@ from kinrank.errors import InvalidInputError, shown
 from kinrank.io import PathLike
 from kinrank.parallel import Runner
 from kinrank.runs.execution import Execution, RankingMethod
-from kinrank.search.find import Search
-from kinrank.search.searcher import Searcher
+from kinrank.search.searcher import Search, Searcher
 from kinrank.validation import check_choice, check_int, check_path
 
 if TYPE_CHECKING:

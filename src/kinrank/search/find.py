@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -25,8 +24,6 @@ from kinrank.search.searcher import Searcher, checked_search
 from kinrank.search.stored import Stored, for_kernels, rows_between
 from kinrank.search.tiles import squared_norms
 from kinrank.types import Floats, Ints, Neighbors
-
-Search: TypeAlias = Literal["exact", "approximate"] | Searcher
 
 FEW = 20_000  # rows up to which an approximate search is not worth its while
 _BLOCK = 1024  # rows that a searcher of users is asked for at a time

@@ -34,6 +34,10 @@ class Searcher(Protocol):
         """
 
 
+# Who finds neighbours: one of ours by its name, or somebody else.
+Search: TypeAlias = Literal["exact", "approximate"] | Searcher
+
+
 @runtime_checkable
 class Store(Searcher, Protocol):
     """Vectors that somebody else keeps, such as a vector database: a searcher that knows ids.

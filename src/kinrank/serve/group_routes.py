@@ -295,7 +295,7 @@ async def correct(request: Request) -> Response:
     if not _can_correct(service):
         raise Problem(403, "read-only", "The service must be started with --writable for that.")
     sent = await work(request, parse_json, models.CorrectionRequest, body, service.settings)
-    return await request.app.state.workers.write(_correct, service, sorting_of(request), sent)
+    return await work(request, _correct, service, sorting_of(request), sent)
 
 
 def _can_correct(service: Service) -> bool:

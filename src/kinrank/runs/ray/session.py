@@ -23,8 +23,7 @@ from kinrank.runs.ray.join import join
 from kinrank.runs.ray.report import Report
 from kinrank.runs.ray.storage import Storage, UrlStorage, make_storage
 from kinrank.runs.run import SEARCHES
-from kinrank.search.find import Search
-from kinrank.search.searcher import RowSearcher
+from kinrank.search.searcher import RowSearcher, Search
 from kinrank.search.stored import Stored
 from kinrank.types import Ranking
 from kinrank.validation import check_choice, check_int
