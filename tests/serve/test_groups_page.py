@@ -138,12 +138,18 @@ def test_dragging_a_group_onto_another_merges_them_for_good(tab, sortable):
     os.kill(sortable.pid, signal.SIGKILL)
     with serving(*sortable.arguments) as again:
         assert together(again, "g00-00.png", "g01-06.png")
-    with serving(*sortable.arguments) as again:
-        opened(tab, again)
-        with corrected(tab):
-            tab.keyboard.press("u")
-        expect(tab.locator("#about")).to_contain_text(f"in {n_groups} groups")
-        assert not together(again, "g00-00.png", "g01-06.png")
+
+
+def test_what_was_merged_is_taken_apart_again_by_undo(tab, sortable):
+    opened(tab, sortable)
+    n_groups, _ = counts(sortable)
+    with corrected(tab):
+        tile_of(tab, sortable, "g00-00.png").drag_to(tile_of(tab, sortable, "g01-06.png"))
+    expect(tab.locator("#about")).to_contain_text(f"in {n_groups - 1} groups")
+    with corrected(tab):
+        tab.keyboard.press("u")
+    expect(tab.locator("#about")).to_contain_text(f"in {n_groups} groups")
+    assert not together(sortable, "g00-00.png", "g01-06.png")
 
 
 def test_a_group_is_split_named_and_confirmed_by_keys(tab, sortable):
@@ -307,7 +313,7 @@ def test_ten_thousand_rows_draw_only_what_is_seen(tab, tmp_path):
 def test_odd_corrections_are_refused_in_words(sortable):
     for sent, status in [
         ({"kind": "merge", "groups": [0]}, 422),
-        ({"kind": "merge", "groups": [0, 999_999]}, 404),
+        ({"kind": "merge", "groups": [0, 999_999]}, 422),
         ({"kind": "move", "ids": ["nobody"], "to": 0}, 404),
         ({"kind": "move", "ids": ["g00-00.png"]}, 422),
         ({"kind": "split", "groups": [0], "ids": []}, 422),

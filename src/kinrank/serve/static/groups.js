@@ -192,6 +192,7 @@ async function more() {
   } finally {
     state.loading = false;
   }
+  groups.show(); // which asks for more where what is seen lies further down
 }
 
 function about() {
