@@ -68,7 +68,9 @@ def _is_large(value: Any) -> bool:
 def _replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
     """Arguments with ``replace`` called on all that is no tuple, list or dataclass."""
     if isinstance(value, tuple | list):
-        return tuple(_replaced(item, replace) for item in value)
+        items = [_replaced(item, replace) for item in value]
+        # Kernels read records by the names of their fields.
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if not dataclasses.is_dataclass(value) or isinstance(value, type | Handle):
         return replace(value)
     copy: Any = object.__new__(type(value))  # as it was: nothing is checked or derived again
