@@ -47,9 +47,7 @@ class Fake(Method):
         check_int("k1", self.k1, 1)
         check_float("sigma", self.sigma, 0)
 
-    def rerank(
-        self, queries, gallery, k=None, *, allowed=None, exclude=None, threads=None, run=None
-    ):
+    def ranked(self, queries, gallery, k, execution, allowed=None):
         queries, gallery = as_matrix("queries", queries), as_matrix("gallery", gallery)
         k = len(gallery) if k is None else check_int("k", k, 1, len(gallery))
         if self.k1 > len(gallery):
@@ -71,7 +69,5 @@ class Fake(Method):
 class Broken(Method):
     """Never ranks anything."""
 
-    def rerank(
-        self, queries, gallery, k=None, *, allowed=None, exclude=None, threads=None, run=None
-    ):
+    def ranked(self, queries, gallery, k, execution, allowed=None):
         raise InvalidInputError("it cannot")

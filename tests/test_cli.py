@@ -165,7 +165,7 @@ def test_out_of_memory_is_one_line(files, monkeypatch):
     def large(*args, **kwargs):
         raise MemoryError("Unable to allocate 9 GiB")
 
-    monkeypatch.setattr(Fake, "rerank", large)
+    monkeypatch.setattr(Fake, "ranked", large)
     result = run(*files)
     assert result.exit_code == 1
     assert result.stderr == "Error: Not enough memory: Unable to allocate 9 GiB\n"
