@@ -136,7 +136,7 @@ def test_by_hand():
 
 def test_bad_labels():
     index = CAS(k1=10, k2=4).fit(ROWS[:60])
-    with pytest.raises(InvalidInputError, match=r"one per gallery row \(60\), got shape \(3,\)"):
+    with pytest.raises(InvalidInputError, match=r"each of the 60 rows of the index, got shape \(3"):
         index.calibrate([1, 2, 3])
     with pytest.raises(InvalidInputError, match="every id of the index, got none for 1"):
         index.calibrate({0: "a"})

@@ -258,7 +258,7 @@ def test_two_people_do_not_overwrite_each_other(tab, sortable, browser):
 
 
 def test_an_answer_is_never_asked_again(tab, sortable):
-    asked = answered(sortable, "/v1/groups/questions?k=50")["listed"]
+    asked = answered(sortable, "/v1/groups/questions?limit=50")["listed"]
     if not asked:
         pytest.fail("clear groups and single rows leave something to ask")
     opened(tab, sortable)
@@ -268,7 +268,7 @@ def test_an_answer_is_never_asked_again(tab, sortable):
         tab.keyboard.press("n")
     expect(tab.locator("#said")).to_have_text("Noted: not the same.")
     first = (asked[0]["one"]["id"], asked[0]["other"]["id"])
-    left = answered(sortable, "/v1/groups/questions?k=50")["listed"]
+    left = answered(sortable, "/v1/groups/questions?limit=50")["listed"]
     assert first not in [(one["one"]["id"], one["other"]["id"]) for one in left]
     assert not together(sortable, *first)
 

@@ -18,7 +18,15 @@ ROOT = Path(__file__).parents[2]
 JSON_ROUTES = {("POST", "/v1/search"), ("POST", "/v1/rerank"), ("POST", "/v1/compare")}
 # What is right depends on more than a schema can say: widths that are equal, parameters that the
 # method has, one of two parameters, attributes that the index has.
-RULES = {"/v1/rerank", "/v1/compare", "/v1/explain", "/v1/search"}
+RULES = {
+    "/v1/rerank",
+    "/v1/compare",
+    "/v1/explain",
+    "/v1/search",
+    "/v1/groups/why",
+    "/v1/groups/corrections",
+    "/v1/groups/{number}",
+}
 
 
 def checks():
@@ -58,7 +66,9 @@ def test_every_route_is_described(schema):
         ("GET", "/health"), ("GET", "/metrics"), ("GET", "/v1/info"), ("GET", "/v1/explain"),
         ("GET", "/v1/items/{id}/neighbors"), ("POST", "/v1/items"), ("DELETE", "/v1/items/{id}"),
         ("GET", "/v1/items"), ("GET", "/v1/items/{id}/image"), ("POST", "/v1/describe"),
-        ("GET", "/v1/curves"),
+        ("GET", "/v1/curves"), ("GET", "/v1/groups"), ("GET", "/v1/groups/{number}"),
+        ("GET", "/v1/groups/singles"), ("GET", "/v1/groups/questions"), ("GET", "/v1/groups/why"),
+        ("GET", "/v1/groups/export"), ("POST", "/v1/groups/corrections"),
     }  # fmt: skip
     page = (ROOT / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
     assert found == set(re.findall(r"`(GET|POST|DELETE) (/[^?` ]+)", page))

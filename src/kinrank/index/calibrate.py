@@ -18,7 +18,7 @@ from kinrank.index.presence import PresenceModel, fit_presence
 from kinrank.index.state import State
 from kinrank.stages.sparse import take
 from kinrank.types import Ints
-from kinrank.validation import as_array, check_float
+from kinrank.validation import as_labels, check_float
 
 Rates = npt.NDArray[np.float64]
 
@@ -182,13 +182,8 @@ def _labels(labels: Any, state: State) -> npt.NDArray[Any]:
             raise InvalidInputError(
                 f"`labels` must have every id of the index, got none for {missing[0]!r}."
             )
-        return as_array("labels", [labels[key] for key in ids])
-    array = as_array("labels", labels)
-    if array.shape != (state.n_gallery,):
-        raise InvalidInputError(
-            f"`labels` must be one per gallery row ({state.n_gallery}), got shape {array.shape}."
-        )
-    return array
+        labels = [labels[key] for key in ids]
+    return as_labels("labels", labels, state.n_gallery, "rows of the index", "biufU")
 
 
 def _rows_of_label(labels: npt.NDArray[Any]) -> RowsOfItem:

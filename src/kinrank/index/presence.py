@@ -139,7 +139,7 @@ def fit_presence(
         if wanted <= 0:
             break
         out = _take_out(rows_of_item, order, asked, wanted)
-        if len(out.unknown) == 0:
+        if len(out.unknown) == 0 or state.n_gallery - len(out.all_rows) < 2:
             break
         asked[out.all_rows] = True
         none = np.empty((0, state.scaling.dims), np.float32)

@@ -188,13 +188,13 @@ def _singles(service: Service, sorting: Sorting, offset: int, limit: int) -> Res
     "/v1/groups/questions", **about("groups", "What to ask a person", models.QuestionsAnswer)
 )
 async def questions(
-    request: Request, k: Annotated[int, Query(ge=1, le=QUESTIONS)] = 10
+    request: Request, limit: Annotated[int, Query(ge=1, le=QUESTIONS)] = 10
 ) -> Response:
     """Pairs of rows, ordered by what an answer is worth."""
-    return await work(request, _questions, service_of(request), sorting_of(request), k)
+    return await work(request, _questions, service_of(request), sorting_of(request), limit)
 
 
-def _questions(service: Service, sorting: Sorting, k: int) -> Response:
+def _questions(service: Service, sorting: Sorting, limit: int) -> Response:
     found = sorting.current()
     view = service.view
     listed = [
@@ -206,7 +206,7 @@ def _questions(service: Service, sorting: Sorting, k: int) -> Response:
             "chance": question.chance,
             "text": question.text,
         }
-        for question in found.questions(k)
+        for question in found.questions(limit)
     ]
     return answer_json(models.QuestionsAnswer, {"listed": listed})
 

@@ -423,7 +423,7 @@ async function reload() {
 // Questions
 
 async function ask() {
-  const { listed } = await patiently("/v1/groups/questions?k=20");
+  const { listed } = await patiently("/v1/groups/questions?limit=20");
   state.questions = listed.filter((question) => !state.skipped.has(asked(question)));
   showQuestion();
 }
