@@ -128,7 +128,7 @@ def write_conditions(folder, n_queries, n_gallery):
     for name, words in {
         "species.txt": [("lynx", "fox", "owl")[row % 3] for row in range(n_gallery)],
         "rows.txt": map(str, range(0, n_gallery, 2)),
-        "things.txt": [f"thing {row // 3}" for row in range(n_queries)],
+        "items.txt": [f"item {row // 3}" for row in range(n_queries)],
     }.items():
         (folder / name).write_text("\n".join(words), encoding="utf-8")
 

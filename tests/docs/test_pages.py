@@ -127,7 +127,7 @@ def test_the_map_of_the_house_is_right():
     page = text("maintainers.md")
     files = [
         path
-        for folder in ("src", "tests", "docs", "benchmarks")
+        for folder in ("src", "tests", "docs", "benchmarks", ".ci", ".github")
         for path in (ROOT / folder).rglob("*.*")
     ]
     files += ROOT.iterdir()
