@@ -67,7 +67,7 @@ class Groups:
     >>> data = kinrank.datasets.load("toy")
     >>> groups = kinrank.group(data.gallery.features)
     >>> groups
-    <Groups of 330 rows: 10 groups of 2 and more, 0 single items>
+    <Groups of 330 rows: 9 groups of 2 and more, 0 single items>
     """
 
     found: Found
