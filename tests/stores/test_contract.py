@@ -33,10 +33,13 @@ def test_it_is_a_store(made):
 
 
 def test_vectors_come_in_the_order_asked_for(made):
+    # An engine that measures cosines may divide by the norm once more, which rounds.
+    rounding = 2.0**-22 if made.store.metric == "cosine" else 0
     order = np.random.default_rng(1).permutation(len(made.rows))
-    np.testing.assert_array_equal(made.store.fetch(made.ids[order]), made.rows[order])
-    twice = made.ids[[5, 2, 5]]
-    np.testing.assert_array_equal(made.store.fetch(twice.tolist()), made.rows[[5, 2, 5]])
+    fetched = made.store.fetch(made.ids[order])
+    np.testing.assert_allclose(fetched, made.rows[order], rtol=rounding)
+    fetched = made.store.fetch(made.ids[[5, 2, 5]].tolist())
+    np.testing.assert_allclose(fetched, made.rows[[5, 2, 5]], rtol=rounding)
     assert made.store.fetch(made.ids[:0]).shape == (0, made.store.width)
 
 
