@@ -85,8 +85,8 @@ def test_what_is_no_list(index, name, given):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: CAS(whiten=""), "`whiten` must be None, a power"),
-        (lambda: CAS(whiten="."), "`whiten` must be None, a power"),
+        (lambda: CAS(whiten=""), "`whiten` must be None, 'pairs', 'views' or a power"),
+        (lambda: CAS(whiten="."), "`whiten` must be None, 'pairs', 'views' or a power"),
         (lambda: kinrank.Run(work=0), "`work` must be the path of a file or folder, got 0"),
         (lambda: kinrank.Run(work=""), "`work` must be the path"),
         (lambda: CAS().fit(rows(N, 1), ids=np.array(3)), r"one-dimensional, got shape \(\)"),

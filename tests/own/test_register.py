@@ -136,11 +136,11 @@ def test_compare_imports_a_module_also_in_other_processes(module, tmp_path):
     assert figures
 
 
-def test_an_edit_is_computed_again(module, tmp_path):
+def test_an_edit_is_computed_again(module, tmp_path, monkeypatch):
     import importlib
 
+    monkeypatch.syspath_prepend(tmp_path)  # before folders of earlier tests
     importlib.invalidate_caches()
-    sys.path.append(str(tmp_path))
     imported = importlib.import_module(module)
     before = registry.code_digest("mine")
     assert imported.Mine is registry.method_class("mine")
