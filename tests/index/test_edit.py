@@ -32,6 +32,14 @@ def test_add_remove_update(method):
     assert_same(index, method.fit(rows[order], ids=order))
 
 
+@pytest.mark.parametrize("solver", ["dense", "cg"])
+def test_rows_that_a_full_matrix_diffuses(solver):
+    method = CAS(k1=10, k2=4, solver=solver)
+    index = method.fit(ROWS[:-1])
+    index.add(ROWS[-1:])
+    assert_same(index, method.fit(ROWS))
+
+
 def test_one_by_one():
     method = CAS(k1=10, k2=4)
     index = method.fit(ROWS[:440])

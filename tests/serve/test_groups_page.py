@@ -294,8 +294,9 @@ def test_who_may_not_write_cannot_correct(tab, sorted_folder):
         assert status == 403
 
 
-def test_ten_thousand_rows_draw_only_what_is_seen(tab, tmp_path):
-    rows, _ = group_rows(2500, 4, 0, dims=48)
+@pytest.mark.parametrize("n_groups", [500, pytest.param(2500, marks=pytest.mark.long)])
+def test_many_groups_draw_only_what_is_seen(tab, tmp_path, n_groups):
+    rows, _ = group_rows(n_groups, 4, 0, dims=48)
     CAS(k1=6, k2=3).fit(rows).save(tmp_path / "an.index")
     with serving(tmp_path / "an.index", "--writable") as server:
         tab.goto(f"{server.url}/groups")

@@ -210,7 +210,7 @@ def test_vectors_that_cannot_be_fetched_are_named(data):
         kinrank.attach(FaissStore(index), **PARAMS)
     with pytest.raises(kinrank.InvalidInputError, match="Check the metric"):  # bits that differ
         kinrank.attach(FaissStore(index, vectors=data.rows), **PARAMS)
-    codes = faiss.index_factory(24, "PQ12x8")
+    codes = faiss.index_factory(24, "PQ12x4")
     codes.train(data.rows)
     codes.add(data.rows)
     assert len(kinrank.attach(FaissStore(codes, vectors=data.rows), **PARAMS)) == 600

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.stages.graph import Graph
-from kinrank.types import SparseRows
+from kinrank.types import Ints, SparseRows
 
 MAX_ROWS = 4096
 
@@ -15,20 +15,35 @@ Matrix = npt.NDArray[np.float64]
 
 
 def closed_form(
-    graph: Graph, pattern: SparseRows, alpha: float, regularizer: str | SparseRows
+    graph: Graph,
+    pattern: SparseRows,
+    alpha: float,
+    regularizer: str | SparseRows,
+    rows: Ints | None = None,
 ) -> SparseRows:
-    """The Lyapunov equation in the eigenbasis of S, where it is a division per entry."""
+    """The Lyapunov equation in the eigenbasis of S, where it is a division per entry.
+
+    rows : the graph row that each pattern row belongs to; None if they are all rows
+    """
     s, e = _matrices(graph, regularizer)
     eigenvalues, basis = np.linalg.eigh(s)
     mean = (eigenvalues[:, None] + eigenvalues[None, :]) / 2
     inside = basis.T @ e @ basis * (1 - alpha) / (1 - alpha * mean)
-    return _on(pattern, basis @ inside @ basis.T)
+    return _on(pattern, basis @ inside @ basis.T, rows)
 
 
 def conjugate_gradients(
-    graph: Graph, pattern: SparseRows, alpha: float, regularizer: str | SparseRows, tol: float
+    graph: Graph,
+    pattern: SparseRows,
+    alpha: float,
+    regularizer: str | SparseRows,
+    tol: float,
+    rows: Ints | None = None,
 ) -> SparseRows:
-    """The paper's efficient iteration: conjugate gradients on the Lyapunov equation."""
+    """The paper's efficient iteration: conjugate gradients on the Lyapunov equation.
+
+    rows : the graph row that each pattern row belongs to; None if they are all rows
+    """
     s, e = _matrices(graph, regularizer)
     f = e.copy()
     residual = 2 * (1 - alpha) * e - _lyapunov(s, f, alpha)
@@ -45,7 +60,7 @@ def conjugate_gradients(
         residual_sq_before = residual_sq
         residual_sq = float(np.sum(residual * residual))
         direction = residual + residual_sq / residual_sq_before * direction
-    return _on(pattern, f)
+    return _on(pattern, f, rows)
 
 
 def _lyapunov(s: Matrix, f: Matrix, alpha: float) -> Matrix:
@@ -68,7 +83,8 @@ def _matrices(graph: Graph, regularizer: str | SparseRows) -> tuple[Matrix, Matr
     return s, np.eye(n) + (s if regularizer == "graph" else 0)
 
 
-def _on(pattern: SparseRows, full: Matrix) -> SparseRows:
-    """The entries of a full matrix on a pattern, not below 0."""
-    values = full[pattern.owners, pattern.indices]
+def _on(pattern: SparseRows, full: Matrix, rows: Ints | None) -> SparseRows:
+    """The entries of a full matrix on a pattern, not below 0; rows : see ``closed_form``."""
+    owners = pattern.owners if rows is None else rows[pattern.owners]
+    values = full[owners, pattern.indices]
     return pattern.with_data(np.maximum(values, 0).astype(np.float32))

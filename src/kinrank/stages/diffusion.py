@@ -66,12 +66,15 @@ def diffuse(
     rows: Ints | None = None,
     regularizer: str | SparseRows | None = None,
 ) -> SparseRows:
-    """F on a pattern, by the solver of the parameters; with ``rows``, one for each pattern row."""
+    """F on a pattern, by the solver of the parameters.
+
+    rows : the graph row that each pattern row belongs to; None if they are all rows
+    """
     if parameters.similarity == "bidirectional" and parameters.solver in ("dense", "cg"):
         e = parameters.regularizer if regularizer is None else regularizer
         if parameters.solver == "dense":
-            return dense.closed_form(graph, pattern, parameters.alpha, e)
-        return dense.conjugate_gradients(graph, pattern, parameters.alpha, e, parameters.tol)
+            return dense.closed_form(graph, pattern, parameters.alpha, e, rows)
+        return dense.conjugate_gradients(graph, pattern, parameters.alpha, e, parameters.tol, rows)
     return apply(graph, pattern, polynomial_of(parameters, regularizer), run, rows)
 
 
