@@ -92,8 +92,9 @@ class PresenceModel:
 
 
 def evidence(engine: Engine, queries: Floats, ranking: Ranking) -> Matrix:
-    """That the first answer of each query shows the same thing, (n_queries,); -inf for none."""
-    state, out = engine.state, np.full(len(queries), -np.inf)
+    """That the first result of each query shows the same item, (n_queries,); -inf for none."""
+    state = engine.state
+    out = np.full(len(queries), -np.inf)
     if ranking.k == 0:
         return out
     asked = np.flatnonzero(ranking.indices[:, 0] >= 0)
