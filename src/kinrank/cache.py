@@ -66,7 +66,13 @@ def write_entry(folder: Path, name: str, content: bytes, beside: Path | None = N
         with open(temporary, "xb", opener=_open_for_owner) as file:
             file.write(_checksum(name, content))
             file.write(content)
-        temporary.replace(folder / name)
+        try:
+            temporary.replace(folder / name)
+        except PermissionError:
+            # Windows does not replace a file that somebody reads: it is there, and the same.
+            if sys.platform != "win32" or not (folder / name).exists():
+                raise
+            temporary.unlink()
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

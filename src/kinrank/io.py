@@ -8,6 +8,7 @@ import re
 import secrets
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -39,6 +40,7 @@ _PARQUET = b"PAR1"
 _NPY = b"\x93NUMPY"
 _NPZ = (b"PK\x03\x04", b"PK\x05\x06")  # the second begins an archive without files
 _PLAIN = "a whole file of plain arrays"
+_LOCKED_BYTE = 2**31 - 2  # the last that every version of Windows' library can lock
 
 
 @contextmanager
@@ -51,10 +53,11 @@ def writing(path: PathLike) -> Iterator[None]:
     except OSError as error:
         if error.errno not in READ_ONLY:
             raise
+        cure = "Choose a folder that can be written to."
+        if sys.platform == "win32":
+            cure += " A file that is open elsewhere cannot be replaced: close it there."
         raise UnwritableError(
-            f"{os.fspath(path)} cannot be written ({error.strerror}). Choose a folder that can be "
-            "written to.",
-            error,
+            f"{os.fspath(path)} cannot be written ({error.strerror}). {cure}", error
         ) from error
 
 
@@ -106,9 +109,48 @@ def replacing(path: PathLike) -> Iterator[IO[bytes]]:
 def take_lock(file: IO[bytes]) -> None:
     """Lock a file for this opening of it; raises OSError if another one has it locked."""
     if sys.platform == "win32":
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        with _at_locked_byte(file):
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
     else:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def wait_for_lock(file: IO[bytes], seconds: float) -> None:
+    """Lock a file as ``take_lock`` does, waiting for another to unlock it, for so long at most."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            take_lock(file)
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def release_lock(file: IO[bytes]) -> None:
+    """Unlock a file that ``take_lock`` locked, for copies of the process that have it open too."""
+    with suppress(OSError):
+        if sys.platform == "win32":
+            with _at_locked_byte(file):
+                msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+        else:
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+
+@contextmanager
+def _at_locked_byte(file: IO[bytes]) -> Iterator[None]:
+    """Windows locks bytes, from where a file stands; the one that all lock is behind every end.
+
+    Nobody can read a locked byte there, so it must not be one of the content.
+    """
+    place = file.tell()
+    file.seek(_LOCKED_BYTE)
+    try:
+        yield
+    finally:
+        file.seek(place)
 
 
 @contextmanager
@@ -134,11 +176,15 @@ def remove_leftovers(path: PathLike) -> None:
     target = Path(path).resolve()
     leftover = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{{2 * _TOKEN}}}\.tmp")
     for place in target.parent.iterdir():
-        if leftover.fullmatch(place.name):
-            with suppress(OSError), place.open("rb") as file:
-                if sys.platform != "win32":
-                    take_lock(file)
+        if not leftover.fullmatch(place.name):
+            continue
+        if sys.platform == "win32":  # where a file that is open cannot be removed
+            with suppress(OSError):
                 place.unlink(missing_ok=True)
+            continue
+        with suppress(OSError), place.open("rb") as file:
+            take_lock(file)
+            place.unlink(missing_ok=True)
 
 
 def save_npz(path: PathLike, /, **arrays: npt.ArrayLike) -> None:

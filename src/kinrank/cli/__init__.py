@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 
 from kinrank.errors import OptionalDependencyError
 from kinrank.optional import require
@@ -14,6 +15,10 @@ def main() -> None:
         require("click", extra="cli", purpose="The command line")
     except OptionalDependencyError as error:
         sys.exit(f"Error: {error}")
+    for stream in (sys.stdout, sys.stderr):
+        # A pipe on Windows may know fewer letters than we print: a sign less is no failure.
+        if isinstance(stream, TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="replace")
     from kinrank.cli.app import app
 
     app(prog_name="kinrank")

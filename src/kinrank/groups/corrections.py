@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kinrank.errors import FileFormatError, InvalidInputError, KinrankWarning, LockedError, shown
-from kinrank.io import PathLike, take_lock, writing
+from kinrank.io import PathLike, release_lock, wait_for_lock, writing
 from kinrank.validation import check_path
 
 HEADER = {"kinrank": "corrections", "version": 1}
@@ -255,19 +255,17 @@ def _check_ids(values: Any) -> None:
 
 @contextmanager
 def _locked(file: IO[bytes], path: Path) -> Iterator[None]:
-    """The right to write, waited for; it ends with the file's closing."""
-    end = time.monotonic() + WAIT
-    while True:
-        try:
-            take_lock(file)
-            break
-        except OSError as error:
-            if time.monotonic() > end:
-                raise LockedError(
-                    f"{path} is being written by somebody else for {WAIT:.0f} seconds. Try again."
-                ) from error
-            time.sleep(0.01)
-    yield
+    """The right to write, waited for, to the end of the block."""
+    try:
+        wait_for_lock(file, WAIT)
+    except OSError as error:
+        raise LockedError(
+            f"{path} is being written by somebody else for {WAIT:.0f} seconds. Try again."
+        ) from error
+    try:
+        yield
+    finally:
+        release_lock(file)
 
 
 @dataclass

@@ -33,11 +33,15 @@ import numpy.typing as npt
 
 from kinrank import progress
 from kinrank.errors import FileFormatError, InvalidInputError, LockedError
-from kinrank.io import READ_ONLY, PathLike, remove_leftovers, replacing, take_lock
+from kinrank.io import (
+    READ_ONLY,
+    PathLike,
+    release_lock,
+    remove_leftovers,
+    replacing,
+    take_lock,
+)
 from kinrank.reading import reading
-
-if sys.platform != "win32":
-    import fcntl
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
@@ -109,15 +113,24 @@ def write(path: PathLike, about: dict[str, Any], arrays: Arrays) -> None:
     _sync_folder(target.parent)
 
 
-def read(path: PathLike) -> StoredIndex:
-    """Map an index from disk; sizes are checked, the bytes of arrays are not (see ``verify``)."""
+def read(path: PathLike, *, writable: bool = False) -> StoredIndex:
+    """Map an index from disk; sizes are checked, the bytes of arrays are not (see ``verify``).
+
+    writable : whether the file will be replaced while the arrays are in use. Windows lets nobody
+        replace a file that is mapped, so that its bytes are read into memory there.
+    """
     file = Path(path)
     with reading(file, "a whole index of kinrank"):
         with file.open("rb") as stream:
             size = os.fstat(stream.fileno()).st_size
             table = _read_table(file, stream, size)
-            # A private map: arrays can be written to like any other, and the file stays as it is.
-            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
+            mapped: mmap.mmap | bytearray
+            if writable and sys.platform == "win32":
+                stream.seek(0)
+                mapped = bytearray(stream.read())
+            else:
+                # A private map: arrays can be written to like any other, the file stays as it is.
+                mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
         entries = table["arrays"]
         arrays = {name: _array(mapped, entry, size) for name, entry in entries.items()}
         checksums = {name: int(entry["crc32"]) for name, entry in entries.items()}
@@ -151,7 +164,7 @@ def _cut_off(file: Path, size: int) -> FileFormatError:
     return FileFormatError(f"{file} is damaged: it was cut off or added to ({size:,} bytes).")
 
 
-def _array(mapped: mmap.mmap, entry: dict[str, Any], size: int) -> npt.NDArray[Any]:
+def _array(mapped: mmap.mmap | bytearray, entry: dict[str, Any], size: int) -> npt.NDArray[Any]:
     if not _DTYPES.fullmatch(entry["dtype"]):
         raise ValueError(f"dtype {entry['dtype']!r}")
     dtype, shape = np.dtype(entry["dtype"]), tuple(int(side) for side in entry["shape"])
@@ -281,10 +294,9 @@ def _locked(path: PathLike) -> LockedError:
 
 
 def _unlock(file: IO[bytes]) -> None:
-    if sys.platform != "win32":
+    if not file.closed:
         # Copies of the process have the file open too: to close it here would not unlock it.
-        with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_UN)
+        release_lock(file)
     file.close()
 
 
@@ -292,7 +304,7 @@ def _remove(files: list[IO[bytes]], path: Path, owner: int) -> None:
     if os.getpid() != owner:  # a copy of the process: the lock is not its own
         return
     if sys.platform == "win32":  # a file that is open cannot be removed there
-        files[0].close()
+        _unlock(files[0])
     with suppress(OSError):  # another one has it already
         path.unlink()
     for file in files:

@@ -48,7 +48,7 @@ def open_index(
     check_bool("verify", verify is not None and verify)
     lock = file.WriteLock(path) if writable and os.path.exists(path) else None  # noqa: PTH110
     try:
-        stored = file.read(path)
+        stored = file.read(path, writable=lock is not None)
         whole = verify or (verify is None and stored.size <= _VERIFIED)
         if whole:
             stored.verify()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import shutil
+import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -46,7 +47,8 @@ class ArrayFiles:
         file = self.journal.scratch()
         shape = shape if isinstance(shape, tuple) else (shape,)
         array = self.memory.mapped(file, shape, dtype, write=True)
-        file.unlink()  # it lives as long as the array
+        if sys.platform != "win32":  # where a file that is mapped cannot be removed
+            file.unlink()  # it lives as long as the array
         return array
 
     def kept(self, name: str, make: Callable[[], Array]) -> Array:
@@ -100,15 +102,7 @@ class DiskRunner(Runner):
         call = self._call(name, kernel, args, n, [])
         lengths = self.memory.mapped(call.file(0), (n,), np.int64, write=True)
         kinds: Any = ((call.file(1), np.int32), (call.file(2), np.float32))
-        indices, data = (
-            self.memory.mapped(file, (file.stat().st_size // 4,), dtype) for file, dtype in kinds
-        )
-
-        def check(block: BlockEntry, begin: int) -> int:
-            entries = (indices[begin : block.end], data[begin : block.end])
-            return check_sum([lengths[block.low : block.high], *entries[: 1 + (len(data) > 0)]])
-
-        call.checked(check, in_order=True)
+        self._check_rows(call, lengths, kinds)
         with ExitStack() as stack:
             files = [stack.enter_context(_cut_off(call.file(at), 4 * call.end)) for at in (1, 2)]
 
@@ -129,6 +123,21 @@ class DiskRunner(Runner):
             if file.stat().st_size or dtype is np.int32
         ]
         return SparseRows(indptr, made[0], made[1] if len(made) > 1 else None, n_columns)
+
+    def _check_rows(self, call: Call, lengths: Array, kinds: Any) -> None:
+        """Forget blocks whose entries are not what they were.
+
+        The entries are mapped here alone: Windows cuts off no file that is mapped.
+        """
+        indices, data = (
+            self.memory.mapped(file, (file.stat().st_size // 4,), dtype) for file, dtype in kinds
+        )
+
+        def check(block: BlockEntry, begin: int) -> int:
+            entries = (indices[begin : block.end], data[begin : block.end])
+            return check_sum([lengths[block.low : block.high], *entries[: 1 + (len(data) > 0)]])
+
+        call.checked(check, in_order=True)
 
     def _call(self, name: str, kernel: Kernel, args: Args, n: int, shapes: Any) -> Call:
         facts = {

@@ -18,6 +18,7 @@ import itertools
 import json
 import os
 import shutil
+import sys
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -87,12 +88,19 @@ class Journal:
         return file
 
     def clear(self) -> None:
-        """Remove what was written; the folder too if nothing else is in it."""
+        """Remove what was written; the folder too if nothing else is in it.
+
+        Windows keeps files whose arrays are still in use; the next run there removes them.
+        """
         for path in [path for pattern in _OWN for path in self.folder.glob(pattern)]:
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+            try:
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+            except PermissionError:
+                if sys.platform != "win32":
+                    raise
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from pathlib import Path
 from threading import Lock
@@ -98,7 +99,8 @@ class FaissStore:
         faiss = _faiss()
         if not Path(path).exists():
             raise FileNotFoundError(os.fspath(path))
-        flags = faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if mmap else 0
+        mapped = mmap and sys.platform != "win32"  # faiss reads the whole file there
+        flags = faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if mapped else 0
         try:
             index = faiss.read_index(os.fspath(path), flags)
         except RuntimeError as error:

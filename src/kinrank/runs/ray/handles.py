@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from kinrank.errors import ClusterError
+from kinrank.io import wait_for_lock
 from kinrank.optional import require
 from kinrank.parallel import Array
 
 PURPOSE = "Work on a cluster"
 CHANGED = "The storage must keep what is put there, got"
+_COPYING = 3600.0  # seconds that a task waits for another to copy a file
 
 
 class Handle:
@@ -85,13 +87,11 @@ class FetchedFile(Handle):
     dtype: str
 
     def open(self) -> Array:
-        import fcntl
-
         folder = local_folder(self.session)
         folder.mkdir(mode=0o700, exist_ok=True)
         copy = folder / self.url.rpartition("/")[2]
         with copy.with_suffix(".lock").open("ab") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # the other tasks of the node wait for the one copy
+            wait_for_lock(lock, _COPYING)  # the other tasks of the node wait for the one copy
             if not copy.exists():
                 fsspec = require("fsspec", extra="ray", purpose=PURPOSE)
                 begun = copy.with_suffix(".part")
