@@ -11,11 +11,16 @@ WORKERS ?= 2
 PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder
 # What `kinrank demo` and people's first calls need; the tests have all kernels compiled.
 FIRST   := rerank,index,long,kreciprocal,jaccard_graph,tune,evaluate
+# The tests of rooms that the library itself does not need.
+OUTER   := tests/compat tests/datasets tests/estimators tests/evaluate tests/features tests/groups tests/report \
+	tests/serve tests/stores tests/tables tests/own tests/index/test_commands.py tests/index/test_card.py \
+	tests/projection tests/tune tests/docs/test_blocks.py tests/test_cli.py tests/test_cli_options.py \
+	tests/test_demo.py tests/test_ranking.py
 # Processors that wheels are made for; the others take the wheel without machine code.
 TARGETS ?= x86-64-v3,x86-64-v4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-external fuzz lint docs format bench dist clean ready warm chromium \
+.PHONY: help demo test test-all test-external fuzz coverage lint workflows docs format bench dist clean ready warm chromium \
 	demo-packages dev-packages
 
 help: ## List the targets
@@ -36,12 +41,24 @@ test-external: ready ## Run the tests that need files beside the repository, or 
 fuzz: $(VENV)/dev.stamp ## Attack every call and file for MINUTES (30), print the counts
 	$(BIN)/python tests/fuzz/campaign.py --minutes $(or $(MINUTES),30) $(FUZZ)
 
+coverage: ready ## Branch coverage of the outer rooms by their tests; 90% is asked
+	rm -rf build/coverage
+	mkdir -p build/coverage
+	$(BIN)/python -m coverage run -m pytest -q -n $(WORKERS) --no-loadscope-reorder $(OUTER)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report
+
 lint: $(VENV)/dev.stamp ## Check style, format, types, the direction of imports and the site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@$(MAKE) --no-print-directory docs
+
+workflows: $(VENV)/dev.stamp ## Check the workflows of .github: what they trust, and their form
+	$(BIN)/zizmor --quiet --offline --config .github/zizmor.yml .github
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 
 docs: $(VENV)/dev.stamp ## Build the site into build/site; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -56,7 +73,7 @@ bench: $(VENV)/dev.stamp ## Run the benchmarks, keep their results and put them 
 	done
 	$(BIN)/python benchmarks/page.py
 
-dist: $(VENV)/dev.stamp ## Build wheel and sdist, and try both
+dist: $(VENV)/dev.stamp warm ## Build wheel and sdist, and try both
 	rm -rf dist build/dist
 	KINRANK_TARGETS=none $(BIN)/python -m build --outdir dist
 	set -e; for python in $$(./.ci/pythons); do \

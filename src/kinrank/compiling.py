@@ -23,9 +23,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from numba.core import config, sigutils, types
+from numba.core import config, types
 from numba.core.errors import NumbaError
-from numba.core.registry import cpu_target
 
 from kinrank import progress
 from kinrank.kernels import jit
@@ -65,13 +64,17 @@ class Entry:
     @property
     def signature(self) -> tuple[Any, ...]:
         """The types as numba has them."""
+        from numba.core.sigutils import normalize_signature
+
         text = f"({self.types},)"
         kinds = eval(text, {"__builtins__": {}}, {**vars(types), **_records()})  # noqa: S307
-        signature: tuple[Any, ...] = sigutils.normalize_signature(kinds)[0]
+        signature: tuple[Any, ...] = normalize_signature(kinds)[0]
         return signature
 
     def cached(self) -> bool:
         """Whether it needs not be compiled."""
+        from numba.core.registry import cpu_target
+
         kernel = self.kernel
         types = self.signature
         return types in kernel.overloads or kernel._cache.holds(types, cpu_target.target_context)
@@ -133,7 +136,7 @@ def prepare(job: str, *, whole: bool = False) -> None:
     if job in _prepared:
         return
     _prepared.add(job)
-    if job in jobs() and not config.DISABLE_JIT:
+    if job in jobs() and not config.DISABLE_JIT and jit.keeps_code():
         missing = [entry for entry in jobs()[job] if not entry.cached()]
         if sum(entry.seconds for entry in missing) > _WORTH:
             compile_all(missing)

@@ -1,5 +1,7 @@
 """The card of an index."""
 
+import json
+
 import kinrank
 from cli_helpers import run
 
@@ -20,3 +22,25 @@ def test_a_card_tells_what_is_to_be_known(tmp_path):
     assert f"| kinrank | {kinrank.__version__} |" in card
     both = run("index", "info", tmp_path / "toy.index", "--markdown", "--json")
     assert both.exit_code == 2
+
+
+def test_a_projection_has_a_card_too(tmp_path):
+    rows = kinrank.datasets.load("toy").gallery.features
+    learnt = kinrank.Projection.fit(rows, kind=0.25)
+    file = tmp_path / "map.safetensors"
+    learnt.save(file)
+    card = run("index", "info", file, "--markdown").output
+    assert card.startswith("# map.safetensors\n")
+    assert f"| columns | 8 to {learnt.dims} |" in card
+    assert f"| digest | {learnt.digest} |" in card
+    assert 'kinrank.Projection.load("map.safetensors")' in card
+    assert learnt.digest in run("index", "info", file).output
+    assert json.loads(run("index", "info", file, "--json").output)["compare by"] == "cosine"
+
+
+def test_a_file_that_is_neither(tmp_path):
+    file = tmp_path / "words.txt"
+    file.write_text("nothing of kinrank")
+    ended = run("index", "info", file)
+    assert ended.exit_code == 2
+    assert "must be an index saved by kinrank" in ended.output + ended.stderr

@@ -12,7 +12,7 @@ import click
 
 import kinrank
 from kinrank.cli import conditions
-from kinrank.cli.card import index_card
+from kinrank.cli.card import index_card, projection_card, projection_facts
 from kinrank.cli.conditions import read_attributes, read_words
 from kinrank.cli.files import (
     ask,
@@ -346,12 +346,23 @@ def calibrate(index: str, labels: str | None, sample: int, as_json: bool) -> Non
 
 @index.command()
 @_INDEX
-@ask("--markdown", "Print a card to share the index with.", is_flag=True)
+@ask("--markdown", "Print a card to share the file with.", is_flag=True)
 @ask_json()
 def info(index: str, markdown: bool, as_json: bool) -> None:
-    """Tell what an index holds."""
+    """Tell what an index, or a projection of `kinrank project`, holds."""
     if markdown and as_json:
         raise click.UsageError("--markdown cannot be used with --json.")
+    projection = _projection_in(Path(index))
+    if projection is not None:
+        facts = projection_facts(projection)
+        if markdown:
+            click.echo(projection_card(projection, Path(index)))
+        elif as_json:
+            click.echo(json.dumps(facts))
+        else:
+            for name, text in facts.items():
+                click.echo(f"{name:<16}{text}")
+        return
     opened = kinrank.open(index, verify=False)
     if markdown:
         click.echo(index_card(opened, Path(index)))
@@ -383,6 +394,15 @@ def verify(index: str, as_json: bool) -> None:
     with working(as_json) as done:
         opened = kinrank.open(index, verify=True)
         done({"rows": len(opened), "whole": True, "output": index})
+
+
+def _projection_in(file: Path) -> kinrank.Projection | None:
+    """The projection that a safetensors file holds; None for a file of another kind."""
+    with file.open("rb") as stream:
+        head = stream.read(9)
+    if head[8:] != b"{":  # behind the length of its JSON
+        return None
+    return kinrank.Projection.load(file)
 
 
 def _recipe(gallery: str, model: str | None, pool: str | None) -> str | None:

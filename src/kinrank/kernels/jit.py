@@ -27,9 +27,7 @@ from typing import Any, TypeAlias, cast
 
 import llvmlite.binding as llvm
 import numba
-from numba.core import caching, compiler, config
-from numba.core.runtime import rtsys
-from numba.core.serialize import dumps
+from numba.core import config
 
 from kinrank.cache import (
     UntrustedError,
@@ -57,6 +55,7 @@ _TARGETS = {
 }
 _NO_MEMORY = {"_nrt": False}
 _NO_PYTHON = {"no_cpython_wrapper": True}
+_PUBLIC = ("nogil", "error_model", "fastmath")  # options of numba that its pages name
 _REGROUP = {"fastmath": {"reassoc", "contract", "nsz"}}
 
 kernel = _flavour()
@@ -83,10 +82,49 @@ inner_sum = _flavour(**_NO_PYTHON, **_NO_MEMORY, **_REGROUP)
 
 def _compiled(function: Function, **options: Any) -> Function:
     njit: Any = numba.njit
-    compiled: Any = njit(**_OPTIONS, **options)(function)
-    if compiled is not function:  # it is, where numba is told to leave Python alone
+    compiled: Any = njit(**_known_options({**_OPTIONS, **options}))(function)
+    # It is the function where numba is told to leave Python alone.
+    if compiled is not function and keeps_code():
         compiled._cache = KernelCache(function)
     return cast("Function", compiled)
+
+
+def _known_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that this numba has; without the others it compiles for longer, to the same."""
+    try:
+        from numba.core.cpu import CPUTargetOptions
+    except ImportError:
+        return {name: value for name, value in options.items() if name in _PUBLIC}
+    return {name: value for name, value in options.items() if hasattr(CPUTargetOptions, name)}
+
+
+@cache
+def keeps_code() -> bool:
+    """Whether this numba has the names by which compiled code is kept and loaded.
+
+    They are numba's own and may go. Each process compiles its kernels then, and a warning says so.
+    """
+    try:
+        from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
+        from numba.core.compiler import CompileResult
+        from numba.core.dispatcher import Dispatcher
+        from numba.core.runtime import rtsys
+        from numba.core.serialize import dumps  # noqa: F401 - it is there
+    except ImportError as error:
+        warn_unknown_numba(str(error))
+        return False
+    needed = (
+        (CPUCodeLibrary, "has_dynamic_globals"),
+        (JITCPUCodegen, "magic_tuple"),
+        (CompileResult, "_rebuild"),
+        (CompileResult, "_reduce"),
+        (Dispatcher, "enable_caching"),
+        (type(rtsys), "initialize"),
+    )
+    missing = [f"{owner.__name__}.{name}" for owner, name in needed if not hasattr(owner, name)]
+    if missing:
+        warn_unknown_numba(f"it has no {', '.join(missing)}")
+    return not missing
 
 
 @cache
@@ -137,7 +175,7 @@ def _trusted_as(folder: Path) -> Path | None:
     return Path(__file__) if folder == shipped_folder() else None
 
 
-class KernelCache(caching.NullCache):
+class KernelCache:
     """Compiled kernels on disk, a file for each signature; see ``kinrank.cache``.
 
     What came with the package is looked for first, so that a kernel has the same code, and a result
@@ -155,22 +193,30 @@ class KernelCache(caching.NullCache):
         """Where numba says that code is kept."""
         return str(kernel_folder())
 
+    def flush(self) -> None:
+        """Numba asks for it before it compiles again; nothing waits to be written."""
+
     def holds(self, types: tuple[Any, ...], context: Any) -> bool:
         """Whether there is code for a signature."""
         return any(True for _ in self._kept(types, context.codegen()))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled function, or None."""
+        from numba.core.compiler import CompileResult
+        from numba.core.runtime import rtsys
+
         # Less than numba does: its modules for compiling take longer to import than code to load.
         rtsys.initialize(target_context)
         for code in self._kept(sig, target_context.codegen()):
             with suppress(Exception):  # whatever is wrong: it is compiled
                 parts = pickle.loads(code)  # noqa: S301 - checked by ``read_entry``
-                return compiler.CompileResult._rebuild(target_context, *parts)
+                return CompileResult._rebuild(target_context, *parts)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled function where that is possible."""
+        from numba.core.serialize import dumps
+
         if data.library.has_dynamic_globals:  # addresses of this process
             return
         name = self._entry(sig, data.codegen.magic_tuple())
@@ -215,6 +261,8 @@ class KernelCache(caching.NullCache):
 
 def can_keep() -> bool:
     """Whether the cache can be written to; says once that it cannot."""
+    if not keeps_code():
+        return False
     try:
         make_entry_folder(kernel_folder(), _trusted_as(kernel_folder()))
         TemporaryFile(dir=kernel_folder()).close()
@@ -233,6 +281,17 @@ def warn_unwritable() -> None:
     warnings.warn(
         f"Compiled kernels cannot be kept in {kernel_folder()}, so every process compiles them "
         "again. Set KINRANK_CACHE to a folder that can be written to.",
+        KinrankWarning,
+        stacklevel=2,
+    )
+
+
+@cache  # once
+def warn_unknown_numba(reason: str) -> None:
+    """Say that this numba gives no way to keep code."""
+    warnings.warn(
+        f"Compiled kernels cannot be kept with numba {numba.__version__} ({reason}), so every "
+        "process compiles them again. Install another version of numba, or a newer kinrank.",
         KinrankWarning,
         stacklevel=2,
     )
