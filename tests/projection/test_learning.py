@@ -5,9 +5,11 @@ import pytest
 
 import kinrank
 import naive_projection
-from kinrank import InvalidInputError, Projection
+from kinrank import FileFormatError, InvalidInputError, Projection
+from kinrank.io import save_safetensors
 from kinrank.parallel import Runner
 from kinrank.projection import kinds
+from kinrank.projection.arrays import leading_directions
 from kinrank.projection.learning import Coordinates, learnt_matrix
 from kinrank.projection.pairs import (
     Pairs,
@@ -161,7 +163,9 @@ def test_of_many_rows_those_around_some_are_learnt_from(monkeypatch):
     monkeypatch.setattr("kinrank.projection.sample.DRAWN", 150)
     monkeypatch.setattr("kinrank.projection.sample.AROUND", 10)
     matrices = [("gallery", rows[:1700]), ("context", rows[1700:])]
-    chosen = learning_rows(matrices, RUN)
+    sample = learning_rows(matrices, RUN)
+    chosen = sample.rows
+    assert len(sample.drawn) == 150
     assert 800 < len(chosen) <= 1500
     assert (np.diff(chosen) > 0).all()
     before = precision(naive_projection.unit(rows), labels)
@@ -178,6 +182,7 @@ def test_of_many_rows_those_around_some_are_learnt_from(monkeypatch):
         (np.repeat(np.eye(4), 225, axis=0), "Only 4 rows differ"),
         (np.eye(4), "too few to learn from"),
         (np.random.default_rng(0).normal(size=(900, 32)), "no kinds to learn from"),
+        (kinds_of(n_kinds=500, per_kind=2, noise=0.3)[0], "come in twos"),
     ],
 )
 def test_the_identity_with_a_reason(rows, reason):
@@ -189,6 +194,46 @@ def test_the_identity_with_a_reason(rows, reason):
         np.testing.assert_allclose(learnt.transform(rows), unit, atol=1e-6)
         if rows.shape[1] > 1:
             kinrank.CAS(k1=3, k2=2, whiten=kind).rerank(rows, k=3)
+
+
+def test_copies_are_no_partners():
+    rows, _ = kinds_of()
+    assert Projection.fit(np.repeat(rows, 2, axis=0)).kind == "pairs"
+
+
+def test_the_leading_directions_of_wide_rows():
+    """They hold nearly as much of the variance as the best, and are turned as they should be."""
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(600, 300)) * np.linspace(1, 0.05, 300) ** 2
+    rows = rows.astype(np.float32)
+    variances, directions = leading_directions(rows, 40)
+    every = np.linalg.eigvalsh(np.cov(rows.T, bias=True))[::-1]
+    assert variances.sum() == pytest.approx(every[:40].sum(), rel=0.02)
+    inside = directions @ np.cov(rows.T, bias=True) @ directions.T
+    np.testing.assert_allclose(inside, np.diag(variances), atol=1e-5)
+    np.testing.assert_allclose(directions @ directions.T, np.eye(40), atol=1e-5)
+
+
+def test_labels_that_make_no_pairs():
+    rows = np.random.default_rng(0).normal(size=(900, 16))
+    assert "0 pairs were found" in Projection.fit(rows, np.arange(900)).reason
+    without = Projection.fit(rows, np.full(900, -1))
+    assert without.words == Projection.fit(rows).words
+
+
+def test_maps_that_do_not_fit(tmp_path):
+    rows = np.eye(9)
+    narrow = Projection(np.zeros(5), np.eye(5))
+    with pytest.raises(InvalidInputError, match="of 9 columns, as `vectors` has, got one of 5"):
+        kinrank.rerank(rows, whiten=narrow, k=3)
+    with pytest.raises(InvalidInputError, match="must have 5 columns"):
+        narrow.transform(rows)
+    with pytest.raises(InvalidInputError, match="`matrix` must be finite, got NaN"):
+        Projection(np.zeros(9), np.full((2, 9), np.nan))
+    arrays = {"mean": np.zeros(9, np.float32), "matrix": np.full((2, 9), np.inf, np.float32)}
+    save_safetensors(tmp_path / "map", arrays)
+    with pytest.raises(FileFormatError, match="must be a projection"):
+        Projection.load(tmp_path / "map")
 
 
 def test_fewer_rows_than_columns():

@@ -8,6 +8,11 @@ too, and CAS makes pairs of them. So it does for rows of a normal distribution w
 covariance, which has no kinds: where partners are hardly more certain than there, nothing is
 learnt. (Whether pairs that were held back come nearer under a map does not tell: they were found by
 being near, so they are farther under most maps, also under those that gain.)
+
+Where each row has exactly one partner, pairs say little and plain search finds it anyhow: maps lose
+as often as they gain. Spacings tell (Renyi, On the theory of order statistics, 1953): without kinds
+r times the step from the r-th neighbour to the next has the same mean for all small r. With kinds
+of two, the step from the first neighbour to the second is larger, and no other is.
 """
 
 from __future__ import annotations
@@ -15,18 +20,22 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.parallel import Runner
-from kinrank.projection.arrays import Wide, unit
+from kinrank.projection.arrays import unit
 from kinrank.projection.learning import Coordinates
 from kinrank.projection.pairs import SHARPNESS, Pairs, found_pairs
+from kinrank.types import Floats, Longs
 
 CLEARER = 1.15  # how much farther the tenth neighbour stands out where half-whitened rows are taken
 SEEN = 1000  # rows that this is seen from
 CERTAIN = 1.6  # times the doubt about partners in rows without kinds
 COMPARED = 1500  # rows without kinds
+COUPLED = 1.8  # times the second spacing that the first one is where rows come in twos
+STEPS_SEEN = 500  # rows whose spacings are looked at
 _TENTH = 10
+_COPY = 1 - 1e-5  # similarity of a row and itself, or a copy
 
 
-def contrast(rows: Wide) -> float:
+def contrast(rows: Floats) -> float:
     """How far the tenth neighbour is from chance, in standard deviations of it."""
     random = np.random.default_rng(0)
     some = rows[np.sort(random.permutation(len(rows))[:SEEN])]
@@ -37,6 +46,21 @@ def contrast(rows: Wide) -> float:
     chance = np.einsum("ij,ij->i", some, np.roll(some, 1, axis=0))
     spread = float(chance.std())
     return float((near - chance.mean()) / spread) if spread > 0 else 0.0
+
+
+def couples(rows: Floats, drawn: Longs) -> float:
+    """The first spacing of neighbours over the second: far above 1 where rows come in twos.
+
+    Copies of a row are no neighbours of it.
+
+    rows : of unit norm; drawn : those whose neighbours are all among the rows
+    """
+    seen = drawn[:: max(1, len(drawn) // STEPS_SEEN)]
+    similarity = rows[seen] @ rows.T
+    similarity[similarity > _COPY] = -1
+    nearest = -np.sort(np.partition(-similarity, 2, axis=1)[:, :3], axis=1)
+    first, second = (nearest[:, :2] - nearest[:, 1:]).mean(axis=0, dtype=np.float64)
+    return float(first / (2 * second)) if second > 0 else 0.0
 
 
 def certainty(space: Coordinates, pairs: Pairs, run: Runner) -> float:

@@ -15,12 +15,12 @@ from kinrank.arrays import IN_MEMORY, Arrays
 from kinrank.errors import InvalidInputError, shown
 from kinrank.parallel import Runner
 from kinrank.projection.arrays import Wide, unit_around
-from kinrank.projection.evidence import CERTAIN, CLEARER, certainty, contrast
+from kinrank.projection.evidence import CERTAIN, CLEARER, COUPLED, certainty, contrast, couples
 from kinrank.projection.learning import Coordinates, learnt_matrix
 from kinrank.projection.pairs import Pairs, found_pairs, label_numbers, with_labels
 from kinrank.projection.powers import FULL, refuse_too_wide, scaled, whitening
 from kinrank.projection.projection import Projection, identity
-from kinrank.projection.sample import learning_rows, unit_rows_at
+from kinrank.projection.sample import Sample, learning_rows, unit_rows_at
 from kinrank.search.blas import one_blas_thread
 from kinrank.types import Floats, Longs
 from kinrank.validation import Matrices, check_float
@@ -110,63 +110,108 @@ def fit_kind(matrices: Matrices, kind: Kind, ids: Any, run: Runner) -> Projectio
         reason = f"Whitening of the power {kind:g}, fitted to {_count(matrices):,} rows."
         whitened = _projection(mean, [matrix], f"{kind:g}", reason)
         return replace(whitened, rows=_count(matrices))
-    refuse_too_wide(name, first.shape[1])
+    width = first.shape[1]
+    refuse_too_wide(name, width)
     labels = None if ids is None else label_numbers(ids, _count(matrices))
+    if labels is not None and labels.max() < 0:  # no row has one
+        labels = None
     with progress.stage("projection", 1), one_blas_thread(wait=True):
-        learnt = _learn(matrices, kind, labels, run)
+        try:
+            learnt = _learn(matrices, kind, labels, run)
+        except NothingToLearnError as nothing:
+            learnt = identity(width, str(nothing))
     return replace(learnt, rows=_count(matrices))
 
 
+class NothingToLearnError(Exception):
+    """Why a collection teaches nothing, in a sentence; never leaves this module."""
+
+
 def _learn(matrices: Matrices, kind: str, labels: Longs | None, run: Runner) -> Projection:
-    """Learn from pairs, or say why nothing can be learnt."""
-    width = matrices[0][1].shape[1]
-    n = _count(matrices)
-    chosen = learning_rows(matrices, run)
-    rows = unit_rows_at(matrices, chosen)
-    if width < 2:
-        return identity(width, "Vectors of one column have no directions to choose from.")
-    fewest = FEWEST_ROWS if labels is None else FEWEST_LABELLED
-    if n < fewest:
-        return identity(width, f"{n} rows are too few to learn from ({fewest} at least).")
-    distinct = len({row.tobytes() for row in rows})
-    if distinct == 1:
-        return identity(width, "All rows are equal.")
-    if distinct < fewest:
-        return identity(width, f"Only {distinct} rows differ from each other ({fewest} at least).")
+    """Learn from pairs."""
+    sample = learning_rows(matrices, run)  # reads all rows, and refuses NaN
+    rows = unit_rows_at(matrices, sample.rows)
+    _refuse_few(matrices, labels)
+    _refuse_copies(rows, labels)
     mean = rows.mean(axis=0, dtype=np.float64)
     space = Coordinates.of(unit_around(rows, mean))
+    if labels is None:
+        _refuse_couples(space, sample)
     searched = space.unit_rows
     found_in = "rows"
-    if contrast(space.half_whitened) >= CLEARER * contrast(searched):
-        searched = space.half_whitened
+    half_whitened = space.half_whitened
+    if contrast(half_whitened) >= CLEARER * contrast(searched):
+        searched = half_whitened
         found_in = "half-whitened rows"
-    pairs = found_pairs(searched.astype(np.float32), run)
-    if labels is not None:
-        pairs = with_labels(pairs, labels[chosen])
+    pairs = found_pairs(searched, run)
+    source = "CAS found"
+    if labels is None:
+        _refuse_chance(space, pairs, run)
     else:
-        certain = certainty(space, pairs, run)
-        if certain < CERTAIN:
-            return identity(
-                width,
-                "There seem to be no kinds to learn from: partners are hardly more certain than in "
-                f"a normal distribution of the same covariance ({certain:.1f} times, {CERTAIN} is "
-                "the least).",
-            )
+        source = "their labels make"
+        pairs = with_labels(pairs, labels[sample.rows])
     pairs = _of_different_rows(pairs, rows)
+    among = f"among {len(rows):,} {found_in}"
     if len(pairs) < FEWEST_PAIRS:
-        return identity(
-            width, f"{len(pairs)} pairs were found among {len(chosen):,} rows: too few to learn."
-        )
-    source = "their labels" if labels is not None else "CAS"
-    learnt_from = f"{len(pairs):,} pairs that {source} found among {len(chosen):,} {found_in}"
+        raise NothingToLearnError(f"{len(pairs)} pairs were found {among}: too few to learn.")
     matrix = learnt_matrix(space, pairs, run)
     if not len(matrix):
-        return identity(width, "No direction tells kinds apart: partners differ as any two rows.")
+        raise NothingToLearnError("No direction tells kinds apart: partners differ as others do.")
+    learnt_from = f"{len(pairs):,} pairs that {source} {among}"
     if kind == "views":
         half = scaled(space.variances, space.directions, HALF)
         reason = f"Half-whitened, and learnt from {learnt_from}, side by side."
         return _projection(mean, [half, matrix], kind, reason)
     return _projection(mean, [matrix], kind, f"Learnt from {learnt_from}.")
+
+
+def _fewest(labels: Longs | None) -> int:
+    """How many rows must differ from each other."""
+    return FEWEST_ROWS if labels is None else FEWEST_LABELLED
+
+
+def _refuse_few(matrices: Matrices, labels: Longs | None) -> None:
+    """Refuse vectors that are too short or too few."""
+    n = _count(matrices)
+    if matrices[0][1].shape[1] < 2:
+        raise NothingToLearnError("Vectors of one column have no directions to choose from.")
+    if n < _fewest(labels):
+        raise NothingToLearnError(
+            f"{n} rows are too few to learn from ({_fewest(labels)} at least)."
+        )
+
+
+def _refuse_copies(rows: Floats, labels: Longs | None) -> None:
+    """Refuse copies of a few rows."""
+    distinct = len({row.tobytes() for row in rows})
+    if distinct == 1:
+        raise NothingToLearnError("All rows are equal.")
+    if distinct < _fewest(labels):
+        raise NothingToLearnError(
+            f"Only {distinct} rows differ from each other ({_fewest(labels)} at least)."
+        )
+
+
+def _refuse_couples(space: Coordinates, sample: Sample) -> None:
+    """Refuse rows of which each has one partner."""
+    coupled = couples(space.unit_rows, sample.drawn)
+    if coupled >= COUPLED:
+        raise NothingToLearnError(
+            "Rows seem to come in twos, and one partner says too little of directions: the step "
+            f"from the nearest row to the second is {coupled:.1f} times what it is where rows have "
+            f"no partner or several (less than {COUPLED} to learn)."
+        )
+
+
+def _refuse_chance(space: Coordinates, pairs: Pairs, run: Runner) -> None:
+    """Refuse pairs such as rows without kinds have them too."""
+    certain = certainty(space, pairs, run)
+    if certain < CERTAIN:
+        raise NothingToLearnError(
+            "There seem to be no kinds to learn from: partners are hardly more certain than in a "
+            f"normal distribution of the same covariance ({certain:.1f} times, {CERTAIN} is the "
+            "least)."
+        )
 
 
 def _of_different_rows(pairs: Pairs, rows: Floats) -> Pairs:

@@ -19,7 +19,7 @@ import numpy as np
 
 from kinrank.kernels.sparse_dense import sparse_dense_rows
 from kinrank.parallel import Out, Runner
-from kinrank.projection.arrays import Wide, principal_directions, unit
+from kinrank.projection.arrays import Wide, leading_directions, principal_directions, unit
 from kinrank.projection.pairs import Pairs, balanced
 from kinrank.projection.powers import FLOOR
 from kinrank.types import Floats, SparseRows
@@ -28,18 +28,18 @@ DIRECTIONS = 384  # leading principal directions that the map is learnt in
 HALVING = 2.0  # of s in 1 + 2 s
 COVARIANCE_ROWS = 4096  # that the principal directions are seen from
 _RANK = 1e-6  # of the largest variance; what is below is rounding
-_PAIRS_SEEN = 1 << 14
+_PAIRS_SEEN = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
     """Rows around their mean in their leading principal directions.
 
-    rows : (n, p), each the coordinates of a unit row; variances : (p,), largest first
+    rows : (n, p) float32, each the coordinates of a unit row; variances : (p,), largest first
     directions : (p, d)
     """
 
-    rows: Wide
+    rows: Floats
     variances: Wide
     directions: Wide
 
@@ -47,24 +47,22 @@ class Coordinates:
     def of(cls, centred: Floats) -> Coordinates:
         """Of unit rows around the mean, float32."""
         some = centred[:: max(1, len(centred) // COVARIANCE_ROWS)]
-        around = some - some.mean(axis=0)
-        covariance = (around.T @ around).astype(np.float64) / len(around)
-        variances, directions = principal_directions(covariance)
-        count = int((variances[:DIRECTIONS] > _RANK * max(variances[0], 0)).sum())
+        variances, directions = leading_directions(some, DIRECTIONS)
+        count = int((variances > _RANK * max(variances[0], 0)).sum())
         kept = directions[:count]
-        rows = (centred @ kept.T.astype(np.float32)).astype(np.float64)
-        return cls(rows, variances[:count], kept)
+        return cls(centred @ kept.T.astype(np.float32), variances[:count], kept)
 
     @property
-    def unit_rows(self) -> Wide:
+    def unit_rows(self) -> Floats:
         """The rows with unit norm again, of which directions were left out."""
         return np.asarray(unit(self.rows))
 
     @property
-    def half_whitened(self) -> Wide:
+    def half_whitened(self) -> Floats:
         """The rows with each direction over the fourth root of its variance, of unit norm."""
         floor = FLOOR * self.variances[0]
-        return np.asarray(unit(self.rows * (self.variances + floor) ** -0.25))
+        scales = (self.variances + floor) ** -0.25
+        return np.asarray(unit(self.rows * scales.astype(np.float32)))
 
 
 def learnt_matrix(space: Coordinates, pairs: Pairs, run: Runner) -> Wide:
@@ -80,7 +78,7 @@ def learnt_matrix(space: Coordinates, pairs: Pairs, run: Runner) -> Wide:
     return np.asarray(weights[telling, None] * (turned[telling] @ flat @ space.directions))
 
 
-def within_covariance(rows: Wide, pairs: Pairs, run: Runner) -> tuple[Wide, float]:
+def within_covariance(rows: Floats, pairs: Pairs, run: Runner) -> tuple[Wide, float]:
     """W, and the mean square of what chance adds to it.
 
     sum w (y_i - y_j)(y_i - y_j)' over pairs is Y' (D - M) Y, M the symmetric matrix of the weights
@@ -92,17 +90,16 @@ def within_covariance(rows: Wide, pairs: Pairs, run: Runner) -> tuple[Wide, floa
     share = pairs.weight / pairs.weight.sum()
     doubled = np.concatenate([share, share])
     weights = SparseRows.of_entries(first, second, doubled.astype(np.float32), n)
-    narrow = rows.astype(np.float32)
     out = Out(np.float32, rows.shape[1])
-    sums = run.fill("projection", sparse_dense_rows, (*weights.csr, narrow), n, out)
-    degrees = np.bincount(weights.owners, weights.values, n)
+    sums = run.fill("projection", sparse_dense_rows, (*weights.csr, rows), n, out)
+    degrees = np.bincount(weights.owners, weights.values, n).astype(np.float32)
     apart = rows * degrees[:, None] - sums
-    covariance = rows.T @ apart / 2
+    covariance = (rows.T @ apart).astype(np.float64) / 2
     covariance = (covariance + covariance.T) / 2
     # The mean of |e|^4 from some of the pairs: it only says how much W is shrunk.
     some = slice(None, None, max(1, len(pairs) // _PAIRS_SEEN))
     differences = rows[pairs.first[some]] - rows[pairs.second[some]]
-    squares = np.einsum("ij,ij->i", differences, differences) / 2
+    squares = np.einsum("ij,ij->i", differences, differences, dtype=np.float64) / 2
     seen = share[some] ** 2
     fourth = float((seen * squares**2).sum()) * float((share**2).sum()) / float(seen.sum())
     return covariance, fourth - float((share**2).sum()) * float((covariance**2).sum())

@@ -8,6 +8,7 @@ that belongs to it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,14 +23,26 @@ AROUND = 12  # nearest
 _PIECE = 8192  # rows that are read at a time
 
 
-def learning_rows(matrices: Matrices, run: Runner) -> Longs:
-    """The numbers of the rows to learn from, ascending, over all matrices one above the other."""
+class Sample(NamedTuple):
+    """Rows to learn from.
+
+    rows : their numbers, ascending, over all matrices one above the other
+    drawn : which of them, by their place in ``rows``, have all their nearest beside them
+    """
+
+    rows: Longs
+    drawn: Longs
+
+
+def learning_rows(matrices: Matrices, run: Runner) -> Sample:
+    """The rows to learn from: all, or of many those around some."""
     n = sum(len(matrix) for _, matrix in matrices)
     if n <= MOST:
-        return np.arange(n)
+        return Sample(np.arange(n), np.arange(n))
     drawn = np.sort(np.random.default_rng(0).choice(n, DRAWN, replace=False))
     nearest = search_pieces(unit_rows_at(matrices, drawn), _pieces(matrices), AROUND, run)
-    return np.unique(np.concatenate([drawn, nearest.indices.ravel().astype(np.int64)]))
+    rows = np.unique(np.concatenate([drawn, nearest.indices.ravel().astype(np.int64)]))
+    return Sample(rows, np.searchsorted(rows, drawn))
 
 
 def unit_rows_at(matrices: Matrices, rows: Longs) -> Floats:
