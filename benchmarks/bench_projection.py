@@ -1,12 +1,13 @@
 """Plain search and re-ranking after the projection that a gallery teaches, without labels.
 
-    python benchmarks/bench_projection.py table|methods|cost|sample [--sets a,b] [--save]
+    python benchmarks/bench_projection.py table|methods|cost|sample|million [--sets a,b] [--save]
                                           [--data FOLDER]
 
 table    mAP of plain search in the vectors as they are, centred, half-whitened, and projected
-methods  mAP of CAS, k-reciprocal and ECN at their defaults, without and with the same map
-cost     processor seconds of learning the map and of one ranking of the gallery
+methods  mAP of every method at its defaults, without and with the same map
+cost     CPU seconds of learning the map and of ranking the gallery by CAS, k=50 and exact search
 sample   plain search after maps that were learnt around fewer rows (Market1501)
+million  CPU seconds and memory of learning from a million rows in a file
 
 FOLDER holds the feature sets (default ../shared/data beside the repository); digits are added. Sets
 are whole; of queries at most 400 are asked.
@@ -16,8 +17,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import sys
+import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +31,15 @@ import results
 from kinrank import datasets
 from kinrank.evaluate.search import Plain
 from kinrank.projection import sample
+from kinrank.registry import method_class, untrained_methods
 
 ROOT = Path(__file__).resolve().parents[1]
 QUERIES = 400
-METHODS = ("cas", "kreciprocal", "ecn")
-SHAPES = ((2000, 128), (5000, 128), (5000, 1280), (20_000, 128), (100_000, 128))
+SHAPES = ((2000, 128), (5000, 1280), (20_000, 128), (100_000, 128))
+ONCE = 20_000  # rows from which on a call is measured once
+RESULTS = 50  # that a ranking of the gallery has for each row
+PER_GROUP = 20  # rows of a group of synthetic rows
+MILLION = 1_000_000
 
 
 def load(place):
@@ -106,49 +114,99 @@ def table(places):
 
 
 def methods(places):
-    """Which part of the gain is the map's, and which the method's."""
-    lines = []
+    """Which part of the gain is the map's, and which the method's: mAP without > with the map."""
+    words = ["none", *untrained_methods()]
+    columns = {}
     for place in places:
         queries, gallery, right, ignored = load(place)
         learnt = kinrank.Projection.fit(gallery)
-        line = {"set": getattr(place, "name", place)}
-        for name in METHODS:
-            for suffix, whiten in (("", None), (", projected", learnt)):
-                ranking = kinrank.rerank(queries, gallery, name, metric="cosine", whiten=whiten)
-                line[f"{name}{suffix}"] = round(precision(ranking, right, ignored), 1)
-        lines.append(line)
-        log(line)
-    names = [name for name in lines[0] if name != "set"]
-    mean = {name: round(float(np.mean([line[name] for line in lines])), 1) for name in names}
-    lines.append({"set": "mean", **mean})
-    return lines
+        scores = {}
+        for word in words:
+            method = Plain if word == "none" else method_class(word)
+            scores[word] = [
+                precision(
+                    method(metric="cosine", whiten=whiten).rerank(queries, gallery), right, ignored
+                )
+                for whiten in (None, learnt)
+            ]
+            log(getattr(place, "name", place), word, scores[word])
+        columns[getattr(place, "name", place)] = scores
+    columns["mean"] = {
+        word: np.mean([scores[word] for scores in columns.values()], axis=0) for word in words
+    }
+    order = sorted(words, key=lambda word: -max(columns["mean"][word]))
+    return [
+        {"method": f"`{word}`"}
+        | {name: "{:.1f} → {:.1f}".format(*scores[word]) for name, scores in columns.items()}
+        for word in order
+    ]
+
+
+def spent(call, times):
+    """CPU seconds of a call, the least of some."""
+    each = []
+    for _ in range(times):
+        begin = time.process_time()
+        call()
+        each.append(time.process_time() - begin)
+    return min(each)
+
+
+def groups(n, d):
+    """Synthetic rows in groups."""
+    random = np.random.default_rng(0)
+    kinds = random.normal(size=(n // PER_GROUP, d)).astype(np.float32)
+    rows = np.repeat(kinds, PER_GROUP, axis=0)
+    rows += random.normal(size=rows.shape).astype(np.float32)
+    return rows
 
 
 def cost(places):
-    """Processor seconds of learning, and of one ranking of the gallery, k=50, by CAS."""
-    lines = []
-    random = np.random.default_rng(0)
-    made = []
+    """CPU seconds of learning each kind, and how many rankings of the gallery that is."""
+    collections = [
+        (getattr(place, "name", place), lambda place=place: load(place)[1]) for place in places
+    ]
     for n, d in SHAPES:
-        kinds = random.normal(size=(n // 20, d)).astype(np.float32)
-        made.append((f"{n:,} x {d}", np.repeat(kinds, 20, axis=0)))
-    real = [(getattr(place, "name", place), load(place)[1]) for place in places]
-    for name, rows in [*real, *made]:
-        gallery = rows
-        if " x " in name:
-            gallery = rows + random.normal(size=rows.shape).astype(np.float32)
-        line = {"set": name}
-        for what, call in (
-            ("learning", lambda g=gallery: kinrank.Projection.fit(g)),
-            ("ranking", lambda g=gallery: kinrank.CAS().rerank(g, k=50)),
-        ):
-            begin = time.process_time()
-            call()
-            line[what] = round(time.process_time() - begin, 2)
-        line["rankings"] = round(line["learning"] / line["ranking"], 2)
+        collections.append((f"groups, {n:,} x {d}", lambda n=n, d=d: groups(n, d)))
+    lines = []
+    for name, make in collections:
+        gallery = make()
+        times = 1 if len(gallery) >= ONCE else 2
+        line = {"set": name, "rows": len(gallery), "columns": gallery.shape[1]}
+        ranking = spent(lambda: kinrank.CAS().rerank(gallery, k=RESULTS), times)  # noqa: B023
+        line["ranking"] = f"{ranking:.2f}"
+        for kind in ("pairs", "views"):
+            learning = spent(lambda: kinrank.Projection.fit(gallery, kind=kind), times)  # noqa: B023
+            line[kind] = f"{learning:.2f}"
+            line[f"{kind} / ranking"] = f"{learning / ranking:.2f}"
         lines.append(line)
         log(line)
     return lines
+
+
+def million(_):
+    """What it takes to learn from a million rows in a file of float16."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "million.npy"
+        rows = np.lib.format.open_memmap(file, "w+", np.float16, (MILLION, 128))
+        for low in range(0, MILLION, 100_000):
+            random = np.random.default_rng(low)
+            kinds = random.normal(size=(100_000 // PER_GROUP, 128))
+            rows[low : low + 100_000] = np.repeat(kinds, PER_GROUP, axis=0) + random.normal(
+                size=(100_000, 128)
+            )
+        rows.flush()
+        del rows
+        gallery = np.load(file, mmap_mode="r")
+        before = peak_memory()
+        seconds = spent(lambda: log(kinrank.Projection.fit(gallery).reason), 1)
+        line = {"rows": f"{MILLION:,}", "columns": 128, "CPU seconds": f"{seconds:.1f}"}
+        return [line | {"peak memory before, MB": before, "peak memory, MB": peak_memory()}]
+
+
+def peak_memory():
+    """The largest size of the process so far, in megabytes."""
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000)
 
 
 def by_sample(places):
@@ -187,7 +245,7 @@ def markdown(lines):
 def main():
     """Run the parts that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("table", "methods", "cost", "sample"))
+    parser.add_argument("part", choices=("table", "methods", "cost", "sample", "million"))
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--sets")
     given = parser.parse_args()
@@ -195,10 +253,11 @@ def main():
     if given.sets:
         wanted = given.sets.split(",")
         places = [place for place in places if getattr(place, "name", place) in wanted]
-    kinrank.CAS().rerank(np.random.default_rng(0).normal(size=(900, 8)), k=50)  # kernels
-    kinrank.Projection.fit(np.random.default_rng(0).normal(size=(900, 8)))
+    warnings.simplefilter("ignore", kinrank.KinrankWarning)
+    kinrank.CAS().rerank(groups(1000, 24), k=RESULTS)  # kernels
+    kinrank.Projection.fit(groups(1000, 24))
     jobs = {"table": table, "methods": methods, "cost": cost, "sample": by_sample}
-    markdown(jobs[given.part](places))
+    markdown((jobs | {"million": million})[given.part](places))
 
 
 if __name__ == "__main__":

@@ -231,7 +231,7 @@ def test_maps_that_do_not_fit(tmp_path):
     with pytest.raises(InvalidInputError, match="`matrix` must be finite, got NaN"):
         Projection(np.zeros(9), np.full((2, 9), np.nan))
     arrays = {"mean": np.zeros(9, np.float32), "matrix": np.full((2, 9), np.inf, np.float32)}
-    save_safetensors(tmp_path / "map", arrays)
+    save_safetensors(tmp_path / "map", arrays, {})
     with pytest.raises(FileFormatError, match="must be a projection"):
         Projection.load(tmp_path / "map")
 
