@@ -132,7 +132,7 @@ def test_two_people_correct_groups(windows, tmp_path, monkeypatch):
 def test_a_run_in_files(windows, vectors, tmp_path):
     plain = kinrank.rerank(vectors[:30], vectors, k=5)
     work = tmp_path / "work"
-    run = kinrank.Run(memory_budget="500MB", work=work)
+    run = kinrank.Run(memory_budget="4GB", work=work)
     in_files = kinrank.rerank(vectors[:30], vectors, k=5, run=run)
     assert np.array_equal(plain.indices, in_files.indices)
     assert np.array_equal(plain.distances, in_files.distances)
@@ -218,7 +218,7 @@ def test_peak_memory_is_counted_in_bytes(monkeypatch):
 def test_a_budget_holds_without_a_look_at_the_memory(monkeypatch, vectors, tmp_path):
     monkeypatch.setattr(mapped, "resident_bytes", lambda: None)
     monkeypatch.delattr(mapped.os, "posix_fallocate")
-    run = kinrank.Run(memory_budget="500MB", work=tmp_path / "work")
+    run = kinrank.Run(memory_budget="4GB", work=tmp_path / "work")
     in_files = kinrank.rerank(vectors[:30], vectors, k=5, run=run)
     assert np.array_equal(kinrank.rerank(vectors[:30], vectors, k=5).indices, in_files.indices)
     monkeypatch.delattr(mmap, "MADV_DONTNEED")  # Windows
