@@ -4,8 +4,8 @@ The rows of a cell are compared with all of the cells around it by one product, 
 processor several times better than lists that are walked through row by row. Products choose
 candidates, exact distances order them. Neighbours that a border of cells keeps apart are found in
 one of two independent divisions, and then in the lists of those that were found and of those who
-found a row, again while that brings many. Time O(n sqrt(n) d), memory O(n k) beside two copies of
-the rows in the order of cells.
+found a row, again while that brings many. How many cells are around is what a sample of rows needs.
+Time O(n sqrt(n) d), memory O(n k) beside two copies of the rows in the order of cells.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ from kinrank.search.stored import HalfRows, Stored, for_kernels, rows_between
 from kinrank.search.tiles import SPARE, empty_heaps, settling, squared_norms
 from kinrank.types import Floats, Ints, Longs, Neighbors
 
-PROBES = 24  # cells around a row's own in which it is searched
+PROBES = 24  # cells around a row's own in which it is searched, at most
+# Fewer do where they hold so much of what PROBES cells hold of a sample's neighbours.
+_FEWER = (4, 6, 8, 12, 16)
+_ENOUGH = 0.99
 # rows for each centre, and rounds, in which centres are found
 _PER_CELL = 24
 _ROUNDS = 4
@@ -75,9 +78,16 @@ class Cells:
         """Where each row lies in the order of cells."""
         return _inverse(self.numbers)
 
-    def lists(self, k: int, run: Runner) -> tuple[Ints, Floats]:
+    @cached_property
+    def cell(self) -> Ints:
+        """The cell of each row."""
+        cell = np.empty_like(self.numbers)
+        cell[self.numbers] = np.repeat(np.arange(len(self.centres)), np.diff(self.starts))
+        return cell
+
+    def lists(self, k: int, probes: int, run: Runner) -> tuple[Ints, Floats]:
         """About the ``k`` nearest rows of every row, itself first, in the order of cells."""
-        return self._search(self.vectors, self.numbers, self.starts, k, True, run)
+        return self._search(self.vectors, self.numbers, self.starts, k, probes, True, run)
 
     def search(
         self, queries: Stored, k: int, run: Runner, are_rows: bool
@@ -87,7 +97,8 @@ class Cells:
         are_rows : whether the queries are the first rows themselves
         """
         order, starts = _by_cell(queries, self.centres, run)
-        lists = self._search(_in_order(queries, order, run), order, starts, k, are_rows, run)
+        rows = _in_order(queries, order, run)
+        lists = self._search(rows, order, starts, k, PROBES, are_rows, run)
         return (_inverse(order), *lists)
 
     @cached_property
@@ -96,19 +107,37 @@ class Cells:
         count = min(len(self.centres), 2 * PROBES)
         return exact_search(self.centres, self.centres, count, Runner(1)).indices
 
-    def probed(self, cell: int, least: int) -> Ints:
+    def probed(self, cell: int, probes: int, least: int) -> Ints:
         """The cells in which rows of a cell are searched: some, or more until they hold enough."""
         sizes = np.diff(self.starts)
         around = self.around[cell]
         held = np.cumsum(sizes[around])
-        count = max(min(PROBES, len(around)), int(np.searchsorted(held, least)) + 1)
+        count = max(min(probes, len(around)), int(np.searchsorted(held, least)) + 1)
         return around[:count] if held[-1] >= least else np.arange(len(sizes), dtype=np.int32)
 
+    def probes_needed(self, rows: Longs, others: Ints) -> Ints:
+        """How many of the cells around a row's own must be probed to find another row.
+
+        rows : (m,) numbers of rows; others : (m, k) numbers, as the result; one more than there are
+        cells in ``around`` where none of these holds the other row
+        """
+        around = self.around[self.cell[rows]]
+        holds = around[:, None, :] == self.cell[others][:, :, None]
+        needed: Ints = np.where(holds.any(axis=2), holds.argmax(axis=2) + 1, around.shape[1] + 1)
+        return needed
+
     def _search(
-        self, rows: Stored, names: Ints, starts: Longs, k: int, are_rows: bool, run: Runner
+        self,
+        rows: Stored,
+        names: Ints,
+        starts: Longs,
+        k: int,
+        probes: int,
+        are_rows: bool,
+        run: Runner,
     ) -> tuple[Ints, Floats]:
         """The lists of rows in the order of cells."""
-        args = (self, rows, names, starts, are_rows)
+        args = (self, rows, names, starts, probes, are_rows)
         outs = (Out(np.int32, indptr=k * starts), Out(np.float32, indptr=k * starts))
         few = run.cut(run.block_size or _FEW_CELLS)
         # Products of two cells are small: threads of their own would mostly wait for each other.
@@ -134,10 +163,7 @@ class CellSearch:
     @property
     def division(self) -> tuple[Floats, Ints]:
         """The centres of one of the divisions, (c, d), and the cell of each row, (n,)."""
-        cells = self._first
-        cell = np.empty_like(self._first.numbers)
-        cell[cells.numbers] = np.repeat(np.arange(len(cells.centres)), np.diff(cells.starts))
-        return cells.centres, cell
+        return self._first.centres, self._first.cell
 
     def rows(self, low: int, high: int, k: int) -> Neighbors:
         """About the ``k`` nearest rows of rows low to high, each first in its own list."""
@@ -146,9 +172,10 @@ class CellSearch:
         second = self._second
         n = len(first.numbers)
         outs = (Out(np.int32, k), Out(np.float32, k))
+        probes = self._probes(k)
         # In the order of the second division, in which rows of a list lie near each other.
-        lists = (np.arange(n, dtype=np.int32), *second.lists(k, run))
-        args: Any = (1, first.places[second.numbers], *first.lists(k, run), *lists)
+        lists = (np.arange(n, dtype=np.int32), *second.lists(k, probes, run))
+        args: Any = (1, first.places[second.numbers], *first.lists(k, probes, run), *lists)
         merged, merged_d = run.fill("neighbours", merge_lists, args, n, *outs)
         ids, values = self._refined(merged, merged_d)
         args = (for_kernels(second.vectors), self._landmarks, values)
@@ -156,6 +183,17 @@ class CellSearch:
         args = (second.places[low:high], ids, values, far)
         back = run.fill("neighbours", _back_rows, args, high - low, *outs, Out(np.float32))
         return Neighbors(*back)
+
+    def _probes(self, k: int) -> int:
+        """In how many cells around its own a row is searched: as many as a sample of rows needs."""
+        rows = _sample_rows(len(self._vectors))
+        nearest = exact_search(self._vectors[rows], self._vectors, k, Runner(self._run.threads))
+        needed = np.minimum(
+            self._first.probes_needed(rows, nearest.indices),
+            self._second.probes_needed(rows, nearest.indices),
+        )
+        enough = _ENOUGH * (needed <= PROBES).mean()
+        return next((few for few in _FEWER if (needed <= few).mean() >= enough), PROBES)
 
     def _refined(self, ids: Ints, values: Floats) -> tuple[Ints, Floats]:
         """Lists in the order of the second division, better by what those in them list."""
@@ -201,6 +239,7 @@ def _search_cells(
     rows: Stored,
     names: Ints,
     starts: Longs,
+    probes: int,
     are_rows: bool,
     ids: Ints,
     values: Floats,
@@ -213,7 +252,7 @@ def _search_cells(
         part = slice(starts[cell], starts[cell + 1])
         members = rows[part]
         count = part.stop - part.start
-        probed = [slice(begins[c], begins[c + 1]) for c in cells.probed(cell, 2 * k)]
+        probed = [slice(begins[c], begins[c + 1]) for c in cells.probed(cell, probes, 2 * k)]
         others = np.concatenate([vectors[around] for around in probed])
         heaps = empty_heaps(count, min(len(others), k + SPARE))
         scan_products(0, count, members @ others.T, squared_norms(others), 0, *heaps)
@@ -309,7 +348,12 @@ def landmark_rows(vectors: Stored) -> Floats:
 
 def measured_recall(vectors: Stored, neighbors: Neighbors, run: Runner, first: int = 0) -> float:
     """The share of the true neighbours of some rows from ``first`` on that their lists hold."""
-    rows = np.arange(first, len(vectors), max(1, (len(vectors) - first) // _SAMPLE))
+    rows = _sample_rows(len(vectors), first)
     exact = exact_search(vectors[rows], vectors, neighbors.k, Runner(run.threads))
     pairs = zip(neighbors.indices[rows], exact.indices, strict=True)
     return float(np.mean([len(np.intersect1d(*pair)) / neighbors.k for pair in pairs]))
+
+
+def _sample_rows(n: int, first: int = 0) -> Longs:
+    """The numbers of about _SAMPLE rows from ``first`` on, evenly spread."""
+    return np.arange(first, n, max(1, (n - first) // _SAMPLE))
