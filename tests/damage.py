@@ -90,7 +90,7 @@ def forged(whole, rng):
     content = bytearray(whole[:place])
     name = str(rng.choice(sorted(table["arrays"])))
     entry = table["arrays"][name]
-    array = np.frombuffer(content, entry["dtype"], int(np.prod(entry["shape"])), entry["place"])
+    array = np.frombuffer(content, entry["dtype"], int(np.prod(entry["shape"])), entry["offset"])
     how = str(rng.choice(["one", "many", "swap", "reverse"]))
     if array.size and array.dtype.kind in "if":
         choices = NUMBERS if array.dtype.kind == "i" else VALUES

@@ -78,12 +78,13 @@ def play_windows(patch):
     """Put Windows in place of Linux where kinrank looks; its locks."""
     from kinrank import cache, io
     from kinrank.index import file as index_file
+    from kinrank.index import write_lock
     from kinrank.runs import disk, journal
     from kinrank.serve import run
 
     windows = System("win32")
     locks = ByteLocks()
-    for module in (cache, io, index_file, disk, journal, run):
+    for module in (cache, io, index_file, write_lock, disk, journal, run):
         patch.setattr(module, "sys", windows)
     patch.setattr(io, "msvcrt", locks, raising=False)
     patch.delattr(io, "fcntl")

@@ -56,8 +56,15 @@ def engine_stages(method, rows, regularizer=None):
 
 def index_stages(state):
     """The matrices that an index keeps of its rows, in the order in which users count them."""
-    kept = {"xi": state.xi, "W": state.w, "S": state.s, "F": state.f}
-    kept |= {"F_hat": state.smoothed, "F_tilde": state.enhanced, "P": state.transition}
+    kept = {
+        "xi": state.confident,
+        "W": state.affinity,
+        "S": state.normalized,
+        "F": state.similarity,
+        "F_hat": state.smoothed,
+        "F_tilde": state.enhanced,
+        "P": state.transition,
+    }
     matrices = {name: m.to_scipy().toarray() for name, m in kept.items() if m is not None}
     matrices["F_prime"] = state.columns.to_scipy().toarray().T
     back = state.position

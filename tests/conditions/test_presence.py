@@ -6,7 +6,7 @@ import pytest
 import kinrank
 from kinrank import CAS, InvalidInputError, Ranking
 from kinrank.errors import FileFormatError
-from kinrank.index.contents import save_state
+from kinrank.index.state_file import save_state
 
 THINGS, EACH = 60, 12
 
@@ -102,7 +102,14 @@ def test_kept_in_the_file(made, index, tmp_path):
 
 def test_a_damaged_calibration(index, tmp_path):
     path = tmp_path / "a.index"
-    save_state(path, index.engine.state, None, None, {}, {"calibration.presence": np.zeros(4)})
+    save_state(
+        path,
+        index.engine.state,
+        recipe=None,
+        auto_parameters=None,
+        notes={},
+        further_arrays={"calibration.presence": np.zeros(4)},
+    )
     with pytest.raises(FileFormatError, match="calibration"):
         kinrank.open(path)
 

@@ -141,7 +141,7 @@ def _crafted_index(draw, raw):
         table = json.loads(text)
         name = draw.pick(sorted(table["arrays"]))
         entry = table["arrays"][name]
-        dtype, begin = np.dtype(entry["dtype"]), entry["place"]
+        dtype, begin = np.dtype(entry["dtype"]), entry["offset"]
         size = int(np.prod(entry["shape"])) * dtype.itemsize
         array = np.frombuffer(bytes(body[begin : begin + size]), dtype).copy()
         if array.size:
@@ -170,9 +170,9 @@ def _edited_table(draw, text, body):
     elif kind == 3:
         entry["shape"] = draw.pick(([], [0], entry["shape"][::-1], [1, *entry["shape"]], None))
     elif kind == 4:
-        entry["place"] += draw.pick((1, -64, 64, 4))
+        entry["offset"] += draw.pick((1, -64, 64, 4))
     elif kind == 5:
-        about = table["about"]
+        about = table["description"]
         about[draw.pick(sorted(about))] = draw.pick((None, -1, 0, 10**12, "a", [], {}, True, 1e300))
     else:
         other = draw.pick(sorted(table["arrays"]))
@@ -180,7 +180,7 @@ def _edited_table(draw, text, body):
     for one in table["arrays"].values():  # the checksums of what is there now
         try:
             size = int(np.prod(one["shape"])) * np.dtype(one["dtype"]).itemsize
-            one["crc32"] = zlib.crc32(body[one["place"] : one["place"] + size])
+            one["crc32"] = zlib.crc32(body[one["offset"] : one["offset"] + size])
         except (TypeError, ValueError, KeyError):
             continue
     return json.dumps(table).encode()

@@ -20,15 +20,15 @@ def forge(path, change):
     stored = index_file.read(path)
     arrays = {name: array.copy() for name, array in stored.arrays.items()}
     change(arrays)
-    index_file.write(path, stored.about, arrays)
+    index_file.write(path, stored.description, arrays)
 
 
 @pytest.mark.parametrize(
     ("name", "factor", "message"),
     [
-        ("w.data", -1, "weights below 0"),
+        ("affinity.data", -1, "weights below 0"),
         ("columns.data", 1e38, "`columns` with values that are not finite, or too large"),
-        ("p.data", -1e36, "`p` with values"),
+        ("transition.data", -1e36, "`transition` with values"),
         ("entropies", 1e38, "`entropies` with values"),
     ],
 )
@@ -53,7 +53,12 @@ def test_numbers_of_any_size_are_used_without_a_warning(path, name, value):
 
 
 @pytest.mark.parametrize(
-    ("options", "name"), [({"variant": "paper"}, "f"), ({"smoothing": "aqe"}, "f"), ({}, "p")]
+    ("options", "name"),
+    [
+        ({"variant": "paper"}, "similarity"),
+        ({"smoothing": "aqe"}, "similarity"),
+        ({}, "transition"),
+    ],
 )
 def test_stages_that_the_method_needs_are_there(tmp_path, options, name):
     path = tmp_path / "an.index"

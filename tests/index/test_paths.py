@@ -8,7 +8,7 @@ from cli_helpers import run
 from engine_data import clustered
 from index_data import IDS, QUERIES, ROWS, assert_same
 from kinrank.index import change
-from kinrank.index.changed_paths import changed_paths
+from kinrank.index.change_paths import changed_paths
 from kinrank.index.state import list_length
 from row_store import RowStore
 

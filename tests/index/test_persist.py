@@ -16,6 +16,7 @@ from index_data import QUERIES, ROWS
 from kinrank import CAS
 from kinrank.errors import FileFormatError, InvalidInputError, LockedError
 from kinrank.index import file as index_file
+from kinrank.index import write_lock
 from kinrank.io import replacing
 
 METHODS = [CAS(k1=10, k2=4), CAS(k1=8, k2=3, variant="paper", metric="cosine")]
@@ -138,14 +139,14 @@ def rewritten(path, change):
     "change",
     [
         lambda t: t["arrays"].pop("vectors"),
-        lambda t: t["arrays"].pop("hat.indptr"),
+        lambda t: t["arrays"].pop("smoothed.indptr"),
         lambda t: t["arrays"]["vectors"].update(dtype="|O"),
         lambda t: t["arrays"]["vectors"].update(shape=[10**9, 10**9]),
-        lambda t: t["arrays"]["vectors"].update(place=10**12),
-        lambda t: t["arrays"]["names"].update(shape=[3]),
-        lambda t: t["about"]["method"].update(k1=-3),
-        lambda t: t["about"].update(rows=7),
-        lambda t: t.pop("about"),
+        lambda t: t["arrays"]["vectors"].update(offset=10**12),
+        lambda t: t["arrays"]["order"].update(shape=[3]),
+        lambda t: t["description"]["method"].update(k1=-3),
+        lambda t: t["description"].update(rows=7),
+        lambda t: t.pop("description"),
     ],
 )
 def test_a_table_that_lies(path, change):
@@ -158,7 +159,7 @@ def test_another_version(path):
     whole = bytearray(path.read_bytes())
     whole[12] = 9
     path.write_bytes(whole)
-    with pytest.raises(FileFormatError, match="must be an index of format 2 or older, got 9"):
+    with pytest.raises(FileFormatError, match="must be an index of format 1, got 9"):
         kinrank.open(path)
 
 
@@ -210,25 +211,14 @@ def test_a_recipe_that_is_no_json_leaves_the_file(path):
     assert kinrank.open(path).recipe is None
 
 
-def test_files_of_the_first_format_are_read(path):
-    before = kinrank.open(path).search(QUERIES)
-    rewritten(path, lambda t: (t["arrays"].pop("notes"), t["about"].update(notes={"a": [1]})))
-    content = bytearray(path.read_bytes())
-    content[12] = 1
-    path.write_bytes(content)
-    index = kinrank.open(path)
-    assert index.notes == {"a": [1]}
-    np.testing.assert_array_equal(index.search(QUERIES).distances, before.distances)
-
-
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
         ("columns.indptr", 2_000_000_000, "`columns` with a row"),
-        ("hat.indices", 2_000_000_000, "`hat` with numbers from"),
-        ("hat.indices", 0, "`hat` with entries that are not ascending"),
-        ("names", -5, "`names` with numbers from -5"),
-        ("names", 7, "`names` that are not different"),
+        ("smoothed.indices", 2_000_000_000, "`smoothed` with numbers from"),
+        ("smoothed.indices", 0, "`smoothed` with entries that are not ascending"),
+        ("order", -5, "`order` with numbers from -5"),
+        ("order", 7, "`order` with numbers that are not different"),
         ("neighbors.indices", 2_000_000_000, "`neighbors` with numbers from"),
         ("neighbors.distances", np.nan, "`neighbors` that are not lists"),
         ("vectors", np.nan, "`vectors` with values that are not finite"),
@@ -239,7 +229,7 @@ def test_files_of_the_first_format_are_read(path):
 def test_wrong_numbers_under_right_checksums(path, name, value, message):
     stored = index_file.read(path)
     stored.arrays[name].reshape(-1)[30:40] = value
-    index_file.write(path, stored.about, stored.arrays)
+    index_file.write(path, stored.description, stored.arrays)
     with pytest.raises(FileFormatError, match=message) as refused:
         kinrank.open(path)
     assert str(path) in str(refused.value)
@@ -270,7 +260,7 @@ def test_no_lock_file_stays_behind(path):
 
 def test_a_lock_that_was_removed_meanwhile_is_taken_again(tmp_path, monkeypatch):
     """A file that its last holder removed between our opening and locking it locks nobody out."""
-    plain, left = index_file.take_lock, [3]
+    plain, left = write_lock.take_lock, [3]
 
     def take(file):
         if left[0]:
@@ -278,11 +268,11 @@ def test_a_lock_that_was_removed_meanwhile_is_taken_again(tmp_path, monkeypatch)
             (tmp_path / "x.lock").unlink()
         plain(file)
 
-    monkeypatch.setattr(index_file, "take_lock", take)
-    held = index_file.WriteLock(tmp_path / "x")
+    monkeypatch.setattr(write_lock, "take_lock", take)
+    held = write_lock.WriteLock(tmp_path / "x")
     assert left == [0]
     with pytest.raises(LockedError):
-        index_file.WriteLock(tmp_path / "x")
+        write_lock.WriteLock(tmp_path / "x")
     held.release()
     assert not list(tmp_path.iterdir())
 
@@ -293,7 +283,7 @@ def test_a_folder_that_cannot_be_written_to(path, monkeypatch, error):
         raise OSError(error, os.strerror(error), str(self))
 
     index = kinrank.open(path)
-    monkeypatch.setattr(index_file.Path, "open", refused)
+    monkeypatch.setattr(write_lock.Path, "open", refused)
     for use in (lambda: kinrank.open(path, writable=True), lambda: index.save(path)):
         with pytest.raises(InvalidInputError, match="cannot be opened for writing"):
             use()

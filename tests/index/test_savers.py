@@ -51,9 +51,9 @@ def slowed(monkeypatch):
 
     plain, count = module.save_state, iter(range(10**6))
 
-    def save_state(*arguments):
+    def save_state(*arguments, **named):
         time.sleep(0.02 * (next(count) % 2))
-        plain(*arguments)
+        plain(*arguments, **named)
 
     monkeypatch.setattr(module, "save_state", save_state)
 

@@ -59,7 +59,7 @@ def by_name(found, name):
 
 
 def assert_as_fitted(refits, method, rows, atol):
-    found, fitted = refits.make(method, RUN, outside=True), method.fit(rows)
+    found, fitted = refits.over_all_rows(method, RUN, for_vectors=True), method.fit(rows)
     expected = fitted.neighbors(7, None)
     got = by_name(found, 7)[expected.indices[0]]
     np.testing.assert_allclose(got, expected.distances[0], atol=atol)
@@ -72,10 +72,10 @@ def assert_as_fitted(refits, method, rows, atol):
 
 @pytest.mark.parametrize("params", SETTINGS, ids=str)
 def test_answers_are_those_of_an_index_with_these_parameters(refits, params):
-    method = refits.state.asked.replace(**params)
+    method = refits.state.unresolved.replace(**params)
     assert_as_fitted(refits, method, ROWS, LEFT_OUT)
     assert_as_fitted(refits, method.replace(tol=1e-12), ROWS, ROUNDING)
-    assert refits.known(method) is not None  # and without work the next time
+    assert refits.kept(method) is not None  # and without work the next time
 
 
 @pytest.mark.parametrize(
@@ -85,17 +85,19 @@ def test_other_indexes_answer_so_too(options):
     index = CAS(k1=10, k2=4, **options).fit(ROWS)
     refits = Refits(index.engine.state)
     for params in SETTINGS[1:4]:
-        assert_as_fitted(refits, refits.state.asked.replace(**params, tol=1e-12), ROWS, ROUNDING)
+        assert_as_fitted(
+            refits, refits.state.unresolved.replace(**params, tol=1e-12), ROWS, ROUNDING
+        )
 
 
 @pytest.mark.parametrize("params", SETTINGS, ids=str)
 def test_a_row_needs_no_more_than_its_own_columns(index, params):
-    method = index.engine.state.asked.replace(**params, tol=1e-6)
+    method = index.engine.state.unresolved.replace(**params, tol=1e-6)
     refits = Refits(index.engine.state)
-    some = by_name(refits.make(method, RUN), 31)
-    state = refits.known(method).engine.state
+    some = by_name(refits.over_all_rows(method, RUN), 31)
+    state = refits.kept(method).engine.state
     assert state.columns.nnz == 0
-    whole = refits.make(method, RUN, outside=True)
+    whole = refits.over_all_rows(method, RUN, for_vectors=True)
     assert whole.engine.state.columns.nnz > 0
     np.testing.assert_allclose(some, by_name(whole, 31), atol=ROUNDING)
 
@@ -104,7 +106,7 @@ def test_a_row_needs_no_more_than_its_own_columns(index, params):
 def test_rows_side_by_side_diffuse_as_rows_alone(mu):
     rows = clustered(500, d=6, clusters=12, seed=4, spread=0.8)  # balls of most of the rows
     state = CAS(k1=12, k2=4, mu=mu).fit(rows).engine.state
-    graph = Graph(state.s, state.w)
+    graph = Graph(state.normalized, state.affinity)
     pattern = state.smoothed.with_data(None)
     every = np.arange(len(pattern), dtype=np.int32)
     exact = polynomial_of(state.method.replace(tol=1e-12).stage_parameters)
@@ -127,16 +129,16 @@ def test_lists_for_all_sliders_are_searched_ahead(index):
         assert time.monotonic() < end
         time.sleep(0.02)
     longest = refits._lists
-    refits.make(refits.state.asked.replace(**refit.FARTHEST), RUN)
+    refits.over_all_rows(refits.state.unresolved.replace(**refit.FARTHEST), RUN)
     assert refits._lists is longest
 
 
 @pytest.mark.parametrize("params", SETTINGS[1:4], ids=str)
 def test_paths_are_those_of_the_whole_graph(refits, params):
-    method = refits.state.asked.replace(**params, geodesic=True)
+    method = refits.state.unresolved.replace(**params, geodesic=True)
     others = np.delete(np.arange(len(ROWS)), 7)
     expected = method.rerank(ROWS[7:8], ROWS[others])
-    got = by_name(refits.make(method, RUN), 7)[others[expected.indices[0]]]
+    got = by_name(refits.over_all_rows(method, RUN), 7)[others[expected.indices[0]]]
     np.testing.assert_allclose(got, expected.distances[0], atol=2e-6)
 
 
@@ -147,12 +149,13 @@ NEAR = [{"sigma": 0.5}, {"mu": 1.0, "kappa": 1.0}, {"k1": 8, "k2": 3}, {"geodesi
 def test_around_a_row_an_index_is_as_it_is(params):
     rows = clustered(3000, d=8, clusters=150, seed=5, spread=0.3)
     refits = Refits(CAS(k1=10, k2=4, geodesic_k=12).fit(rows).engine.state)
-    refits._longer(16, RUN)
-    method, starts = refits.state.asked.replace(**params), refits.state.position[[11]]
-    expected = by_name(refits.make(method, RUN), 11)
-    near = refits.near(method, starts, RUN)
+    refits.lists(16, RUN)
+    method, starts = refits.state.unresolved.replace(**params), refits.state.position[[11]]
+    expected = by_name(refits.over_all_rows(method, RUN), 11)
+    near = refits.around_rows(method, starts, RUN)
     assert (
-        refits.near(method, starts, RUN).engine.state.transition is near.engine.state.transition
+        refits.around_rows(method, starts, RUN).engine.state.transition
+        is near.engine.state.transition
     )  # once
     assert 1000 <= near.around < 3000
     got, first = by_name(near, 11), np.argsort(expected)[:50]
@@ -162,9 +165,9 @@ def test_around_a_row_an_index_is_as_it_is(params):
 
 
 def test_around_a_vector_from_outside(refits):
-    method = refits.state.asked.replace(sigma=0.5)
+    method = refits.state.unresolved.replace(sigma=0.5)
     starts = refits.state.position[np.argsort(((ROWS - QUERIES[0]) ** 2).sum(1))[:10]]
-    near = refits.near(method, starts, RUN, outside=True)
+    near = refits.around_rows(method, starts, RUN, for_vectors=True)
     placed = near.engine.state.scaling.apply("queries", QUERIES[:1])
     expected = method.fit(ROWS).search(QUERIES[:1], 20)
     np.testing.assert_array_equal(near.engine.search(placed, 20, RUN).indices, expected.indices)
@@ -172,7 +175,10 @@ def test_around_a_vector_from_outside(refits):
 
 def test_around_a_row_nothing_is_told_without_lists_that_are_long_enough(refits):
     short = Refits(refits.state)
-    assert short.near(short.state.asked.replace(k1=40), short.state.position[[3]], RUN) is None
+    assert (
+        short.around_rows(short.state.unresolved.replace(k1=40), short.state.position[[3]], RUN)
+        is None
+    )
 
 
 @pytest.fixture(scope="module")
@@ -234,35 +240,35 @@ def test_the_cluster_is_that_of_the_setting(many):
 
 
 def test_what_cannot_be_made_again_ranks_the_nearest(refits, index, monkeypatch):
-    asked = refits.state.asked
+    asked = refits.state.unresolved
     for other in ({"metric": "cosine"}, {"divergence": "euclidean"}, {"symmetric": False}):
-        assert refits.reason(asked.replace(**other))
-        assert refits.make(asked.replace(**other), RUN) is None
-        assert refits.known(asked.replace(**other)) is None
+        assert refits.obstacle(asked.replace(**other))
+        assert refits.over_all_rows(asked.replace(**other), RUN) is None
+        assert refits.kept(asked.replace(**other)) is None
     monkeypatch.setattr(refit, "ROWS", len(ROWS) - 1)
-    assert "more than 459 rows" in refits.reason(asked)
+    assert "more than 459 rows" in refits.obstacle(asked)
 
 
 def test_not_everything_is_kept(index, monkeypatch):
     monkeypatch.setattr(refit, "_BYTES", 1)
     refits = Refits(index.engine.state)
-    methods = [refits.state.asked.replace(mu=mu) for mu in (0.5, 1.0, 1.5)]
+    methods = [refits.state.unresolved.replace(mu=mu) for mu in (0.5, 1.0, 1.5)]
     for method in methods:
-        refits.make(method, RUN)
-    kept = [refits.known(method) is not None for method in (refits.state.asked, *methods)]
+        refits.over_all_rows(method, RUN)
+    kept = [refits.kept(method) is not None for method in (refits.state.unresolved, *methods)]
     assert kept == [True, False, False, True]  # the index itself, and the newest
 
 
 def test_work_that_nobody_waits_for_is_given_up(refits):
     stop = threading.Event()
-    method = refits.state.asked.replace(mu=0.77)
+    method = refits.state.unresolved.replace(mu=0.77)
     stop.set()
     with until(stop), pytest.raises(Problem, match="Nobody waited"):
-        refits.make(method, RUN)
-    assert refits.known(method) is None
+        refits.over_all_rows(method, RUN)
+    assert refits.kept(method) is None
     stop.clear()
     with until(stop):
-        assert refits.make(method, RUN) is not None
+        assert refits.over_all_rows(method, RUN) is not None
 
 
 def test_a_caller_that_goes_away_stops_its_work():

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError
-from kinrank.index.alike import AlikeRows, RowsOfItem
 from kinrank.index.distances import row_distances
 from kinrank.index.engine import Engine
 from kinrank.index.presence import PresenceModel, fit_presence
+from kinrank.index.same_item import RowsOfItem, SameItemRows
 from kinrank.index.state import State
 from kinrank.stages.sparse import take
 from kinrank.types import Ints
@@ -169,7 +169,7 @@ def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
     rates = _rates(right, wrong, len(asked), labelled=known is not None)
     # In an order of its own: rows of an item are often given one after the other.
     order = np.random.default_rng(0).permutation(state.n_gallery).astype(np.int32)
-    rows_of_item = AlikeRows(engine).rows_of_item if known is None else _rows_of_label(known)
+    rows_of_item = SameItemRows(engine).rows_of_item if known is None else _rows_of_label(known)
     return replace(rates, presence=fit_presence(engine, rows_of_item, order, sample))
 
 
@@ -205,7 +205,9 @@ def _same(
     """Which rows belong to the one that is asked."""
     if labels is not None:
         return np.asarray(labels[state.order[others]] == labels[state.order[row]])
-    return np.isin(others, take(state.f or state.smoothed, np.array([row], np.int32)).indices)
+    return np.isin(
+        others, take(state.similarity or state.smoothed, np.array([row], np.int32)).indices
+    )
 
 
 def _rates(right: Any, wrong: Any, n_queries: int, *, labelled: bool) -> Calibration:

@@ -1,20 +1,21 @@
-"""A gallery that changes: only rows that depend on a change are computed again.
+"""A gallery that changes: rows that depend on the change are computed again, the others stay.
 
-For each stage: which rows are dirty (their inputs changed), compute these, put them among the
-others, and hand on which of them really became others. The result is that of a fresh build, up to
-rounding.
+For each stage of CAS (``stages.encode`` has their order): which rows are *dirty*, that is, have
+inputs that changed; compute these; put them among the others; and see which of them really became
+others, since these make rows of the next stage dirty. The result is that of a fresh build, up to
+rounding. ``change_rows`` has the steps that all stages share, ``change_neighbors`` the neighbour
+lists, ``change_paths`` the graph of shortest paths.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError
-from kinrank.index import patch
 from kinrank.index.build import (
     approximate_neighbors,
     build,
@@ -22,9 +23,20 @@ from kinrank.index.build import (
     make_state,
     path_graph,
 )
-from kinrank.index.changed_paths import affected_pairs, changed_paths, rows_of_pairs
+from kinrank.index.change_neighbors import changed_neighbors
+from kinrank.index.change_paths import affected_pairs, changed_paths, rows_of_pairs
+from kinrank.index.change_rows import (
+    Change,
+    Mask,
+    MovedRows,
+    PatchedRows,
+    differing_rows,
+    encoding_with_rows,
+    moved_rows,
+    rows_that_hold,
+    rows_that_lost_an_entry,
+)
 from kinrank.index.ids import Ids, joined, refuse_duplicates
-from kinrank.index.patch import Change, Mask, reached
 from kinrank.index.state import EncodingColumns, Source, State, resolved
 from kinrank.methods.cas import CASMethod
 from kinrank.parallel import Runner
@@ -32,19 +44,18 @@ from kinrank.search.exact import exact_neighbors, exact_search
 from kinrank.stages.clusters import local_clusters, reciprocal
 from kinrank.stages.diffusion import polynomial_of, similarity_on_clusters
 from kinrank.stages.divergence import Divergence
+from kinrank.stages.encode import graph_of_lists
 from kinrank.stages.enhancement import enhance
-from kinrank.stages.graph import Graph, affinity_graph
+from kinrank.stages.graph import Graph
 from kinrank.stages.parameters import StageParameters
 from kinrank.stages.propagation import encoding, propagate, transition
 from kinrank.stages.smoothing import smooth
 from kinrank.stages.sparse import placed, take, times
 from kinrank.types import Floats, Ints, SparseRows
 
-# A change of F that leaves every distance as it is, to five digits and more.
-_NEGLIGIBLE = 1e-7
 # A bound on what changed edges do to a row of F, far above what they really do: with a hundred
 # times this, distances were still those of a fresh build to 1e-7.
-_WALKED = 1e-5
+_LEAST_EFFECT = 1e-5
 # All rows are computed where computing some of them alone would cost more:
 # a list that is searched alone costs about twice as much as one of a search of all rows, where each
 # product serves two rows;
@@ -56,47 +67,48 @@ _MOST_DIFFUSED = 1 / 8
 _CELLS_SEEN = 64  # that a row looks into when the lists of all rows are searched in cells
 
 
-def changed(state: State, remove: Ids, vectors: Floats, add: Ids, run: Runner) -> State:
-    """The state without the gallery rows ``remove`` and with others, which become the last ones.
+def changed(state: State, removed_ids: Ids, vectors: Floats, added_ids: Ids, run: Runner) -> State:
+    """The state without some gallery rows and with new ones, which become the last of the gallery.
 
     Costs no more than a fresh build: where most rows would be computed, all of them are.
 
-    vectors : of those that come, scaled; add : their ids
+    removed_ids : the ids of the rows that go
+    vectors, added_ids : the rows that come: (m, d) float32, scaled, and their ids
     """
-    gone = state.table.rows(remove)
-    if len(np.unique(gone)) != len(gone):
-        refuse_duplicates(remove)
-    ids = joined(np.delete(state.ids, gone), add)
-    if len(ids) == 0 or len(state) - len(gone) + len(vectors) < 2:
+    removed = state.id_table.rows(removed_ids)
+    if len(np.unique(removed)) != len(removed):
+        refuse_duplicates(removed_ids)
+    ids = joined(np.delete(state.ids, removed), added_ids)
+    if len(ids) == 0 or len(state) - len(removed) + len(vectors) < 2:
         raise InvalidInputError(f"An index must keep at least two rows, got {len(ids)}.")
-    if len(gone) + len(vectors) == 0:
+    if len(removed) + len(vectors) == 0:
         return state
     kept = np.ones(len(state), np.bool_)
-    kept[state.position[gone]] = False
+    kept[state.position[removed]] = False
     order = _changed_order(state, kept, len(vectors))
     change = Change(kept, order, np.concatenate([state.vectors[kept], vectors]))
-    method = resolved(state.asked, len(order))
+    method = resolved(state.unresolved, len(order))
     # Sizes follow from the number of rows while these are few; lists that users brought are longer.
     sizes_differ = method != state.method or state.neighbors.k > len(order)
     if sizes_differ or _fresh_lists_cost_less(state, change):
         return _built_afresh(state, method, change, ids, run)
     with progress.stage("neighbours", len(order)):
-        neighbors = patch.changed_neighbors(state.neighbors, state.vectors, change, run)
+        neighbors = changed_neighbors(state.neighbors, state.vectors, change, run)
     source = replace(
         state,
         ids=ids,
         order=order,
         vectors=change.vectors,
         neighbors=neighbors,
-        cell=_cells(state, change, run),
+        cell=_changed_cells(state, change, run),
     )
     return _patched_state(state, source, change, run) or encoded_state(source, run)
 
 
 def _fresh_lists_cost_less(state: State, change: Change) -> bool:
-    """Whether to search the lists of all rows, rather than those that a change breaks."""
+    """Whether to search the lists of all rows, rather than those that the change breaks."""
     n = len(change.order)
-    is_broken = reached(~change.kept, state.neighbors.indices[change.kept])
+    is_broken = rows_that_hold(~change.kept, state.neighbors.indices[change.kept])
     n_searched = np.count_nonzero(is_broken) + n - change.n_kept
     if len(state.cell) == 0:
         return bool(n_searched > _MOST_SEARCHED * n)
@@ -105,291 +117,356 @@ def _fresh_lists_cost_less(state: State, change: Change) -> bool:
     return bool(n_searched > share_seen * n)
 
 
-def _changed_order(state: State, kept: Mask, m: int) -> Ints:
-    """The indices of the rows that stay and of ``m`` new ones: behind the gallery, before the
-    context.
+def _changed_order(state: State, kept: Mask, n_added: int) -> Ints:
+    """(n_new,) int32, the index of each row after a change.
+
+    Rows that stay come first, then the added ones. By index the added ones lie behind the gallery
+    and before the context. kept : (n_old,) whether an old row stays
     """
-    old = state.order[kept]
+    old_indices = state.order[kept]
     stays = np.zeros(len(state), np.int64)
-    stays[old] = 1
-    rank = np.cumsum(stays) - 1
+    stays[old_indices] = 1
+    n_staying_before = np.cumsum(stays) - 1
     n_gallery = int(stays[: state.n_gallery].sum())
-    order = np.where(old < state.n_gallery, rank[old], rank[old] + m)
-    return np.concatenate([order, n_gallery + np.arange(m)]).astype(np.int32)
+    in_gallery = old_indices < state.n_gallery
+    indices = n_staying_before[old_indices] + np.where(in_gallery, 0, n_added)
+    return np.concatenate([indices, n_gallery + np.arange(n_added)]).astype(np.int32)
+
+
+def _changed_cells(old: State, change: Change, run: Runner) -> Ints:
+    """(n_new,) the cell of each row: a new one goes to the nearest centre; (0,) without cells."""
+    if len(old.cell) == 0:
+        return old.cell
+    new_vectors = change.vectors[change.n_kept :]
+    nearest = exact_search(new_vectors, old.centres, 1, run).indices[:, 0]
+    return np.concatenate([old.cell[change.kept], nearest]).astype(np.int32)
 
 
 def _built_afresh(state: State, method: CASMethod, change: Change, ids: Ids, run: Runner) -> State:
-    """The state of a fresh build, searched as the old one was."""
+    """The state of a fresh build over the rows after a change, searched as the old one was.
+
+    method : resolved against these rows; ids : of the gallery rows among them
+    """
     vectors = np.empty_like(change.vectors)
     vectors[change.order] = change.vectors
     length = method.list_length()
-    cells: dict[str, Any] = {}
+    cells = None
     if len(state.cell) == 0:
         neighbors = exact_neighbors(vectors, length, run)
     else:
         neighbors, cells = approximate_neighbors(vectors, length, run)
-    return build(state.asked, method, state.scaling, ids, neighbors, vectors, run, **cells)
-
-
-class MovedRows(NamedTuple):
-    """The rows of a stage under their new numbers, new ones empty.
-
-    incomplete : (n,) rows that are new, or lost an entry with a row that went
-    """
-
-    rows: SparseRows
-    incomplete: Mask
-
-
-class PatchedRows(NamedTuple):
-    """The rows of a stage after a change; changed : (n,) which of them are not what they were."""
-
-    rows: SparseRows
-    changed: Mask
+    return build(state.unresolved, method, state.scaling, ids, neighbors, vectors, cells, run)
 
 
 def _patched_state(old: State, source: Source, change: Change, run: Runner) -> State | None:
     """The state after a change, stage by stage: which rows are dirty, compute these, put them.
 
-    source : of the rows after the change
+    source : parameters, vectors and neighbour lists after the change
     Returns None where so many rows are dirty that computing all of them costs less.
     """
     parameters = source.method.stage_parameters
-    neighbors = source.neighbors
-    lists = neighbors.indices
-    layout = source.layout
-    first_change = _first_changes(old, source, change)
-    if np.mean(first_change < parameters.cluster_k) > _MOST_LISTS:
+    n = len(source)
+    lists = ListChanges.between(old, source, change)
+    if np.mean(lists.within(parameters.cluster_k)) > _MOST_LISTS:
         return None
-    rescaled = _rescaled(old, source, change)
-
-    with progress.stage("clusters", len(source)):
-        before = _moved(old.xi, change)
-        dirty = _dirty_reciprocal(first_change, lists, parameters.confident_k)
-        rows = _rows_to_compute(before, dirty)
-        confident = _put(before, rows, reciprocal(lists, parameters.confident_k, run, rows))
-
-        in_cluster_lists = first_change < parameters.cluster_k
-        dirty = in_cluster_lists | reached(in_cluster_lists, lists[:, : parameters.cluster_k])
-        half_rows = None
-        if parameters.clusters == "expanded":
-            before = _moved(old.half, change)
-            dirty_half = _dirty_reciprocal(first_change, lists, parameters.half_k)
-            rows = _rows_to_compute(before, dirty_half)
-            half = _put(before, rows, reciprocal(lists, parameters.half_k, run, rows))
-            half_rows = half.rows
-            dirty |= reached(half.changed, lists[:, : parameters.cluster_k])
-        before = _moved((old.f or old.smoothed).with_data(None), change)  # the pattern of F
-        rows = _rows_to_compute(before, dirty)
-        clusters = _put(before, rows, local_clusters(lists, parameters, half_rows, run, rows))
-
-    with progress.stage("graph", len(source)):
-        graph = affinity_graph(
-            neighbors,
-            parameters.graph_k,
-            parameters.sigma,
-            parameters.kappa,
-            confident.rows,
-            symmetric=parameters.symmetric,
-            run=run,
-        )
-
-    with progress.stage("diffusion", len(source)):
-        in_graph_lists = first_change < parameters.graph_k + 1
-        other_edges = in_graph_lists | rescaled | confident.changed
-        dirty = clusters.changed | confident.changed
-        dirty |= _diffused(old, change, graph, clusters.rows, other_edges, rescaled, parameters)
-        dirty_smoothed = dirty | _guided(first_change, rescaled, lists, clusters.rows, parameters)
-        before_smoothed = _moved(old.smoothed, change)
-        smoothed_rows = _rows_to_compute(before_smoothed, dirty_smoothed)
-        if len(smoothed_rows) > _MOST_DIFFUSED * len(source):
-            return None
-        rows = smoothed_rows  # nobody reads F again: it is made for smoothing, and let go of
-        if old.f is not None:
-            before = _moved(old.f, change)
-            rows = _rows_to_compute(before, dirty)
-        similarity = similarity_on_clusters(
-            graph, clusters.rows, source.distances, parameters, run, rows=rows
-        )
-        if old.f is not None:
-            similarity = _put(before, rows, similarity).rows
-
-    with progress.stage("smoothing", len(source)):
-        if old.f is None:
-            near_rows = take(confident.rows, smoothed_rows)
-            fresh = smooth(similarity, near_rows, neighbors, parameters, run)
-            smoothed = _put(before_smoothed, smoothed_rows, fresh)
-        else:
-            every_row = smooth(similarity, confident.rows, neighbors, parameters, run)
-            differs = patch.differs(before_smoothed.rows, every_row, _NEGLIGIBLE)
-            smoothed = PatchedRows(every_row, before_smoothed.incomplete | differs)
-
-    enhanced = smoothed
-    if parameters.enhance_k is not None:
-        with progress.stage("enhancement", len(source)):
-            k = parameters.enhance_k
-            dirty = confident.changed | (first_change < k)
-            dirty |= reached(smoothed.changed, confident.rows)
-            dirty |= reached(smoothed.changed, lists[:, :k])
-            before = _moved(old.enhanced, change)
-            rows = _rows_to_compute(before, dirty)
-            near_rows = take(confident.rows, rows)
-            fresh = enhance(smoothed.rows, near_rows, lists[rows], k, parameters.kappa, run)
-            enhanced = _put(before, rows, fresh)
-
-    with progress.stage("propagation", len(source)):
-        if old.transition is None:
-            p, every_row = propagate(enhanced.rows, parameters, layout, run)
-            columns = EncodingColumns.of(every_row, run)
-            other_encodings = np.ones(len(source), np.bool_)
-        else:
-            dirty = enhanced.changed | reached(enhanced.changed, enhanced.rows)
-            before = _moved(old.transition, change)
-            rows = _rows_to_compute(before, dirty)
-            patched_p = _put(before, rows, transition(enhanced.rows, parameters, layout, run, rows))
-            p = patched_p.rows
-            other_encodings = patched_p.changed | reached(patched_p.changed, p)
-            other_encodings |= patch.lost_rows(old.columns, change)
-            rows = np.flatnonzero(other_encodings).astype(np.int32)
-            fresh = encoding(p, layout, run, rows)
-            columns = patch.exchanged(old.encoding, change, rows, fresh, run)
-
+    with progress.stage("clusters", n):
+        confident = _changed_confident(old, lists, change, parameters, run)
+        half = _changed_half(old, lists, change, parameters, run)
+        clusters = _changed_clusters(old, lists, half, change, parameters, run)
+    with progress.stage("graph", n):
+        graph = graph_of_lists(source.neighbors, confident.rows, parameters, run)
+    smoothing = _changed_smoothing(
+        old, source, change, lists, confident, clusters, graph, parameters, run
+    )
+    if smoothing is None:
+        return None
+    smoothed = smoothing.smoothed
+    with progress.stage("enhancement", n):
+        enhanced = _changed_enhanced(old, lists, confident, smoothed, change, parameters, run)
+    with progress.stage("propagation", n):
+        encodings = _changed_encodings(old, source, enhanced, change, parameters, run)
     paths = None
     if source.method.geodesic:
-        affected = other_encodings | (first_change < source.method.geodesic_k)
-        paths = _patched_paths(old, source, change, columns, p, affected, run)
+        is_affected = encodings.is_changed | lists.within(source.method.geodesic_k)
+        paths = _patched_paths(old, source, change, encodings, is_affected, run)
     return make_state(
         source,
         confident=confident.rows,
-        half=half_rows,
-        w=graph.w,
-        similarity=similarity,
+        half=None if half is None else half.rows,
+        affinity=graph.w,
+        similarity=smoothing.similarity,
         smoothed=smoothed.rows,
         enhanced=enhanced.rows,
-        transition=p,
-        encoding=columns,
+        transition=encodings.transition,
+        encoding=encodings.columns,
         paths=paths,
         run=run,
     )
 
 
-def _first_changes(old: State, source: Source, change: Change) -> Ints:
-    """(n,) the first place of each list that holds another row: 0 for a new row, K for none."""
-    lists = source.neighbors.indices
-    before = change.renumbered(old.neighbors.indices[change.kept])
-    other = before != lists[: change.n_kept]
-    first = np.where(other.any(axis=1), other.argmax(axis=1), lists.shape[1])
-    new = np.zeros(len(lists) - change.n_kept, np.int64)
-    return np.concatenate([first, new]).astype(np.int32)
+@dataclass(frozen=True, eq=False)
+class ListChanges:
+    """What a change does to the neighbour lists, from which every stage starts.
+
+    lists : (n, K) int32, the nearest rows of each row after the change, itself first
+    first_change : (n,) int32, the first place of each list that holds another row than before:
+        0 for a new row, K where the whole list is what it was
+    is_rescaled : (n,) rows with another largest distance, so that all their affinities change
+    """
+
+    lists: Ints
+    first_change: Ints
+    is_rescaled: Mask
+
+    @classmethod
+    def between(cls, old: Source, new: Source, change: Change) -> ListChanges:
+        """From the sources before and after a change."""
+        n_kept = change.n_kept
+        lists = new.neighbors.indices
+        old_lists = change.renumbered(old.neighbors.indices[change.kept])
+        differs = old_lists != lists[:n_kept]
+        first_change = np.zeros(len(lists), np.int32)
+        first_change[:n_kept] = np.where(
+            differs.any(axis=1), differs.argmax(axis=1), lists.shape[1]
+        )
+        farthest = new.neighbors.farthest
+        is_rescaled = np.ones(len(farthest), np.bool_)
+        is_rescaled[:n_kept] = farthest[:n_kept] != old.neighbors.farthest[change.kept]
+        return cls(lists, first_change, is_rescaled)
+
+    def within(self, k: int) -> Mask:
+        """(n,) rows whose first ``k`` neighbours changed."""
+        return self.first_change < k
+
+    def around(self, k: int) -> Mask:
+        """(n,) rows whose first ``k`` neighbours changed, or those of one of these neighbours."""
+        has_changed = self.within(k)
+        return has_changed | rows_that_hold(has_changed, self.lists[:, :k])
 
 
-def _rescaled(old: State, source: Source, change: Change) -> Mask:
-    """(n,) which rows have another farthest, so that all their affinities change."""
-    farthest = source.neighbors.farthest
-    out = np.ones(len(farthest), np.bool_)
-    out[: change.n_kept] = farthest[: change.n_kept] != old.neighbors.farthest[change.kept]
-    return out
+def _changed_confident(
+    old: State, lists: ListChanges, change: Change, parameters: StageParameters, run: Runner
+) -> PatchedRows:
+    """xi, the confident neighbours of all rows after a change."""
+    k = parameters.confident_k
+    moved = MovedRows.of(old.confident, change)
+    rows = moved.rows_to_compute(lists.around(k))
+    return moved.put(rows, reciprocal(lists.lists, k, run, rows))
 
 
-def _moved(rows: SparseRows, change: Change) -> MovedRows:
-    """The rows of a stage as a change leaves them, before any is computed again."""
-    moved, lost_entry = patch.moved_rows(rows, change)
-    incomplete = lost_entry.copy()
-    incomplete[change.n_kept :] = True
-    return MovedRows(moved, incomplete)
+def _changed_half(
+    old: State, lists: ListChanges, change: Change, parameters: StageParameters, run: Runner
+) -> PatchedRows | None:
+    """R(i, k1 / 2) of all rows after a change; None where clusters are not expanded by it."""
+    if parameters.clusters != "expanded":
+        return None
+    k = parameters.half_k
+    moved = MovedRows.of(old.half, change)
+    rows = moved.rows_to_compute(lists.around(k))
+    return moved.put(rows, reciprocal(lists.lists, k, run, rows))
 
 
-def _rows_to_compute(before: MovedRows, dirty: Mask) -> Ints:
-    """Rows whose inputs changed, new ones, and those that lost an entry; ascending."""
-    return np.flatnonzero(dirty | before.incomplete).astype(np.int32)
+def _changed_clusters(
+    old: State,
+    lists: ListChanges,
+    half: PatchedRows | None,
+    change: Change,
+    parameters: StageParameters,
+    run: Runner,
+) -> PatchedRows:
+    """C, the clusters of all rows after a change; half : of ``_changed_half``."""
+    is_dirty = lists.around(parameters.cluster_k)
+    if half is not None:
+        is_dirty |= rows_that_hold(half.is_changed, lists.lists[:, : parameters.cluster_k])
+    kept_similarity = old.similarity or old.smoothed  # both have an entry wherever C has one
+    moved = MovedRows.of(kept_similarity.with_data(None), change)
+    rows = moved.rows_to_compute(is_dirty)
+    half_rows = None if half is None else half.rows
+    return moved.put(rows, local_clusters(lists.lists, parameters, half_rows, run, rows))
 
 
-def _put(before: MovedRows, rows: Ints, fresh: SparseRows) -> PatchedRows:
-    """The rows of a stage after a change; fresh : those that were computed, ``rows``."""
-    changed = np.zeros(len(before.rows), np.bool_)
-    if len(rows) == 0:
-        return PatchedRows(before.rows, changed)
-    differs = patch.differs(take(before.rows, rows), fresh, _NEGLIGIBLE)
-    changed[rows] = before.incomplete[rows] | differs
-    return PatchedRows(patch.put(before.rows, rows, fresh), changed)
+class _Smoothing(NamedTuple):
+    """F and smoothed F after a change; similarity : of all rows only if the state keeps it."""
+
+    similarity: SparseRows
+    smoothed: PatchedRows
 
 
-def _dirty_reciprocal(first_change: Ints, lists: Ints, k: int) -> Mask:
-    """Rows whose R(i, k) can change: their list did, or that of one of their neighbours."""
-    other_list = first_change < k
-    return other_list | reached(other_list, lists[:, :k])
+def _changed_smoothing(
+    old: State,
+    source: Source,
+    change: Change,
+    lists: ListChanges,
+    confident: PatchedRows,
+    clusters: PatchedRows,
+    graph: Graph,
+    parameters: StageParameters,
+    run: Runner,
+) -> _Smoothing | None:
+    """F by diffusion over the graph, and smoothed F, after a change.
+
+    Both in one function: a state that does not keep F makes it of those rows alone that are
+    smoothed again. Returns None where these are so many that computing all rows costs less.
+    """
+    neighbors = source.neighbors
+    n = len(source)
+    with progress.stage("diffusion", n):
+        has_other_edges = (
+            lists.within(parameters.graph_k + 1) | lists.is_rescaled | confident.is_changed
+        )
+        is_dirty = clusters.is_changed | confident.is_changed
+        is_dirty |= _reached_by_diffusion(
+            old, change, graph, clusters.rows, has_other_edges, lists.is_rescaled, parameters
+        )
+        is_dirty_smoothed = is_dirty | _reached_by_smoothing_walk(lists, clusters.rows, parameters)
+        moved_smoothed = MovedRows.of(old.smoothed, change)
+        smoothed_rows = moved_smoothed.rows_to_compute(is_dirty_smoothed)
+        if len(smoothed_rows) > _MOST_DIFFUSED * n:
+            return None
+        if old.similarity is None:
+            similarity = similarity_on_clusters(
+                graph, clusters.rows, source.distances, parameters, run, rows=smoothed_rows
+            )
+        else:
+            moved = MovedRows.of(old.similarity, change)
+            rows = moved.rows_to_compute(is_dirty)
+            computed = similarity_on_clusters(
+                graph, clusters.rows, source.distances, parameters, run, rows=rows
+            )
+            similarity = moved.put(rows, computed).rows
+    with progress.stage("smoothing", n):
+        if old.similarity is None:
+            their_confident = take(confident.rows, smoothed_rows)
+            computed = smooth(similarity, their_confident, neighbors, parameters, run)
+            return _Smoothing(similarity, moved_smoothed.put(smoothed_rows, computed))
+        smoothed = smooth(similarity, confident.rows, neighbors, parameters, run)
+        is_changed = moved_smoothed.is_incomplete | differing_rows(moved_smoothed.rows, smoothed)
+        return _Smoothing(similarity, PatchedRows(smoothed, is_changed))
 
 
-def _diffused(
+def _reached_by_diffusion(
     old: State,
     change: Change,
     graph: Graph,
     clusters: SparseRows,
-    other_edges: Mask,
-    rescaled: Mask,
+    has_other_edges: Mask,
+    is_rescaled: Mask,
     parameters: StageParameters,
 ) -> Mask:
-    """Which rows of F a changed edge can reach.
+    """(n,) rows of F that a changed edge of the graph can reach.
 
-    Walks from i to j over a changed edge at m weigh u_i(m) u_j(m), u the walks to m from one
-    end; their sum over all m is found at once, by walks from all of them.
+    Diffusion from i to j over a changed edge at m weighs u_i(m) u_j(m), where u_i(m) is the weight
+    that arrives at m from i. The sum over all m is bounded at once: one vector, 1 at all rows with
+    changed edges, is diffused for half as many steps as F takes.
 
-    other_edges : rows whose own edges changed; rescaled : rows with another farthest
+    graph, clusters : after the change
+    has_other_edges : (n,) rows whose own edges changed
+    is_rescaled : (n,) rows with another largest distance
     """
     if parameters.similarity == "original":
-        return rescaled
+        return is_rescaled
     polynomial = polynomial_of(parameters)
-    before, lost = patch.moved_rows(old.w, change)
-    other_edges = other_edges | lost
-    touched = other_edges | reached(other_edges, graph.w) | reached(other_edges, before)
-    weight = touched.astype(np.float64)
-    total = weight.copy()
-    steps = max(len(polynomial.powers), len(polynomial.series)) // 2 + 1
-    for _ in range(steps):
+    old_affinity, lost_edge = moved_rows(old.affinity, change)
+    has_other_edges = has_other_edges | lost_edge
+    is_end_of_edge = has_other_edges | rows_that_hold(has_other_edges, graph.w)
+    is_end_of_edge |= rows_that_hold(has_other_edges, old_affinity)
+    weight = is_end_of_edge.astype(np.float64)
+    total_weight = weight.copy()
+    n_steps = max(len(polynomial.powers), len(polynomial.series)) // 2 + 1
+    for _ in range(n_steps):
         weight = polynomial.decay * times(graph.s, weight)
-        total += weight
-    most = np.maximum.reduceat(total[clusters.indices], clusters.indptr[:-1])
-    return np.asarray(total * most > _WALKED)
+        total_weight += weight
+    most_in_cluster = np.maximum.reduceat(total_weight[clusters.indices], clusters.indptr[:-1])
+    return np.asarray(total_weight * most_in_cluster > _LEAST_EFFECT)
 
 
-def _guided(
-    first_change: Ints,
-    rescaled: Mask,
-    lists: Ints,
-    clusters: SparseRows,
-    parameters: StageParameters,
+def _reached_by_smoothing_walk(
+    lists: ListChanges, clusters: SparseRows, parameters: StageParameters
 ) -> Mask:
-    """Which rows are smoothed by a walk that is not what it was."""
+    """(n,) rows with a member in their cluster whose two-step walk, the guide of NSS, changed."""
     if parameters.smoothing is None or parameters.reads_similarity_again:
         return np.zeros(len(clusters), np.bool_)
-    stepped = (first_change < parameters.walk_k) | rescaled
-    two_steps = stepped | reached(stepped, lists[:, : parameters.walk_k])
-    return reached(two_steps, clusters)
+    has_other_step = lists.within(parameters.walk_k) | lists.is_rescaled
+    walk_lists = lists.lists[:, : parameters.walk_k]
+    has_other_walk = has_other_step | rows_that_hold(has_other_step, walk_lists)
+    return rows_that_hold(has_other_walk, clusters)
+
+
+def _changed_enhanced(
+    old: State,
+    lists: ListChanges,
+    confident: PatchedRows,
+    smoothed: PatchedRows,
+    change: Change,
+    parameters: StageParameters,
+    run: Runner,
+) -> PatchedRows:
+    """Enhanced F of all rows after a change; smoothed F itself without enhancement."""
+    k = parameters.enhance_k
+    if k is None:
+        return smoothed
+    is_dirty = confident.is_changed | lists.within(k)
+    is_dirty |= rows_that_hold(smoothed.is_changed, confident.rows)
+    is_dirty |= rows_that_hold(smoothed.is_changed, lists.lists[:, :k])
+    moved = MovedRows.of(old.enhanced, change)
+    rows = moved.rows_to_compute(is_dirty)
+    their_confident = take(confident.rows, rows)
+    computed = enhance(smoothed.rows, their_confident, lists.lists[rows], k, parameters.kappa, run)
+    return moved.put(rows, computed)
+
+
+class _Encodings(NamedTuple):
+    """P (None with propagation "transpose") and F' after a change, and whose F' changed, (n,)."""
+
+    transition: SparseRows | None
+    columns: EncodingColumns
+    is_changed: Mask
+
+
+def _changed_encodings(
+    old: State,
+    source: Source,
+    enhanced: PatchedRows,
+    change: Change,
+    parameters: StageParameters,
+    run: Runner,
+) -> _Encodings:
+    """P and F' of all rows after a change; with "transpose" all rows are computed."""
+    layout = source.layout
+    if old.transition is None:
+        _, encoding_rows = propagate(enhanced.rows, parameters, layout, run)
+        every_row = np.ones(len(source), np.bool_)
+        return _Encodings(None, EncodingColumns.of(encoding_rows, run), every_row)
+    is_dirty = enhanced.is_changed | rows_that_hold(enhanced.is_changed, enhanced.rows)
+    moved = MovedRows.of(old.transition, change)
+    rows = moved.rows_to_compute(is_dirty)
+    p = moved.put(rows, transition(enhanced.rows, parameters, layout, run, rows))
+    is_changed = p.is_changed | rows_that_hold(p.is_changed, p.rows)
+    is_changed |= rows_that_lost_an_entry(old.columns, change)
+    rows = np.flatnonzero(is_changed).astype(np.int32)
+    computed = encoding(p.rows, layout, run, rows)
+    columns = encoding_with_rows(old.encoding, change, rows, computed, run)
+    return _Encodings(p.rows, columns, is_changed)
 
 
 def _patched_paths(
     old: State,
     source: Source,
     change: Change,
-    columns: EncodingColumns,
-    p: SparseRows | None,
-    affected: Mask,
+    encodings: _Encodings,
+    is_affected: Mask,
     run: Runner,
 ) -> SparseRows:
-    """The graph of shortest paths; affected : rows with another F', or others among the nearest."""
-    if p is None or old.paths is None or affected.mean() > _MOST_LISTS:
-        return path_graph(source, columns, run)
-    near = source.neighbors.indices[:, : source.method.geodesic_k]
-    pairs = affected_pairs(affected, near)
+    """The graph of shortest paths after a change, see ``State.paths``.
+
+    is_affected : (n,) rows with another F', or with others among their geodesic_k nearest
+    """
+    p = encodings.transition
+    if p is None or old.paths is None or is_affected.mean() > _MOST_LISTS:
+        return path_graph(source, encodings.columns, run)
+    nearest = source.neighbors.indices[:, : source.method.geodesic_k]
+    pairs = affected_pairs(is_affected, nearest)
     rows = rows_of_pairs(pairs)
-    fresh_encoding = placed(encoding(p, source.layout, run, rows), rows)
-    divergence = Divergence(fresh_encoding, source.method.divergence, columns.norms)
-    return changed_paths(old.paths, change, affected, divergence.pairs(pairs, run), run)
-
-
-def _cells(old: State, change: Change, run: Runner) -> Ints:
-    """The cells of all rows; a new one goes to the nearest."""
-    if len(old.cell) == 0:
-        return old.cell
-    near = exact_search(change.vectors[change.n_kept :], old.centres, 1, run).indices[:, 0]
-    return np.concatenate([old.cell[change.kept], near]).astype(np.int32)
+    encoding_rows = placed(encoding(p, source.layout, run, rows), rows)
+    divergence = Divergence(encoding_rows, source.method.divergence, encodings.columns.norms)
+    return changed_paths(old.paths, change, is_affected, divergence.pairs(pairs, run), run)

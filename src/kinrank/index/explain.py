@@ -179,8 +179,8 @@ def _divergences(
 ) -> dict[str, float]:
     rows = np.array([row], np.int32)
     pairs = {"smoothing": (stages.smoothed.rows, take(state.smoothed, rows))}
-    if state.f is not None:
-        pairs = {"diffusion": (stages.similarity.rows, take(state.f, rows)), **pairs}
+    if state.similarity is not None:
+        pairs = {"diffusion": (stages.similarity.rows, take(state.similarity, rows)), **pairs}
     enhanced = _item(stages.enhanced, row) or take(state.enhanced, rows)
     pairs["enhancement"] = (_own(stages.enhanced), enhanced)
     pairs["propagation"] = (_own(stages.encoding), encoding)

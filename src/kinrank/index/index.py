@@ -16,20 +16,20 @@ import numpy as np
 from kinrank.compiling import prepare
 from kinrank.conditions import Conditions
 from kinrank.errors import InvalidInputError, KinrankWarning, UnsupportedError
-from kinrank.index import file
 from kinrank.index.attributes import Attributes, locked
+from kinrank.index.auto_parameters import AutoParameters
 from kinrank.index.build import build_from_lists, build_from_vectors, relearnt_kind
 from kinrank.index.calibrate import Calibration, calibrate, least_evidence_of, threshold_of
 from kinrank.index.change import changed
-from kinrank.index.chosen import Chosen
-from kinrank.index.contents import check_contents, save_state
 from kinrank.index.distances import row_distances
 from kinrank.index.engine import Engine
 from kinrank.index.explain import Explanation, explain
 from kinrank.index.ids import Ids, as_ids, ids_at, joined, refuse_duplicates
+from kinrank.index.item_queries import ItemQueries, rank_items
 from kinrank.index.search import search_of
-from kinrank.index.several import Items, rank_items
 from kinrank.index.state import State
+from kinrank.index.state_file import ATTRIBUTE, CALIBRATION, check_contents, save_state
+from kinrank.index.write_lock import WriteLock
 from kinrank.io import PathLike
 from kinrank.methods.cas import CASMethod
 from kinrank.parallel import Runner
@@ -82,7 +82,7 @@ class Index:
         engine: Engine,
         unchecked: Path | None = None,
         path: str | None = None,
-        lock: file.WriteLock | None = None,
+        lock: WriteLock | None = None,
     ) -> None:
         """Unchecked : the file whose contents are to be checked before the engine is used.
 
@@ -96,7 +96,7 @@ class Index:
         self._path = path
         self._lock = lock
         self.recipe: str | None = None
-        self.chosen: Chosen | None = None
+        self.chosen: AutoParameters | None = None
         self.notes: dict[str, Any] = {}
         self.calibration: Calibration | None = None
 
@@ -220,7 +220,7 @@ class Index:
 
     def __contains__(self, item: object) -> bool:
         try:
-            return bool(self._loaded.state.table.find(as_ids([item]))[0] >= 0)
+            return bool(self._loaded.state.id_table.find(as_ids([item]))[0] >= 0)
         except InvalidInputError:  # neither text nor an integer
             return False
 
@@ -327,7 +327,7 @@ class Index:
         row_filter = conditions.filter(
             len(vectors),
             state.n_gallery,
-            rows_of_ids=state.table.rows,
+            rows_of_ids=state.id_table.rows,
             attributes=engine.attributes,
         )
         runner = Runner.of(threads)
@@ -335,7 +335,7 @@ class Index:
         if of is None and right is None and wrong is None:
             ranking = engine.search(vectors, k, runner, row_filter, plain=base)
         else:
-            items = Items.of(engine, vectors, of, right, wrong)
+            items = ItemQueries.of(engine, vectors, of, right, wrong)
             ranking = rank_items(engine, items, k, row_filter, runner, plain=base)
             pictures = items.pictures
         presence = None
@@ -372,7 +372,7 @@ class Index:
         """The rows nearest to a row of the gallery, itself left out; (1, k)."""
         engine = self.engine
         state = engine.state
-        index = int(state.table.rows([item])[0])
+        index = int(state.id_table.rows([item])[0])
         state.check_vectors("`neighbors` is not available: use `search` with the item's vector")
         k = state.n_gallery - 1 if k is None else min(check_int("k", k, 1), state.n_gallery - 1)
         distances = row_distances(engine, int(state.position[index]))[state.position]
@@ -386,7 +386,7 @@ class Index:
         """
         state = self.engine.state
         state.check_vectors("`vectors` is not available: fetch them from the store")
-        return state.vectors[state.position[state.table.rows(ids)]].copy()
+        return state.vectors[state.position[state.id_table.rows(ids)]].copy()
 
     def explain(self, query: Any, item: Any) -> Explanation:
         """Why a row of the gallery has its distance from a query; ``str()`` of it can be read.
@@ -397,7 +397,7 @@ class Index:
         item : its id
         """
         engine = self.engine
-        index = int(engine.state.table.rows([item])[0])
+        index = int(engine.state.id_table.rows([item])[0])
         array = np.atleast_2d(as_array("query", query))
         if len(array) != 1:
             raise InvalidInputError(f"`query` must be one vector, got {len(array)}.")
@@ -528,7 +528,7 @@ class Index:
             )
         with self._writing():
             engine = self.engine
-            rows = engine.state.table.rows(refuse_duplicates(_given_ids(ids)))
+            rows = engine.state.id_table.rows(refuse_duplicates(_given_ids(ids)))
             self.engine = engine.with_attributes(engine.attributes.with_values(rows, attributes))
 
     def relearn(
@@ -577,7 +577,7 @@ class Index:
                     f"`context` is missing: this index has {len(state) - state.n_gallery:,} rows "
                     "of it, which are learnt from and built with."
                 )
-            method = state.asked.replace(whiten=kind)
+            method = state.unresolved.replace(whiten=kind)
             self._replace(
                 build_from_vectors(method, matrix, state.ids, context, execution),
                 self.engine.attributes,
@@ -620,7 +620,7 @@ class Index:
     def _attributes(self, ids: Ids, added: Ids, given: Any) -> Attributes:
         """Those of the rows ``ids`` after a change that brought the vectors of ``added``."""
         engine = self.engine
-        return engine.attributes.changed(engine.state.table, ids, added, given)
+        return engine.attributes.changed(engine.state.id_table, ids, added, given)
 
     def _replace(self, state: State, attributes: Attributes) -> None:
         self.engine = Engine(state, search_of(state), attributes)
@@ -663,7 +663,7 @@ class Index:
                 raise InvalidInputError(
                     "`path` is missing: say where to save, as no file is open for writing."
                 )
-            lock = file.WriteLock(target) if held is None else held
+            lock = WriteLock(target) if held is None else held
             try:
                 self._write(target)
                 lock.written()
@@ -676,12 +676,22 @@ class Index:
         return path is None or self._path == os.path.realpath(path)
 
     def _write(self, target: PathLike) -> None:
+        """Write everything to the file ``target``, whose lock is held."""
         engine = self.engine
-        beside = {f"attribute.{name}": c for name, c in engine.attributes.columns.items()}
+        further_arrays = {
+            ATTRIBUTE + name: column for name, column in engine.attributes.columns.items()
+        }
         if self.calibration is not None:
-            rates = self.calibration.arrays()
-            beside |= {f"calibration.{name}": array for name, array in rates.items()}
-        save_state(target, engine.state, self.recipe, self.chosen, self.notes, beside)
+            for name, array in self.calibration.arrays().items():
+                further_arrays[CALIBRATION + name] = array
+        save_state(
+            target,
+            engine.state,
+            recipe=self.recipe,
+            auto_parameters=self.chosen,
+            notes=self.notes,
+            further_arrays=further_arrays,
+        )
 
     def close(self) -> None:
         """Let others write the file, after a save that is under way; what was not saved is lost."""

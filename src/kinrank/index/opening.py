@@ -5,25 +5,36 @@ from __future__ import annotations
 import os
 
 from kinrank.index import file
+from kinrank.index.auto_parameters import AutoParameters
 from kinrank.index.calibrate import Calibration
-from kinrank.index.chosen import Chosen
-from kinrank.index.contents import check_contents, load_beside, load_notes, load_state
 from kinrank.index.engine import Engine
 from kinrank.index.index import Index
 from kinrank.index.search import search_of
+from kinrank.index.state_file import (
+    calibration_arrays,
+    check_contents,
+    load_attributes,
+    load_notes,
+    load_state,
+)
+from kinrank.index.write_lock import WriteLock
 from kinrank.io import PathLike
 from kinrank.reading import reading
 from kinrank.search.searcher import Store
 from kinrank.validation import check_bool, check_path
 
-# Files up to this size are read and verified when they are opened; larger ones when asked.
-_VERIFIED = 1 << 28
+# Files of up to so many bytes are read and verified when they are opened, larger ones on demand.
+_MOST_VERIFIED = 1 << 28
 
 
 def open_index(
-    path: PathLike, *, writable: bool = False, store: Store | None = None,
-    refine: bool = True, verify: bool | None = None,
-) -> Index:  # fmt: skip
+    path: PathLike,
+    *,
+    writable: bool = False,
+    store: Store | None = None,
+    refine: bool = True,
+    verify: bool | None = None,
+) -> Index:
     """Open an index that was saved; it is mapped from disk, not read.
 
     Parameters
@@ -46,27 +57,34 @@ def open_index(
     check_path("path", path)
     check_bool("writable", writable)
     check_bool("verify", verify is not None and verify)
-    lock = file.WriteLock(path) if writable and os.path.exists(path) else None  # noqa: PTH110
+    lock = WriteLock(path) if writable and os.path.exists(path) else None  # noqa: PTH110
     try:
-        stored = file.read(path, writable=lock is not None)
-        whole = verify or (verify is None and stored.size <= _VERIFIED)
-        if whole:
-            stored.verify()
-        state = load_state(stored)
-        if whole:
-            check_contents(stored.path, state)
-        attributes, rates = load_beside(stored, state.n_gallery)
-        with reading(stored.path, "an index with a whole calibration"):
-            calibration = Calibration.from_arrays(rates)
-        engine = Engine(state, search_of(state, store, refine), attributes)
-        unchecked = None if whole else stored.path
-        index = Index(engine, unchecked, os.path.realpath(path), lock)
-        index.notes, index.calibration = load_notes(stored), calibration
+        return _open(path, lock, store, refine, verify)
     except BaseException:
         if lock is not None:
             lock.release()
         raise
-    recipe = stored.about.get("recipe")
+
+
+def _open(
+    path: PathLike, lock: WriteLock | None, store: Store | None, refine: bool, verify: bool | None
+) -> Index:
+    """Read the file and make an index of it; lock : the right to write, None to search alone."""
+    stored = file.read(path, writable=lock is not None)
+    is_verified = verify or (verify is None and stored.size <= _MOST_VERIFIED)
+    if is_verified:
+        stored.verify()
+    state = load_state(stored)
+    if is_verified:
+        check_contents(stored.path, state)
+    attributes = load_attributes(stored, state.n_gallery)
+    engine = Engine(state, search_of(state, store, refine), attributes)
+    unchecked = None if is_verified else stored.path
+    index = Index(engine, unchecked, os.path.realpath(path), lock)
+    index.notes = load_notes(stored)
+    with reading(stored.path, "an index with a whole calibration"):
+        index.calibration = Calibration.from_arrays(calibration_arrays(stored))
+    recipe = stored.description.get("recipe")
     index.recipe = recipe if isinstance(recipe, str) else None
-    index.chosen = Chosen.read(stored.about.get("chosen"))
+    index.chosen = AutoParameters.read(stored.description.get("chosen"))
     return index

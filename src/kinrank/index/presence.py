@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.index.alike import RowsOfItem
 from kinrank.index.change import changed
 from kinrank.index.engine import Engine
 from kinrank.index.ids import as_ids
+from kinrank.index.same_item import RowsOfItem
 from kinrank.index.search import search_of
 from kinrank.items import Pictures
 from kinrank.parallel import ALONE

@@ -213,12 +213,12 @@ class _QueryKernels:
             parameters.graph_k + 1,
             parameters.sigma**2,
             float(parameters.kappa),
-            *state.w.csr,
+            *state.affinity.csr,
             state.degree,
             self.space,
         )
-        tied = Rows(*state.s.csr, groups, replaced, ptr, ids, s)
-        return TiedGraph(tied, state.w.values, w)
+        tied = Rows(*state.normalized.csr, groups, replaced, ptr, ids, s)
+        return TiedGraph(tied, state.affinity.values, w)
 
     def similarity_on_clusters(self, graph: TiedGraph, clusters: Overlay) -> Overlay:
         """F of the queries, rows of L1 norm 1."""
@@ -260,7 +260,7 @@ class _QueryKernels:
 
     def enhance(self, f: Overlay, confident: Overlay, k: int) -> Overlay:
         """Enhanced rows of the queries, and of the rows that average a query's, their partners."""
-        stored = self.state.xi
+        stored = self.state.confident
         groups, replaced, ptr, ids, weights = partner_rows(
             self.lists,
             k,
@@ -365,7 +365,7 @@ class _QueryKernels:
 
     def _average(self, f: Overlay) -> Overlay:
         """The mean of the rows of N(q, k2)."""
-        stored = self.state.f
+        stored = self.state.similarity
         assert stored is not None
         near = self._nearest(self.parameters.confident_k)
         means = self._one_row_each(near.ptr, near.ids, np.ones(len(near.ids), np.float32))
@@ -375,7 +375,7 @@ class _QueryKernels:
         self, f: Overlay, confident: Overlay, values: Floats, anchor: Floats
     ) -> None:
         """T and r from F itself; F_jq of a stored row j is F_qj."""
-        stored = self.state.f
+        stored = self.state.similarity
         assert stored is not None
         mirrored = query.mirrored_rows(f.ptr, f.ids, f.values, *stored.csr)
         guide.guide_by_similarity(

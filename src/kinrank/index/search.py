@@ -104,7 +104,7 @@ class StoreSearch:
     def search(self, queries: Floats, k: int, run: Runner) -> Neighbors:  # noqa: ARG002
         """The ``k`` nearest rows of each query, as far as the store knows them."""
         state = self.state
-        names, values = store_search(self.opened(), queries, min(k, len(state)), state.table)
+        names, values = store_search(self.opened(), queries, min(k, len(state)), state.id_table)
         known = names >= 0
         rows = np.where(known, state.position[names], np.int32(-1))
         order = np.lexsort((names, values), axis=1)
@@ -147,7 +147,7 @@ class StoreSearch:
             yield from self._pieces(rows, low, middle)
             yield from self._pieces(rows, middle, high)
             return
-        yield low, high, state.scaling.of_stored.apply("vectors", vectors)
+        yield low, high, state.scaling.after_projection.apply("vectors", vectors)
 
     @cached_property
     def _gone(self) -> npt.NDArray[np.bool_]:
@@ -172,7 +172,7 @@ def search_of(state: State, store: Store | None = None, refine: bool = True) -> 
     if len(state.vectors) == 0:
         searcher = StoreSearch(store, state, check_bool("refine", refine))
         if store is not None:
-            check_store(store, state.table, state.scaling)
+            check_store(store, state.id_table, state.scaling)
         return searcher
     if store is not None:
         raise InvalidInputError("This index has its own vectors: leave out `store`.")
@@ -183,10 +183,10 @@ def check_store(store: Store, table: IdTable, scaling: Scaling) -> None:
     """Compare a few distances that a store returns with those of the vectors that it fetches."""
     ids = table.ids
     sample = np.unique(np.linspace(0, len(ids) - 1, _CHECKED_ROWS).astype(np.int64))
-    of_stored = scaling.of_stored
+    after_projection = scaling.after_projection
     try:
         fetched = checked_fetch(store, ids[sample], scaling.dims)
-        rows = of_stored.apply("vectors", fetched)
+        rows = after_projection.apply("vectors", fetched)
         places, squared = store_search(store, rows, min(_CHECKED_NEIGHBORS, len(ids)), table)
         owners, columns = np.nonzero(places >= 0)
         found = checked_fetch(store, ids[places[owners, columns]], scaling.dims)
@@ -194,7 +194,7 @@ def check_store(store: Store, table: IdTable, scaling: Scaling) -> None:
         return
     if len(owners) == 0:
         return
-    vectors = of_stored.apply("vectors", found)
+    vectors = after_projection.apply("vectors", found)
     computed = np.empty(len(owners), np.float32)
     pair_distances(rows, owners, vectors, np.arange(len(owners)), computed)
     check_squared_distances(type(store).__name__, squared[owners, columns], computed)

@@ -1,7 +1,12 @@
-"""What an index knows of its rows: every stage of the method, computed once.
+"""What an index keeps of its rows: every stage of CAS, computed once.
 
-Rows are kept in an order in which neighbours are near each other. ``order`` holds the
-indices that they have for users: gallery rows first, as they were given, then the context.
+A *row* is a vector of the gallery or of the context. It has two numbers:
+
+    row      where it lies in the arrays of a ``State``: neighbours lie side by side
+    index    where it is for users: gallery rows from 0 on as they were given, then the context
+
+``State.order[row]`` is the index of a row, ``State.position[index]`` the row of an index. All
+lists and matrices here hold rows.
 """
 
 from __future__ import annotations
@@ -38,8 +43,8 @@ from kinrank.validation import (
     stack_rows,
 )
 
-# What an index cannot do, and why.
-_ONLINE = {
+# The options that an index restricts: the values that it can compute online, and why no others.
+_ONLINE_VALUES = {
     "symmetric": ((True,), "a query is tied into a symmetric graph"),
     "divergence": (
         tuple(name for name, measure in MEASURES.items() if measure.answers_queries),
@@ -51,8 +56,8 @@ _ONLINE = {
 
 
 def check_online(method: CASMethod) -> None:
-    """Refuse options that an index cannot honour."""
-    for name, (allowed, reason) in _ONLINE.items():
+    """Raise if the method has an option that needs all rows for every query."""
+    for name, (allowed, reason) in _ONLINE_VALUES.items():
         value = getattr(method, name)
         if not any(isinstance(value, type(choice)) and value == choice for choice in allowed):
             wanted = " or ".join(repr(choice) for choice in allowed)
@@ -64,20 +69,28 @@ def check_online(method: CASMethod) -> None:
 
 
 def list_length(method: CASMethod, n: int) -> int:
-    """How many neighbours of each row, the row itself counted, an index over n rows needs."""
+    """How long the neighbour lists of an index over ``n`` rows must be, the row itself counted."""
     return method.resolved(n).list_length()
 
 
-def resolved(method: CASMethod, n: int, k: int | None = None) -> CASMethod:
-    """The method resolved against ``n`` rows and lists of ``k``, without a warning."""
+def resolved(method: CASMethod, n: int, longest_list: int | None = None) -> CASMethod:
+    """The method with k1, k2 and other sizes no larger than ``n`` rows allow; it warns of nothing.
+
+    longest_list : the length of the neighbour lists, where these are shorter than the method wants
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KinrankWarning)
-        by_rows = method.resolved(n)
-        return by_rows if k is None or by_rows.list_length() <= k else method.resolved(k)
+        for_rows = method.resolved(n)
+        if longest_list is None or for_rows.list_length() <= longest_list:
+            return for_rows
+        return method.resolved(longest_list)
 
 
 def diffusion_terms(method: CASMethod, graph: Graph) -> DiffusionTerms:
-    """The diffusion over a graph as kernels take it."""
+    """How the similarity F follows from the graph's normalised affinity S, as kernels take it.
+
+    F is a polynomial of S: its coefficients, and the weight (n,) up to which a row is left out.
+    """
     polynomial = polynomial_of(method.stage_parameters)
     return DiffusionTerms(
         powers=polynomial.powers,
@@ -90,12 +103,16 @@ def diffusion_terms(method: CASMethod, graph: Graph) -> DiffusionTerms:
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """How vectors are brought into the form that is searched, the same for rows and queries.
+    """How vectors of users become the vectors that are searched, for rows and queries alike.
 
-    Each row over its norm, or all over a power of two and moved; see ``as_vectors``. With a
-    projection each over its norm, and projected.
+    With ``cosine`` or a projection each vector is divided by its norm (and then projected).
+    Otherwise all are divided by a power of two, so that squares fit into float32, and moved.
 
-    width : columns of the vectors that come in
+    width : columns of the vectors that users give
+    cosine : whether vectors are divided by their norms
+    exponent : all are divided by 2^exponent; 0 with ``cosine``
+    shift : (width,) float32, subtracted after that; None for nothing
+    projection : the linear map that follows; None for none
     """
 
     width: int
@@ -107,35 +124,47 @@ class Scaling:
     @classmethod
     def fit(
         cls,
-        *named: tuple[str, Any],
+        *named_vectors: tuple[str, Any],
         cosine: bool,
         whiten: Whiten = None,
         run: Runner = ALONE,
     ) -> tuple[Floats, Scaling]:
-        """Named row sets as one scaled float32 array, and the scaling that suits them."""
-        matrices = same_width(*named)
-        onto = projection_for(whiten, matrices, run.threads)
-        cosine = cosine or onto is not None
+        """Scale vectors, and return them with the scaling that further vectors need.
+
+        named_vectors : pairs of a name, for messages, and an array (n, d); they are stacked
+        whiten : what projection to learn from them, or a fitted one; None for none
+
+        Returns the scaled vectors of all, (n, dims) float32, and the scaling.
+        """
+        matrices = same_width(*named_vectors)
+        projection = projection_for(whiten, matrices, run.threads)
+        cosine = cosine or projection is not None
         exponent = 0 if cosine else common_exponent(matrices)
-        rows = stack_rows(matrices, cosine, exponent, onto=onto)
-        shift = None if cosine else origin_shift(rows)
+        vectors = stack_rows(matrices, cosine, exponent, onto=projection)
+        shift = None if cosine else origin_shift(vectors)
         if shift is not None:
-            rows -= shift
-        return rows, cls(matrices[0][1].shape[1], cosine, exponent, shift, onto)
+            vectors -= shift
+        return vectors, cls(matrices[0][1].shape[1], cosine, exponent, shift, projection)
 
     @property
     def dims(self) -> int:
-        """Columns of the rows that are searched."""
+        """Columns of the vectors that are searched."""
         return self.width if self.projection is None else self.projection.dims
 
     @property
-    def of_stored(self) -> Scaling:
-        """Of rows in a store, which were projected before they came there."""
+    def after_projection(self) -> Scaling:
+        """The scaling of vectors in a store, which were projected before they came there."""
         return replace(self, width=self.dims, projection=None)
 
-    def apply(self, name: str, values: Any) -> Floats:
-        """Further rows scaled in the same way, (n, width) float32, a copy."""
-        matrices = same_width((name, values))
+    def apply(self, name: str, vectors: Any) -> Floats:
+        """Scale further vectors in the same way.
+
+        name : of the parameter, for messages
+        vectors : (n, width), of any real dtype
+
+        Returns a copy, (n, dims) float32.
+        """
+        matrices = same_width((name, vectors))
         if matrices[0][1].shape[1] != self.width:
             raise InvalidInputError(
                 f"`{name}` must have as many columns as the index ({self.width}), "
@@ -144,25 +173,29 @@ class Scaling:
         cosine = self.cosine or self.projection is not None
         if not cosine:
             refuse_too_large(matrices, self.exponent)
-        rows = stack_rows(matrices, cosine, self.exponent, onto=self.projection)
+        scaled = stack_rows(matrices, cosine, self.exponent, onto=self.projection)
         if self.shift is not None:
-            rows -= self.shift
-        return rows
+            scaled -= self.shift
+        return scaled
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Source:
-    """What the stages of an index are computed from.
+    """What the stages of an index are computed from: parameters, vectors and neighbour lists.
 
-    asked, method : as given, and resolved against the rows
-    ids : (n_gallery,) of the gallery rows, by index
+    unresolved : the method as the user gave it
+    method : the same with sizes that are resolved against the number of rows
+    scaling : how vectors of users become ``vectors``
+    ids : (n_gallery,) int64 or text, the users' names of the gallery rows, by index
     order : (n,) int32, the index of each row
-    vectors : (n, d), or (0, d) when they are in a store
-    centres, cell : (c, d) and (n,) the cells of an approximate search; both empty for an exact one
-    recall : of the neighbour lists, as measured when they were found; 1 if they are exact
+    vectors : (n, d) float32 by row, scaled; (0, d) where a store keeps them
+    neighbors : the K nearest of each row, (n, K), the row itself first; squared distances
+    centres : (c, d) the centres of the cells of an approximate search; (0, 0) for an exact one
+    cell : (n,) int32, the cell of each row; (0,) for an exact search
+    recall : the share of true neighbours that the lists hold, as measured; 1 for an exact search
     """
 
-    asked: CASMethod
+    unresolved: CASMethod
     method: CASMethod
     scaling: Scaling
     ids: Ids
@@ -178,41 +211,48 @@ class Source:
 
     @property
     def n_gallery(self) -> int:
-        """How many rows can be answers."""
+        """How many rows can be results: those of the gallery, not those of the context."""
         return len(self.ids)
 
-    def check_vectors(self, what: str) -> None:
-        """Refuse, in words, what an index over a store cannot do."""
+    def check_vectors(self, consequence: str) -> None:
+        """Raise if a store keeps the vectors; consequence : what is not possible, in words."""
         if len(self.vectors) == 0:
             raise InvalidInputError(
-                f"This index was built over a store and keeps no vectors, so {what}."
+                f"This index was built over a store and keeps no vectors, so {consequence}."
             )
 
     @cached_property
-    def table(self) -> IdTable:
-        """From ids to indices."""
+    def id_table(self) -> IdTable:
+        """Finds the index of an id."""
         return IdTable(self.ids)
 
     @cached_property
     def position(self) -> Ints:
-        """(n,) the row of each index."""
+        """(n,) int32, the row of each index: the inverse of ``order``."""
         return Layout.of(self.order).position
 
     @property
     def layout(self) -> Layout:
-        """Order and position together, as the stages take them."""
+        """``order`` and ``position`` together, as the stages take them."""
         return Layout(self.order, self.position)
 
     @property
     def distances(self) -> Distances:
-        """Between the rows, from their vectors or from the lists alone."""
+        """The plain distances d between rows: from vectors, or as far as the lists tell them."""
         if len(self.vectors) == 0:
             return ListDistances(self.neighbors)
         return VectorDistances.of(self.neighbors, self.neighbors, self.vectors)
 
 
 class EncodingColumns(NamedTuple):
-    """F' as answers take it: by columns, x log2 x of its entries, and the norms of its rows."""
+    """The encodings F' of all rows, stored by columns, and what the divergence d' needs of them.
+
+    A query finds all rows that share a column with it in that column.
+
+    columns : F' transposed: line j lists the rows with an entry in column j, and these entries
+    entropies : x log2 x of each entry x
+    norms : (n,) float64, the squared Euclidean norm of each row of F'
+    """
 
     columns: SparseRows
     entropies: Floats
@@ -220,7 +260,7 @@ class EncodingColumns(NamedTuple):
 
     @classmethod
     def of(cls, encoding: SparseRows, run: Runner) -> EncodingColumns:
-        """From F' by rows."""
+        """The same of F' by rows."""
         columns = transposed(encoding, run)
         norms = row_norms(encoding.indptr, encoding.values)
         return cls(columns, entropies(columns.values), norms)
@@ -228,22 +268,30 @@ class EncodingColumns(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class State(Source):
-    """Everything that answers need; never changed, only replaced.
+    """A source and what the stages made of it: all that queries need.
 
-    xi, half, w : confident neighbours, R(i, k1 / 2), affinity graph
-    f, smoothed, enhanced : F (None where nothing needs it), and what became of it
-    transition : P (None for "transpose")
-    columns, entropies, norms : of ``EncodingColumns``
-    paths : d' on the pairs of which one is among the geodesic_k nearest of the other; None without
-        ``geodesic``
+    It is never changed, only replaced. Matrices are (n, n) and sparse.
+
+    confident : xi, the confident neighbours of each row (a pattern without values)
+    half : R(i, k1 / 2), the reciprocal neighbours by which clusters are expanded; empty where
+        clusters are not
+    affinity : W, the affinity graph
+    degree : (n,) float32, the sums of the rows of W
+    walk_norm : (n,) float32, the sums of the affinities to the rows of the smoothing walk
+    similarity : F on the clusters; None where neither a change nor a query reads it again
+    smoothed : F after smoothing; enhanced : that after enhancement
+    transition : P; None with propagation "transpose", which makes F' without it
+    columns, entropies, norms : the encodings F', as ``EncodingColumns`` says
+    paths : the graph of shortest paths: d' on pairs of which one is among the geodesic_k nearest of
+        the other, the edges of a row ascending; None without ``geodesic``
     """
 
-    xi: SparseRows
+    confident: SparseRows
     half: SparseRows
-    w: SparseRows
+    affinity: SparseRows
     degree: Floats
     walk_norm: Floats
-    f: SparseRows | None
+    similarity: SparseRows | None
     smoothed: SparseRows
     enhanced: SparseRows
     transition: SparseRows | None
@@ -254,22 +302,22 @@ class State(Source):
 
     @property
     def encoding(self) -> EncodingColumns:
-        """F' by columns, with what goes with it."""
+        """The encodings F' by columns, with their entropies and norms."""
         return EncodingColumns(self.columns, self.entropies, self.norms)
 
     @cached_property
-    def s(self) -> SparseRows:
-        """The normalised graph."""
-        return normalized(self.w, ALONE)
+    def normalized(self) -> SparseRows:
+        """S = D^-1/2 W D^-1/2, the affinity normalised by the degrees D."""
+        return normalized(self.affinity, ALONE)
 
     @cached_property
     def diffusion(self) -> DiffusionTerms:
-        """The diffusion as kernels take it."""
-        return diffusion_terms(self.method, Graph(self.s, self.w))
+        """How F follows from S, as kernels take it."""
+        return diffusion_terms(self.method, Graph(self.normalized, self.affinity))
 
     @cached_property
     def answerable(self) -> Answerable:
-        """The rows that answers are made from, as kernels take them."""
+        """What a ranking reads of the rows: encodings, vectors and omega, as kernels take them."""
         code = MEASURES[self.method.divergence].code
         assert code is not None
         return Answerable(
@@ -285,7 +333,7 @@ class State(Source):
 
     @cached_property
     def path_graph(self) -> PathGraph:
-        """What paths lead through, as kernels take it."""
+        """What a ranking by shortest paths reads of the rows, as kernels take it."""
         assert self.paths is not None
         return PathGraph(
             ptr=self.paths.indptr,
@@ -300,23 +348,28 @@ class State(Source):
         )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """All arrays by name, those of sparse rows and lists as ``field.name``."""
-        parts: dict[str, Any] = {}
-        for part in fields(self):
-            value = getattr(self, part.name)
+        """All arrays by the names of their fields.
+
+        Those of lists and sparse matrices are ``field.array``, such as ``smoothed.indices``; those
+        of the projection ``projection.mean`` and ``projection.matrix``.
+        """
+        values: dict[str, Any] = {}
+        for state_field in fields(self):
+            value = getattr(self, state_field.name)
             if isinstance(value, (SparseRows, Neighbors)):
-                parts |= {f"{part.name}.{name}": array for name, array in vars(value).items()}
+                for array_name, array in vars(value).items():
+                    values[f"{state_field.name}.{array_name}"] = array
             else:
-                parts[part.name] = value
+                values[state_field.name] = value
         if self.scaling.projection is not None:
-            parts["projection.mean"] = self.scaling.projection.mean
-            parts["projection.matrix"] = self.scaling.projection.matrix
-        return {name: array for name, array in parts.items() if isinstance(array, np.ndarray)}
+            values["projection.mean"] = self.scaling.projection.mean
+            values["projection.matrix"] = self.scaling.projection.matrix
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each part."""
-        out: dict[str, int] = {}
+        """How many bytes the arrays of each field take."""
+        n_bytes: dict[str, int] = {}
         for name, array in self.arrays().items():
-            part = name.partition(".")[0]
-            out[part] = out.get(part, 0) + array.nbytes
-        return out
+            field_name = name.partition(".")[0]
+            n_bytes[field_name] = n_bytes.get(field_name, 0) + array.nbytes
+        return n_bytes

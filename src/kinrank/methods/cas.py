@@ -92,10 +92,15 @@ class CASMethod(JointMethod):
         for name, value in filled_options(type(self), given).items():
             object.__setattr__(self, name, value)
 
+    @property
+    def given_options(self) -> dict[str, Any]:
+        """The options as they were given; None for those that follow from others."""
+        given: dict[str, Any] = getattr(self, "_given")  # noqa: B009
+        return given
+
     def replace(self, **changes: Any) -> Self:
         """A copy with other values; what followed from the old ones follows from the new."""
-        given: dict[str, Any] = getattr(self, "_given")  # noqa: B009
-        return type(self)(**{**given, **changes})
+        return type(self)(**{**self.given_options, **changes})
 
     def rerank_neighbors(
         self,
@@ -149,7 +154,7 @@ class CASMethod(JointMethod):
     def resolved(self, limit: int, what: str = "rows") -> Self:
         """The same method with no list longer than ``limit``."""
         extra = 0 if self.self_counts else 1
-        given: dict[str, Any] = getattr(self, "_given")  # noqa: B009
+        given = self.given_options
         sizes = {
             "k1": reduce_k("k1", self.k1, max(limit - extra, 1), what),
             "k2": reduce_k("k2", self.k2, limit, what),

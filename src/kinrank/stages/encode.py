@@ -28,7 +28,7 @@ from kinrank.stages.layout import Layout
 from kinrank.stages.parameters import StageParameters
 from kinrank.stages.propagation import propagate
 from kinrank.stages.smoothing import smooth
-from kinrank.types import SparseRows
+from kinrank.types import Neighbors, SparseRows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,15 +73,7 @@ def encode(
             half = reciprocal(neighbors.indices, parameters.half_k, run)
         clusters = local_clusters(neighbors.indices, parameters, half, run)
     with progress.stage("graph", n):
-        graph = affinity_graph(
-            neighbors,
-            parameters.graph_k,
-            parameters.sigma,
-            parameters.kappa,
-            confident,
-            symmetric=parameters.symmetric,
-            run=run,
-        )
+        graph = graph_of_lists(neighbors, confident, parameters, run)
     with progress.stage("diffusion", n):
         similarity = similarity_on_clusters(
             graph, clusters, distances, parameters, run, regularizer=regularizer
@@ -111,4 +103,22 @@ def encode(
         enhanced=enhanced,
         transition=transition,
         encoding=encoding,
+    )
+
+
+def graph_of_lists(
+    neighbors: Neighbors, confident: SparseRows, parameters: StageParameters, run: Runner
+) -> Graph:
+    """W and S of all rows: ``affinity_graph`` with the sizes that ``parameters`` have.
+
+    neighbors : the lists of all rows; confident : xi
+    """
+    return affinity_graph(
+        neighbors,
+        parameters.graph_k,
+        parameters.sigma,
+        parameters.kappa,
+        confident,
+        symmetric=parameters.symmetric,
+        run=run,
     )

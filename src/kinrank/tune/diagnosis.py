@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinrank.index.chosen import UNSURE
+from kinrank.index.auto_parameters import UNSURE
 from kinrank.tune.look import NEAR, Look
 from kinrank.tune.rules import small_groups, two_of_a_kind
 from kinrank.tune.views import Evidence

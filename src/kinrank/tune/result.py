@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from kinrank.index.chosen import Chosen, expectation
+from kinrank.index.auto_parameters import AutoParameters, expectation
 from kinrank.methods.base import Method
 from kinrank.registry import make_method
 from kinrank.tune.diagnosis import Diagnosis
@@ -71,9 +71,9 @@ class Tuning:
         return f"{self.method}({params})"
 
     @property
-    def chosen(self) -> Chosen:
+    def chosen(self) -> AutoParameters:
         """What an index or a report keeps of it."""
-        return Chosen(
+        return AutoParameters(
             rows=self.n_rows,
             verdict=self.diagnosis.verdict,
             because=self.diagnosis.reason,

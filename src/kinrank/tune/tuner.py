@@ -14,7 +14,7 @@ import numpy as np
 from kinrank import progress
 from kinrank.compiling import prepare
 from kinrank.errors import InvalidInputError, KinrankWarning
-from kinrank.index.chosen import UNSURE
+from kinrank.index.auto_parameters import UNSURE
 from kinrank.methods.base import Method
 from kinrank.methods.common import measures_angles
 from kinrank.parallel import Runner

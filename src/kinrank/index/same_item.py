@@ -28,7 +28,7 @@ _LARGEST = 200  # rows of a group
 _LISTED = 60  # most similar rows of each row that are looked at
 
 
-class AlikeRows:
+class SameItemRows:
     """Groups around the gallery rows of an engine; what was computed is kept."""
 
     def __init__(self, engine: Engine) -> None:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import kinrank
 from kinrank.cli.app import app
-from kinrank.index.chosen import Chosen
+from kinrank.index.auto_parameters import AutoParameters
 
 
 def blobs(n_groups=25, size=12, seed=0):
@@ -72,7 +72,7 @@ def test_without_it_there_is_nothing_to_say(tmp_path):
     ]],
 )  # fmt: skip
 def test_a_file_that_says_something_else_says_nothing(words):
-    assert Chosen.read(words) is None
+    assert AutoParameters.read(words) is None
 
 
 def test_it_says_once_when_it_has_outgrown_its_choice():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kinrank import CAS
-from kinrank.index.alike import AlikeRows
+from kinrank.index.same_item import SameItemRows
 
 
 def made(n_items, each, noise, seed=0):
@@ -19,7 +19,7 @@ def made(n_items, each, noise, seed=0):
 def test_groups_are_pure_and_hold_their_row(propagation):
     rows, labels = made(60, 8, 0.4)
     engine = CAS(k1=12, k2=4, metric="cosine", propagation=propagation).fit(rows).engine
-    alike = AlikeRows(engine)
+    alike = SameItemRows(engine)
     shares = []
     sizes = []
     for row in range(0, len(rows), 7):
@@ -35,7 +35,7 @@ def test_groups_are_pure_and_hold_their_row(propagation):
 def test_context_is_in_no_group():
     rows, _ = made(20, 8, 0.3)
     engine = CAS(k1=8, k2=4).fit(rows[:100], context=rows[100:]).engine
-    alike = AlikeRows(engine)
+    alike = SameItemRows(engine)
     assert max(alike.rows_of_item(row).max() for row in range(100)) < 100
 
 
@@ -44,7 +44,7 @@ def test_copies_and_single_rows():
     rows = np.concatenate(
         [np.repeat(rng.normal(size=(1, 8)), 30, axis=0), rng.normal(size=(40, 8))]
     )
-    alike = AlikeRows(CAS(k1=6, k2=3).fit(rows.astype(np.float32)).engine)
+    alike = SameItemRows(CAS(k1=6, k2=3).fit(rows.astype(np.float32)).engine)
     assert (alike.rows_of_item(3) < 30).all()
     assert len(alike.rows_of_item(3)) > 5
     assert np.mean([len(alike.rows_of_item(row)) for row in range(30, 70)]) < 4

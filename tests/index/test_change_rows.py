@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kinrank.index import patch
-from kinrank.index.patch import Change
+from kinrank.index import change_rows
+from kinrank.index.change_rows import Change
 from kinrank.index.state import EncodingColumns
 from kinrank.kernels.measures import entropies
 from kinrank.parallel import Runner
@@ -39,10 +39,10 @@ def test_some_rows_are_taken_and_put(where):
     a, b = dense(rng, 40, 30), dense(rng, len(where), 30)
     at = np.array(where, np.int32)
     np.testing.assert_array_equal(as_dense(take(rows_of(a), at)), a[at])
-    put = patch.put(rows_of(a), at, rows_of(b))
+    put = change_rows.with_rows(rows_of(a), at, rows_of(b))
     a[at] = b
     np.testing.assert_array_equal(as_dense(put), a)
-    pattern = patch.put(rows_of(a).with_data(None), at, rows_of(b).with_data(None))
+    pattern = change_rows.with_rows(rows_of(a).with_data(None), at, rows_of(b).with_data(None))
     assert pattern.data is None
     np.testing.assert_array_equal(as_dense(pattern) > 0, a > 0)
 
@@ -54,11 +54,13 @@ def test_rows_that_differ_or_hold_what_is_marked():
     b[3, 4] += 1e-6
     b[7] = 0
     b[9, 2] = 0.5
-    found = patch.differs(rows_of(a), rows_of(b), 1e-4)
+    found = change_rows.differing_rows(rows_of(a), rows_of(b), 1e-4)
     np.testing.assert_array_equal(found, np.abs(a - b).max(axis=1) > 1e-4)
-    assert patch.differs(rows_of(a), rows_of(b), 1e-8)[3]
+    assert change_rows.differing_rows(rows_of(a), rows_of(b), 1e-8)[3]
     mask = rng.random(30) < 0.1
-    np.testing.assert_array_equal(patch.reached(mask, rows_of(a)), (a[:, mask] > 0).any(axis=1))
+    np.testing.assert_array_equal(
+        change_rows.rows_that_hold(mask, rows_of(a)), (a[:, mask] > 0).any(axis=1)
+    )
 
 
 @pytest.mark.parametrize(("gone", "m"), [(0, 3), (6, 0), (6, 3), (0, 0)])
@@ -68,19 +70,19 @@ def test_columns_follow_a_change(gone, m):
     kept = np.ones(n, np.bool_)
     kept[rng.choice(n, gone, replace=False)] = False
     change, before = change_of(kept, m), dense(rng, n, n)
-    base, lost = patch.moved_rows(rows_of(before), change)
+    base, lost = change_rows.moved_rows(rows_of(before), change)
     expected = np.zeros((n - gone + m, n - gone + m), np.float32)
     expected[: n - gone, : n - gone] = before[kept][:, kept]
     np.testing.assert_array_equal(as_dense(base), expected)
     np.testing.assert_array_equal(lost[: n - gone], (before[kept][:, ~kept] > 0).any(axis=1))
 
     known = EncodingColumns.of(rows_of(before), run)
-    np.testing.assert_array_equal(patch.lost_rows(known.columns, change), lost)
+    np.testing.assert_array_equal(change_rows.rows_that_lost_an_entry(known.columns, change), lost)
     lost[rng.choice(n - gone + m, 9, replace=False)] = True
     where = np.flatnonzero(lost).astype(np.int32)
     part = dense(rng, len(where), n - gone + m)
     expected[where] = part
-    found = patch.exchanged(known, change, where, rows_of(part), run)
+    found = change_rows.encoding_with_rows(known, change, where, rows_of(part), run)
     np.testing.assert_array_equal(as_dense(found.columns), expected.T)
     np.testing.assert_array_equal(found.entropies, entropies(found.columns.values))
     np.testing.assert_allclose(found.norms, (expected.astype(np.float64) ** 2).sum(axis=1))

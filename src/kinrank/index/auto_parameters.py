@@ -10,7 +10,7 @@ GROWN = 2  # times the rows from which on parameters should be chosen again
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen:
+class AutoParameters:
     """What ``fit(gallery, params="auto")`` chose.
 
     Attributes
@@ -28,7 +28,7 @@ class Chosen:
     reasons: dict[str, str]
 
     @classmethod
-    def read(cls, words: Any) -> Chosen | None:
+    def read(cls, words: Any) -> AutoParameters | None:
         """What a file says; None if it says nothing, or something else."""
         types = get_type_hints(cls) | {"reasons": dict}
         if not isinstance(words, dict) or set(words) != {item.name for item in fields(cls)}:

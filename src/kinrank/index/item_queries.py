@@ -33,8 +33,8 @@ _DEPTH_FACTOR = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
-    """Items to be ranked, each by several vectors.
+class ItemQueries:
+    """ItemQueries to be ranked, each by several vectors.
 
     vectors : (m, d) of all items
     pictures : of each item, its queries: these have conditions
@@ -53,13 +53,13 @@ class Items:
         return len(self.pictures)
 
     @classmethod
-    def of(cls, engine: Engine, queries: Floats, of: Any, right: Any, wrong: Any) -> Items:
+    def of(cls, engine: Engine, queries: Floats, of: Any, right: Any, wrong: Any) -> ItemQueries:
         """What was given to ``Index.search``, checked."""
         if of is None:
             pictures = [np.array([query]) for query in range(len(queries))]
         else:
             pictures = pictures_of_items(of, len(queries))
-        table = engine.state.table
+        table = engine.state.id_table
         right_rows = _marked_rows("right", right, len(pictures), table)
         wrong_rows = _marked_rows("wrong", wrong, len(pictures), table)
         for both in map(np.intersect1d, right_rows, wrong_rows):
@@ -78,7 +78,7 @@ class Items:
         pictures: Pictures,
         right: list[Ints],
         wrong: list[Ints],
-    ) -> Items:
+    ) -> ItemQueries:
         """Put the vectors of marked rows behind the queries, item by item."""
         vectors = [queries]
         near = []
@@ -111,7 +111,7 @@ def _row_vectors(engine: Engine, indices: Ints) -> Floats:
     if isinstance(engine.searcher, StoreSearch):
         store = engine.searcher.opened()
         fetched = checked_fetch(store, state.ids[indices], state.scaling.dims)
-        return state.scaling.of_stored.apply("vectors", fetched)
+        return state.scaling.after_projection.apply("vectors", fetched)
     return np.ascontiguousarray(state.vectors[state.position[indices]])
 
 
@@ -185,7 +185,7 @@ class AllowedForItem:
 
 def rank_items(
     engine: Engine,
-    items: Items,
+    items: ItemQueries,
     k: int,
     row_filter: Filter | None,
     run: Runner,
@@ -226,7 +226,7 @@ def rank_items(
 
 def _distances_of_items(
     engine: Engine,
-    items: Items,
+    items: ItemQueries,
     numbers: Longs,
     candidates: list[Ints],
     run: Runner,
