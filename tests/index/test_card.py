@@ -17,7 +17,7 @@ def test_a_card_tells_what_is_to_be_known(tmp_path):
     assert "| model | net\\|pool |" in card
     assert "| attributes | shelf |" in card
     assert f"| metric | {index.method.metric} |" in card
-    assert "AutoParameters without labels for 330 rows:" in card
+    assert "Chosen without labels for 330 rows:" in card
     assert f"- verdict: re-ranking {index.chosen.verdict}." in card
     assert f"| kinrank | {kinrank.__version__} |" in card
     both = run("index", "info", tmp_path / "toy.index", "--markdown", "--json")
