@@ -46,7 +46,7 @@ def test_explained_distances_are_those_of_the_stage(measure):
     weights = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
     query, item = ({int(c): float(row[c]) for c in np.flatnonzero(row)} for row in weights)
     without = [{c: w for c, w in query.items() if c != left_out} for left_out in query]
-    found = explain_module._distances([query, *without], item, measure)
+    found = explain_module.row_divergences([query, *without], item, measure)
     for row, distance in zip([query, *without], found, strict=True):
         dense = np.zeros((2, 12))
         dense[0, list(row)] = list(row.values())
@@ -58,7 +58,7 @@ def test_explained_distances_are_those_of_the_stage(measure):
 
 @pytest.mark.parametrize("measure", ["js", "cosine"])
 def test_what_has_nothing_in_common(measure):
-    assert explain_module._distances([{0: 1.0}, {}], {3: 1.0}, measure).tolist() == [1, 1]
+    assert explain_module.row_divergences([{0: 1.0}, {}], {3: 1.0}, measure).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("sigma", [0.01, 0.02])

@@ -257,10 +257,14 @@ def finish_one(index):
 def test_callers_that_wait_are_answered_together_as_each_alone(monkeypatch):
     index = CAS(k1=10, k2=4).fit(ROWS)
     expected = [index.search(query, k=7) for query in QUERIES]
-    sizes, rank = [], index.engine._rank
-    monkeypatch.setattr(
-        index.engine, "_rank", lambda rows, *rest: (sizes.append(len(rows)), rank(rows, *rest))[1]
-    )
+    sizes = []
+    search_now = index.engine.search_now
+
+    def noted(queries, *rest):
+        sizes.append(len(queries))
+        return search_now(queries, *rest)
+
+    monkeypatch.setattr(index.engine, "search_now", noted)
     with ThreadPoolExecutor(len(QUERIES)) as pool:
         asked = in_queue(index, QUERIES, pool)
         finish_one(index)
@@ -277,7 +281,7 @@ def test_an_error_reaches_every_caller_that_waits(monkeypatch):
     def fail(*_):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(index.engine, "_rank", fail)
+    monkeypatch.setattr(index.engine, "search_now", fail)
     with ThreadPoolExecutor(2) as pool:
         asked = in_queue(index, QUERIES[:2], pool)
         finish_one(index)

@@ -1,4 +1,8 @@
-"""What is known of the rows of an index beside their vectors: cameras, species, dates."""
+"""What users say of the rows of an index beside their vectors: cameras, species, dates.
+
+An attribute has a name and one value for every gallery row, by index. All its values are of one
+kind: text, integers, numbers, or True and False; numpy's kinds are "U", "i", "f" and "b".
+"""
 
 from __future__ import annotations
 
@@ -24,13 +28,13 @@ _KINDS = {"U": "text", "i": "integers", "b": "True or False", "f": "numbers"}
 
 @dataclass(frozen=True, eq=False)
 class Attributes:
-    """One value of each name for every gallery row, in the order of the ids."""
+    """The attributes of the gallery rows; columns : by name, (n_gallery,) values by index."""
 
     columns: dict[str, Column] = field(default_factory=dict)
 
     @classmethod
     def of(cls, given: Any, n: int) -> Attributes:
-        """What a user gave for ``n`` rows: a dict of lists; None for none."""
+        """From what a user gave for ``n`` rows, checked: a dict of lists by name; None for none."""
         if given is None:
             return cls()
         if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
@@ -46,7 +50,7 @@ class Attributes:
         return cls(columns)
 
     def column(self, name: str) -> Column:
-        """The values of one name."""
+        """The values of the attribute ``name``; raises if there is none."""
         if not self.columns:
             raise InvalidInputError(
                 f"This index has no attributes, so there is no {shown(name)}. Attributes are given "
@@ -57,29 +61,35 @@ class Attributes:
         return self.columns[name]
 
     def read_only(self) -> dict[str, Column]:
-        """The columns by name, to be looked at."""
+        """The values by name, in arrays that cannot be written to."""
         return {name: locked(column) for name, column in self.columns.items()}
 
     def with_values(self, rows: Ints, given: Any) -> Attributes:
-        """With other values of some ``rows``; attributes that are not given stay."""
+        """The attributes with other values for some rows.
+
+        rows : (m,) gallery indices
+        given : a dict of m values by name, as a user gives it; names that are left out stay
+        """
         new = Attributes.of(given, len(rows))
         columns = dict(self.columns)
         for name, values in new.columns.items():
-            old = self.column(name)
+            old_values = self.column(name)
             if len(rows) == 0:
                 continue  # a list of nothing is of no kind
-            fitting = _as_kept(name, values, old.dtype.kind)
+            new_values = _of_kind(name, values, old_values.dtype.kind)
             # Text may be longer than all that was there.
-            column = old.astype(np.promote_types(old.dtype, fitting.dtype))
-            column[rows] = fitting
+            column = old_values.astype(np.promote_types(old_values.dtype, new_values.dtype))
+            column[rows] = new_values
             columns[name] = column
         return Attributes(columns)
 
     def changed(self, old: IdTable, ids: Ids, added: Ids, given: Any) -> Attributes:
-        """Those of the rows ``ids`` after a change.
+        """The attributes of the gallery rows after a change.
 
-        old : the rows before; added : ids whose vectors came with it; given : attributes of these,
-        which rows that were there may leave out
+        old : finds the indices that ids had before
+        ids : (n_new,) of the gallery rows after the change
+        added : ids of rows whose vectors came with the change, new ones or those of an update
+        given : a dict of values of these by name, as a user gives it; an update may leave names out
         """
         new = Attributes.of(given, len(added))
         for name in new.columns:
@@ -94,19 +104,23 @@ class Attributes:
         )
 
     def where(self, wanted: Any) -> list[Rule]:
-        """Rows whose values are those wanted: one, any of several, or a range for each name."""
+        """The rules of ``Index.search(where=...)``: rows that have the values that are wanted.
+
+        wanted : by name a value, several of which any will do, or a range
+        """
         return [
             SameForAll(self._matches(name, values))
             for name, values in _mapping("where", wanted).items()
         ]
 
     def _matches(self, name: str, wanted: Any) -> Mask:
+        """(n_gallery,) which rows have a wanted value of one attribute; wanted : see ``where``."""
         column = self.column(name)
         option = f"where[{name!r}]"
         if not isinstance(wanted, Mapping):
             refuse_pair(option, wanted)
-            values, possible = self._values("where", name, wanted)
-            return np.isin(column, values[possible])
+            values, is_possible = self._values("where", name, wanted)
+            return np.isin(column, values[is_possible])
         between = Range.of(option, wanted)
         kind = column.dtype.kind
         if kind == "b" or between.of_text != (kind == "U"):
@@ -119,24 +133,33 @@ class Attributes:
         return between.mask(column)
 
     def differ(self, of_queries: Any, n_queries: int) -> list[Rule]:
-        """Rows whose values are other than the query's."""
+        """The rules of ``Index.search(differ=...)``: rows whose values are not those of the query.
+
+        of_queries : by name one value for each query
+        """
         rules: list[Rule] = []
         for name, given in _mapping("differ", of_queries).items():
             column = self.column(name)
-            values, possible = self._values("differ", name, given)
+            values, is_possible = self._values("differ", name, given)
             if len(values) != n_queries:
                 raise InvalidInputError(
                     f"`differ[{name!r}]` must be one value per query ({n_queries}), "
                     f"got {len(values)}."
                 )
-            present, row_codes = np.unique(column, return_inverse=True)
-            at = np.minimum(np.searchsorted(present, values), len(present) - 1)
-            query_codes = np.where(possible & (present[at] == values), at, -1)
+            # Values as numbers, -1 for one that no row has.
+            distinct, row_codes = np.unique(column, return_inverse=True)
+            code = np.minimum(np.searchsorted(distinct, values), len(distinct) - 1)
+            query_codes = np.where(is_possible & (distinct[code] == values), code, -1)
             rules.append(Different(query_codes.astype(np.int32), row_codes.astype(np.int32)))
         return rules
 
     def _values(self, option: str, name: str, given: Any) -> tuple[Column, Mask]:
-        """Values of the attribute's dtype, and which of them it can have at all."""
+        """Values that a user gave for a condition, in the dtype of the attribute ``name``.
+
+        option : the parameter of ``Index.search``, for messages; given : one value or several
+
+        Returns the values, and which of them the attribute can have at all.
+        """
         if isinstance(given, np.ndarray):
             several: Any = np.atleast_1d(given)
         else:
@@ -162,22 +185,25 @@ def locked(array: Column) -> Column:
 
 
 def _as_numbers(values: Column, kind: str) -> tuple[Column, Mask]:
-    """Values as integers ("i") or numbers ("f"), and which of them stay exactly what they were.
+    """Values as integers or numbers, and which of them stay exactly what they were.
 
     Beyond 2^53 not every integer is a float64: a comparison of both would round.
+
+    kind : "i" for int64, "f" for float64; other kinds are left as they are
     """
     if kind == "i" and values.dtype.kind == "f":
         whole = (values == np.floor(values)) & (values >= -(2.0**63)) & (values < 2.0**63)
         return np.where(whole, values, 0).astype(np.int64), whole
     if kind == "f" and values.dtype.kind == "i":
         floats = values.astype(np.float64)
-        inside = floats < 2.0**63
-        back = np.where(inside, floats, 0).astype(np.int64)
-        return floats, inside & (back == values)
+        in_range = floats < 2.0**63
+        back = np.where(in_range, floats, 0).astype(np.int64)
+        return floats, in_range & (back == values)
     return values, np.ones(len(values), np.bool_)
 
 
 def _mapping(name: str, given: Any) -> Mapping[str, Any]:
+    """What a user gave for the parameter ``name``, which must be a dict; None is an empty one."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -186,16 +212,19 @@ def _mapping(name: str, given: Any) -> Mapping[str, Any]:
 
 
 def as_column(name: str, given: Any) -> Column:
-    """One value per row: all text, all integers, all True or False, or all numbers."""
+    """What a user gave as values of one kind, as an array (n,); raises for a mix.
+
+    Integers become int64 and numbers float64. name : of the parameter, for messages
+    """
     values = list(given) if isinstance(given, (set, frozenset)) else given
     array = text_of_objects(name, as_array(name, values))
     kinds = {_kind_of(value) for value in values} if isinstance(values, (list, tuple)) else set()
     kind = array.dtype.kind.replace("u", "i")
-    mixed = len(kinds) > 1 and not kinds <= {"i", "f"}
-    if array.ndim != 1 or mixed or kind not in _KINDS:
+    is_mixed = len(kinds) > 1 and not kinds <= {"i", "f"}
+    if array.ndim != 1 or is_mixed or kind not in _KINDS:
         raise InvalidInputError(
             f"`{name}` must be a list of text, of integers of 64 bits, of numbers or of True and "
-            "False, got " + ("values of several kinds." if mixed else f"{shown(given)}.")
+            "False, got " + ("values of several kinds." if is_mixed else f"{shown(given)}.")
         )
     if kind == "f":
         if not np.isfinite(array).all():
@@ -203,12 +232,12 @@ def as_column(name: str, given: Any) -> Column:
         _refuse_rounded(name, array, values)
     if kind == "i" and len(array) and array.max() > np.iinfo(np.int64).max:
         raise InvalidInputError(f"`{name}` must be integers of 64 bits, got {array.max()}.")
-    kept = {"i": np.dtype(np.int64), "f": np.dtype(np.float64)}.get(kind, array.dtype)
-    return np.asarray(array, kept)
+    dtype = {"i": np.dtype(np.int64), "f": np.dtype(np.float64)}.get(kind, array.dtype)
+    return np.asarray(array, dtype)
 
 
 def _kind_of(value: Any) -> str:
-    """The kind of one value of a list, as numpy names it."""
+    """The kind of one value of a list, as numpy names it; "O" for any other object."""
     if isinstance(value, (bool, np.bool_)):
         return "b"
     if isinstance(value, Integral):
@@ -219,7 +248,7 @@ def _kind_of(value: Any) -> str:
 
 
 def _refuse_rounded(name: str, array: Column, given: Any) -> None:
-    """Refuse integers that became other numbers beside floats."""
+    """Raise if an integer became another number beside floats; array : of the list ``given``."""
     if not isinstance(given, (list, tuple)):
         return
     for number, value in zip(array.tolist(), given, strict=True):
@@ -230,11 +259,11 @@ def _refuse_rounded(name: str, array: Column, given: Any) -> None:
             )
 
 
-def _as_kept(name: str, values: Column, kind: str) -> Column:
-    """New values of an attribute, as those that the index has."""
+def _of_kind(name: str, values: Column, kind: str) -> Column:
+    """New values of an attribute in the kind of its old ones; raises if they are of another."""
     if kind == "f" and values.dtype.kind == "i":
-        numbers, exact = _as_numbers(values, kind)
-        if exact.all():
+        numbers, is_exact = _as_numbers(values, kind)
+        if is_exact.all():
             return numbers
     if values.dtype.kind != kind:
         raise InvalidInputError(
@@ -245,10 +274,12 @@ def _as_kept(name: str, values: Column, kind: str) -> Column:
 
 
 def _joined(name: str, old: Column, new: Column | None, old_rows: Ints, added_rows: Ints) -> Column:
-    """Values after a change.
+    """The values of one attribute after a change, (n_new,).
 
-    old_rows, added_rows : where each row was before, and where it is among those whose vectors
-        came; -1 for nowhere
+    name : of the attribute, for messages
+    old : (n_old,) the values before; new : (n_added,) of rows whose vectors came, None for none
+    old_rows, added_rows : (n_new,) where each row was before, and where it is among those whose
+        vectors came; -1 for nowhere
     """
     is_new = (old_rows < 0) if new is None else (added_rows >= 0)
     if new is None:
@@ -258,5 +289,5 @@ def _joined(name: str, old: Column, new: Column | None, old_rows: Ints, added_ro
                 "got none."
             )
         return old[old_rows]
-    new = _as_kept(name, new, old.dtype.kind)
+    new = _of_kind(name, new, old.dtype.kind)
     return np.where(is_new, new[np.maximum(added_rows, 0)], old[np.maximum(old_rows, 0)])

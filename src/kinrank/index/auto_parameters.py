@@ -1,4 +1,4 @@
-"""Parameters that were chosen for the rows of an index, and why."""
+"""What ``fit(gallery, params="auto")`` chose for an index, and why; the index keeps it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, get_type_hints
 
 UNSURE = "unsure"
-GROWN = 2  # times the rows from which on parameters should be chosen again
+GROWTH = 2  # a gallery of so many times the rows needs other parameters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,10 +15,11 @@ class AutoParameters:
 
     Attributes
     ----------
-    rows : how many the gallery had then
-    verdict, because : "will help", "will not help" or "unsure", and why
-    gain : of mean average precision that was expected, from 0 to 1
-    reasons : why, for each parameter that was chosen
+    rows : how many rows the gallery had then
+    verdict : whether re-ranking helps: "will help", "will not help" or "unsure"
+    because : why, as a sentence
+    gain : the mean average precision that is expected from re-ranking, from 0 to 1
+    reasons : by the name of each parameter that was chosen, why, as a sentence
     """
 
     rows: int
@@ -28,29 +29,32 @@ class AutoParameters:
     reasons: dict[str, str]
 
     @classmethod
-    def read(cls, words: Any) -> AutoParameters | None:
-        """What a file says; None if it says nothing, or something else."""
+    def read(cls, description: Any) -> AutoParameters | None:
+        """From what a file has in JSON; None if that is nothing, or something else."""
         types = get_type_hints(cls) | {"reasons": dict}
-        if not isinstance(words, dict) or set(words) != {item.name for item in fields(cls)}:
+        names = {item.name for item in fields(cls)}
+        if not isinstance(description, dict) or set(description) != names:
             return None
-        right = all(isinstance(words[name], types[name]) for name in words)
-        texts = right and all(isinstance(text, str) for text in words["reasons"].values())
-        return cls(**words) if texts and words["rows"] > 0 else None
+        if not all(isinstance(description[name], types[name]) for name in names):
+            return None
+        if not all(isinstance(text, str) for text in description["reasons"].values()):
+            return None
+        return cls(**description) if description["rows"] > 0 else None
 
     def sentences(self) -> dict[str, str]:
-        """The verdict and why each parameter was chosen, name by name, wherever it is told."""
+        """What users are told: the "verdict", and by its name the reason of each parameter."""
         return {"verdict": f"{expectation(self.verdict)}. {self.because}", **self.reasons}
 
     def as_dict(self, rows: int) -> dict[str, Any]:
-        """Plain words and numbers; rows : that the gallery has now."""
+        """All of it as plain text and numbers; rows : how many the gallery has now."""
         return {**asdict(self), "outgrown": self.outgrown(rows)}
 
     def outgrown(self, rows: int) -> bool:
-        """Whether ``rows`` are so many that it is time to choose again."""
-        return rows >= GROWN * self.rows
+        """Whether a gallery of ``rows`` is so much larger that it is time to choose again."""
+        return rows >= GROWTH * self.rows
 
     def advice(self, rows: int) -> str:
-        """What to say of an index that has outgrown its parameters."""
+        """The warning for an index whose gallery has grown to ``rows``."""
         return (
             f"The gallery has grown from {self.rows:,} to {rows:,} rows since its parameters were "
             'chosen: choose again, with CAS().fit(gallery, params="auto").'

@@ -1,4 +1,9 @@
-"""Distances from a row of an index to all rows."""
+"""Distances between rows of an index, and how d* is made of its parts.
+
+d     plain distance: squared (or its root, ``fusion="euclidean"``) over the row's largest
+d'    modified distance: divergence of the encodings F', or with ``geodesic`` a path length
+d*    (1 - omega) d' + omega d; with ``geodesic`` x / (1 + x) of that, which is below 1
+"""
 
 from __future__ import annotations
 
@@ -18,57 +23,68 @@ from kinrank.types import Floats, Ints, SparseRows
 
 
 def row_distances(engine: Engine, row: int) -> Floats:
-    """d* from a row of the index to all rows, (n,) by row; infinite to itself."""
+    """d* from a row of the index to all rows, (n,) float32 by row; infinite to itself."""
     state = engine.state
     if state.paths is not None:
-        return fused_distances(state, path_lengths(state, row), row)
+        return _fused_from_row(state, row, path_lengths(state, row))
     with engine.workspace() as space:
-        ids, values = encoding_rows(engine, np.array([row], np.int32), space).csr[1:]
-        rows, d = compared_rows(ids, values, state.answerable, space)
-    modified = np.ones(len(state), np.float32)
-    modified[rows] = d
-    return fused_distances(state, modified, row)
+        _, columns, values = encoding_rows(engine, np.array([row], np.int32), space).csr
+        rows, divergence = compared_rows(columns, values, state.answerable, space)
+    modified = np.ones(len(state), np.float32)  # of rows that share no column with it
+    modified[rows] = divergence
+    return _fused_from_row(state, row, modified)
 
 
 def path_lengths(state: State, row: int) -> Floats:
-    """The length of the shortest path from a row to each row, (n,)."""
+    """The length of the shortest path from a row to each row, (n,); 50 where there is none."""
     assert state.paths is not None
-    out = np.empty((1, len(state)), np.float32)
-    path_rows(0, 1, np.array([row], np.int32), *state.paths.csr, UNREACHABLE, 0, out)
-    return out.reshape(-1)
+    lengths = np.empty((1, len(state)), np.float32)
+    path_rows(0, 1, np.array([row], np.int32), *state.paths.csr, UNREACHABLE, 0, lengths)
+    return lengths.reshape(-1)
 
 
-def fused_distances(state: State, modified: Floats, row: int) -> Floats:
-    """d* from a row to all rows, (n,), from d'; infinite to itself."""
+def _fused_from_row(state: State, row: int, modified: Floats) -> Floats:
+    """d* from a row to all rows, (n,), infinite to itself; modified : (n,) d' from it."""
     squared = dense_search(state.vectors[row : row + 1], state.vectors)[0]
-    out = fused(state, modified, squared, float(state.neighbors.farthest[row]))
-    out[row] = np.inf
-    return out
+    distances = fused(state, modified, squared, float(state.neighbors.farthest[row]))
+    distances[row] = np.inf
+    return distances
 
 
 def fused(state: State, modified: Floats, squared: Floats, farthest: float) -> Floats:
-    """d*: (1 - omega) d' + omega d, brought into [0, 1) where d' is the length of a path."""
-    out = mixed(state, modified, squared, farthest)
-    return out if state.paths is None else within_one(out)
+    """d* of pairs from d' and plain distances.
 
-
-def mixed(state: State, modified: Floats, squared: Floats, farthest: float) -> Floats:
-    """(1 - omega) d' + omega d."""
-    return fuse(modified, plain(state, squared, farthest), state.method.omega)
+    modified, squared : (p,) d' and squared plain distances; farthest : the largest squared one
+    """
+    mixed = fuse(modified, plain(state, squared, farthest), state.method.omega)
+    return mixed if state.paths is None else within_one(mixed)
 
 
 def plain(state: State, squared: Floats, farthest: float) -> Floats:
-    """d, the plain distance: squared, or its root, over the farthest."""
-    d = over_farthest(squared, np.full_like(squared, farthest))
-    return np.sqrt(d) if state.method.fusion == "euclidean" else d
+    """d of pairs, from 0 to 1; squared : (p,) distances; farthest : the largest squared one."""
+    scaled = over_farthest(squared, np.full_like(squared, farthest))
+    return np.sqrt(scaled) if state.method.fusion == "euclidean" else scaled
 
 
 def encoding_rows(engine: Engine, rows: Ints, space: Workspace) -> SparseRows:
-    """F' of rows of the index."""
+    """F' of some rows of the index, (len(rows), n + 1); a state keeps F' by columns alone.
+
+    They are made from P where it is there, as F' = P P, else by transposing all columns.
+    """
     state = engine.state
     if state.transition is None:
         return take(transposed(state.columns), rows)
+    wanted = take(state.transition, rows)
     stored = plain_rows(*state.transition.csr)
-    wanted = (*take(state.transition, rows).csr, NO_GROUPS, stored, 0, state.order, state.position)
-    ptr, ids, data = product_rows(0, len(rows), *wanted, space)
-    return SparseRows(ptr, ids, data, len(state) + 1)
+    indptr, indices, data = product_rows(
+        0,
+        len(rows),
+        *wanted.csr,
+        NO_GROUPS,
+        stored,
+        0,
+        state.order,
+        state.position,
+        space,
+    )
+    return SparseRows(indptr, indices, data, len(state) + 1)

@@ -1,4 +1,13 @@
-"""Rankings for queries that are not in the graph, each on its own."""
+"""Rankings for queries that are not in the graph, each on its own.
+
+One search goes through three steps for each query: its nearest rows (``kinrank.index.search``), the
+stages of CAS with it (``kinrank.index.query``), and a ranking by d*, the mix of the divergence d'
+of encodings and the plain distance d. A ranking is *certain* if no row that is not among the
+nearest listed ones can be a result; a query that is not certain is ranked again with longer lists.
+
+Vectors of queries are (n_queries, d) float32 here, scaled as the index keeps its own. Rows are
+numbers of the state; ``Ranking.indices`` are gallery indices.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +39,21 @@ from kinrank.kernels.scan import pair_distances
 from kinrank.parallel import Runner, thread_count
 from kinrank.types import Floats, Ints, Longs, Neighbors, Ranking
 
-_BLOCK = 64  # queries that are computed together: what is made for one is larger than its results
-# Up to so many allowed rows of a store are fetched, to rank them alone.
-_MOST_FETCHED = 4096
+_BLOCK = 64  # queries that are computed together: their stages take more memory than their results
+_MOST_FETCHED = 4096  # allowed rows of a store, to rank them alone
 _NO_ROWS = np.empty(0, np.int32)
 _NO_DISTANCES = np.empty(0, np.float32)
 
 
 class Engine:
-    """A state with what queries need beside it: a search, attributes and workspaces."""
+    """A state with what queries need beside it.
+
+    state : everything that is known of the rows
+    searcher : finds the nearest rows of a query, among vectors or in a store
+    attributes : of the gallery rows, for filters
+
+    It also has workspaces, which searches share, and the queue in which requests wait for a core.
+    """
 
     def __init__(
         self, state: State, searcher: RowSearch, attributes: Attributes | None = None
@@ -68,9 +83,10 @@ class Engine:
         *,
         plain: bool = False,
     ) -> Ranking:
-        """The first ``k`` gallery rows of each query; queries : scaled as the rows are.
+        """The first ``k`` gallery rows of each query.
 
-        plain : by the distance of the vectors, without re-ranking
+        row_filter : which rows may be results of which query; None for all
+        plain : rank by the plain distance, without re-ranking
         """
         if plain:
             return self._search_plain(queries, k, run, row_filter)
@@ -80,58 +96,71 @@ class Engine:
         try:
             self._queue.wait(request)
             if len(request.batch) == 1:
-                return self._rank(queries, k, run, row_filter)
+                return self.search_now(queries, k, run, row_filter)
             if request.batch:
-                self._rank_batch(request.batch, k, run)
+                self._search_batch(request.batch, k, run)
         finally:
             self._queue.finish(request)
         return request.result()
 
     def nearest(self, queries: Floats, length: int, run: Runner) -> Neighbors:
-        """The nearest rows of each query, as many as there are up to ``length``."""
+        """The nearest rows of each query by vectors, as many as there are up to ``length``."""
         return self.searcher.search(queries, length, run)
 
-    def farthest(self, near: Neighbors) -> Floats:
-        """About the largest squared distance from each query to any row, (n_queries,).
+    def farthest(self, nearest: Neighbors) -> Floats:
+        """About the largest squared distance from each query to any row, (n_queries,) float32.
 
-        Estimated from the farthest rows of its nearest ones; never less than the distance of any
-        row that its list is made from.
+        Estimated from those of its nearest rows; never less than the distance of a row from which
+        its stages are made. nearest : the nearest rows of the queries
         """
         neighbors = self.state.neighbors
         farthest: Floats = farthest_rows(
-            near.indices, near.distances, near.counts, neighbors.farthest, neighbors.k - 1
+            nearest.indices,
+            nearest.distances,
+            nearest.counts,
+            neighbors.farthest,
+            neighbors.k - 1,
         )
         return farthest
 
-    def squared_distances(self, queries: Floats, owners: Longs, rows: Ints) -> Floats:
-        """Squared distances from ``queries[owners]`` to rows; infinite to rows a store lost."""
+    def squared_distances(self, queries: Floats, numbers: Longs, rows: Ints) -> Floats:
+        """Squared plain distances of p pairs, (p,) float32; infinite to rows that a store lost.
+
+        numbers, rows : (p,) which query, and which row
+        """
         if isinstance(self.searcher, StoreSearch):
-            return self.searcher.squared(queries, owners, rows)
-        out = np.empty(len(rows), np.float32)
-        pair_distances(queries, owners, self.state.vectors, rows, out)
-        return out
+            return self.searcher.squared(queries, numbers, rows)
+        squared = np.empty(len(rows), np.float32)
+        pair_distances(queries, numbers, self.state.vectors, rows, squared)
+        return squared
 
     def squared_distance(self, query: Floats, row: int) -> Floats:
-        """The squared distance from a query, (1, d), to a row, (1,)."""
-        owners = np.zeros(1, np.int64)
-        distance = self.squared_distances(query, owners, np.array([row], np.int32))
+        """The squared distance from one query to a row, (1,); raises if a store lost the row."""
+        distance = self.squared_distances(query, np.zeros(1, np.int64), np.array([row], np.int32))
         if np.isinf(distance[0]):
-            lost = self.state.ids[self.state.order[row]].item()
-            raise UnknownIdError(f"The store has no row with the id {lost!r} any more.")
+            lost_id = self.state.ids[self.state.order[row]].item()
+            raise UnknownIdError(f"The store has no row with the id {lost_id!r} any more.")
         return distance
 
-    def encode(self, queries: Floats, near: Neighbors, space: Workspace) -> QueryStages:
-        """The stages of queries; near : at least as long as the lists of rows."""
-        return encode_queries(self.state, near, _DistancesOfQueries(self, queries, near), space)
+    def encode(self, queries: Floats, nearest: Neighbors, space: Workspace) -> QueryStages:
+        """The stages of queries, up to their encodings F'.
 
-    def first_edges(self, near: Neighbors, encoding: Overlay, space: Workspace) -> Floats:
-        """d' from queries to their nearest rows, with which their paths begin."""
+        nearest : their nearest rows, lists at least as long as those of rows without the row itself
+        """
+        distances = _DistancesOfQueries(self, queries, nearest)
+        return encode_queries(self.state, nearest, distances, space)
+
+    def first_edges(self, nearest: Neighbors, encoding: Overlay, space: Workspace) -> Floats:
+        """d' from queries to their geodesic_k - 1 nearest rows, with which their paths begin.
+
+        encoding : F' of the queries. Returns (n_queries, geodesic_k - 1) float32.
+        """
         count = self.state.method.geodesic_k - 1
         edges: Floats = near_divergences(
             0,
-            len(near),
-            np.ascontiguousarray(near.indices[:, :count]),
-            near.counts,
+            len(nearest),
+            np.ascontiguousarray(nearest.indices[:, :count]),
+            nearest.counts,
             *encoding[1:],
             self.state.answerable,
             space,
@@ -140,18 +169,19 @@ class Engine:
 
     @property
     def can_fetch(self) -> bool:
-        """Whether distances that are in no list can be had: a store may be asked not to."""
+        """Whether distances that no list has can be had; not of a store with ``refine=False``."""
         return not isinstance(self.searcher, StoreSearch) or self.searcher.refine
 
     def list_length(self, k: int) -> int:
-        """How many neighbours make it likely that the first ``k`` results are certain."""
+        """How many nearest rows make it likely that the first ``k`` results are certain."""
         state = self.state
         length = (k + k // 4 + 16) * len(state) / max(state.n_gallery, 1)
         return min(len(state), max(state.neighbors.k - 1, int(length)))
 
-    def _rank(
+    def search_now(
         self, queries: Floats, k: int, run: Runner, row_filter: Filter | None = None
     ) -> Ranking:
+        """As ``search``, without waiting."""
         if row_filter is None:
             return self.rank_unfiltered(queries, k, run)
         if self.state.paths is not None:  # they lead through rows that are not allowed
@@ -159,17 +189,17 @@ class Engine:
             return row_filter.rank(k, RankAndDrop(row_filter, rankings.rank))
         return row_filter.rank(k, _FilteredQueries(self, queries, run, row_filter))
 
-    def _rank_batch(self, batch: list[Request], k: int, run: Runner) -> None:
+    def _search_batch(self, batch: list[Request], k: int, run: Runner) -> None:
         """Compute requests of one query each, on the thread of the first of them."""
         try:
-            ranking = self._rank(joined_queries(batch), k, run.cut(None, threads=1))
+            ranking = self.search_now(joined_queries(batch), k, run.cut(None, threads=1))
         except BaseException as error:  # noqa: BLE001  every request raises it
             hand_out_error(batch, error)
         else:
             hand_out(batch, ranking)
 
     def rank_unfiltered(self, queries: Floats, k: int, run: Runner) -> Ranking:
-        """The first ``k`` gallery rows of each query."""
+        """The first ``k`` gallery rows of each query, of all rows."""
         n = len(self.state)
         length = self.list_length(k)
         ranking = Ranking(
@@ -179,8 +209,8 @@ class Engine:
         if length < n and self.searcher.exact and not all(is_certain.tolist()):
             for query in np.flatnonzero(~is_certain):  # with the distances to all rows
                 line = slice(query, query + 1)
-                alone = Ranking(ranking.indices[line], ranking.distances[line])
-                self.rank_from_lists(queries[line], n, alone, run)
+                line_of_ranking = Ranking(ranking.indices[line], ranking.distances[line])
+                self.rank_from_lists(queries[line], n, line_of_ranking, run)
         return ranking
 
     def rank_from_lists(
@@ -193,87 +223,61 @@ class Engine:
     ) -> Mask:
         """Fill in a ranking from the ``length`` nearest rows of each query.
 
-        Returns which queries are certain: no row that is not listed can be among the first k.
+        ranking : (n_queries, k), whose arrays are written to
+        query_filter : which rows may be results of each query; None for all
+
+        Returns (n_queries,) which of them are certain.
         """
         n = len(queries)
-        near = self.nearest(queries, length, run)
+        nearest = self.nearest(queries, length, run)
         if n == 1 and query_filter is None:
-            return self._rank_block(queries, near, no_filter(1), ranking)
-
-        def rank_part(low: int, high: int) -> Mask:
-            part = slice(low, high)
-            return self._rank_block(
-                queries[part],
-                near[part],
-                no_filter(high - low) if query_filter is None else query_filter.lists(low, high),
-                Ranking(ranking.indices[part], ranking.distances[part]),
-            )
-
+            return self._rank_block(queries, nearest, no_filter(1), ranking)
         blocks = run.cut(min(_BLOCK, -(-n // run.threads)))
-        return np.concatenate(blocks.map("answers", rank_part, n))
+        certain_of_blocks = blocks.map(
+            "answers",
+            lambda low, high: self._rank_block(
+                queries[low:high],
+                nearest[low:high],
+                no_filter(high - low) if query_filter is None else query_filter.lists(low, high),
+                Ranking(ranking.indices[low:high], ranking.distances[low:high]),
+            ),
+            n,
+        )
+        return np.concatenate(certain_of_blocks)
 
     def _rank_block(
-        self, queries: Floats, near: Neighbors, lists: FilterLists, ranking: Ranking
+        self, queries: Floats, nearest: Neighbors, lists: FilterLists, ranking: Ranking
     ) -> Mask:
-        """Fill in the ranking of a few queries; which of them are certain.
+        """Fill in the ranking of a few queries; returns which of them are certain.
 
-        A row whose plain distance nobody knows is ranked by a lower bound. If it could be a
+        A row whose plain distance is in no list is ranked by a lower bound. If it could be a
         result, its distance is fetched, and the queries are ranked again.
+
+        lists : which rows may be results, for each query
         """
-        n = len(queries)
-        state = self.state
         with self.workspace() as space:
-            stages = self.encode(queries, near, space)
+            stages = self.encode(queries, nearest, space)
             query_lists = QueryLists(
-                queries, near.indices, near.distances, near.counts, stages.farthest
+                queries, nearest.indices, nearest.distances, nearest.counts, stages.farthest
             )
             edges = None
-            if state.paths is not None:
-                edges = self.first_edges(near, stages.encoding, space)
-
-            def rank(fetched: FetchedDistances) -> tuple[Mask, Longs, Ints]:
-                certain: Mask
-                unknown_ptr: Longs
-                unknown_rows: Ints
-                if edges is None:
-                    certain, unknown_ptr, unknown_rows = answer_rows(
-                        0,
-                        n,
-                        query_lists,
-                        fetched,
-                        lists,
-                        *stages.encoding[1:],
-                        state.answerable,
-                        ranking.indices,
-                        ranking.distances,
-                        space,
-                    )
-                else:
-                    certain, unknown_ptr, unknown_rows = answer_by_path(
-                        0,
-                        n,
-                        query_lists,
-                        fetched,
-                        edges,
-                        state.path_graph,
-                        ranking.indices,
-                        ranking.distances,
-                        space,
-                    )
-                return certain, unknown_ptr, unknown_rows
-
-            nothing = FetchedDistances(no_filter(n).indptr, _NO_ROWS, _NO_DISTANCES)
-            is_certain, indptr, unknown = rank(nothing)
-            if len(unknown) and self.can_fetch:
-                owners = np.repeat(np.arange(n), np.diff(indptr))
-                squared = self.squared_distances(queries, owners, unknown)
-                is_certain, _, _ = rank(FetchedDistances(indptr, unknown, squared))
+            if self.state.paths is not None:
+                edges = self.first_edges(nearest, stages.encoding, space)
+            ready = _EncodedQueries(self.state, query_lists, lists, stages.encoding, edges)
+            is_certain, indptr, unknown_rows = ready.rank(
+                _nothing_fetched(len(queries)), ranking, space
+            )
+            if len(unknown_rows) and self.can_fetch:
+                numbers = np.repeat(np.arange(len(queries)), np.diff(indptr))
+                squared = self.squared_distances(queries, numbers, unknown_rows)
+                fetched = FetchedDistances(indptr, unknown_rows, squared)
+                is_certain, _, _ = ready.rank(fetched, ranking, space)
         return is_certain
 
     def _search_plain(
         self, queries: Floats, k: int, run: Runner, row_filter: Filter | None = None
     ) -> Ranking:
-        """The first ``k`` gallery rows of each query by the distance of the vectors."""
+        """The first ``k`` gallery rows of each query by the plain distance d."""
         if row_filter is not None:
             rankings = _RankingsOfQueries(self, queries, run, plain=True)
             return row_filter.rank(k, RankAndDrop(row_filter, rankings.rank))
@@ -282,40 +286,102 @@ class Engine:
         # The scale of a query is estimated from the lists that its stages are made from: shorter
         # ones would give other distances.
         length = self.list_length(k) if has_context else max(k, state.neighbors.k - 1)
-        near = self.nearest(queries, length, run)
-        if has_context and self._lacks_gallery_rows(near, k):
-            near = self.nearest(queries, len(state), run)
-        indices = np.where(near.indices >= 0, state.order[near.indices], -1)
-        farthest = np.maximum(self.farthest(near), np.finfo(np.float32).tiny)[:, None]
-        distances = (np.minimum(near.distances, farthest) / farthest).astype(np.float32)
+        nearest = self.nearest(queries, length, run)
+        if has_context and self._lacks_gallery_rows(nearest, k):
+            nearest = self.nearest(queries, len(state), run)
+        indices = np.where(nearest.indices >= 0, state.order[nearest.indices], -1)
+        farthest = np.maximum(self.farthest(nearest), np.finfo(np.float32).tiny)[:, None]
+        distances = (np.minimum(nearest.distances, farthest) / farthest).astype(np.float32)
         if state.method.fusion == "euclidean":
             distances = np.sqrt(distances)
         ranking = empty_ranking(len(indices), k)
         is_result = (indices >= 0) & (indices < state.n_gallery)
         for query in range(len(indices)):
-            results = np.flatnonzero(is_result[query])[:k]
-            ranking.indices[query, : len(results)] = indices[query, results]
-            ranking.distances[query, : len(results)] = distances[query, results]
+            columns = np.flatnonzero(is_result[query])[:k]
+            ranking.indices[query, : len(columns)] = indices[query, columns]
+            ranking.distances[query, : len(columns)] = distances[query, columns]
         return ranking
 
-    def _lacks_gallery_rows(self, near: Neighbors, k: int) -> bool:
-        """Whether a list has less than ``k`` rows of the gallery, and rows of the context."""
-        in_gallery = self.state.order[near.indices] < self.state.n_gallery
-        return bool(((in_gallery & (near.indices >= 0)).sum(axis=1) < k).any())
+    def _lacks_gallery_rows(self, nearest: Neighbors, k: int) -> bool:
+        """Whether a list has fewer than ``k`` rows of the gallery: others are of the context."""
+        in_gallery = self.state.order[nearest.indices] < self.state.n_gallery
+        return bool(((in_gallery & (nearest.indices >= 0)).sum(axis=1) < k).any())
+
+
+def _nothing_fetched(n_queries: int) -> FetchedDistances:
+    """No fetched distance for any of some queries."""
+    return FetchedDistances(no_filter(n_queries).indptr, _NO_ROWS, _NO_DISTANCES)
+
+
+@dataclass(frozen=True, eq=False)
+class _EncodedQueries:
+    """A few queries that are ready to be ranked.
+
+    lists : their nearest rows; filter_lists : which rows may be results
+    encoding : F' of the queries, and of the rows that are others with them
+    edges : d' to the nearest rows, with which paths begin; None where rows are ranked by d' itself
+    """
+
+    state: State
+    lists: QueryLists
+    filter_lists: FilterLists
+    encoding: Overlay
+    edges: Floats | None
+
+    def rank(
+        self, fetched: FetchedDistances, ranking: Ranking, space: Workspace
+    ) -> tuple[Mask, Longs, Ints]:
+        """Fill in the ranking of these queries, (n_queries, k).
+
+        fetched : plain distances to rows that are not in the lists
+
+        Returns which queries are certain, and the rows whose plain distance is missing: query t
+        lacks those of rows[indptr[t] : indptr[t + 1]].
+        """
+        n_queries = len(self.lists.vectors)
+        is_certain: Mask
+        indptr: Longs
+        rows: Ints
+        if self.edges is None:
+            is_certain, indptr, rows = answer_rows(
+                0,
+                n_queries,
+                self.lists,
+                fetched,
+                self.filter_lists,
+                *self.encoding[1:],
+                self.state.answerable,
+                ranking.indices,
+                ranking.distances,
+                space,
+            )
+        else:
+            is_certain, indptr, rows = answer_by_path(
+                0,
+                n_queries,
+                self.lists,
+                fetched,
+                self.edges,
+                self.state.path_graph,
+                ranking.indices,
+                ranking.distances,
+                space,
+            )
+        return is_certain, indptr, rows
 
 
 @dataclass(frozen=True, eq=False)
 class _RankingsOfQueries:
-    """Rankings that know nothing of a filter, for ``RankAndDrop``."""
+    """Rankings without a filter, for ``RankAndDrop``, which drops from them what is not allowed."""
 
     engine: Engine
     queries: Floats
     run: Runner
     plain: bool
 
-    def rank(self, part: Longs | None, depth: int) -> Ranking:
-        """The first ``depth`` rows of some queries; None for all."""
-        queries = self.queries if part is None else self.queries[part]
+    def rank(self, numbers: Longs | None, depth: int) -> Ranking:
+        """The first ``depth`` rows of the queries with these numbers; None for all queries."""
+        queries = self.queries if numbers is None else self.queries[numbers]
         if self.plain:
             return self.engine.search(queries, depth, self.run, plain=True)
         return self.engine.rank_unfiltered(queries, depth, self.run)
@@ -323,7 +389,7 @@ class _RankingsOfQueries:
 
 @dataclass(frozen=True, eq=False)
 class _FilteredQueries:
-    """Queries under a filter, which the kernels apply while they rank; a ``FilteredSearch``."""
+    """Queries under a filter that the kernels apply while they rank; a ``FilteredSearch``."""
 
     engine: Engine
     queries: Floats
@@ -331,57 +397,76 @@ class _FilteredQueries:
     row_filter: Filter
 
     def rank_dropping(self, k: int, depth: int) -> tuple[Ranking, Longs]:
-        """See ``FilteredSearch``."""
-        everyone = np.arange(len(self.queries))
-        length = self.engine.list_length(depth)
-        return self._rank(everyone, k, length, allow=False)
+        """Rank all queries from lists for ``depth`` results; excluded rows are left out.
 
-    def rank_allowed(self, queries: Longs, k: int) -> Ranking:
-        """See ``FilteredSearch``; of a store, few allowed rows are fetched, many are searched."""
-        has_few = np.ones(len(queries), np.bool_)
+        Returns the first ``k`` of each query, and the numbers of the queries that may lack results.
+        """
+        every_query = np.arange(len(self.queries))
+        length = self.engine.list_length(depth)
+        return self._rank(every_query, k, length, by_allow_list=False)
+
+    def rank_allowed(self, numbers: Longs, k: int) -> Ranking:
+        """The first ``k`` of the rows that are allowed for each of the queries ``numbers``.
+
+        A store may be large: where many of its rows are allowed, all that it lists are ranked
+        without the excluded ones, instead of the allowed ones alone.
+        """
+        has_few = np.ones(len(numbers), np.bool_)
         if isinstance(self.engine.searcher, StoreSearch):
-            counts = [len(self.row_filter.allowed_rows(int(query))) for query in queries]
-            has_few = np.array(counts) <= _MOST_FETCHED
-        ranking = empty_ranking(len(queries), k)
+            n_allowed = [len(self.row_filter.allowed_rows(int(query))) for query in numbers]
+            has_few = np.array(n_allowed) <= _MOST_FETCHED
+        ranking = empty_ranking(len(numbers), k)
         if has_few.any():
             length = self.engine.list_length(1)
-            ranked, _ = self._rank(queries[has_few], k, length, allow=True)
-            ranking.indices[has_few] = ranked.indices
-            ranking.distances[has_few] = ranked.distances
+            of_few, _ = self._rank(numbers[has_few], k, length, by_allow_list=True)
+            ranking.indices[has_few] = of_few.indices
+            ranking.distances[has_few] = of_few.distances
         if not has_few.all():
             length = len(self.engine.state)
-            ranked, _ = self._rank(queries[~has_few], k, length, allow=False)
-            ranking.indices[~has_few] = ranked.indices
-            ranking.distances[~has_few] = ranked.distances
+            of_many, _ = self._rank(numbers[~has_few], k, length, by_allow_list=False)
+            ranking.indices[~has_few] = of_many.indices
+            ranking.distances[~has_few] = of_many.distances
         return ranking
 
-    def _rank(self, numbers: Longs, k: int, length: int, *, allow: bool) -> tuple[Ranking, Longs]:
-        """The ranking of some queries, and those for which lists of ``length`` may be too short."""
+    def _rank(
+        self, numbers: Longs, k: int, length: int, *, by_allow_list: bool
+    ) -> tuple[Ranking, Longs]:
+        """Rank the queries ``numbers`` from lists of ``length`` nearest rows.
+
+        by_allow_list : look at the allowed rows alone, or leave out the excluded ones
+        Returns the first ``k``, and the numbers of the queries for which lists may be too short.
+        """
         ranking = empty_ranking(len(numbers), k)
-        query_filter = QueryFilter(self.row_filter, numbers, self.engine.state.position, allow)
+        position = self.engine.state.position
+        query_filter = QueryFilter(self.row_filter, numbers, position, by_allow_list)
         is_certain = self.engine.rank_from_lists(
             self.queries[numbers], length, ranking, self.run, query_filter
         )
-        lacking = ~is_certain if self.engine.searcher.exact else ranking.indices[:, -1] < 0
-        return ranking, numbers[lacking]
+        lacks_results = ranking.indices[:, -1] < 0
+        if self.engine.searcher.exact:
+            lacks_results = ~is_certain
+        return ranking, numbers[lacks_results]
 
 
 @dataclass(frozen=True, eq=False)
 class _DistancesOfQueries:
-    """Plain distances from queries to rows, from their lists where these have them."""
+    """Plain distances from queries to rows: from their lists of nearest rows where these have them.
+
+    Others are computed; where a store may not be asked, they are infinite.
+    """
 
     engine: Engine
     queries: Floats
-    near: Neighbors
+    nearest: Neighbors
 
-    def squared(self, owners: Longs, rows: Ints) -> Floats:
-        """From the queries ``owners`` to ``rows``, both (p,)."""
-        is_listed = self.near.indices[owners] == rows[:, None]
-        listed = np.where(is_listed, self.near.distances[owners], np.float32(np.inf))
+    def squared(self, numbers: Longs, rows: Ints) -> Floats:
+        """Squared distances of p pairs, (p,) float32; numbers, rows : (p,) queries and rows."""
+        is_listed = self.nearest.indices[numbers] == rows[:, None]
+        listed = np.where(is_listed, self.nearest.distances[numbers], np.float32(np.inf))
         squared: Floats = listed.min(axis=1)
         missing = np.flatnonzero(~is_listed.any(axis=1))
         if len(missing) and self.engine.can_fetch:
             squared[missing] = self.engine.squared_distances(
-                self.queries, owners[missing], rows[missing]
+                self.queries, numbers[missing], rows[missing]
             )
         return squared

@@ -1,4 +1,8 @@
-"""Why a row is where it is: the query's cluster, what smoothing did, what each stage said."""
+"""Why a row has its distance from a query: the query's cluster, what smoothing did, each stage.
+
+The *item* is the gallery row that is explained; ``row`` is its number in the state. A query has the
+number behind all rows, n.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +28,11 @@ Role: TypeAlias = Literal["query", "gallery", "context"]
 class Member:
     """A row of the query's local cluster.
 
-    id : None for the query itself and for rows of the context; role : "query", "gallery", "context"
-    confident : whether it is in the neighbour set xi
-    similarity, smoothed : its weight in the query's row before and after smoothing
-    guide : what the neighbours say of it (T); more than ``Explanation.anchor`` counts as that
+    id : None for the query itself and for rows of the context
+    role : "query", "gallery" or "context"
+    confident : whether it is one of the query's confident neighbours xi
+    similarity, smoothed : its weight in the query's row of F, before and after smoothing
+    guide : T, what the neighbours say of it; more than ``Explanation.anchor`` counts as that much
     """
 
     id: int | str | None
@@ -40,9 +45,11 @@ class Member:
 
 @dataclass(frozen=True)
 class Shared:
-    """A row that both the query and the item are similar to, and how much that brings them near.
+    """A row that both the query and the item are similar to: a column that their F' share.
 
-    gain : how much smaller the modified distance is because of it
+    id, role : as in ``Member``
+    query_weight, item_weight : the entries of this column in both rows of F'
+    gain : how much larger their divergence is without it
     """
 
     id: int | str | None
@@ -56,13 +63,19 @@ class Shared:
 class Explanation:
     """How the distance between a query and an item came about.
 
+    id : of the item
     distance : (1 - omega) modified + omega plain, with ``geodesic`` x / (1 + x) of that
-    plain : the original distance, in [0, 1]
-    modified : the divergence of the two rows of F', or the length of the shortest path
-    stages : that divergence as it would be after each stage, and after the last
+    plain : the distance of the vectors, in [0, 1]
+    modified : the divergence of the two rows of F', or with ``geodesic`` the length of the shortest
+        path
+    omega : the share of the plain distance
+    anchor : r of the smoothing
+    in_cluster : whether the item is in the query's local cluster
+    stages : by the name of a stage, the divergence of the rows as they are after it
     path : with ``geodesic`` the ids of the rows that the path leads over, None for one of the
         context, and of the item; empty without it, and where there is no path
-    members : the query's local cluster, heaviest first; shared : what both have in common
+    members : the query's local cluster, heaviest first after smoothing
+    shared : what both have in common, the largest gain first
     chosen : why parameters are what they are, where ``params="auto"`` chose them
     """
 
@@ -93,9 +106,10 @@ class Explanation:
             f"{self.id!r}: {self.distance:.4f} = {self._mixed(modified, plain)}",
             f"It {verb} in the query's cluster of {len(self.members)}.",
             f"Modified distance after {stages}",
-            *([f"Path: {' -> '.join(map(repr, self.path))}"] if self.path else []),
-            "Cluster (weight before -> after smoothing; * confident neighbour):",
         ]
+        if self.path:
+            lines.append(f"Path: {' -> '.join(map(repr, self.path))}")
+        lines.append("Cluster (weight before -> after smoothing; * confident neighbour):")
         for member in self.members:
             mark = "*" if member.confident else " "
             weights = f"{member.similarity:.4f} -> {member.smoothed:.4f}"
@@ -110,106 +124,134 @@ class Explanation:
         return "\n".join(lines)
 
     def _mixed(self, modified: str, plain: str) -> str:
+        """How the distance is made of its two parts, which are given in words."""
         return f"x / (1 + x), x = {modified} + {plain}" if self.path else f"{modified} + {plain}"
 
 
-def explain(engine: Engine, query: Floats, name: int, top: int = 10) -> Explanation:
-    """query : (1, d), scaled; name : of the item."""
+def explain(engine: Engine, query: Floats, index: int, most_shared: int = 10) -> Explanation:
+    """Compute a query again, and compare it with a gallery row stage by stage.
+
+    query : (1, d) float32, scaled
+    index : of the gallery row
+    most_shared : rows that both have in common, to be listed
+    """
     state = engine.state
-    row = int(state.position[name])
+    row = int(state.position[index])
     squared = engine.squared_distance(query, row)
-    near = engine.nearest(query, state.neighbors.k - 1, Runner(1))
+    nearest = engine.nearest(query, state.neighbors.k - 1, Runner(1))
     with engine.workspace() as space:
-        stages = engine.encode(query, near, space)
-        whole = stages.encoding
-        edges = None if state.paths is None else engine.first_edges(near, whole, space)[0]
-        encoding = _item(whole, row)
-        if encoding is None:
-            encoding = encoding_rows(engine, np.array([row], np.int32), space)
-    divergences = _divergences(state, stages, encoding, row)
-    modified, far = divergences["propagation"], float(stages.farthest[0])
+        stages = engine.encode(query, nearest, space)
+        edges = None
+        if state.paths is not None:
+            edges = engine.first_edges(nearest, stages.encoding, space)[0]
+        item_encoding = _changed_row(stages.encoding, row)
+        if item_encoding is None:
+            item_encoding = encoding_rows(engine, np.array([row], np.int32), space)
+    divergences = _divergences_after_stages(state, stages, item_encoding, row)
+    modified = divergences["propagation"]
+    farthest = float(stages.farthest[0])
     path: list[int] = []
     if edges is not None:
-        modified, path = _path(state, near.indices[0, : near.counts[0]], edges, row)
+        listed = nearest.indices[0, : nearest.counts[0]]
+        modified, path = _shortest_path(state, listed, edges, row)
     return Explanation(
-        id=state.ids[name].item(),
-        distance=float(fused(state, np.array([modified], np.float32), squared, far)[0]),
-        plain=float(plain(state, squared, far)[0]),
+        id=state.ids[index].item(),
+        distance=float(fused(state, np.array([modified], np.float32), squared, farthest)[0]),
+        plain=float(plain(state, squared, farthest)[0]),
         modified=modified,
         omega=state.method.omega,
         anchor=float(stages.anchor[0]) if len(stages.anchor) else 0.0,
         in_cluster=bool((stages.similarity.ids == row).any()),
         stages=divergences,
         members=_members(state, stages),
-        shared=_shared(state, weights_of(_own(whole)), weights_of(encoding))[:top],
+        shared=_shared(state, weights_of(_query_row(stages.encoding)), weights_of(item_encoding))[
+            :most_shared
+        ],
         path=[_identity(state, row)[0] for row in path],
         chosen={},
     )
 
 
-def _path(state: State, near: Ints, edges: Floats, row: int) -> tuple[float, list[int]]:
-    """The length of the shortest path to a row, and the rows on it; 50 and none if there is none.
+def _shortest_path(state: State, nearest: Ints, edges: Floats, row: int) -> tuple[float, list[int]]:
+    """The length of the shortest path from the query to a row, and the rows on it, this one last.
 
-    A row on it is as far from the item as the next one, and the edge to it: so it is found again.
+    The lengths from all rows to this one are known; a row's next one on the path is a neighbour
+    whose length is less by just the edge between them.
+
+    nearest, edges : the query's nearest rows, and d' to the first of them, with which paths begin
+
+    Returns 50 and no rows if there is no path.
     """
-    lengths, graph = path_lengths(state, row), state.paths
+    graph = state.paths
     assert graph is not None
-    begins = near[: len(edges)]
-    totals = edges[: len(begins)] + lengths[begins]
-    if len(begins) == 0 or totals.min() >= UNREACHABLE:
+    lengths = path_lengths(state, row)
+    first_rows = nearest[: len(edges)]
+    totals = edges[: len(first_rows)] + lengths[first_rows]
+    if len(first_rows) == 0 or totals.min() >= UNREACHABLE:
         return float(UNREACHABLE), []
-    first = int(begins[totals.argmin()])
-    before, line = {first: -1}, [first]
-    for at in line:  # which grows; rows that are alike are at distance 0, in any order
-        part = slice(graph.indptr[at], graph.indptr[at + 1])
-        others, steps = graph.indices[part], graph.values[part]
-        for other in others[lengths[others] + steps == lengths[at]].tolist():
-            if other not in before and row not in before:
-                before[other] = at
-                line.append(other)
-    path, at = list[int](), row
-    while at >= 0:
-        path.append(at)
-        at = before[at]
+    first = int(first_rows[totals.argmin()])
+    previous = {first: -1}  # of each row that was reached, the one before it on its path
+    queue = [first]
+    for reached in queue:  # which grows; equal rows are at distance 0, in any order
+        entries = slice(graph.indptr[reached], graph.indptr[reached + 1])
+        others = graph.indices[entries]
+        leads_on = lengths[others] + graph.values[entries] == lengths[reached]
+        for other in others[leads_on].tolist():
+            if other not in previous and row not in previous:
+                previous[other] = reached
+                queue.append(other)
+    path: list[int] = []
+    on_path = row
+    while on_path >= 0:
+        path.append(on_path)
+        on_path = previous[on_path]
     return float(totals.min()), path[::-1]
 
 
-def _divergences(
-    state: State, stages: QueryStages, encoding: SparseRows, row: int
+def _divergences_after_stages(
+    state: State, stages: QueryStages, item_encoding: SparseRows, row: int
 ) -> dict[str, float]:
-    rows = np.array([row], np.int32)
-    pairs = {"smoothing": (stages.smoothed.rows, take(state.smoothed, rows))}
+    """The divergence of the query's row and the item's after each stage, by the stage's name.
+
+    item_encoding : F' of the item, with the query
+    """
+    item_row = np.array([row], np.int32)
+    pairs: dict[str, tuple[SparseRows, SparseRows]] = {}  # the rows of the query and of the item
     if state.similarity is not None:
-        pairs = {"diffusion": (stages.similarity.rows, take(state.similarity, rows)), **pairs}
-    enhanced = _item(stages.enhanced, row) or take(state.enhanced, rows)
-    pairs["enhancement"] = (_own(stages.enhanced), enhanced)
-    pairs["propagation"] = (_own(stages.encoding), encoding)
+        pairs["diffusion"] = (stages.similarity.rows, take(state.similarity, item_row))
+    pairs["smoothing"] = (stages.smoothed.rows, take(state.smoothed, item_row))
+    item_enhanced = _changed_row(stages.enhanced, row) or take(state.enhanced, item_row)
+    pairs["enhancement"] = (_query_row(stages.enhanced), item_enhanced)
+    pairs["propagation"] = (_query_row(stages.encoding), item_encoding)
     measure = state.method.divergence
     return {
-        name: float(_distances([weights_of(a)], weights_of(b), measure)[0])
-        for name, (a, b) in pairs.items()
+        name: float(row_divergences([weights_of(of_query)], weights_of(of_item), measure)[0])
+        for name, (of_query, of_item) in pairs.items()
     }
 
 
-def _own(overlay: Overlay) -> SparseRows:
-    """The row of the query."""
+def _query_row(overlay: Overlay) -> SparseRows:
+    """The row of the query in an overlay of one query, (1, n + 1): its first."""
     return take(overlay.rows, np.zeros(1, np.int32))
 
 
-def _item(overlay: Overlay, row: int) -> SparseRows | None:
-    """The row of an item as it is with the query among those it averages; None if it is not."""
-    at = np.flatnonzero(overlay.replaced == row).astype(np.int32)
-    return take(overlay.rows, at) if len(at) else None
+def _changed_row(overlay: Overlay, row: int) -> SparseRows | None:
+    """A stored row as it is with the query, (1, n + 1); None if the query does not change it."""
+    place = np.flatnonzero(overlay.replaced == row).astype(np.int32)
+    return take(overlay.rows, place) if len(place) else None
 
 
 def weights_of(row: SparseRows) -> dict[int, float]:
-    """The entries of a single row by column."""
+    """The entries of a matrix with a single row, by column."""
     return dict(zip(row.indices.tolist(), row.values.tolist(), strict=True))
 
 
-def _distances(rows: list[dict[int, float]], item: dict[int, float], measure: str) -> Floats:
-    """d' from each of some rows to the item, by the stage that compares rows, (len(rows),)."""
-    columns = {column: at for at, column in enumerate(sorted(set(item).union(*rows)))}
+def row_divergences(rows: list[dict[int, float]], item: dict[int, float], measure: str) -> Floats:
+    """d' from each of some rows to the item's, (len(rows),), by the stage that compares rows.
+
+    rows, item : entries by column; measure : the name of the divergence
+    """
+    columns = {column: number for number, column in enumerate(sorted(set(item).union(*rows)))}
     ordered = [sorted(weights.items()) for weights in (*rows, item)]
     lengths = [len(entries) for entries in ordered]
     stacked = SparseRows(
@@ -224,35 +266,46 @@ def _distances(rows: list[dict[int, float]], item: dict[int, float], measure: st
 
 
 def _members(state: State, stages: QueryStages) -> list[Member]:
+    """The local cluster of a query, the largest weight after smoothing first."""
     rows = stages.similarity.rows
     smoothed = weights_of(stages.smoothed.rows)
     confident = set(stages.confident.ids.tolist())
     guide = stages.guide if len(stages.guide) else np.zeros(rows.nnz)
     members = [
-        Member(*_identity(state, row), row in confident, weight, say, smoothed.get(row, 0.0))
-        for (row, weight), say in zip(weights_of(rows).items(), guide.tolist(), strict=True)
+        Member(*_identity(state, row), row in confident, weight, guided, smoothed.get(row, 0.0))
+        for (row, weight), guided in zip(weights_of(rows).items(), guide.tolist(), strict=True)
     ]
     return sorted(members, key=lambda member: -member.smoothed)
 
 
-def _shared(state: State, a: dict[int, float], b: dict[int, float]) -> list[Shared]:
-    """What both rows have; the gain of a row is what the distance grows by without it."""
-    common = [row for row, weight in a.items() if weight > 0 and b.get(row, 0) > 0]
-    without = [{other: w for other, w in a.items() if other != row} for row in common]
-    whole, *others = _distances([a, *without], b, state.method.divergence).tolist()
+def _shared(state: State, query: dict[int, float], item: dict[int, float]) -> list[Shared]:
+    """The columns that two rows of F' share, the largest gain first; query, item : by column.
+
+    The gain of a column is by how much the divergence grows when the query's row loses it.
+    """
+    common = [row for row, weight in query.items() if weight > 0 and item.get(row, 0) > 0]
+    rows_without = [
+        {column: weight for column, weight in query.items() if column != row} for row in common
+    ]
+    measure = state.method.divergence
+    with_all, *without_one = row_divergences([query, *rows_without], item, measure).tolist()
     shared = [
-        Shared(*_identity(state, row), a[row], b[row], distance - whole)
-        for row, distance in zip(common, others, strict=True)
+        Shared(*_identity(state, row), query[row], item[row], divergence - with_all)
+        for row, divergence in zip(common, without_one, strict=True)
     ]
     return sorted(shared, key=lambda row: -row.gain)
 
 
 def _identity(state: State, row: int) -> tuple[Any, Role]:
+    """The id of a row, None for the query and for the context, and its role."""
     if row == len(state):
         return None, "query"
-    name = int(state.order[row])
-    return (None, "context") if name >= state.n_gallery else (state.ids[name].item(), "gallery")
+    index = int(state.order[row])
+    if index >= state.n_gallery:
+        return None, "context"
+    return state.ids[index].item(), "gallery"
 
 
 def _named(row: Member | Shared) -> str:
+    """What a row is called in text: its id, or its role where it has none."""
     return f"the {row.role}" if row.id is None else repr(row.id)

@@ -1,4 +1,7 @@
-"""Ids that users give to rows: 64-bit integers or text, each once."""
+"""Ids that users give to rows: 64-bit integers or text, each once.
+
+The *index* of a row is its place among the ids.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,21 @@ Ids: TypeAlias = npt.NDArray[Any]
 
 
 def as_ids(ids: Any, n: int | None = None, first: int = 0) -> Ids:
-    """Ids as an int64 or text array; None numbers ``n`` rows from ``first`` on."""
+    """Ids as users give them, as an int64 or text array, checked.
+
+    n : how many there must be; None for any number
+    first : with ``ids`` None, the ids are first, first + 1, ..., ``n`` of them
+    """
     if ids is None:
         if first + (n or 0) > np.iinfo(np.int64).max:
             raise InvalidInputError(
                 f"`ids` must be given: none of 64 bits follows {first - 1}, the largest so far."
             )
         return np.arange(first, first + (n or 0), dtype=np.int64)
-    array_given = isinstance(ids, np.ndarray)
-    values = as_array("ids", ids) if array_given else as_list("ids", ids, "a list or an array")
+    if isinstance(ids, np.ndarray):
+        values = as_array("ids", ids)
+    else:
+        values = as_list("ids", ids, "a list or an array")
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise InvalidInputError(f"`ids` must be one-dimensional, got shape {values.shape}.")
     array = _as_text_or_integers(values)
@@ -36,15 +45,16 @@ def as_ids(ids: Any, n: int | None = None, first: int = 0) -> Ids:
 
 
 def _as_text_or_integers(values: Any) -> Ids:
+    """A list or an array as an array of text or of int64; raises for anything else, and a mix."""
     if len(values) == 0:
         return np.empty(0, np.int64)
     array = text_of_objects("ids", as_array("ids", values))
     # numpy makes the text "1" of the number 1 beside text, and 1 of True beside numbers.
     kinds = {_kind_of(value) for value in values} if isinstance(values, list) else set()
-    mixed = len(kinds) > 1
-    if array.dtype.kind == "U" and not mixed:
+    is_mixed = len(kinds) > 1
+    if array.dtype.kind == "U" and not is_mixed:
         return array
-    if array.dtype.kind in "iu" and not mixed and array.max() <= np.iinfo(np.int64).max:
+    if array.dtype.kind in "iu" and not is_mixed and array.max() <= np.iinfo(np.int64).max:
         return array.astype(np.int64)
     raise InvalidInputError(
         f"`ids` must be all text or all integers of 64 bits, got dtype {array.dtype}."
@@ -52,22 +62,23 @@ def _as_text_or_integers(values: Any) -> Ids:
 
 
 def _kind_of(value: Any) -> type:
+    """The type of one id: text, a truth value, or else (an integer)."""
     return next((kind for kind in (str, bool, np.bool_) if isinstance(value, kind)), int)
 
 
 def refuse_duplicates(ids: Ids) -> Ids:
-    """``ids``, unless one is there twice."""
-    ordered = np.sort(ids)
-    twice = ordered[1:][ordered[1:] == ordered[:-1]]
-    if len(twice):
+    """``ids`` itself; raises if one is there twice."""
+    ascending = np.sort(ids)
+    repeated = ascending[1:][ascending[1:] == ascending[:-1]]
+    if len(repeated):
         raise InvalidInputError(
-            f"`ids` must be different from each other, got {twice[0].item()!r} more than once."
+            f"`ids` must be different from each other, got {repeated[0].item()!r} more than once."
         )
     return ids
 
 
 class IdTable:
-    """From ids to rows: places in ``ids``. Sorted when first used."""
+    """Finds the index of an id: its place in ``ids``. Sorts them when it is first used."""
 
     def __init__(self, ids: Ids) -> None:
         self.ids = ids
@@ -77,41 +88,45 @@ class IdTable:
 
     @cached_property
     def _sorted(self) -> tuple[Ids, npt.NDArray[np.int64]]:
+        """The ids in ascending order, and the index of each."""
         order = np.argsort(self.ids, kind="stable")
         return self.ids[order], order
 
     def rows(self, wanted: Any) -> Ints:
-        """The row of each id; raises on one that is unknown."""
+        """The index of each id, (m,) int32; raises on one that is unknown.
+
+        wanted : ids as users give them
+        """
         wanted = as_ids(wanted)
-        rows = self.find(wanted)
-        missing = wanted[rows < 0]
+        indices = self.find(wanted)
+        missing = wanted[indices < 0]
         if len(missing):
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise UnknownIdError(f"There is no row with the id {missing[0].item()!r}{more}.")
-        return rows
+        return indices
 
     def find(self, wanted: Ids) -> Ints:
-        """The row of each id, -1 where there is none."""
-        empty = len(wanted) == 0 or len(self.ids) == 0  # then nothing needs to be sorted
-        if empty or (wanted.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
+        """The index of each id, (m,) int32, -1 where there is none; wanted : of ``as_ids``."""
+        is_empty = len(wanted) == 0 or len(self.ids) == 0  # then nothing needs to be sorted
+        if is_empty or (wanted.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
             return np.full(len(wanted), -1, np.int32)
-        ids, order = self._sorted
-        at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-        return np.where(ids[at] == wanted, order[at], -1).astype(np.int32)
+        ascending, indices = self._sorted
+        place = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
+        return np.where(ascending[place] == wanted, indices[place], -1).astype(np.int32)
 
 
 def ids_at(ids: Ids, indices: npt.NDArray[np.integer[Any]]) -> Ids:
-    """The ids at some indices, in their shape; "" or -1 where an index is -1."""
+    """The ids at some indices, in the shape of these; "" or -1 where an index is -1."""
     if indices.min(initial=0) >= 0:
         return ids.take(indices)
     is_filled = indices >= 0
-    out = np.full(indices.shape, "" if ids.dtype.kind == "U" else -1, ids.dtype)
-    out[is_filled] = ids[indices[is_filled]]
-    return out
+    ids_of_indices = np.full(indices.shape, "" if ids.dtype.kind == "U" else -1, ids.dtype)
+    ids_of_indices[is_filled] = ids[indices[is_filled]]
+    return ids_of_indices
 
 
 def joined(old: Ids, new: Ids) -> Ids:
-    """Ids of old and new rows together."""
+    """The ids of old rows and then of new ones; raises if one repeats, or for text and numbers."""
     if len(old) and len(new) and (old.dtype.kind == "U") != (new.dtype.kind == "U"):
         kind = "text" if old.dtype.kind == "U" else "integers"
         raise InvalidInputError(f"The ids of this index are {kind}, and other ones were given.")

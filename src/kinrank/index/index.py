@@ -1,4 +1,9 @@
-"""The index: a gallery that lives, and queries that come one at a time."""
+"""The index: a gallery that is kept and may change, and queries that come one at a time.
+
+``Index`` is what users have. What computes is an ``Engine`` (``kinrank.index.engine``) over a
+``State``, which is never changed: ``add``, ``remove`` and ``update`` compute another state
+(``kinrank.index.change``) and put an engine over it in the place of the old one.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kinrank.compiling import prepare
 from kinrank.conditions import Conditions
@@ -84,11 +90,13 @@ class Index:
         path: str | None = None,
         lock: WriteLock | None = None,
     ) -> None:
-        """Unchecked : the file whose contents are to be checked before the engine is used.
+        """Users call ``CAS.fit``, ``kinrank.open`` and ``from_neighbors``.
 
+        unchecked : the file whose numbers have to be checked before the engine is used; None for
+            nothing to check
         path, lock : the file that it was opened from, and the right to write to it
         """
-        self._loaded = engine
+        self._engine = engine
         self._unchecked = unchecked
         self._change_lock = threading.Lock()
         self._save_lock = threading.Lock()  # shared with drafts, which save to the same file
@@ -169,15 +177,15 @@ class Index:
 
     @property
     def engine(self) -> Engine:
-        """What computes, with all that is known of the rows."""
+        """What computes, with the state of the rows; its numbers are checked."""
         if self._unchecked is not None:  # several threads may do it at once, with one result
-            check_contents(self._unchecked, self._loaded.state)
+            check_contents(self._unchecked, self._engine.state)
             self._unchecked = None
-        return self._loaded
+        return self._engine
 
     @engine.setter
     def engine(self, engine: Engine) -> None:
-        self._loaded = engine
+        self._engine = engine
         self._unchecked = None
 
     @property
@@ -188,44 +196,44 @@ class Index:
     @property
     def method(self) -> CASMethod:
         """The method, with sizes that fit the rows."""
-        return self._loaded.state.method
+        return self._engine.state.method
 
     @property
     def ids(self) -> Ids:
         """(n,) the ids of the gallery rows as ``Ranking.indices`` count them; read-only."""
-        return locked(self._loaded.state.ids)
+        return locked(self._engine.state.ids)
 
     @property
     def attributes(self) -> dict[str, Any]:
         """(n,) values of each attribute in the order of ``ids``; read-only, see ``update``."""
-        return self._loaded.attributes.read_only()
+        return self._engine.attributes.read_only()
 
     @property
     def recall(self) -> float:
         """Of the neighbour lists, measured when they were found; 1 for the exact search."""
-        return self._loaded.state.recall
+        return self._engine.state.recall
 
     @property
     def width(self) -> int:
         """The number of columns of a vector that comes in."""
-        return self._loaded.state.scaling.width
+        return self._engine.state.scaling.width
 
     @property
     def projection(self) -> Projection | None:
         """What every vector is projected by, as it was fitted or given; None without ``whiten``."""
-        return self._loaded.state.scaling.projection
+        return self._engine.state.scaling.projection
 
     def __len__(self) -> int:
-        return self._loaded.state.n_gallery
+        return self._engine.state.n_gallery
 
     def __contains__(self, item: object) -> bool:
         try:
-            return bool(self._loaded.state.id_table.find(as_ids([item]))[0] >= 0)
+            return bool(self._engine.state.id_table.find(as_ids([item]))[0] >= 0)
         except InvalidInputError:  # neither text nor an integer
             return False
 
     def __repr__(self) -> str:
-        state = self._loaded.state
+        state = self._engine.state
         context = len(state) - state.n_gallery
         more = f" and {context:,} of context" if context else ""
         store = "" if len(state.vectors) else ", over a store"
@@ -236,15 +244,15 @@ class Index:
 
         unavailable : the methods that an index over a store lacks, as it keeps no vectors
         """
-        state = self._loaded.state
+        state = self._engine.state
         return {
             "unavailable": [] if len(state.vectors) else list(_NEED_VECTORS),
             "rows": state.n_gallery,
             "context": len(state) - state.n_gallery,
             "columns": self.width,
             "ids": "text" if state.ids.dtype.kind == "U" else "integers",
-            "attributes": sorted(self._loaded.attributes.columns),
-            "search": "exact" if self._loaded.searcher.exact else "approximate",
+            "attributes": sorted(self._engine.attributes.columns),
+            "search": "exact" if self._engine.searcher.exact else "approximate",
             "recall": state.recall,
             "parameters": state.method.parameters(),
             "projection": None if self.projection is None else str(self.projection),
@@ -338,25 +346,22 @@ class Index:
             items = ItemQueries.of(engine, vectors, of, right, wrong)
             ranking = rank_items(engine, items, k, row_filter, runner, plain=base)
             pictures = items.pictures
+        evidence = None
         presence = None
-        distances = ranking.distances
         model = None if self.calibration is None else self.calibration.presence
         if model is not None and not base:
             evidence = model.evidence_of(engine, vectors, ranking, pictures)
             presence = model.probability(evidence)
-            if least_evidence is not None:
-                answered = evidence > least_evidence
-                distances = np.where(answered[:, None], distances, np.float32(np.inf))
         ids = ids_at(state.ids, ranking.indices)
-        ranking = Ranking(ranking.indices, distances, ids, presence)
-        if least_evidence is not None:
-            ranking = ranking.within(float(np.finfo(np.float32).max))
+        ranking = Ranking(ranking.indices, ranking.distances, ids, presence)
+        if evidence is not None and least_evidence is not None:
+            ranking = _without_results(ranking, ~(evidence > least_evidence))
         return conditions.near_enough(ranking)
 
     def _check_rates(
         self, base: bool, pair_false_match_rate: float | None, unknown_rate: float | None
     ) -> None:
-        """Refuse rates where nothing tells what they mean."""
+        """Raise for rates with ``base``, or over a store; parameters are those of ``search``."""
         given = {"pair_false_match_rate": pair_false_match_rate, "unknown_rate": unknown_rate}
         names = [f"`{name}`" for name, rate in given.items() if rate is not None]
         if not names:
@@ -369,7 +374,11 @@ class Index:
         self.engine.state.check_vectors(f"{names[0]} is not available")
 
     def neighbors(self, item: Any, k: int | None = 10) -> Ranking:
-        """The rows nearest to a row of the gallery, itself left out; (1, k)."""
+        """The gallery rows nearest to one of them, itself left out, as a ranking of one query.
+
+        item : the id of the row
+        k : how many; None is all of them
+        """
         engine = self.engine
         state = engine.state
         index = int(state.id_table.rows([item])[0])
@@ -380,7 +389,7 @@ class Index:
         return Ranking(order[None], distances[order][None], ids_at(state.ids, order[None]))
 
     def vectors(self, ids: Any) -> Floats:
-        """The vectors of some rows as the index keeps them, (n, d).
+        """The vectors of the rows with these ids as the index keeps them, (len(ids), d) float32.
 
         Scaled for metric="cosine", and projected where there is a ``projection``.
         """
@@ -491,16 +500,20 @@ class Index:
                 )
             first = int(state.ids.max()) + 1 if ids is None else 0
             new_ids = as_ids(ids, len(rows), first)
-            of_all = self._attributes(joined(state.ids, new_ids), new_ids, attributes)
-            self._replace(changed(state, as_ids([]), rows, new_ids, Runner.of(threads)), of_all)
+            all_ids = joined(state.ids, new_ids)
+            all_attributes = self._changed_attributes(all_ids, new_ids, attributes)
+            no_ids = as_ids([])
+            new_state = changed(state, no_ids, rows, new_ids, Runner.of(threads))
+            self._replace(new_state, all_attributes)
             self._warn_if_outgrown(state.n_gallery)
 
     def remove(self, ids: Any, *, threads: int | None = None) -> None:
         """Remove rows from the gallery; unknown ids are an error, and then nothing is removed."""
         with self._changing() as state:
-            none = np.empty((0, state.scaling.dims), np.float32)
-            left = changed(state, _given_ids(ids), none, as_ids([]), Runner.of(threads))
-            self._replace(left, self._attributes(left.ids, as_ids([]), None))
+            no_vectors = np.empty((0, state.scaling.dims), np.float32)
+            no_ids = as_ids([])
+            new_state = changed(state, _given_ids(ids), no_vectors, no_ids, Runner.of(threads))
+            self._replace(new_state, self._changed_attributes(new_state.ids, no_ids, None))
 
     def update(
         self, ids: Any, vectors: Any = None, *, attributes: Any = None, threads: int | None = None
@@ -516,12 +529,14 @@ class Index:
             return
         with self._changing() as state:
             rows = state.scaling.apply("vectors", vectors)
-            present = refuse_duplicates(_given_ids(ids, len(rows)))
-            self._attributes(state.ids, present, attributes)  # refused before the work
-            new = changed(state, present, rows, present, Runner.of(threads))
-            self._replace(new, self._attributes(new.ids, present, attributes))
+            row_ids = refuse_duplicates(_given_ids(ids, len(rows)))
+            self._changed_attributes(state.ids, row_ids, attributes)  # refused before the work
+            new_state = changed(state, row_ids, rows, row_ids, Runner.of(threads))
+            new_attributes = self._changed_attributes(new_state.ids, row_ids, attributes)
+            self._replace(new_state, new_attributes)
 
     def _update_attributes(self, ids: Any, attributes: Any) -> None:
+        """Give the rows with these ids other attributes, parameters as in ``update``."""
         if attributes is None:
             raise InvalidInputError(
                 "`vectors` or `attributes` must be given: `update` needs something to change."
@@ -603,10 +618,13 @@ class Index:
         self.calibration = draft.calibration
 
     def _warn_if_outgrown(self, before: int) -> None:
-        """Say once that it is time to choose and learn again; before : rows before the change."""
+        """Warn when a change makes the gallery too large for what was chosen or learnt from it.
+
+        before : how many rows the gallery had before the change
+        """
         projection = self.projection
-        grown = projection is not None and projection.outgrown(len(self))
-        if projection is not None and grown and not projection.outgrown(before):
+        is_outgrown = projection is not None and projection.outgrown(len(self))
+        if projection is not None and is_outgrown and not projection.outgrown(before):
             warnings.warn(
                 f"The gallery has grown from {projection.rows:,} to {len(self):,} rows since its "
                 "projection was learnt: learn again, with index.relearn(vectors).",
@@ -617,17 +635,26 @@ class Index:
         if chosen is not None and not chosen.outgrown(before) and chosen.outgrown(len(self)):
             warnings.warn(chosen.advice(len(self)), KinrankWarning, stacklevel=3)
 
-    def _attributes(self, ids: Ids, added: Ids, given: Any) -> Attributes:
-        """Those of the rows ``ids`` after a change that brought the vectors of ``added``."""
+    def _changed_attributes(self, ids: Ids, added: Ids, given: Any) -> Attributes:
+        """The attributes of the gallery rows after a change.
+
+        ids : of all gallery rows after it
+        added : of the rows whose vectors came with it
+        given : attributes of these rows as the user gave them, see ``add``
+        """
         engine = self.engine
         return engine.attributes.changed(engine.state.id_table, ids, added, given)
 
     def _replace(self, state: State, attributes: Attributes) -> None:
+        """Answer from now on with another state."""
         self.engine = Engine(state, search_of(state), attributes)
 
     @contextmanager
     def _changing(self) -> Iterator[State]:
-        """A change of rows, one at a time; searches go on meanwhile."""
+        """Hold the right to change rows, one thread at a time, inside ``with``; gives the state.
+
+        Searches go on meanwhile.
+        """
         prepare("change")
         with self._writing():
             self.engine.state.check_vectors(
@@ -637,7 +664,7 @@ class Index:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """A change of anything, one at a time."""
+        """Hold the right to change anything, one thread at a time, inside ``with``."""
         if self._path is not None and self._lock is None:
             raise InvalidInputError(
                 f"{self._path} is open for reading only. Open it with "
@@ -672,7 +699,7 @@ class Index:
                     lock.release()
 
     def _opened_from(self, path: PathLike | None) -> bool:
-        """Whether a path, or none, means the file that was opened."""
+        """Whether to save to ``path`` means the file that was opened; None always does."""
         return path is None or self._path == os.path.realpath(path)
 
     def _write(self, target: PathLike) -> None:
@@ -718,7 +745,15 @@ class Index:
         self.close()
 
 
+def _without_results(ranking: Ranking, is_unanswered: npt.NDArray[np.bool_]) -> Ranking:
+    """A ranking without the results of some queries; is_unanswered : (n_queries,) which."""
+    distances = np.where(is_unanswered[:, None], np.float32(np.inf), ranking.distances)
+    unanswered = Ranking(ranking.indices, distances, ranking.ids, ranking.presence)
+    return unanswered.within(float(np.finfo(np.float32).max))
+
+
 def _given_ids(ids: Any, n: int | None = None) -> Ids:
+    """The ids of rows that a user wants to change, which must be there; n : how many, if known."""
     if ids is None:
         raise InvalidInputError("`ids` is missing: name the items that are to change.")
     return as_ids(ids, n)

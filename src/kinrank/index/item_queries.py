@@ -1,11 +1,11 @@
-"""One ranking of several vectors: pictures of one item, and rows that a person called right or
-wrong.
+"""One ranking for an item that several vectors describe: its pictures, and rows of the gallery that
+a person called right or wrong.
 
-The distance of a row is the mean of its distances from all pictures and right rows, and
+The distance of a gallery row from the item is the mean of its distances from all pictures and right
+rows, plus 0.6 (1 - its distance from the nearest wrong row). Rows called right come first, at
+distance 0; rows called wrong are no results.
 
-    0.6 (1 - the distance from the nearest wrong row)
-
-more. Rows called right come first, at distance 0; rows called wrong are no results.
+This calls ``Engine.search`` with all vectors as queries; the engine knows nothing of items.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from kinrank.search.searcher import checked_fetch
 from kinrank.types import Floats, Ints, Longs, Ranking
 
 _WRONG_WEIGHT = np.float32(0.6)
-# Rank each vector four times as deep as the item, and four times deeper wherever that does not
-# settle which rows are first.
+# Each vector is ranked four times as deep as the item, and again four times deeper where that does
+# not settle which rows are the first of the item.
 _DEPTH_FACTOR = 4
 
 
 @dataclass(frozen=True, eq=False)
 class ItemQueries:
-    """ItemQueries to be ranked, each by several vectors.
+    """Items whose results are wanted, each described by several vectors.
 
-    vectors : (m, d) of all items
-    pictures : of each item, its queries: these have conditions
-    near, far : of each item, the vectors that results are near to, and far from
-    right, wrong : of each item, gallery indices that a person called so
+    vectors : (m, d) float32, scaled; the pictures of all items, and behind them their marked rows
+    pictures : for each item the numbers of its pictures in ``vectors``
+    near : for each item the numbers of its pictures and right rows, which results are near to
+    far : for each item the numbers of its wrong rows, which results are far from
+    right, wrong : for each item gallery indices that a person called so, ascending
     """
 
     vectors: Floats
@@ -54,7 +55,12 @@ class ItemQueries:
 
     @classmethod
     def of(cls, engine: Engine, queries: Floats, of: Any, right: Any, wrong: Any) -> ItemQueries:
-        """What was given to ``Index.search``, checked."""
+        """From what users gave to ``Index.search``, checked.
+
+        queries : (n_queries, d) float32, scaled
+        of : (n_queries,) which item each query is a picture of; None where each is an item
+        right, wrong : ids; for several items one list for each; None for none
+        """
         if of is None:
             pictures = [np.array([query]) for query in range(len(queries))]
         else:
@@ -62,11 +68,11 @@ class ItemQueries:
         table = engine.state.id_table
         right_rows = _marked_rows("right", right, len(pictures), table)
         wrong_rows = _marked_rows("wrong", wrong, len(pictures), table)
-        for both in map(np.intersect1d, right_rows, wrong_rows):
-            if len(both):
+        for in_both in map(np.intersect1d, right_rows, wrong_rows):
+            if len(in_both):
                 raise InvalidInputError(
                     "`right` and `wrong` must have no id in common, got "
-                    f"{table.ids[both[0]].item()!r} in both."
+                    f"{table.ids[in_both[0]].item()!r} in both."
                 )
         return cls._with_marked_rows(engine, queries, pictures, right_rows, wrong_rows)
 
@@ -79,7 +85,10 @@ class ItemQueries:
         right: list[Ints],
         wrong: list[Ints],
     ) -> ItemQueries:
-        """Put the vectors of marked rows behind the queries, item by item."""
+        """Put the vectors of marked rows behind the queries, item by item.
+
+        right, wrong : for each item gallery indices
+        """
         vectors = [queries]
         near = []
         far = []
@@ -95,7 +104,11 @@ class ItemQueries:
         return cls(np.concatenate(vectors), pictures, near, far, right, wrong)
 
     def filter(self, owners: Longs, n_gallery: int, row_filter: Filter | None) -> Filter | None:
-        """What is allowed for vectors of the items ``owners``; row_filter : of the pictures."""
+        """Which rows may be results of some vectors; None for all.
+
+        owners : (p,) the item that each of these vectors belongs to
+        row_filter : which rows may be results of each picture; None for all
+        """
         rules: list[Rule] = []
         if row_filter is not None:
             rules.append(AllowedForItem(row_filter, self.pictures, owners))
@@ -106,7 +119,7 @@ class ItemQueries:
 
 
 def _row_vectors(engine: Engine, indices: Ints) -> Floats:
-    """The vectors of gallery rows, from the index or from its store."""
+    """The scaled vectors of the gallery rows ``indices``, from the index or from its store."""
     state = engine.state
     if isinstance(engine.searcher, StoreSearch):
         store = engine.searcher.opened()
@@ -116,7 +129,12 @@ def _row_vectors(engine: Engine, indices: Ints) -> Floats:
 
 
 def _marked_rows(name: str, given: Any, n_items: int, table: IdTable) -> list[Ints]:
-    """One list of gallery indices for each item; of a single item the ids alone may be given."""
+    """The gallery indices that a user marked, one array for each item.
+
+    name : of the parameter, for messages
+    given : a list of ids for each item; of a single item the ids alone; None for none
+    table : finds the index of an id
+    """
     if given is None:
         return [np.empty(0, np.int32)] * n_items
     if isinstance(given, np.ndarray) and given.ndim == 2:
@@ -133,12 +151,12 @@ def _marked_rows(name: str, given: Any, n_items: int, table: IdTable) -> list[In
 
 
 def _is_list(entry: Any) -> bool:
-    """Whether it stands for the ids of one query; None stands for no id."""
+    """Whether an entry is a list of ids; None is an empty one."""
     return entry is None or isinstance(entry, (list, tuple, set, frozenset, np.ndarray))
 
 
 def _rows_of_item(ids: Any, table: IdTable) -> Ints:
-    """Gallery indices, ascending; ids : several, a single one, or None."""
+    """The gallery indices of ids, int32, ascending, each once; ids : several, one, or None."""
     if ids is None:
         return np.empty(0, np.int32)
     is_single = isinstance(ids, (str, Integral)) and not isinstance(ids, bool)
@@ -147,9 +165,11 @@ def _rows_of_item(ids: Any, table: IdTable) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class AllowedForItem:
-    """Rows that are allowed for all pictures of an item; a ``Rule``.
+    """Allows the rows that are allowed for all pictures of an item; a ``Rule`` of a filter.
 
-    row_filter : of the pictures; pictures : of each item; owners : the item of each vector
+    row_filter : which rows are allowed for each picture
+    pictures : for each item the numbers of its pictures in ``row_filter``
+    owners : (p,) the item of each vector; the rule's queries are these vectors
     """
 
     row_filter: Filter
@@ -158,26 +178,31 @@ class AllowedForItem:
 
     @property
     def share(self) -> float:
+        """About the share of rows that are allowed."""
         return self.row_filter.share
 
     @property
     def most_excluded(self) -> int:
+        """No query excludes more rows than this."""
         return self.row_filter.most_excluded * max(map(len, self.pictures))
 
     def allows(self, queries: Longs, rows: Ints) -> Mask:
+        """Whether rows[t] are allowed for queries[t]; rows : (len(queries), k) gallery indices."""
         allowed = np.ones(rows.shape, np.bool_)
-        for at, query in enumerate(queries):
+        for line, query in enumerate(queries):
             for picture in self.pictures[self.owners[query]]:
-                line = rows[at : at + 1]
-                allowed[at] &= self.row_filter.allows(np.array([picture]), line)[0]
+                rows_of_query = rows[line : line + 1]
+                allowed[line] &= self.row_filter.allows(np.array([picture]), rows_of_query)[0]
         return allowed
 
     def mask(self, query: int) -> Mask:
+        """(n_gallery,) which rows are allowed for a query."""
         pictures = self.pictures[self.owners[query]]
         masks = [self.row_filter.mask(int(picture)) for picture in pictures]
         return np.asarray(np.logical_and.reduce(masks))
 
     def restricted(self, queries: Longs, rows: Longs) -> AllowedForItem:
+        """The rule for some queries and some rows alone, which are numbered anew."""
         every_picture = np.arange(self.row_filter.n_queries)
         row_filter = self.row_filter.restricted(every_picture, rows)
         return AllowedForItem(row_filter, self.pictures, self.owners[queries])
@@ -192,30 +217,33 @@ def rank_items(
     *,
     plain: bool = False,
 ) -> Ranking:
-    """The first ``k`` gallery rows for each item; row_filter : of the pictures.
+    """The first ``k`` gallery rows for each item, (len(items), k).
 
-    The first rows of every vector are candidates. A row that is among the first of no vector is no
-    nearer to the item than the mean of the last ones; where that does not settle which rows are the
-    first ``k``, the vectors are ranked deeper.
+    The first rows of every vector are candidates. A row that no vector lists is farther from the
+    item than the mean of the last distances of these lists; where that does not settle which rows
+    are the first ``k``, the vectors are ranked deeper.
+
+    row_filter : which rows may be results of each picture; None for all
+    plain : rank by the plain distance, without re-ranking
     """
     n_gallery = engine.state.n_gallery
     ranking = empty_ranking(len(items), k)
-    waiting = np.arange(len(items))
+    waiting = np.arange(len(items))  # items whose first k are not settled
     depth = min(n_gallery, _DEPTH_FACTOR * k)
     while len(waiting):
         near = [items.near[item] for item in waiting]
-        owners = np.repeat(waiting, [len(vectors) for vectors in near])
-        allowed = items.filter(owners, n_gallery, row_filter)
+        owners = np.repeat(waiting, [len(numbers) for numbers in near])  # the item of each vector
         vectors = items.vectors[np.concatenate(near)]
-        first = engine.search(vectors, depth, run, allowed, plain=plain)
+        vector_filter = items.filter(owners, n_gallery, row_filter)
+        lists = engine.search(vectors, depth, run, vector_filter, plain=plain)
         candidates = [
-            np.unique(np.append(first.indices[owners == item], -1))[1:] for item in waiting
+            np.unique(np.append(lists.indices[owners == item], -1))[1:] for item in waiting
         ]
         distances = _distances_of_items(engine, items, waiting, candidates, run, plain=plain)
-        for item, rows, of_item in zip(waiting, candidates, distances, strict=True):
-            put_nearest(ranking, int(item), rows, of_item)
+        for item, rows, distances_of_item in zip(waiting, candidates, distances, strict=True):
+            put_nearest(ranking, int(item), rows, distances_of_item)
         # What no vector lists is at least as far as this.
-        bounds = np.array([float(first.distances[owners == item, -1].mean()) for item in waiting])
+        bounds = np.array([float(lists.distances[owners == item, -1].mean()) for item in waiting])
         is_settled = ranking.distances[waiting, -1] < bounds
         if depth == n_gallery:
             break
@@ -227,37 +255,43 @@ def rank_items(
 def _distances_of_items(
     engine: Engine,
     items: ItemQueries,
-    numbers: Longs,
+    waiting: Longs,
     candidates: list[Ints],
     run: Runner,
     *,
     plain: bool,
 ) -> list[Floats]:
-    """The distances from some items to the candidates of each."""
-    vectors = [np.concatenate([items.near[item], items.far[item]]) for item in numbers]
-    lists = [
-        rows for rows, of_item in zip(candidates, vectors, strict=True) for _ in range(len(of_item))
-    ]
-    longest = max(len(rows) for rows in lists)
-    if longest == 0:
-        return [np.empty(0, np.float32) for _ in numbers]
+    """The distances from some items to the candidates of each, as the file's docstring has them.
+
+    waiting : (m,) numbers of items
+    candidates : for each of these gallery indices, ascending
+
+    Returns for each of these items float32, one distance for each candidate.
+    """
+    vectors = [np.concatenate([items.near[item], items.far[item]]) for item in waiting]
+    allow_lists: list[Ints] = []  # for each vector the candidates of its item
+    for rows, numbers in zip(candidates, vectors, strict=True):
+        allow_lists += [rows] * len(numbers)
+    most_candidates = max(len(rows) for rows in allow_lists)
+    if most_candidates == 0:
+        return [np.empty(0, np.float32) for _ in waiting]
     n_gallery = engine.state.n_gallery
-    rule = PerQuery.of_lists(lists, n_gallery, is_allow_list=True)
-    only_candidates = Filter(len(lists), n_gallery, (rule,))
+    rule = PerQuery.of_lists(allow_lists, n_gallery, is_allow_list=True)
+    only_candidates = Filter(len(allow_lists), n_gallery, (rule,))
     every_vector = items.vectors[np.concatenate(vectors)]
-    ranking = engine.search(every_vector, longest, run, only_candidates, plain=plain)
+    ranking = engine.search(every_vector, most_candidates, run, only_candidates, plain=plain)
     start = 0
-    out = []
-    for item, rows, of_item in zip(numbers, candidates, vectors, strict=True):
-        lines = slice(start, start + len(of_item))
-        start += len(of_item)
-        # By row number, as the candidates are.
+    distances_of_items = []
+    for item, rows, numbers in zip(waiting, candidates, vectors, strict=True):
+        lines = slice(start, start + len(numbers))
+        start += len(numbers)
+        # The ranking is by distance, the candidates are by index.
         order = np.argsort(ranking.indices[lines, : len(rows)], axis=1)
-        by_row = np.take_along_axis(ranking.distances[lines], order, axis=1)
+        by_index = np.take_along_axis(ranking.distances[lines], order, axis=1)
         n_near = len(items.near[item])
-        distances = by_row[:n_near].mean(axis=0, dtype=np.float64).astype(np.float32)
-        if len(by_row) > n_near:
-            distances += _WRONG_WEIGHT * (1 - by_row[n_near:].min(axis=0))
+        distances = by_index[:n_near].mean(axis=0, dtype=np.float64).astype(np.float32)
+        if len(by_index) > n_near:
+            distances += _WRONG_WEIGHT * (1 - by_index[n_near:].min(axis=0))
         distances[np.isin(rows, items.right[item])] = 0
-        out.append(distances)
-    return out
+        distances_of_items.append(distances)
+    return distances_of_items

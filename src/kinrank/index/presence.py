@@ -1,9 +1,15 @@
-"""Whether the item that a query shows is in the gallery at all.
+"""Whether the item that a query shows is in the gallery at all: its *presence*.
 
-Three distances tell: from the query to its first answer, plain (d) and re-ranked (d*), and from
-that answer to the end of its own list of neighbours (r), which is small where many items look
-alike. All are over the largest distance of the answer. evidence = r - 4 d - d*, weights that were
-chosen on real collections; ``calibrate`` fits what turns it into a probability.
+The evidence is r - 4 d - d*, where
+
+    d     plain distance from the query to its first result, over the result's largest distance
+    d*    re-ranked distance from the query to its first result
+    r     mean plain distance from that result to its own farther neighbours, over its largest
+          distance; it is small where many items look alike
+
+The weights were chosen on real collections. A logistic model makes a probability of the evidence.
+It is fitted to the gallery itself: rows are taken out of the index and asked for. Where other rows
+of their item stay, they are *known*; where all rows of the item go with them, they are *unknown*.
 """
 
 from __future__ import annotations
@@ -23,38 +29,44 @@ from kinrank.index.same_item import RowsOfItem
 from kinrank.index.search import search_of
 from kinrank.items import Pictures
 from kinrank.parallel import ALONE
-from kinrank.types import Floats, Ints, Ranking
+from kinrank.types import Floats, Ints, Ranking, Values
 from kinrank.validation import check_float
 
-Matrix = npt.NDArray[np.float64]
-
-_NEAREST = 10  # rows at the beginning of a list that may be of the same thing
-_LEAST = 10  # known and unknown rows each, to learn from
-_RIDGE = 1e-2
-_STEPS = 50
+_NEAREST = (
+    10  # rows at the beginning of a list that may be of the same item, and do not count for r
+)
+_LEAST_ROWS = 10  # known and unknown ones each, to fit a model to
+_RIDGE = 1e-2  # penalty of the squared slope
+_NEWTON_STEPS = 50
 _ROUNDS = 4  # in which rows are taken out
-_SHARE = 0.2  # of the rows that may be taken out in a round, if these are several items
-_MOST = 0.5  # of the rows that may be taken out, if they are one item
+_LARGEST_SHARE = 0.2  # of the gallery that is taken out in a round, of several items
+_LARGEST_ITEM = 0.5  # share of the gallery that an item may be to be taken out
 
 
 @dataclass(frozen=True, eq=False)
 class PresenceModel:
-    """P = 1 / (1 + exp(-(bias + slope * evidence))), and what queries of other items look like.
+    """Turns evidence into a probability: P = 1 / (1 + exp(-(bias + slope evidence))).
 
-    unknown : (m,) evidence of rows that were asked for after all rows of their item were taken out
-        of the index, descending
-    removed : the share of the gallery that was taken out with them
+    bias, slope : of the logistic model
+    unknown : (m,) float64, descending: the evidence of unknown rows, whose item was taken out
+    removed : the share of the gallery that was taken out in a round, on average
     """
 
     bias: float
     slope: float
-    unknown: Matrix
+    unknown: Values
     removed: float
 
     def evidence_of(
         self, engine: Engine, queries: Floats, ranking: Ranking, pictures: Pictures | None
-    ) -> Matrix:
-        """Of each query, or of each item the mean of its ``pictures``."""
+    ) -> Values:
+        """The evidence that each item is in the gallery, float64; -inf for one without results.
+
+        queries : (n_queries, d) float32, scaled
+        ranking : of the queries, or of the items where there are ``pictures``
+        pictures : for each item the numbers of its queries, whose evidence is averaged; None where
+            each query is an item
+        """
         if pictures is None:
             return evidence(engine, queries, ranking)
         owners = np.repeat(np.arange(len(pictures)), [len(of_item) for of_item in pictures])
@@ -62,21 +74,21 @@ class PresenceModel:
         of_pictures = evidence(engine, queries[np.concatenate(pictures)], first)
         return np.array([of_pictures[owners == item].mean() for item in range(len(pictures))])
 
-    def probability(self, evidence: Matrix) -> Floats:
-        """Of each query, (n,); 0 where there is no answer."""
+    def probability(self, evidence: Values) -> Floats:
+        """The probability of presence, (n,) float32; 0 where the evidence is -inf."""
         odds = np.clip(self.bias + self.slope * evidence, -80, 80)
         return np.where(np.isfinite(evidence), 1 / (1 + np.exp(-odds)), 0).astype(np.float32)
 
     @property
     def least_rate(self) -> float:
-        """The least ``unknown_rate`` that so many rows can tell."""
+        """The smallest ``unknown_rate`` that so many unknown rows can tell."""
         return 1 / ((1 - self.removed) * (len(self.unknown) + 1))
 
     def least_evidence(self, unknown_rate: float) -> float:
-        """Queries with more evidence than this are answered: of unknown ones no more than the rate.
+        """The evidence that no more than this share of the queries with unknown items exceed.
 
-        Rows that were taken out left fewer behind that they could be mistaken for, so the rate is
-        smaller by that share.
+        Rows that were taken out left fewer behind that they could be mistaken for, so that as many
+        fewer of them are allowed.
         """
         rate = check_float("unknown_rate", unknown_rate, 0, 1)
         if rate == 1:
@@ -91,30 +103,36 @@ class PresenceModel:
         return float(self.unknown[count - 1])
 
 
-def evidence(engine: Engine, queries: Floats, ranking: Ranking) -> Matrix:
-    """That the first result of each query shows the same item, (n_queries,); -inf for none."""
+def evidence(engine: Engine, queries: Floats, ranking: Ranking) -> Values:
+    """The evidence that the first result of each query shows its item, (n_queries,); -inf for none.
+
+    queries : (n_queries, d) float32, scaled; ranking : of these queries
+    """
     state = engine.state
-    out = np.full(len(queries), -np.inf)
+    evidence_of_queries = np.full(len(queries), -np.inf)
     if ranking.k == 0:
-        return out
-    asked = np.flatnonzero(ranking.indices[:, 0] >= 0)
-    rows = state.position[ranking.indices[asked, 0]]
-    far = np.maximum(state.neighbors.farthest[rows], np.finfo(np.float32).tiny)
-    plain = np.minimum(engine.squared_distances(queries, asked, rows) / far, 1)
+        return evidence_of_queries
+    has_result = np.flatnonzero(ranking.indices[:, 0] >= 0)
+    rows = state.position[ranking.indices[has_result, 0]]
+    farthest = np.maximum(state.neighbors.farthest[rows], np.finfo(np.float32).tiny)
+    plain = np.minimum(engine.squared_distances(queries, has_result, rows) / farthest, 1)
     lists = state.neighbors.distances[rows]
-    behind = np.minimum(lists[:, min(_NEAREST, lists.shape[1] // 2) :], far[:, None])
-    out[asked] = (behind.mean(axis=1) / far) - 4 * plain - ranking.distances[asked, 0]
-    return out
+    farther_neighbors = lists[:, min(_NEAREST, lists.shape[1] // 2) :]
+    spread = np.minimum(farther_neighbors, farthest[:, None]).mean(axis=1) / farthest
+    re_ranked = ranking.distances[has_result, 0]
+    evidence_of_queries[has_result] = spread - 4 * plain - re_ranked
+    return evidence_of_queries
 
 
 class TakenOut(NamedTuple):
-    """Rows that are taken out of an index at once.
+    """Gallery rows, by index, that are taken out of an index in one round.
 
-    all_rows : these; unknown : those to ask for whose item is gone; known : those to ask for that
-        were taken out alone
+    every : all of them
+    unknown : those to ask for whose item is gone
+    known : those to ask for that were taken out alone, so that others of their item stay
     """
 
-    all_rows: Ints
+    every: Ints
     unknown: Ints
     known: Ints
 
@@ -122,36 +140,38 @@ class TakenOut(NamedTuple):
 def fit_presence(
     engine: Engine, rows_of_item: RowsOfItem, order: Ints, sample: int
 ) -> PresenceModel | None:
-    """A model from the gallery itself; None where it is too small.
+    """Fit a model to the gallery itself; None where it is too small.
 
-    Some rows are taken out of the index alone, others with all rows of their item: what is then
-    asked for is known, and unknown. Few rows are taken out at a time, so that what is left looks
-    like the gallery.
+    Few rows are taken out at a time, so that what is left looks like the gallery.
 
-    order : gallery rows, in the order in which they are taken; sample : how many unknown ones
+    rows_of_item : from the index of a gallery row to the indices of all that show its item
+    order : (n_gallery,) gallery indices in the order in which they are taken out
+    sample : how many unknown rows to ask for, in all rounds together
     """
     state = engine.state
-    asked = np.zeros(state.n_gallery, np.bool_)
-    known: list[Matrix] = []
-    unknown: list[Matrix] = []
-    shares: list[float] = []
+    was_taken = np.zeros(state.n_gallery, np.bool_)
+    known: list[Values] = []  # evidence, round by round
+    unknown: list[Values] = []
+    shares: list[float] = []  # of the gallery that was taken out
     for _ in range(_ROUNDS):
-        wanted = sample - sum(map(len, unknown))
-        if wanted <= 0:
+        n_wanted = sample - sum(map(len, unknown))
+        if n_wanted <= 0:
             break
-        out = _take_out(rows_of_item, order, asked, wanted)
-        if len(out.unknown) == 0 or state.n_gallery - len(out.all_rows) < 2:
+        taken_out = _rows_to_take_out(rows_of_item, order, was_taken, n_wanted)
+        if len(taken_out.unknown) == 0 or state.n_gallery - len(taken_out.every) < 2:
             break
-        asked[out.all_rows] = True
+        was_taken[taken_out.every] = True
         none = np.empty((0, state.scaling.dims), np.float32)
-        left = changed(state, as_ids(state.ids[out.all_rows]), none, as_ids([]), ALONE)
-        smaller = Engine(left, search_of(left))
-        queries = state.vectors[state.position[np.concatenate([out.unknown, out.known])]]
-        found = evidence(smaller, queries, smaller.search(queries, 1, ALONE))
-        unknown.append(found[: len(out.unknown)])
-        known.append(found[len(out.unknown) :])
-        shares.append(len(out.all_rows) / state.n_gallery)
-    if min(sum(map(len, known)), sum(map(len, unknown))) < _LEAST:
+        left_state = changed(state, as_ids(state.ids[taken_out.every]), none, as_ids([]), ALONE)
+        smaller = Engine(left_state, search_of(left_state))
+        queries = state.vectors[
+            state.position[np.concatenate([taken_out.unknown, taken_out.known])]
+        ]
+        of_queries = evidence(smaller, queries, smaller.search(queries, 1, ALONE))
+        unknown.append(of_queries[: len(taken_out.unknown)])
+        known.append(of_queries[len(taken_out.unknown) :])
+        shares.append(len(taken_out.every) / state.n_gallery)
+    if min(sum(map(len, known)), sum(map(len, unknown))) < _LEAST_ROWS:
         return None
     of_unknown = np.concatenate(unknown)
     of_known = np.concatenate(known)
@@ -162,60 +182,73 @@ def fit_presence(
     return PresenceModel(bias, slope, -np.sort(-of_unknown), float(np.mean(shares)))
 
 
-def _take_out(
-    rows_of_item: RowsOfItem, order: Ints, asked: npt.NDArray[np.bool_], wanted: int
+def _rows_to_take_out(
+    rows_of_item: RowsOfItem, order: Ints, was_taken: npt.NDArray[np.bool_], n_wanted: int
 ) -> TakenOut:
-    """Items up to a share of the gallery, and then single rows of others.
+    """Choose rows for a round: whole items up to a share of the gallery, and single rows of others.
 
-    asked : (n,) rows that were taken out before; wanted : how many unknown rows to ask for
+    order : (n,) gallery indices in the order in which they are considered
+    was_taken : (n,) rows that were taken out in a round before
+    n_wanted : how many unknown rows to ask for at most
     """
-    n = len(asked)
+    n = len(was_taken)
     taken = np.zeros(n, np.bool_)
     unknown: list[int] = []
-    waiting = iter(order[~asked[order]].tolist())
+    waiting = iter(order[~was_taken[order]].tolist())
     for row in waiting:
         if taken[row]:
             continue
         item = rows_of_item(row)
-        if not 2 <= len(item) <= _MOST * n:
+        if not 2 <= len(item) <= _LARGEST_ITEM * n:
             continue
-        if len(unknown) >= wanted or (unknown and taken.sum() + len(item) > _SHARE * n):
+        too_many = taken.sum() + len(item) > _LARGEST_SHARE * n
+        if len(unknown) >= n_wanted or (unknown and too_many):
             break
         unknown.append(row)
         taken[item] = True
     for row in order[taken[order]].tolist():  # further rows whose item is gone
-        if len(unknown) >= wanted:
+        if len(unknown) >= n_wanted:
             break
-        if row not in unknown and not asked[row] and taken[rows_of_item(row)].all():
+        if row not in unknown and not was_taken[row] and taken[rows_of_item(row)].all():
             unknown.append(row)
     known: list[int] = []
     for row in waiting:
-        if len(known) >= max(len(unknown) // 2, _LEAST):
+        if len(known) >= max(len(unknown) // 2, _LEAST_ROWS):
             break
         item = rows_of_item(row)
-        if len(item) - taken[item].sum() > 1 and not taken[row]:  # somebody stays to be found
+        others_stay = len(item) - taken[item].sum() > 1
+        if others_stay and not taken[row]:
             known.append(row)
             taken[row] = True
     return TakenOut(
-        np.flatnonzero(taken).astype(np.int32),
-        np.array(unknown, np.int32),
-        np.array(known, np.int32),
+        every=np.flatnonzero(taken).astype(np.int32),
+        unknown=np.array(unknown, np.int32),
+        known=np.array(known, np.int32),
     )
 
 
-def _logistic(x: Matrix, y: npt.NDArray[np.bool_]) -> tuple[float, float]:
-    """Bias and slope by Newton's method; both classes weigh the same, a ridge holds the slope."""
-    mean, scale = float(x.mean()), max(float(x.std()), 1e-9)
-    z = np.stack([np.ones(len(x)), (x - mean) / scale], axis=1)
-    share = np.where(y, 0.5 / y.mean(), 0.5 / (1 - y.mean())) / len(y)
-    ridge, w = np.diag([0.0, _RIDGE]), np.zeros(2)
-    for _ in range(_STEPS):
-        p = 1 / (1 + np.exp(-np.clip(z @ w, -30, 30)))
-        slope = z.T @ (share * (y - p)) - ridge @ w
-        curve = (z * (share * np.maximum(p * (1 - p), 1e-6))[:, None]).T @ z + ridge
-        step = np.linalg.solve(curve, slope)
-        w += step
+def _logistic(evidence: Values, is_known: npt.NDArray[np.bool_]) -> tuple[float, float]:
+    """Bias and slope (at least 0) of a logistic regression, by Newton's method.
+
+    Known and unknown rows weigh the same in sum; a ridge holds the slope.
+
+    evidence, is_known : (m,), of known and unknown rows
+    """
+    mean = float(evidence.mean())
+    scale = max(float(evidence.std()), 1e-9)
+    features = np.stack([np.ones(len(evidence)), (evidence - mean) / scale], axis=1)
+    share_known = is_known.mean()
+    row_weights = np.where(is_known, 0.5 / share_known, 0.5 / (1 - share_known)) / len(is_known)
+    ridge = np.diag([0.0, _RIDGE])
+    weights = np.zeros(2)
+    for _ in range(_NEWTON_STEPS):
+        predicted = 1 / (1 + np.exp(-np.clip(features @ weights, -30, 30)))
+        gradient = features.T @ (row_weights * (is_known - predicted)) - ridge @ weights
+        variances = row_weights * np.maximum(predicted * (1 - predicted), 1e-6)
+        hessian = (features * variances[:, None]).T @ features + ridge
+        step = np.linalg.solve(hessian, gradient)
+        weights += step
         if np.abs(step).max() < 1e-9:
             break
-    steep = max(float(w[1]), 0.0) / scale
-    return float(w[0]) - steep * mean, steep
+    slope = max(float(weights[1]), 0.0) / scale
+    return float(weights[0]) - slope * mean, slope

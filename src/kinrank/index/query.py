@@ -1,9 +1,14 @@
 """Queries that are not rows: their rows of every stage, and those of the rows that they change.
 
-A query is a row in an overlay (``kernels.overlay``): the stages are those of ``stages.encode``, the
-kernels are the same, and they read every row through the overlay. Which rows change with a query
-and which do not is in docs/online.md as equations, and in ``tests/naive.py`` as the slow twin of
-this file.
+A query is computed as if it were one more row, with the number n behind the rows 0 to n - 1. A few
+stored rows would be others if it were there, such as those that would have it in their neighbour
+lists. The query's row and these rows lie in an *overlay*: a kernel reads every row through it, the
+overlay first and the stored rows behind (``kernels.overlay``). So all kernels of the stages serve
+queries too, and stored rows are never written to.
+
+Which rows change with a query and which do not is in docs/online.md as equations, and in
+``tests/naive.py`` as the slow twin of this file. Many queries are computed in one call, each with
+rows of its own in the overlay; no query sees another.
 """
 
 from __future__ import annotations
@@ -28,17 +33,21 @@ _NO_VALUES = np.empty(0, np.float32)
 
 
 class QueryDistances(Protocol):
-    """Plain distances from queries to stored rows."""
+    """Where the plain distances from queries to stored rows come from."""
 
-    def squared(self, owners: Longs, rows: Ints) -> Floats:
-        """From the queries ``owners`` to ``rows``, both (p,)."""
+    def squared(self, numbers: Longs, rows: Ints) -> Floats:
+        """Squared distances of p pairs, (p,) float32; numbers, rows : (p,) queries and rows."""
 
 
 class Overlay(NamedTuple):
-    """Rows of queries: query t has rows groups[t] to groups[t + 1].
+    """Sparse rows of one stage that stand in for stored ones while queries are computed.
 
-    replaced : the stored rows in whose place they stand; n for the query itself
-    ptr, ids, values : the rows, as kernels take them; sets have no values
+    width : the number of columns, n + 1: the last is that of the query
+    groups : (n_queries + 1,) query t has the overlay's rows groups[t] to groups[t + 1]; the first
+        of these is its own row
+    replaced : for each row of the overlay the stored row in whose place it stands; n for the row of
+        the query itself
+    ptr, ids, values : the rows as CSR arrays; ``values`` is empty where rows are mere sets
     """
 
     width: int
@@ -50,11 +59,11 @@ class Overlay(NamedTuple):
 
     @property
     def rows(self) -> SparseRows:
-        """The rows as a matrix."""
+        """The rows of the overlay as a sparse matrix."""
         return SparseRows(self.ptr, self.ids, self.values, self.width)
 
     def over(self, stored: SparseRows) -> Rows:
-        """Stored rows behind these, as kernels take them."""
+        """The rows of a stage as kernels read them: the overlay before the stored rows."""
         return Rows(
             stored.indptr,
             stored.indices,
@@ -67,8 +76,12 @@ class Overlay(NamedTuple):
         )
 
 
-class TiedGraph(NamedTuple):
-    """S and W with queries tied in; w, over_w : values of W on the pattern of S and its overlay."""
+class QueryGraph(NamedTuple):
+    """The affinity graph with each query tied in by its edges.
+
+    s : the normalised graph S, with an overlay of the rows that a query changes
+    w, over_w : the values of the affinity W at the entries of S, stored and in the overlay
+    """
 
     s: Rows
     w: Floats
@@ -76,7 +89,10 @@ class TiedGraph(NamedTuple):
 
 
 class SmoothedRows(NamedTuple):
-    """Smoothed rows of queries; guide, anchor : T and r of NSS, empty without it."""
+    """Smoothed F of queries, and what the neighbours say by which NSS smooths it.
+
+    guide : T at each entry of F; anchor : (n_queries,) r; both empty without NSS
+    """
 
     rows: Overlay
     guide: Floats
@@ -85,10 +101,12 @@ class SmoothedRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class QueryStages:
-    """What the stages make of queries; see ``stages.encode.Stages``.
+    """What the stages make of queries, each an overlay; see ``stages.encode.Stages``.
 
-    farthest : (n_queries,) about the largest squared distance of each to any row
-    guide, anchor : T and r of the smoothing
+    farthest : (n_queries,) float32, about the largest squared distance of each query to any row
+    confident : xi of the queries; similarity, smoothed : F on their clusters, and smoothed
+    guide, anchor : T at each entry of F and r of each query, by which NSS smooths; empty without
+    enhanced, transition, encoding : enhanced F, P, F' of the queries and of rows that they change
     """
 
     farthest: Floats
@@ -105,9 +123,11 @@ class QueryStages:
 def encode_queries(
     state: State, nearest: Neighbors, distances: QueryDistances, space: Workspace
 ) -> QueryStages:
-    """All stages of queries, each on its own; the query itself is row n.
+    """Compute all stages of some queries, each on its own.
 
-    nearest : the nearest rows of each query
+    nearest : the nearest rows of each query, (n_queries, at least K - 1), with squared distances
+    distances : where other distances of the queries come from
+    space : a workspace for the rows of the state, which nobody else uses meanwhile
     """
     stages = _QueryKernels(state, nearest, distances, space)
     parameters = stages.parameters
@@ -136,9 +156,12 @@ def encode_queries(
 class _QueryKernels:
     """The kernels of the stages, called for queries over the rows of a state.
 
-    lists : the lists of all rows, and in the overlay those of the queries and of the rows among
-        their nearest that would have them in theirs
-    own_groups, own_replaced : an overlay with nothing but the row of each query
+    n_queries, width : how many queries; the number of columns of their rows, n + 1
+    lists : the neighbour lists of all rows, and in the overlay those of the queries and of the rows
+        among their nearest that would have them in theirs
+    farthest : (n_queries,) about the largest squared distance of each query to any row
+    query_groups, query_rows : ``groups`` and ``replaced`` of an overlay that has nothing but the
+        row of each query: [0, 1, 2, ...] and [n, n, ...]
     """
 
     def __init__(
@@ -150,19 +173,19 @@ class _QueryKernels:
         self.space = space
         self.n_queries = len(nearest)
         self.width = len(state) + 1
-        known = state.neighbors
+        stored = state.neighbors
         groups, replaced, ids, list_distances, list_farthest, farthest = query.list_rows(
             nearest.indices,
             nearest.distances,
             nearest.counts,
-            known.indices,
-            known.distances,
-            known.farthest,
+            stored.indices,
+            stored.distances,
+            stored.farthest,
         )
         self.lists = Lists(
-            known.indices,
-            known.distances,
-            known.farthest,
+            stored.indices,
+            stored.distances,
+            stored.farthest,
             groups,
             replaced,
             ids,
@@ -170,23 +193,24 @@ class _QueryKernels:
             list_farthest,
         )
         self.farthest: Floats = farthest
-        self.own_groups, self.own_replaced = _own_rows(self.n_queries, len(state))
+        self.query_groups, self.query_rows = _one_row_per_query(self.n_queries, len(state))
 
     def reciprocal(self, k: int) -> Overlay:
-        """R(q, k)."""
-        ptr, ids = self._reciprocal_rows(self.own_replaced, self.own_groups, k)
-        return self._one_row_each(ptr, ids)
+        """R(q, k), the reciprocal neighbours of the queries, as sets; ``k`` counts q itself."""
+        ptr, ids = self._reciprocal_rows(self.query_rows, self.query_groups, k)
+        return self._overlay_of_queries(ptr, ids)
 
     def local_clusters(self) -> Overlay:
-        """C of the queries."""
+        """C, the clusters of the queries, as sets."""
         parameters = self.parameters
         if parameters.clusters == "knn":
             return self._nearest(parameters.cluster_k)
         full = self.reciprocal(parameters.cluster_k)
         if parameters.clusters == "reciprocal":
             return full
+        # R(c, k1 / 2) of every member c of R(q, k1), with the query in the lists.
         half_ptr, half_ids = self._reciprocal_rows(full.ids, full.ptr, parameters.half_k)
-        # Every half set that is read is in the overlay: the stored ones are not looked at.
+        # All of these are in the overlay: stored ones are not read, so any may stand behind.
         half = Rows(
             half_ptr,
             half_ids,
@@ -198,12 +222,12 @@ class _QueryKernels:
             _NO_VALUES,
         )
         ptr, ids = reciprocal.expanded_rows(
-            0, self.n_queries, full.ptr, full.ids, self.own_groups, half, self.space
+            0, self.n_queries, full.ptr, full.ids, self.query_groups, half, self.space
         )
-        return self._one_row_each(ptr, ids)
+        return self._overlay_of_queries(ptr, ids)
 
-    def affinity_graph(self, confident: Overlay) -> TiedGraph:
-        """S and W with the queries tied in by their edges."""
+    def affinity_graph(self, confident: Overlay) -> QueryGraph:
+        """The affinity graph with the queries tied in; confident : xi of the queries."""
         state = self.state
         parameters = self.parameters
         groups, replaced, ptr, ids, s, w = query.graph_rows(
@@ -218,10 +242,10 @@ class _QueryKernels:
             self.space,
         )
         tied = Rows(*state.normalized.csr, groups, replaced, ptr, ids, s)
-        return TiedGraph(tied, state.affinity.values, w)
+        return QueryGraph(tied, state.affinity.values, w)
 
-    def similarity_on_clusters(self, graph: TiedGraph, clusters: Overlay) -> Overlay:
-        """F of the queries, rows of L1 norm 1."""
+    def similarity_on_clusters(self, graph: QueryGraph, clusters: Overlay) -> Overlay:
+        """F of the queries on their clusters, rows of L1 norm 1."""
         if self.parameters.similarity == "original":
             f = self._affinity(clusters)
         else:
@@ -230,16 +254,16 @@ class _QueryKernels:
         return f
 
     def smooth(self, f: Overlay, confident: Overlay) -> SmoothedRows:
-        """F smoothed by what the neighbours say."""
+        """F of the queries smoothed; confident : xi of the queries."""
         parameters = self.parameters
         if parameters.smoothing is None:
             return SmoothedRows(f, _NO_VALUES, _NO_VALUES)
         if parameters.smoothing == "aqe":
             return SmoothedRows(self._average(f), _NO_VALUES, _NO_VALUES)
-        values = np.zeros(len(f.ids), np.float32)
+        guide_values = np.zeros(len(f.ids), np.float32)
         anchor = np.zeros(self.n_queries, np.float32)
         if parameters.guide == "similarity":
-            self._guide_by_similarity(f, confident, values, anchor)
+            self._guide_by_similarity(f, confident, guide_values, anchor)
         else:
             guide.query_guides(
                 f.ptr,
@@ -250,16 +274,23 @@ class _QueryKernels:
                 min(parameters.walk_k, self.lists.ids.shape[1]),
                 parameters.sigma**2,
                 self.state.walk_norm,
-                values,
+                guide_values,
                 anchor,
                 self.space,
             )
-        out = np.empty_like(f.values)
-        guide.closed_form(0, self.n_queries, f.ptr, f.values, values, anchor, parameters.beta, out)
-        return SmoothedRows(self._one_row_each(f.ptr, f.ids, out), values, anchor)
+        smoothed = np.empty_like(f.values)
+        guide.closed_form(
+            0, self.n_queries, f.ptr, f.values, guide_values, anchor, parameters.beta, smoothed
+        )
+        rows = self._overlay_of_queries(f.ptr, f.ids, smoothed)
+        return SmoothedRows(rows, guide_values, anchor)
 
     def enhance(self, f: Overlay, confident: Overlay, k: int) -> Overlay:
-        """Enhanced rows of the queries, and of the rows that average a query's, their partners."""
+        """Enhanced F of the queries, and of their partners: the rows whose mean has a query's row.
+
+        f : smoothed F of the queries; confident : their xi
+        k : each row averages the first ``k`` of its list, beside its xi
+        """
         stored = self.state.confident
         groups, replaced, ptr, ids, weights = partner_rows(
             self.lists,
@@ -274,15 +305,18 @@ class _QueryKernels:
         return self._product(means, f.over(self.state.smoothed))
 
     def propagate(self, f: Overlay) -> tuple[Overlay, Overlay, Overlay]:
-        """Enhanced rows, P and F' of the queries and of all rows that they change."""
+        """Enhanced F, P and F' of the queries and of all rows that they change.
+
+        f : enhanced F of the queries and their partners. Rows to which P leads a query are added.
+        """
         state = self.state
-        squares = state.transition is not None
-        behind = state.transition or state.enhanced
+        is_squared = state.transition is not None  # F' = P P, else P F
+        stored_right = state.transition or state.enhanced
         groups, replaced, enhanced, transition, encoding = propagated_rows(
             f.over(state.enhanced),
-            behind.csr,
+            stored_right.csr,
             self.parameters.enhance_k is not None,
-            squares,
+            is_squared,
             min(self.parameters.keep, self.width),
             state.order,
             state.position,
@@ -295,14 +329,18 @@ class _QueryKernels:
         )
 
     def _nearest(self, k: int) -> Overlay:
-        """N(q, k)."""
+        """N(q, k), the nearest rows of the queries, each itself among them, as sets."""
         rows = np.sort(self.lists.over_ids[self.lists.groups[:-1], :k], axis=1)
-        filled = rows >= 0
-        ptr = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
-        return self._one_row_each(ptr, rows[filled])
+        is_filled = rows >= 0
+        ptr = np.concatenate([[0], np.cumsum(is_filled.sum(axis=1))])
+        return self._overlay_of_queries(ptr, rows[is_filled])
 
     def _reciprocal_rows(self, rows: Ints, groups: Longs, k: int) -> tuple[Longs, Ints]:
-        """R(i, k) of some rows; groups : which of them belong to each query."""
+        """R(i, k) of rows i with a query in the lists, as CSR arrays: pointers and columns.
+
+        rows : of all queries together, the queries' own number n allowed; query t has
+            rows[groups[t]] to rows[groups[t + 1]]
+        """
         lists = self.lists
         ptr, ids = reciprocal.reciprocal_rows(
             0,
@@ -319,24 +357,24 @@ class _QueryKernels:
         return ptr, ids
 
     def _affinity(self, clusters: Overlay) -> Overlay:
-        """The affinity itself in place of F."""
-        owners = np.repeat(np.arange(self.n_queries), np.diff(clusters.ptr))
+        """The affinity itself in place of F, on the clusters."""
+        owners = np.repeat(np.arange(self.n_queries), np.diff(clusters.ptr))  # query of each entry
         is_stored = clusters.ids < len(self.state)  # all but the query itself, at distance 0
-        d2 = np.zeros(len(clusters.ids), np.float32)
-        d2[is_stored] = self.distances.squared(owners[is_stored], clusters.ids[is_stored])
-        values = affinity(d2, self.farthest[owners], self.parameters.sigma)
-        return self._one_row_each(clusters.ptr, clusters.ids, values)
+        squared = np.zeros(len(clusters.ids), np.float32)
+        squared[is_stored] = self.distances.squared(owners[is_stored], clusters.ids[is_stored])
+        values = affinity(squared, self.farthest[owners], self.parameters.sigma)
+        return self._overlay_of_queries(clusters.ptr, clusters.ids, values)
 
-    def _diffuse(self, graph: TiedGraph, clusters: Overlay) -> Overlay:
-        """F by diffusion over S with the queries tied in."""
+    def _diffuse(self, graph: QueryGraph, clusters: Overlay) -> Overlay:
+        """F on the clusters, by diffusion over S: powers of S, a Chebyshev series, or both."""
         terms = self.state.diffusion
         values = np.zeros(len(clusters.ids), np.float32)
         if len(terms.powers):
             diffuse.power_rows(
                 0,
                 self.n_queries,
-                self.own_replaced,
-                self.own_groups,
+                self.query_rows,
+                self.query_groups,
                 graph.s,
                 graph.w,
                 graph.over_w,
@@ -351,8 +389,8 @@ class _QueryKernels:
             diffuse.chebyshev_rows(
                 0,
                 self.n_queries,
-                self.own_replaced,
-                self.own_groups,
+                self.query_rows,
+                self.query_groups,
                 graph.s,
                 terms,
                 clusters.ptr,
@@ -361,20 +399,24 @@ class _QueryKernels:
                 self.space,
             )
             values += series_values
-        return self._one_row_each(clusters.ptr, clusters.ids, values)
+        return self._overlay_of_queries(clusters.ptr, clusters.ids, values)
 
     def _average(self, f: Overlay) -> Overlay:
-        """The mean of the rows of N(q, k2)."""
+        """Smoothing "aqe": the mean of F over the rows of N(q, k2)."""
         stored = self.state.similarity
         assert stored is not None
-        near = self._nearest(self.parameters.confident_k)
-        means = self._one_row_each(near.ptr, near.ids, np.ones(len(near.ids), np.float32))
+        nearest = self._nearest(self.parameters.confident_k)
+        ones = np.ones(len(nearest.ids), np.float32)
+        means = self._overlay_of_queries(nearest.ptr, nearest.ids, ones)
         return self._product(means, f.over(stored))
 
     def _guide_by_similarity(
-        self, f: Overlay, confident: Overlay, values: Floats, anchor: Floats
+        self, f: Overlay, confident: Overlay, guide_values: Floats, anchor: Floats
     ) -> None:
-        """T and r from F itself; F_jq of a stored row j is F_qj."""
+        """Fill in T and r of NSS from F itself; F_jq of a stored row j is taken to be F_qj.
+
+        guide_values : T, one for each entry of ``f``; anchor : (n_queries,) r
+        """
         stored = self.state.similarity
         assert stored is not None
         mirrored = query.mirrored_rows(f.ptr, f.ids, f.values, *stored.csr)
@@ -383,21 +425,24 @@ class _QueryKernels:
             self.n_queries,
             f.ptr,
             f.ids,
-            self.own_groups,
+            self.query_groups,
             Rows(*stored.csr, *mirrored),
             confident.ptr,
             confident.ids,
-            values,
+            guide_values,
             anchor,
             self.space,
         )
 
-    def _one_row_each(self, ptr: Longs, ids: Ints, values: Floats = _NO_VALUES) -> Overlay:
-        """An overlay with one row for each query."""
-        return Overlay(self.width, self.own_groups, self.own_replaced, ptr, ids, values)
+    def _overlay_of_queries(self, ptr: Longs, ids: Ints, values: Floats = _NO_VALUES) -> Overlay:
+        """An overlay with nothing but one row for each query, given as CSR arrays."""
+        return Overlay(self.width, self.query_groups, self.query_rows, ptr, ids, values)
 
     def _product(self, a: Overlay, b: Rows) -> Overlay:
-        """A B with rows of L1 norm 1."""
+        """The product of an overlay's rows with all rows of a stage, rows of L1 norm 1.
+
+        a : (rows, n + 1); b : the n rows and each query's, read through the overlay
+        """
         ptr, ids, values = product_rows(
             0,
             len(a.replaced),
@@ -415,6 +460,6 @@ class _QueryKernels:
 
 
 @lru_cache(maxsize=128)
-def _own_rows(n_queries: int, n: int) -> tuple[Longs, Ints]:
-    """Groups and replaced rows of queries that have their own row alone, over ``n`` stored rows."""
+def _one_row_per_query(n_queries: int, n: int) -> tuple[Longs, Ints]:
+    """``groups`` and ``replaced`` of an overlay with one row for each query, over ``n`` rows."""
     return np.arange(n_queries + 1, dtype=np.int64), np.full(n_queries, n, np.int32)

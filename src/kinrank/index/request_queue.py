@@ -1,8 +1,8 @@
 """Requests to one index: as many are computed at a time as there are cores, the others wait.
 
-A thread that holds the interpreter must not wait for a core. A request that is finished wakes the
-first that waits, and hands it all others that can be computed with it: one call of the kernels
-then serves them together.
+Each request belongs to the thread that made it. One that is finished wakes the first that waits,
+and hands it all others that can be computed with it, a *batch*: one call of the kernels then serves
+them together, on the thread of the first.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ _LARGEST_BATCH = 64  # requests
 
 
 class Request:
-    """The queries of one call, (1, d) or (n_queries, d).
+    """One call of a search that waits for its turn.
 
-    batch_key : requests with the same key can be computed together; None for those that cannot
+    queries : (n_queries, d) float32, scaled
+    batch_key : requests of one query each with the same key can be computed together; None for a
+        request that cannot be
     batch : the requests that this one has to compute, itself first; empty while it waits, and if
         another one computes it
+    ranking, error : what came of it; both None until then
+    waiting : a lock that the request's thread waits for; released when it may run, or is computed
     """
 
     __slots__ = ("batch", "batch_key", "error", "queries", "ranking", "waiting")
@@ -32,7 +36,7 @@ class Request:
         self.batch: list[Request] = []
         self.ranking: Ranking | None = None
         self.error: BaseException | None = None
-        self.waiting = threading.Lock()  # held until the request may run, or has its result
+        self.waiting = threading.Lock()
 
     @property
     def is_done(self) -> bool:
@@ -40,7 +44,7 @@ class Request:
         return self.ranking is not None or self.error is not None
 
     def result(self) -> Ranking:
-        """The ranking; raises the error if there is one."""
+        """The ranking of a request that is done; raises the error if there is one."""
         if self.error is not None:
             raise self.error
         assert self.ranking is not None
@@ -50,7 +54,7 @@ class Request:
 class RequestQueue:
     """Requests that run, and those that wait.
 
-    n_free : how many more may run at once
+    n_free : how many more may run at once; waiting : requests in the order in which they came
     """
 
     def __init__(self, n_free: int) -> None:
@@ -76,6 +80,7 @@ class RequestQueue:
                 self.waiting.remove(request)
             if not request.batch:
                 return
+            # After an interrupt the rest of a batch is not computed: it waits again, before others.
             self.waiting[:0] = [other for other in request.batch[1:] if not other.is_done]
             if not self.waiting:
                 self.n_free += 1
@@ -90,14 +95,14 @@ class RequestQueue:
 
 
 def joined_queries(batch: list[Request]) -> Floats:
-    """The queries of all requests of a batch, each of which has one."""
+    """The queries of all requests of a batch, (len(batch), d): each request has one."""
     return np.concatenate([request.queries for request in batch])
 
 
 def hand_out(batch: list[Request], ranking: Ranking) -> None:
     """Give each request of a batch its line of the ranking, and wake those that wait for it."""
-    for at, request in enumerate(batch):
-        line = slice(at, at + 1)
+    for number, request in enumerate(batch):
+        line = slice(number, number + 1)
         request.ranking = Ranking(ranking.indices[line], ranking.distances[line])
     for request in batch[1:]:
         request.waiting.release()

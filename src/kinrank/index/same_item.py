@@ -1,9 +1,12 @@
-"""Which rows of a gallery show the same item, as far as the gallery itself tells.
+"""Which rows of a gallery show the same item, as far as the gallery itself tells: without labels.
 
-Around a row a group grows: the row that is most similar to its members on average joins, as long as
-that average is high. Pairs that share nothing count as 0, so one wrong link draws nobody in. The
-similarity of two rows is (1 - d')^0.5 cos^0.75. Groups are rather too small than too large: rows of
-one item that are left out only make what is learnt from them more cautious.
+Around a row a group grows: of all other rows the one that is most similar to its members on average
+joins, as long as that average is high. Rows that share no column of F' have the similarity 0, so
+that one wrong link draws nobody in. The similarity of two rows is (1 - d')^0.5 cos^0.75, d' the
+divergence of their encodings and cos the cosine of their vectors.
+
+Groups are rather too small than too large: ``calibrate`` learns from them what unknown items look
+like, and rows of an item that are left out only make it more cautious.
 """
 
 from __future__ import annotations
@@ -20,67 +23,73 @@ from kinrank.kernels.ranking import compared_rows
 from kinrank.stages.sparse import take, transposed
 from kinrank.types import Floats, Ints, SparseRows
 
-# The gallery rows that show the same item as a gallery row, itself among them.
+# From the index of a gallery row to the indices of all that show its item, (m,) int32, itself among
+# them.
 RowsOfItem: TypeAlias = Callable[[int], Ints]
 
 _LEAST_MEAN = 0.7  # similarity to the members of a group, of a row that joins
 _LARGEST = 200  # rows of a group
-_LISTED = 60  # most similar rows of each row that are looked at
+_MOST_SIMILAR = 60  # rows that are considered from each member
 
 
 class SameItemRows:
-    """Groups around the gallery rows of an engine; what was computed is kept."""
+    """Groups around the gallery rows of an engine; similarities that were computed are kept."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._similar: dict[int, tuple[list[int], list[float]]] = {}
+        self._kept_similarities: dict[int, tuple[list[int], list[float]]] = {}
 
-    def rows_of_item(self, gallery_row: int) -> Ints:
-        """The group around a gallery row, itself first."""
+    def rows_of_item(self, index: int) -> Ints:
+        """The indices of the group around a gallery row, int32, itself first."""
         state = self._engine.state
-        first = int(state.position[gallery_row])
-        members = [first]
-        sums: dict[int, float] = {}
-        joining = first
+        row = int(state.position[index])
+        members = [row]
+        total_similarity: dict[int, float] = {}  # of each candidate to all members
         while len(members) < _LARGEST:
-            for row, similarity in zip(*self._similar_rows(joining), strict=True):
-                sums[row] = sums.get(row, 0.0) + similarity
-            sums[joining] = -np.inf  # once is enough
-            joining = max(sums, key=sums.__getitem__)
-            if sums[joining] < _LEAST_MEAN * len(members):
+            for candidate, similarity in zip(*self._most_similar(members[-1]), strict=True):
+                total_similarity[candidate] = total_similarity.get(candidate, 0.0) + similarity
+            total_similarity[members[-1]] = -np.inf  # a member does not join again
+            best = max(total_similarity, key=total_similarity.__getitem__)
+            if total_similarity[best] < _LEAST_MEAN * len(members):
                 break
-            members.append(joining)
-        in_gallery = state.order[members]
-        return in_gallery[in_gallery < state.n_gallery]
+            members.append(best)
+        indices = state.order[members]
+        return indices[indices < state.n_gallery]  # without rows of the context
 
-    def _similar_rows(self, row: int) -> tuple[list[int], list[float]]:
-        """The rows most similar to a row, and how much so."""
-        if row not in self._similar:
-            state = self._engine.state
-            with self._engine.workspace() as space:
-                if self._encoding is None:
-                    encoding = encoding_rows(self._engine, np.array([row], np.int32), space)
-                else:
-                    encoding = take(self._encoding, np.array([row], np.int32))
-                _, columns, values = encoding.csr
-                rows, divergence = compared_rows(columns, values, state.answerable, space)
-            nearest = np.argsort(divergence, kind="stable")[:_LISTED]
-            rows = rows[nearest]
-            cosine = self._unit[rows] @ self._unit[row]
-            similarity = np.sqrt(np.maximum(1 - divergence[nearest], 0))
-            similarity *= np.maximum(cosine, 0) ** 0.75
-            others = rows != row
-            self._similar[row] = (rows[others].tolist(), similarity[others].tolist())
-        return self._similar[row]
+    def _most_similar(self, row: int) -> tuple[list[int], list[float]]:
+        """The rows that are most similar to a row, and how similar they are, from 0 to 1."""
+        if row not in self._kept_similarities:
+            self._kept_similarities[row] = self._computed_similarities(row)
+        return self._kept_similarities[row]
+
+    def _computed_similarities(self, row: int) -> tuple[list[int], list[float]]:
+        """As ``_most_similar``, computed."""
+        state = self._engine.state
+        this_row = np.array([row], np.int32)
+        with self._engine.workspace() as space:
+            if self._encodings is None:
+                encoding = encoding_rows(self._engine, this_row, space)
+            else:
+                encoding = take(self._encodings, this_row)
+            _, columns, values = encoding.csr
+            rows, divergence = compared_rows(columns, values, state.answerable, space)
+        nearest = np.argsort(divergence, kind="stable")[:_MOST_SIMILAR]
+        rows = rows[nearest]
+        cosine = self._unit_vectors[rows] @ self._unit_vectors[row]
+        similarity = np.sqrt(np.maximum(1 - divergence[nearest], 0))
+        similarity *= np.maximum(cosine, 0) ** 0.75
+        is_other = rows != row
+        return rows[is_other].tolist(), similarity[is_other].tolist()
 
     @cached_property
-    def _encoding(self) -> SparseRows | None:
-        """F' by rows where it is kept by columns alone; None where P makes rows of it quickly."""
+    def _encodings(self) -> SparseRows | None:
+        """F' by rows where there is no P; None where P is there, which makes rows quickly."""
         state = self._engine.state
         return transposed(state.columns) if state.transition is None else None
 
     @cached_property
-    def _unit(self) -> Floats:
+    def _unit_vectors(self) -> Floats:
+        """(n, d) float32, the vectors over their norms."""
         vectors = self._engine.state.vectors
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit: Floats = vectors / np.maximum(norms, np.finfo(np.float32).tiny)

@@ -1,6 +1,8 @@
 """Where the nearest rows of a query come from: all vectors, cells of them, or a store.
 
-A store names rows by ids, which become rows of the state here.
+Rows are numbers of the state, as everywhere behind ``Index``; the vectors that are searched and the
+ids of a store are counted by gallery index, which is turned into rows here. Queries are
+(n_queries, d) float32, scaled as the index keeps its own vectors. Distances are squared.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _TILE = 1 << 24  # numbers of fetched vectors that are here at a time
 
 @dataclass(frozen=True, eq=False)
 class VectorSearch:
-    """Every row is looked at, or those of the cells nearest to the query where there are cells.
+    """Searches the vectors of a state: all of them, or those of the cells nearest to the query.
 
     One query and many give the same bits.
     """
@@ -45,55 +47,55 @@ class VectorSearch:
 
     @property
     def exact(self) -> bool:
-        """Whether all rows are seen."""
+        """Whether all vectors are searched: the state has no cells."""
         return len(self.state.cell) == 0
 
     @cached_property
-    def _members(self) -> tuple[Longs, Ints]:
-        """The rows of each cell: pointers and rows."""
+    def _rows_of_cells(self) -> tuple[Longs, Ints]:
+        """The rows of each cell as CSR arrays: cell c has rows[indptr[c] : indptr[c + 1]]."""
         cell = self.state.cell
         counts = np.bincount(cell, minlength=len(self.state.centres))
-        pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        return pointers, np.argsort(cell, kind="stable").astype(np.int32)
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return indptr, np.argsort(cell, kind="stable").astype(np.int32)
 
     def search(self, queries: Floats, k: int, run: Runner) -> Neighbors:
-        """The ``k`` nearest rows of each query."""
+        """The ``k`` nearest rows of each query, nearest first, ties by gallery index."""
         state = self.state
         n = len(queries)
         k = min(k, len(state.vectors))
         if self.exact:
             listed = exact_search(queries, state.vectors, k, run, numbers=state.order)
-            names = listed.indices
-            distances = listed.distances
-        else:
-            pointers, members = self._members
-            names = np.empty((n, k), np.int32)
-            distances = np.empty((n, k), np.float32)
-            run.map(
-                "search",
-                lambda low, high: search_cells(
-                    low,
-                    high,
-                    queries,
-                    state.vectors,
-                    state.order,
-                    state.centres,
-                    pointers,
-                    members,
-                    _PROBES,
-                    names,
-                    distances,
-                ),
-                n,
-            )
-        return Neighbors(state.position[names], distances)
+            return Neighbors(state.position[listed.indices], listed.distances)
+        indptr, rows_of_cells = self._rows_of_cells
+        indices = np.empty((n, k), np.int32)
+        distances = np.empty((n, k), np.float32)
+        run.map(
+            "search",
+            lambda low, high: search_cells(
+                low,
+                high,
+                queries,
+                state.vectors,
+                state.order,
+                state.centres,
+                indptr,
+                rows_of_cells,
+                _PROBES,
+                indices,
+                distances,
+            ),
+            n,
+        )
+        return Neighbors(state.position[indices], distances)
 
 
 @dataclass(frozen=True, eq=False)
 class StoreSearch:
-    """The store is asked; its ids become rows. Without one, only searching is refused.
+    """Searches the store that has the vectors; its ids become rows.
 
-    refine : whether vectors are fetched for distances that its answer does not have
+    store : None for an index that was opened without it, which cannot search
+    refine : whether vectors are fetched for distances that the store's answer does not have
+    exact : never, as far as anybody can tell
     """
 
     store: Store | None
@@ -102,60 +104,67 @@ class StoreSearch:
     exact: bool = False
 
     def search(self, queries: Floats, k: int, run: Runner) -> Neighbors:  # noqa: ARG002
-        """The ``k`` nearest rows of each query, as far as the store knows them."""
+        """The ``k`` nearest rows of each query, as far as the store knows them, ties by index."""
         state = self.state
-        names, values = store_search(self.opened(), queries, min(k, len(state)), state.id_table)
-        known = names >= 0
-        rows = np.where(known, state.position[names], np.int32(-1))
-        order = np.lexsort((names, values), axis=1)
+        n_listed = min(k, len(state))
+        indices, squared = store_search(self.opened(), queries, n_listed, state.id_table)
+        rows = np.where(indices >= 0, state.position[indices], np.int32(-1))
+        order = np.lexsort((indices, squared), axis=1)
         return Neighbors(
             np.take_along_axis(rows, order, axis=1),
-            np.take_along_axis(values, order, axis=1),
+            np.take_along_axis(squared, order, axis=1),
         )
 
-    def squared(self, queries: Floats, owners: Longs, rows: Ints) -> Floats:
-        """Squared distances from ``queries[owners]`` to rows, each of which is fetched once.
+    def squared(self, queries: Floats, numbers: Longs, rows: Ints) -> Floats:
+        """Squared distances of p pairs by fetched vectors, (p,); each row is fetched once.
 
-        Infinite to rows that left the store.
+        numbers, rows : (p,) which query, and which row. Infinite to rows that left the store.
         """
-        out = np.full(len(rows), np.inf, np.float32)
-        asked = np.flatnonzero(~self._gone[rows])
-        different, places = np.unique(rows[asked], return_inverse=True)
-        order = np.argsort(places, kind="stable")
-        bounds = np.searchsorted(places[order], np.arange(len(different) + 1))
-        size = max(1, _TILE // self.state.scaling.dims)
-        for start in range(0, len(different), size):
-            for low, high, vectors in self._pieces(different, start, start + size):
-                mine = order[bounds[low] : bounds[high]]
-                fetched = np.empty(len(mine), np.float32)
-                pair_distances(queries, owners[asked[mine]], vectors, places[mine] - low, fetched)
-                out[asked[mine]] = fetched
-        return out
+        squared = np.full(len(rows), np.inf, np.float32)
+        pairs = np.flatnonzero(~self._is_lost[rows])
+        fetched_rows, row_of_pair = np.unique(rows[pairs], return_inverse=True)
+        # The pairs of fetched_rows[t] are pairs[by_row[bounds[t] : bounds[t + 1]]].
+        by_row = np.argsort(row_of_pair, kind="stable")
+        bounds = np.searchsorted(row_of_pair[by_row], np.arange(len(fetched_rows) + 1))
+        step = max(1, _TILE // self.state.scaling.dims)
+        for start in range(0, len(fetched_rows), step):
+            stop = min(start + step, len(fetched_rows))
+            for low, high, vectors in self._fetch(fetched_rows, start, stop):
+                of_rows = by_row[bounds[low] : bounds[high]]
+                distances = np.empty(len(of_rows), np.float32)
+                pair_distances(
+                    queries, numbers[pairs[of_rows]], vectors, row_of_pair[of_rows] - low, distances
+                )
+                squared[pairs[of_rows]] = distances
+        return squared
 
-    def _pieces(self, rows: Ints, low: int, high: int) -> Iterator[tuple[int, int, Floats]]:
-        """The vectors of rows low to high, in pieces that the store has whole."""
-        high = min(high, len(rows))
+    def _fetch(self, rows: Ints, low: int, high: int) -> Iterator[tuple[int, int, Floats]]:
+        """The vectors of rows[low:high], scaled, in pieces (low, high, vectors).
+
+        A store refuses a request with an id that it lost: the request is then made in halves, until
+        the lost row is alone, which is noted.
+        """
         state = self.state
         try:
             ids = state.ids[state.order[rows[low:high]]]
             vectors = checked_fetch(self.opened(), ids, state.scaling.dims)
         except UnknownIdError:
             if high - low == 1:
-                self._gone[rows[low]] = True
+                self._is_lost[rows[low]] = True
                 return
             middle = (low + high) // 2
-            yield from self._pieces(rows, low, middle)
-            yield from self._pieces(rows, middle, high)
+            yield from self._fetch(rows, low, middle)
+            yield from self._fetch(rows, middle, high)
             return
         yield low, high, state.scaling.after_projection.apply("vectors", vectors)
 
     @cached_property
-    def _gone(self) -> npt.NDArray[np.bool_]:
-        """(n,) rows that the store did not have when it was asked; it is not asked again."""
+    def _is_lost(self) -> npt.NDArray[np.bool_]:
+        """(n,) rows that the store did not have once; it is not asked for them again."""
         return np.zeros(len(self.state), np.bool_)
 
     def opened(self) -> Store:
-        """The store; an error without one."""
+        """The store; raises without one."""
         if self.store is None:
             raise InvalidInputError(
                 "This index was built over a store and keeps no vectors: open it with "
@@ -168,7 +177,10 @@ RowSearch: TypeAlias = VectorSearch | StoreSearch
 
 
 def search_of(state: State, store: Store | None = None, refine: bool = True) -> RowSearch:
-    """The search that suits a state."""
+    """The search that suits a state: of its vectors, or of the store that keeps them.
+
+    store, refine : as users gave them to ``kinrank.open`` or ``Index.from_neighbors``
+    """
     if len(state.vectors) == 0:
         searcher = StoreSearch(store, state, check_bool("refine", refine))
         if store is not None:
@@ -180,72 +192,82 @@ def search_of(state: State, store: Store | None = None, refine: bool = True) -> 
 
 
 def check_store(store: Store, table: IdTable, scaling: Scaling) -> None:
-    """Compare a few distances that a store returns with those of the vectors that it fetches."""
+    """Raise if a few distances of a store are not those of the vectors that it fetches.
+
+    table : the ids of the store's rows
+    """
     ids = table.ids
     sample = np.unique(np.linspace(0, len(ids) - 1, _CHECKED_ROWS).astype(np.int64))
-    after_projection = scaling.after_projection
+    scaling = scaling.after_projection
     try:
         fetched = checked_fetch(store, ids[sample], scaling.dims)
-        rows = after_projection.apply("vectors", fetched)
-        places, squared = store_search(store, rows, min(_CHECKED_NEIGHBORS, len(ids)), table)
-        owners, columns = np.nonzero(places >= 0)
-        found = checked_fetch(store, ids[places[owners, columns]], scaling.dims)
+        queries = scaling.apply("vectors", fetched)
+        k = min(_CHECKED_NEIGHBORS, len(ids))
+        indices, squared = store_search(store, queries, k, table)
+        numbers, columns = np.nonzero(indices >= 0)
+        listed = checked_fetch(store, ids[indices[numbers, columns]], scaling.dims)
     except UnknownIdError:  # rows have left since
         return
-    if len(owners) == 0:
+    if len(numbers) == 0:
         return
-    vectors = after_projection.apply("vectors", found)
-    computed = np.empty(len(owners), np.float32)
-    pair_distances(rows, owners, vectors, np.arange(len(owners)), computed)
-    check_squared_distances(type(store).__name__, squared[owners, columns], computed)
+    vectors = scaling.apply("vectors", listed)
+    computed = np.empty(len(numbers), np.float32)
+    pair_distances(queries, numbers, vectors, np.arange(len(numbers)), computed)
+    check_squared_distances(type(store).__name__, squared[numbers, columns], computed)
 
 
 def store_search(store: Store, queries: Floats, k: int, table: IdTable) -> tuple[Ints, Floats]:
-    """Places in ``table`` of the nearest rows, and their squared distances, (n_queries, <= k).
+    """The nearest rows of a store as indices of ids in ``table``, and their squared distances.
 
-    Ascending, each row once for a query; -1 and infinity behind the last. Rows that the table does
-    not have, as they came into the store later, are left out.
+    Returns two arrays (n_queries, at most k), ascending, each row once for a query; -1 and infinity
+    behind the last. Rows that the table does not have, as they came into the store later, are left
+    out.
     """
     answer = checked_search(store, queries, k)
-    values = answer.distances
-    known = np.isfinite(values)
-    places = np.full(values.shape, -1, np.int32)
-    places[known] = _places(answer.indices[known], table)
-    places, values = _ascending(places, values, places < 0)
-    again = _repeated(places)
-    if again.any():
-        places, values = _ascending(places, values, again)
-    return places[:, :k], values[:, :k]
+    squared = answer.distances
+    is_filled = np.isfinite(squared)
+    indices = np.full(squared.shape, -1, np.int32)
+    indices[is_filled] = _indices_of_ids(answer.indices[is_filled], table)
+    indices, squared = _without(indices < 0, indices, squared)
+    is_repeated = _repeated(indices)
+    if is_repeated.any():
+        indices, squared = _without(is_repeated, indices, squared)
+    return indices[:, :k], squared[:, :k]
 
 
-def _places(ids: Any, table: IdTable) -> Ints:
+def _indices_of_ids(ids: Any, table: IdTable) -> Ints:
+    """The index in ``table`` of each id that a store returned, -1 for none; checks their kind."""
     try:
-        wanted = as_ids(ids.tolist())
+        checked_ids = as_ids(ids.tolist())
     except InvalidInputError as error:
         raise InvalidInputError(
             f"The store answered something else than ids of its rows: {error}"
         ) from error
-    if len(wanted) and (wanted.dtype.kind == "U") != (table.ids.dtype.kind == "U"):
-        kinds = ("text", "integers") if table.ids.dtype.kind == "U" else ("integers", "text")
+    table_has_text = table.ids.dtype.kind == "U"
+    if len(checked_ids) and (checked_ids.dtype.kind == "U") != table_has_text:
+        kinds = ("integers", "text") if table_has_text else ("text", "integers")
         raise InvalidInputError(
-            f"The store answered ids that are {kinds[1]}; those of the index are {kinds[0]}."
+            f"The store answered ids that are {kinds[0]}; those of the index are {kinds[1]}."
         )
-    return table.find(wanted)
+    return table.find(checked_ids)
 
 
-def _ascending(places: Ints, values: Floats, dropped: Any) -> tuple[Ints, Floats]:
-    """The entries of each query by distance, those that are dropped last as -1 and infinity."""
-    places = np.where(dropped, np.int32(-1), places)
-    values = np.where(dropped, np.float32(np.inf), values)
-    order = np.argsort(values, axis=1, kind="stable")
-    return np.take_along_axis(places, order, axis=1), np.take_along_axis(values, order, axis=1)
+def _without(is_dropped: Any, indices: Ints, squared: Floats) -> tuple[Ints, Floats]:
+    """The entries of each query by distance; dropped ones become -1 and infinity, at the end.
+
+    All arrays are (n_queries, k).
+    """
+    indices = np.where(is_dropped, np.int32(-1), indices)
+    squared = np.where(is_dropped, np.float32(np.inf), squared)
+    order = np.argsort(squared, axis=1, kind="stable")
+    return np.take_along_axis(indices, order, axis=1), np.take_along_axis(squared, order, axis=1)
 
 
-def _repeated(places: Ints) -> Any:
-    """Which entries are rows that the same query has further in front."""
-    order = np.argsort(places, axis=1, kind="stable")
-    ordered = np.take_along_axis(places, order, axis=1)
-    again = np.zeros(places.shape, np.bool_)
-    same = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-    np.put_along_axis(again, order[:, 1:], same, axis=1)
-    return again
+def _repeated(indices: Ints) -> Any:
+    """Which entries, (n_queries, k), are rows that the same query has further in front."""
+    order = np.argsort(indices, axis=1, kind="stable")
+    ascending = np.take_along_axis(indices, order, axis=1)
+    is_repeated = np.zeros(indices.shape, np.bool_)
+    as_the_one_before = (ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] >= 0)
+    np.put_along_axis(is_repeated, order[:, 1:], as_the_one_before, axis=1)
+    return is_repeated
