@@ -183,6 +183,7 @@ def calibrate(engine: Engine, labels: Any, sample: int) -> Calibration:
     calibration = _rates(right, wrong, len(query_rows), labelled=known_labels is not None)
     # Shuffled: rows of an item are often given one after the other.
     order = np.random.default_rng(0).permutation(state.n_gallery).astype(np.int32)
+    rows_of_item: RowsOfItem
     if known_labels is None:
         rows_of_item = SameItemRows(engine).rows_of_item
     else:

@@ -30,10 +30,8 @@ def as_ids(ids: Any, n: int | None = None, first: int = 0) -> Ids:
                 f"`ids` must be given: none of 64 bits follows {first - 1}, the largest so far."
             )
         return np.arange(first, first + (n or 0), dtype=np.int64)
-    if isinstance(ids, np.ndarray):
-        values = as_array("ids", ids)
-    else:
-        values = as_list("ids", ids, "a list or an array")
+    is_array = isinstance(ids, np.ndarray)
+    values = as_array("ids", ids) if is_array else as_list("ids", ids, "a list or an array")
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise InvalidInputError(f"`ids` must be one-dimensional, got shape {values.shape}.")
     array = _as_text_or_integers(values)
