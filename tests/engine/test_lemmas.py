@@ -131,7 +131,7 @@ def test_jensen_shannon(data):
     f[3, 6] = 1
     f = (f / f.sum(axis=1, keepdims=True)).astype(np.float32)
     divergence = Divergence.of(rows_of(np.pad(f, ((0, 3), (0, 0)), constant_values=1 / 7)), "js")
-    near = divergence.near(1, np.empty((7, 0), np.int32), RUN)
+    near = divergence.to_candidates(1, np.empty((7, 0), np.int32), RUN)
     found = dict(zip(near.indices, near.values, strict=True))
     assert found[1] == pytest.approx(0, abs=1e-6)
     assert found[2] == pytest.approx(naive.js(f[0], f[2]), abs=2e-6)

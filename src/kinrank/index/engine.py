@@ -30,7 +30,7 @@ from kinrank.index.request_queue import (
 )
 from kinrank.index.search import RowSearch, StoreSearch
 from kinrank.index.state import State
-from kinrank.kernels.overlay import Workspace, lent_space
+from kinrank.kernels.overlay import Workspace, free_workspace
 from kinrank.kernels.path_answer import answer_by_path, near_divergences
 from kinrank.kernels.query import farthest_rows
 from kinrank.kernels.ranking import answer_rows
@@ -70,9 +70,9 @@ class Engine:
         other.attributes = attributes
         return other
 
-    def workspace(self) -> lent_space:
+    def workspace(self) -> free_workspace:
         """A workspace that nobody else uses inside ``with``."""
-        return lent_space(len(self.state), self._spaces)
+        return free_workspace(len(self.state), self._spaces)
 
     def search(
         self,

@@ -262,7 +262,7 @@ def row_divergences(rows: list[dict[int, float]], item: dict[int, float], measur
     )
     # The item is listed for every row, so that one with nothing in common has its distance too.
     lists = np.full((len(lengths), 1), len(rows), np.int32)
-    return Divergence.of(stacked, measure).near(len(rows), lists, ALONE).values
+    return Divergence.of(stacked, measure).to_candidates(len(rows), lists, ALONE).values
 
 
 def _members(state: State, stages: QueryStages) -> list[Member]:

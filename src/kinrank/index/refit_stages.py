@@ -22,7 +22,7 @@ from kinrank.index.build import make_state
 from kinrank.index.state import EncodingColumns, Source, State, diffusion_terms
 from kinrank.kernels.diffuse_lanes import power_groups
 from kinrank.kernels.measures import MEASURES, entropies
-from kinrank.kernels.overlay import lent_space, plain_rows
+from kinrank.kernels.overlay import free_workspace, plain_rows
 from kinrank.kernels.records import DiffusionTerms
 from kinrank.methods.cas import CASMethod
 from kinrank.parallel import ALONE, Runner
@@ -158,7 +158,7 @@ class _DiffusionJob(NamedTuple):
 
     def fill(self, low: int, high: int) -> None:
         """Write F of rows[low:high]."""
-        with lent_space(len(self.s)) as space:
+        with free_workspace(len(self.s)) as space:
             power_groups(
                 low,
                 high,

@@ -91,14 +91,7 @@ def diffusion_terms(method: CASMethod, graph: Graph) -> DiffusionTerms:
 
     F is a polynomial of S: its coefficients, and the weight (n,) up to which a row is left out.
     """
-    polynomial = polynomial_of(method.stage_parameters)
-    return DiffusionTerms(
-        powers=polynomial.powers,
-        binomial=polynomial.binomial,
-        series=polynomial.series,
-        decay=polynomial.decay,
-        floor=graph.floor(polynomial.tol),
-    )
+    return polynomial_of(method.stage_parameters).terms(graph)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,10 @@ from kinrank.kernels.jit import filling, inner
 
 @inner
 def affinity(squared, farthest, sigma2):
-    """exp(-d^2 / sigma^2), d^2 the squared distance over the row's farthest, at most 1.
+    """exp(-d^2 / sigma^2), d^2 the squared distance over the largest one of the row, at most 1.
 
-    sigma2 : sigma^2; 0 for an infinite distance, as behind the end of a list
+    squared, farthest : the squared distance, and the row's largest; sigma2 : sigma^2
+    0 for an infinite distance, as behind the end of a list.
     """
     if np.isinf(squared):
         return 0.0
@@ -25,9 +26,11 @@ def affinity(squared, farthest, sigma2):
 
 @filling
 def affinity_lists(low, high, squared, farthest, first, sigma2, out):
-    """The affinities of rows [low, high) to columns first, first + 1, ... of their lists.
+    """The affinities of rows [low, high) to their neighbours in columns first, first + 1, ...
 
-    squared : (n, K) squared distances; farthest : (n,); out : (n, k)
+    squared : (n, K) squared distances of lists of neighbours
+    farthest : (n,) the largest squared distance of each row
+    sigma2 : sigma^2; out : (n, k) float32, the output
     """
     for row in range(low, high):
         for t in range(out.shape[1]):
@@ -36,6 +39,9 @@ def affinity_lists(low, high, squared, farthest, first, sigma2, out):
 
 @filling
 def affinity_pairs(squared, farthest, sigma2, out):
-    """The affinity of each pair; squared, farthest : (p,)."""
+    """The affinity of each of p pairs.
+
+    squared, farthest : (p,) squared distance, and what it is divided by; out : (p,) the output
+    """
     for pair in range(squared.shape[0]):
         out[pair] = affinity(squared[pair], farthest[pair], sigma2)

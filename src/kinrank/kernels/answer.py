@@ -1,4 +1,7 @@
-"""The first k of sparse candidates, of dense scores, and votes by rank."""
+"""The first k of sparse candidates, of dense scores, and votes by rank.
+
+``out_ids, out, counts`` are the output: row i has counts[i] results, numbers and values.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,12 @@ from kinrank.kernels.topk import heap_offer, sort_heap
 def first_candidates(low, high, start, ptr, ids, values, first, below, order, out_ids, out, counts):
     """The smallest values < ``below`` of each row's candidates >= ``first``, by (value, number).
 
-    ptr, ids, values : the candidates of rows ``start``, start + 1, ... and their values
+    For rows [low, high).
+    start, ptr, ids, values : rows start, start + 1, ... have candidates: row start + i has
+        ids[ptr[i]:ptr[i + 1]], with values
+    first : the first gallery row
     order : (n,) the number of each candidate, by which ties go; results tell it, less ``first``
-    out_ids, out : (n, k), of which row i has the first counts[i] filled in
+    out_ids, out : (n, k); counts : (n,)
     """
     k = out_ids.shape[1]
     best = np.empty(k, np.float32)
@@ -34,7 +40,10 @@ def first_candidates(low, high, start, ptr, ids, values, first, below, order, ou
 
 @kernel
 def first_positive(scores, out_ids, out, counts):
-    """The largest positive scores of each row, as minus the score, ascending by (value, column)."""
+    """The largest positive scores of each row, as minus the score, ascending by (value, column).
+
+    scores : (rows, columns) float32; out_ids, out : (rows, k); counts : (rows,)
+    """
     k = out_ids.shape[1]
     best = np.empty(k, np.float32)
     columns = np.empty(k, np.int32)
@@ -55,11 +64,13 @@ def first_positive(scores, out_ids, out, counts):
 def add_votes(nearest, first, votes, width, low, mutual, scores):
     """Add the votes of one row x' to the scores of the queries that list it: 1 / (w R(x)).
 
-    nearest : all rows, nearest to x' first, so that R(nearest[t]) = t + 1; rows from ``first`` on
-        are scored
-    votes : where x' stands in the lists, (query - low) * width + position; width : of the lists
-    mutual : whether w is the position from 1 plus the rank of the query, or the position alone
-    scores : (queries, rows from ``first`` on)
+    R(x) is the rank of x in the list of x', from 1; w the rank of x' in the query's list, or
+    with ``mutual`` this plus the rank of the query in the list of x'.
+    nearest : all rows, nearest to x' first, so that R(nearest[t]) = t + 1
+    first : rows from here on are scored
+    votes : int64, where x' stands in lists of queries: (query - low) * width + position
+    width : the length of these lists; low : the first query
+    scores : (queries, rows from ``first`` on), which are added to
     """
     ranks = np.empty(nearest.shape[0])
     for t in range(nearest.shape[0]):

@@ -1,10 +1,18 @@
 """The first k by Jensen-Shannon divergence without the sums of all rows that share a column.
 
-With g(u, v) = f(u + v) - f(u) - f(v), f(x) = x log2 x, the distance is 1 - 1/2 sum g(u, v), and the
-sum is the similarity of two rows. As g is concave and homogeneous, columns in which one row has the
+F' is the sparse encoding of a row, entries of sum 1; d' = 1 + 1/2 sum f(u) + f(v) - f(u + v) over
+the columns that two rows share, f(x) = x log2 x ("entropies"), and rows are ranked by d* =
+(1 - omega) d' + omega d, d the squared distance over the largest one of the query, or its root.
+
+With g(u, v) = f(u + v) - f(u) - f(v) the distance is d' = 1 - 1/2 sum g(u, v), and 1/2 sum g is the
+similarity of two rows. As g is concave and homogeneous, columns in which one row has the
 weight U add at most g(U, 1) to any sum. So the entries of each row have levels, heavy ones first;
 sums over the lower levels of both rows bound the whole sum, and only rows that may still be among
 the first are summed in full, in the order of ``divergence.add_columns`` and so to the same bits.
+
+Arrays with an entry for each of n rows: ``total``, the sums of f(u) + f(v) - f(u + v) so far;
+``omega_d``, omega d or a bound from below; ``measured``, ``done``, ``seen``, marked by a stamp.
+``touched`` lists the rows that share a column with the query, or are in its list of neighbours.
 """
 
 from __future__ import annotations
@@ -12,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinrank.kernels.divergence import add_listed, add_long_columns, add_ranges
-from kinrank.kernels.fusion import plain_distance, put_first
+from kinrank.kernels.fusion import put_first, scaled_distance
 from kinrank.kernels.jit import helper, inner, kernel
 from kinrank.kernels.measures import JS, xlog2x
 from kinrank.kernels.records import Columns
@@ -20,36 +28,41 @@ from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, squared_distance
 
 LEVELS = 4
-SHARES = (0.03, 0.01, 0.003)  # of a row's weight that is above level 0, 1, 2
-STEPS = 2 * LEVELS - 3  # a step adds a level of the query, the next one a level of the others
+SHARES = (0.03, 0.01, 0.003)  # of a row's weight, at most, in levels above 0, 1, 2
+# Step 0 sums level 0 of the query and of the others; the next adds a level of the query, the one
+# after it a level of the others, and so on.
+STEPS = 2 * LEVELS - 3
 _SLACK = 2e-5  # more than sums of float32 terms are off
-# Of the similarity that is needed, what entries that are left out may add: at best, and at most.
+# What part of the similarity that is needed may be left out of sums: as aimed at, and at most.
 _TIGHT = 0.6
-_ENOUGH = 0.85
-_BINS = 512  # of values up to 1, four to an octave
+_LOOSEST = 0.85
+_BINS = 512  # of values up to 1, four to an octave: the upper bits of a float32
 
 
 @kernel
 def level_rows(low, high, ptr, ids, bits, values, marks, rests):
-    """The level of each entry of rows [low, high); marks, rests : see ``records.Levels``.
+    """The level of each entry of rows [low, high) of F', the heavy entries of a row in level 0.
 
     ptr, ids, values : F' by rows; bits : the int32 view of the values
+    marks : int32, the output, LEVELS times the column plus the level, of each entry
+    rests : (n, LEVELS - 1) float32, the output: rests[i, l] is the sum of the entries of row i in
+        levels above l, which are lighter
     """
-    weights = np.empty(_BINS, np.float64)
+    bin_weights = np.empty(_BINS, np.float64)
     level_of = np.empty(_BINS, np.int32)
     for row in range(low, high):
-        weights[:] = 0.0
+        bin_weights[:] = 0.0
         for e in range(ptr[row], ptr[row + 1]):
-            weights[bits[e] >> 21] += values[e]
+            bin_weights[bits[e] >> 21] += values[e]
         level = LEVELS - 1
         total = 0.0
         for t in range(LEVELS - 1):
             rests[row, t] = 0.0
         for value_bin in range(_BINS):
-            while level > 0 and total + weights[value_bin] > SHARES[level - 1]:
+            while level > 0 and total + bin_weights[value_bin] > SHARES[level - 1]:
                 level -= 1
                 rests[row, level] = total
-            total += weights[value_bin]
+            total += bin_weights[value_bin]
             level_of[value_bin] = level
         for e in range(ptr[row], ptr[row + 1]):
             marks[e] = LEVELS * ids[e] + level_of[bits[e] >> 21]
@@ -57,7 +70,7 @@ def level_rows(low, high, ptr, ids, bits, values, marks, rests):
 
 @inner
 def most_similarity(weight):
-    """1/2 g(weight, 1): how much columns of that weight add to a similarity at most."""
+    """1/2 g(weight, 1): how much columns of that weight in one row add to a similarity at most."""
     if weight <= 0:
         return 0.0
     return 0.5 * ((1.0 + weight) * np.log2(1.0 + weight) - weight * np.log2(weight))
@@ -67,7 +80,7 @@ def most_similarity(weight):
 def left_out_at(step, rests):
     """How much more similar two rows may be than sums over the levels of a step say.
 
-    rests : of the query, see ``records.Levels``
+    step : 0 to STEPS - 1; rests : (LEVELS - 1,) the query's weight above each level
     """
     of_query = most_similarity(np.float64(rests[(step + 1) // 2]))
     of_others = most_similarity(SHARES[step // 2])
@@ -78,7 +91,8 @@ def left_out_at(step, rests):
 def enough_steps(needed, rests):
     """The first step whose sums bound similarities well; STEPS if none does.
 
-    needed : the least similarity of a row that can be among the first; rests : of the query
+    needed : the least similarity of a row that can be among the first
+    rests : (LEVELS - 1,) the query's weight above each level
     """
     step = 0
     while step < STEPS and left_out_at(step, rests) > _TIGHT * needed:
@@ -90,9 +104,15 @@ def enough_steps(needed, rests):
 def bounded_sums(
     marks, values, entropies, step, columns, first, stamp, total, seen, touched, count
 ):
-    """``divergence.add_long_columns`` over the levels of a step alone.
+    """The sums of a query with all rows, over the levels of a step alone.
 
-    marks, values, entropies : of the query; columns : by levels, the heavy entries of each first
+    marks, values, entropies : of the query, LEVELS times the column plus the level of each entry
+    step : 0 to STEPS - 1
+    columns : F' by columns, ``records.Columns``, with ``ptr`` by levels: where level l of column c
+        begins, at LEVELS c + l
+    first : the first gallery row; stamp, total, seen, touched, count : see the top of the file; the
+        first ``count`` of ``touched`` are there already
+    Returns how many rows ``touched`` has (``divergence.add_ranges``).
     """
     query_level = (step + 1) // 2
     other_level = step // 2
@@ -102,22 +122,22 @@ def bounded_sums(
     ends = np.empty(width, np.int64)
     summed_values = np.empty(width, np.float32)
     summed_entropies = np.empty(width, np.float32)
-    size = 0
+    n_summed = 0
     for e in range(width):
         level = marks[e] % LEVELS
         if level <= query_level:
             column = marks[e] - level
-            begins[size] = starts[column]
-            ends[size] = starts[column + other_level + 1]
-            summed_values[size] = values[e]
-            summed_entropies[size] = entropies[e]
-            size += 1
+            begins[n_summed] = starts[column]
+            ends[n_summed] = starts[column + other_level + 1]
+            summed_values[n_summed] = values[e]
+            summed_entropies[n_summed] = entropies[e]
+            n_summed += 1
     return add_ranges(
         JS,
-        begins[:size],
-        ends[:size],
-        summed_values[:size],
-        summed_entropies[:size],
+        begins[:n_summed],
+        ends[:n_summed],
+        summed_values[:n_summed],
+        summed_entropies[:n_summed],
         columns,
         first,
         stamp,
@@ -130,38 +150,39 @@ def bounded_sums(
 
 @helper
 def complete_sums(rows, ids, values, entropies, encodings, slot, total):
-    """The whole sums of a query with ``rows``, in ``total``.
+    """The whole sums of f(u) + f(v) - f(u + v) of a query with ``rows``, written to ``total``.
 
-    ids, values, entropies : the query; encodings : see ``records.Encodings``
-    slot : (n,) 0 for every column, and so it is again in the end
+    ids, values, entropies : the columns of the query, its values u, and f(u)
+    encodings : F' of all rows, ``records.Encodings``
+    slot : (n,) int32, 0 for every column, and so it is again in the end
     """
     ptr = encodings.ptr
     all_ids = encodings.ids
     all_values = encodings.values
     width = ids.shape[0]
-    beside = np.zeros(width + 1, np.float32)  # the row's value at each entry of the query
+    row_value_at = np.zeros(width + 1, np.float32)  # the row's value at each entry of the query
     shared = np.empty(width + 1, np.uint32)
     u = np.empty(width, np.float32)
     v = np.empty(width, np.float32)
     fu = np.empty(width, np.float32)
     for e in range(width):
-        slot[ids[e]] = e + 1  # columns that the query lacks go to 0
+        slot[ids[e]] = e + 1  # 1 + the entry of a column; 0 for columns that the query lacks
     for row in rows:
         entries = slice(ptr[row], ptr[row + 1])
         row_ids = all_ids[entries]
         row_values = all_values[entries]
         for t in range(row_ids.shape[0]):
-            beside[np.uint32(slot[np.uint32(row_ids[t])])] = row_values[t]
+            row_value_at[np.uint32(slot[np.uint32(row_ids[t])])] = row_values[t]
         count = np.uint64(0)
         for e in range(width):  # without a branch, which could not be foreseen
             shared[count] = e
-            count += np.uint64(beside[e + 1] > 0)
+            count += np.uint64(row_value_at[e + 1] > 0)
         for t in range(count):
             e = shared[t]
             u[t] = values[e]
             fu[t] = entropies[e]
-            v[t] = beside[e + np.uint32(1)]
-            beside[e + np.uint32(1)] = 0
+            v[t] = row_value_at[e + np.uint32(1)]
+            row_value_at[e + np.uint32(1)] = 0
         for t in range(count):
             v[t] = fu[t] + xlog2x(v[t]) - xlog2x(u[t] + v[t])
         row_total = 0.0
@@ -173,38 +194,42 @@ def complete_sums(rows, ids, values, entropies, encodings, slot, total):
 
 
 @inner
-def nearest_so_far(rows, k, share, total, plain, best, chosen):
-    """The k of ``rows`` with the smallest d* by the sums so far, in ``chosen``; how many.
+def nearest_so_far(rows, k, one_minus_omega, total, omega_d, best, chosen):
+    """The k of ``rows`` with the smallest d* by the sums so far, written to ``chosen``.
 
-    share : 1 - omega; plain : (n,) omega d of each row, or a bound of it; best : room for k values
+    one_minus_omega, total, omega_d : d* is one_minus_omega (1 + total / 2) + omega_d
+    best : (k,) scratch; chosen : (k,) int32, the output; returns how many there are
     """
-    size = np.int64(0)
+    n_chosen = np.int64(0)
     for other in rows:
-        value = np.float32(share * (1.0 + 0.5 * total[other]) + plain[other])
-        size = heap_offer(best, chosen, size, k, value, other)
-    return size
+        value = np.float32(one_minus_omega * (1.0 + 0.5 * total[other]) + omega_d[other])
+        n_chosen = heap_offer(best, chosen, n_chosen, k, value, other)
+    return n_chosen
 
 
 @inner
-def keep_possible(count, share, total, plain, touched, done, stamp, bound):
-    """Keep the touched rows whose d* so far is within a bound and that are not done yet; how many.
+def keep_possible(count, one_minus_omega, total, omega_d, touched, done, stamp, bound):
+    """Keep the touched rows whose d* so far is within a bound and whose d* is not known yet.
 
+    count : rows in ``touched``, which is compacted; returns how many are left
     done : (n,) marks the rows whose d* is known with the stamp
     """
-    kept = 0
+    n_kept = 0
     for t in range(count):
         other = touched[t]
-        touched[kept] = other
-        value = share * (1.0 + 0.5 * total[other]) + plain[other]
-        kept += value <= bound and done[other] != stamp
-    return kept
+        touched[n_kept] = other
+        value = one_minus_omega * (1.0 + 0.5 * total[other]) + omega_d[other]
+        n_kept += value <= bound and done[other] != stamp
+    return n_kept
 
 
 @helper
-def measure_rows(rows, x, farthest, fusion, measured, stamp, plain):
-    """omega d from x to ``rows``, in ``plain``, but for rows that ``measured`` marks already.
+def measure_rows(rows, x, farthest, fusion, measured, stamp, omega_d):
+    """Compute omega d from a query to ``rows``, but for rows that ``measured`` marks already.
 
-    farthest : the largest squared distance of the query
+    x, farthest : the vector of the query, and its largest squared distance
+    fusion : omega, vectors and their order, ``records.Fusion``
+    measured, stamp : rows are marked here; omega_d : (n,) the output
     """
     omega = fusion.omega
     root = fusion.root
@@ -215,15 +240,19 @@ def measure_rows(rows, x, farthest, fusion, measured, stamp, plain):
         if measured[other] != stamp:
             measured[other] = stamp
             squared = squared_distance(x, row_of(vectors, order[other], space))
-            plain[other] = omega * plain_distance(squared, farthest, root)
+            omega_d[other] = omega * scaled_distance(squared, farthest, root)
 
 
 @inner
-def offer_rows(rows, share, order, total, plain, best, numbers, size):
-    """Offer rows whose d' and d are known to the heap of the first k; returns its size."""
+def offer_rows(rows, one_minus_omega, order, total, omega_d, best, numbers, size):
+    """Offer rows whose d' and d are known to the heap of the first k; returns its size.
+
+    rows : int32; order : (n,) the number of each row, by which ties go
+    best, numbers, size : a max-heap of d* and numbers, and how many it holds
+    """
     for other in rows:
         d_prime = np.float32(min(max(1.0 + 0.5 * total[other], 0.0), 1.0))
-        value = share * d_prime + plain[other]
+        value = one_minus_omega * d_prime + omega_d[other]
         size = heap_offer(best, numbers, size, best.shape[0], value, order[other])
     return size
 
@@ -232,9 +261,15 @@ def offer_rows(rows, share, order, total, plain, best, numbers, size):
 def first_bounded(
     low, high, levels, encodings, fusion, least_background, first, out_ids, out, complete
 ):
-    """As ``select.first_by_columns`` for Jensen-Shannon, where columns are long.
+    """The first k of queries [low, high) by d*, for Jensen-Shannon where columns are long.
 
-    levels : see ``records.Levels``
+    levels : ``records.Levels``; encodings : F' by rows, and by columns of the gallery, with the
+        entries of a column by levels, ``records.Encodings``
+    fusion : omega, vectors and lists of the nearest rows with d to them, ``records.Fusion``
+    least_background : (n_queries,) no row that is not listed and shares no column has a smaller d'
+    first : the first gallery row
+    out_ids, out : (n_queries, k) numbers of gallery rows, from 0, and d*; complete : (n_queries,)
+        bool, whether no row that is not listed and shares no column can be among them; the output
     The k rows that look nearest by the heavy entries give a bound, which rules out most others.
     """
     ptr = encodings.ptr
@@ -253,7 +288,7 @@ def first_bounded(
     list_d = fusion.list_d
     n = vectors.shape[0]
     k = out_ids.shape[1]
-    share = np.float32(1) - omega
+    one_minus_omega = np.float32(1) - omega
     best = np.empty(k, np.float32)
     numbers = np.empty(k, np.int32)
     spare = np.empty(2 * k, np.float32)
@@ -263,9 +298,9 @@ def first_bounded(
     touched = np.empty(n + 1, np.int32)
     measured = np.full(n, -1, np.int32)
     done = np.full(n, -1, np.int32)
-    plain = np.empty(n, np.float32)
+    omega_d = np.empty(n, np.float32)
     slot = np.zeros(n, np.int32)
-    x_space = np.empty(vectors.shape[1], np.float32)
+    x_buffer = np.empty(vectors.shape[1], np.float32)
     step = 2
     for row in range(low, high):
         entries = slice(ptr[row], ptr[row + 1])
@@ -273,9 +308,10 @@ def first_bounded(
         query_values = values[entries]
         query_entropies = entropies[entries]
         query_marks = marks[entries]
-        least_d = omega * list_d[row, list_d.shape[1] - 1]  # of rows that are not listed
-        x = row_of(vectors, order[row], x_space)
-        listed = add_listed(lists[row], first, row, total, seen, touched)
+        # The least omega d of a row that is not listed.
+        least_omega_d = omega * list_d[row, list_d.shape[1] - 1]
+        x = row_of(vectors, order[row], x_buffer)
+        n_listed = add_listed(lists[row], first, row, total, seen, touched)
         count = bounded_sums(
             query_marks,
             query_values,
@@ -287,30 +323,34 @@ def first_bounded(
             total,
             seen,
             touched,
-            listed,
+            n_listed,
         )
         for t in range(count):
-            plain[touched[t]] = least_d
+            omega_d[touched[t]] = least_omega_d
         for t in range(lists.shape[1]):
             if lists[row, t] >= first:
-                plain[lists[row, t]] = omega * list_d[row, t]
+                omega_d[lists[row, t]] = omega * list_d[row, t]
                 measured[lists[row, t]] = row
         # Twice, as rows that are not listed look nearer than they are before they are measured.
-        size = nearest_so_far(touched[:count], 2 * k, share, total, plain, spare, chosen)
-        measure_rows(chosen[:size], x, farthest[row], fusion, measured, row, plain)
-        size = nearest_so_far(touched[:count], k, share, total, plain, best, chosen)
-        measure_rows(chosen[:size], x, farthest[row], fusion, measured, row, plain)
+        size = nearest_so_far(
+            touched[:count], 2 * k, one_minus_omega, total, omega_d, spare, chosen
+        )
+        measure_rows(chosen[:size], x, farthest[row], fusion, measured, row, omega_d)
+        size = nearest_so_far(touched[:count], k, one_minus_omega, total, omega_d, best, chosen)
+        measure_rows(chosen[:size], x, farthest[row], fusion, measured, row, omega_d)
         complete_sums(
             chosen[:size], query_ids, query_values, query_entropies, encodings, slot, total
         )
         for t in range(size):
             done[chosen[t]] = row
-        size = offer_rows(chosen[:size], share, order, total, plain, best, numbers, np.int64(0))
-        needed = 1.0 - (best[0] + 1e-6 - least_d) / share if size == k else 0.0
+        size = offer_rows(
+            chosen[:size], one_minus_omega, order, total, omega_d, best, numbers, np.int64(0)
+        )
+        needed = 1.0 - (best[0] + 1e-6 - least_omega_d) / one_minus_omega if size == k else 0.0
         summed_step = step
         step = enough_steps(needed, rests[row])
         left_out = left_out_at(summed_step, rests[row])
-        if step > summed_step and left_out > _ENOUGH * needed:
+        if step > summed_step and left_out > _LOOSEST * needed:
             left_out = 0.0
             if step < STEPS:
                 left_out = left_out_at(step, rests[row])
@@ -325,7 +365,7 @@ def first_bounded(
                     total,
                     seen,
                     touched,
-                    listed,
+                    n_listed,
                 )
             else:
                 count = add_long_columns(
@@ -339,20 +379,24 @@ def first_bounded(
                     total,
                     seen,
                     touched,
-                    listed,
+                    n_listed,
                 )
             for t in range(count):
                 if measured[touched[t]] != row:
-                    plain[touched[t]] = least_d
+                    omega_d[touched[t]] = least_omega_d
         while count > 0:  # the likely ones first, since each makes the bound tighter
-            bound = best[0] + 1e-6 + share * left_out if size == k else np.inf
+            bound = best[0] + 1e-6 + one_minus_omega * left_out if size == k else np.inf
             for _ in range(2):
-                count = keep_possible(count, share, total, plain, touched, done, row, bound)
-                measure_rows(touched[:count], x, farthest[row], fusion, measured, row, plain)
-            likely = nearest_so_far(touched[:count], k, share, total, plain, spare, chosen)
+                count = keep_possible(
+                    count, one_minus_omega, total, omega_d, touched, done, row, bound
+                )
+                measure_rows(touched[:count], x, farthest[row], fusion, measured, row, omega_d)
+            n_likely = nearest_so_far(
+                touched[:count], k, one_minus_omega, total, omega_d, spare, chosen
+            )
             if left_out > 0:
                 complete_sums(
-                    chosen[:likely],
+                    chosen[:n_likely],
                     query_ids,
                     query_values,
                     query_entropies,
@@ -360,9 +404,13 @@ def first_bounded(
                     slot,
                     total,
                 )
-            for t in range(likely):
+            for t in range(n_likely):
                 done[chosen[t]] = row
-            size = offer_rows(chosen[:likely], share, order, total, plain, best, numbers, size)
+            size = offer_rows(
+                chosen[:n_likely], one_minus_omega, order, total, omega_d, best, numbers, size
+            )
         step = min(step, STEPS - 1)
-        complete[row] = size == k and best[0] < share * least_background[row] + least_d
+        complete[row] = (
+            size == k and best[0] < one_minus_omega * least_background[row] + least_omega_d
+        )
         put_first(best, numbers, size, first, out_ids[row], out[row])

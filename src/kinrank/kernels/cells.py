@@ -1,4 +1,9 @@
-"""Rows of one cell against those of the cells around it."""
+"""Lists of nearest rows made better: rows of one cell against those of the cells around it.
+
+Rows are in the order of their cells; ``position`` has the place of each number in that order. A
+list is (n, K) int32, in that order too, but names rows by their numbers, itself first, -1 behind
+the end.
+"""
 
 from __future__ import annotations
 
@@ -8,78 +13,82 @@ from kinrank.kernels.jit import filling, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
-LOOKED = 64  # entries of a list that are compared with others: of very long ones enough
+LOOKED = 64  # entries of a list, at most, whose own lists are looked at
 
 
 @filling
-def merge_lists(low, high, n_own, a_rows, a_ids, a, b_rows, b_ids, b, out_ids, out):
-    """Two lists of each row as one, by (distance, number), each number once.
+def merge_lists(low, high, n_self, a_rows, a_ids, a, b_rows, b_ids, b, out_ids, out):
+    """Two lists a and b of each of rows [low, high) as one, by (distance, number).
 
-    n_own : how many of the first columns are the row itself
-    a_rows, b_rows : where the lists of output rows lie in a_ids, a and b_ids, b
+    A number that is in both is taken once.
+    n_self : how many of the first columns are the row itself: 1 or 0
+    a_rows, b_rows : (n,) which row of a_ids, a and of b_ids, b is the list of an output row
+    out_ids, out : (n, k) numbers and squared distances, the output
     """
     k = out.shape[1]
     for row in range(low, high):
-        x = a_rows[row]
-        y = b_rows[row]
-        s = n_own
-        t = n_own
-        for at in range(n_own):
-            out_ids[row, at] = a_ids[x, at]
-            out[row, at] = a[x, at]
-        for at in range(n_own, k):
+        a_row = a_rows[row]
+        b_row = b_rows[row]
+        i = n_self
+        j = n_self
+        for t in range(n_self):
+            out_ids[row, t] = a_ids[a_row, t]
+            out[row, t] = a[a_row, t]
+        for t in range(n_self, k):
             # A list may end in -1 and infinity; there are never more than k of both together.
-            use_a = s < k and a_ids[x, s] >= 0
-            use_b = t < k and b_ids[y, t] >= 0
+            use_a = i < k and a_ids[a_row, i] >= 0
+            use_b = j < k and b_ids[b_row, j] >= 0
             if not use_a and not use_b:
-                out_ids[row, at] = -1
-                out[row, at] = np.float32(np.inf)
+                out_ids[row, t] = -1
+                out[row, t] = np.float32(np.inf)
                 continue
-            same = use_a and use_b and a_ids[x, s] == b_ids[y, t]
-            if use_a and use_b and not same:
-                use_a = a[x, s] < b[y, t] or (a[x, s] == b[y, t] and a_ids[x, s] < b_ids[y, t])
+            is_same = use_a and use_b and a_ids[a_row, i] == b_ids[b_row, j]
+            if use_a and use_b and not is_same:
+                use_a = a[a_row, i] < b[b_row, j] or (
+                    a[a_row, i] == b[b_row, j] and a_ids[a_row, i] < b_ids[b_row, j]
+                )
             if use_a:
-                out_ids[row, at] = a_ids[x, s]
-                out[row, at] = a[x, s]
-                s += 1
-                t += 1 if same else 0
+                out_ids[row, t] = a_ids[a_row, i]
+                out[row, t] = a[a_row, i]
+                i += 1
+                j += 1 if is_same else 0
             else:
-                out_ids[row, at] = b_ids[y, t]
-                out[row, at] = b[y, t]
-                t += 1
+                out_ids[row, t] = b_ids[b_row, j]
+                out[row, t] = b[b_row, j]
+                j += 1
 
 
 @kernel
-def reverse_lists(low, high, position, lists, is_new, out, out_is_new):
+def reverse_lists(low, high, position, lists, is_new, out_rows, out_is_new):
     """Rows that list one of [low, high) without being in its list, those with the best ranks.
 
     position, lists, is_new : as in ``refine_lists``
-    out : (n, R) rows in the order of cells, -1 behind the last; out_is_new : whether the row is a
-        new entry of their lists
+    out_rows : (n, R) int32, the output, places in the order of cells, -1 behind the last
+    out_is_new : (n, R), the output, whether the row is a new entry of their lists
     """
     n, k = lists.shape
     counts = np.zeros(high - low, np.int32)
     for row in range(low, high):
-        for t in range(out.shape[1]):
-            out[row, t] = -1
+        for t in range(out_rows.shape[1]):
+            out_rows[row, t] = -1
             out_is_new[row, t] = 0
     for t in range(1, k):
         for row in range(n):
             if lists[row, t] < 0:
                 continue
             other = position[lists[row, t]]
-            if other < low or other >= high or counts[other - low] == out.shape[1]:
+            if other < low or other >= high or counts[other - low] == out_rows.shape[1]:
                 continue
             mutual = False
-            for u in range(1, k):
-                if lists[other, u] == lists[row, 0]:
+            for s in range(1, k):
+                if lists[other, s] == lists[row, 0]:
                     mutual = True
                     break
             if not mutual:
-                at = counts[other - low]
-                out[other, at] = row
-                out_is_new[other, at] = is_new[row, t]
-                counts[other - low] = at + 1
+                count = counts[other - low]
+                out_rows[other, count] = row
+                out_is_new[other, count] = is_new[row, t]
+                counts[other - low] = count + 1
 
 
 @kernel
@@ -89,7 +98,7 @@ def refine_lists(
     vectors,
     position,
     lists,
-    list_d,
+    list_squared,
     is_new,
     reverse,
     reverse_is_new,
@@ -99,30 +108,34 @@ def refine_lists(
 ):
     """Rows [low, high): the nearest among a row's list, those who list it, and the lists of both.
 
-    vectors, lists, list_d : in the order of cells, a row first in its own list, which holds numbers
+    vectors : (n, d) in the order of cells, as lists and list_squared
     position : (n,) where the row of each number is in that order
-    is_new, reverse_is_new : which entries were found the last time; pairs of two others were
-        compared before
-    reverse : (n, R) of ``reverse_lists``
-    out_is_new : which entries of out_ids were not in the list
+    lists, list_squared : (n, k) numbers, the row itself first, and squared distances
+    is_new : (n, k) which entries were found the last time; pairs of two others were compared before
+    reverse, reverse_is_new : (n, R) of ``reverse_lists``
+    out_ids, out : (n, k) the new lists and squared distances; out_is_new : which entries of out_ids
+        were not in the list; the output
     """
     n, k = lists.shape
-    width = reverse.shape[1]
-    looked = min(k, LOOKED)
+    n_reverse = reverse.shape[1]
+    n_looked = min(k, LOOKED)
     seen = np.full(n, -1, np.int32)
     best = np.empty(k, np.float32)
-    keys = np.empty(k, np.int32)
-    x_space = np.empty(vectors.shape[1], np.float32)
-    y_space = np.empty(vectors.shape[1], np.float32)
+    best_numbers = np.empty(k, np.int32)
+    x_buffer = np.empty(vectors.shape[1], np.float32)
+    y_buffer = np.empty(vectors.shape[1], np.float32)
     for row in range(low, high):
-        x = row_of(vectors, row, x_space)
+        x = row_of(vectors, row, x_buffer)
         seen[row] = row
         size = np.int64(0)
         for t in range(1, k):
             if lists[row, t] >= 0:
                 seen[position[lists[row, t]]] = row
-                size = heap_offer(best, keys, size, k - 1, list_d[row, t], lists[row, t])
-        for t in range(1 - width, looked):
+                size = heap_offer(
+                    best, best_numbers, size, k - 1, list_squared[row, t], lists[row, t]
+                )
+        # Entry t of the row's own list where t > 0, else entry -t of those who list it.
+        for t in range(1 - n_reverse, n_looked):
             if t > 0:
                 if lists[row, t] < 0:
                     break
@@ -133,27 +146,27 @@ def refine_lists(
                 entry_is_new = reverse_is_new[row, -t]
                 if other < 0:
                     continue
-            for u in range(0 if t <= 0 else 1, looked):
-                number = lists[other, u]
+            for s in range(0 if t <= 0 else 1, n_looked):
+                number = lists[other, s]
                 if number < 0:
                     break
-                if not entry_is_new and not is_new[other, u]:
+                if not entry_is_new and not is_new[other, s]:
                     continue
                 candidate = position[number]
                 if seen[candidate] != row:
                     seen[candidate] = row
-                    d = squared_distance(x, row_of(vectors, candidate, y_space))
-                    size = heap_offer(best, keys, size, k - 1, d, number)
-        sort_heap(best, keys, size)
+                    squared = squared_distance(x, row_of(vectors, candidate, y_buffer))
+                    size = heap_offer(best, best_numbers, size, k - 1, squared, number)
+        sort_heap(best, best_numbers, size)
         out_ids[row, 0] = lists[row, 0]
         out[row, 0] = 0
         out_is_new[row, 0] = 0
         for t in range(1, k):
             filled = t <= size
-            number = keys[t - 1] if filled else np.int32(-1)
+            number = best_numbers[t - 1] if filled else np.int32(-1)
             was_listed = False
-            for u in range(1, k):
-                if lists[row, u] == number:
+            for s in range(1, k):
+                if lists[row, s] == number:
                     was_listed = True
                     break
             out_ids[row, t] = number

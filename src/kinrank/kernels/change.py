@@ -1,4 +1,9 @@
-"""Rows that come and go: what they change in the lists of the others."""
+"""Rows that come and go: what they change in the lists of the others and in sparse rows.
+
+Lists have the K nearest of each row, itself first: (n, K) int32, with squared distances. A sparse
+matrix is ``ptr, ids, values``: row i has the columns ids[ptr[i]:ptr[i + 1]]. Products are inner
+products xy, rounded; |x|^2 + |y|^2 - 2 xy is the squared distance but for that.
+"""
 
 from __future__ import annotations
 
@@ -9,40 +14,41 @@ from kinrank.kernels.topk import squared_distance
 
 
 @inner
-def insert(row, d, new, lists, list_d, order):
+def insert(row, squared, new, lists, list_squared, order):
     """Put a new row into a row's list, ordered by (distance, number), if it is near enough.
 
-    d : the squared distance of the new row; order : (n,) the number of each row
+    row, new : both rows; squared : their squared distance
+    lists, list_squared : (n, K), changed; order : (n,) the number of each row
     Returns whether it is in the list now.
     """
     k = lists.shape[1]
-    at = k
-    while at > 1:
-        last = list_d[row, at - 1]
-        if last < d or (last == d and order[lists[row, at - 1]] < order[new]):
+    slot = k
+    while slot > 1:
+        last = list_squared[row, slot - 1]
+        if last < squared or (last == squared and order[lists[row, slot - 1]] < order[new]):
             break
-        at -= 1
-    if at == k:
+        slot -= 1
+    if slot == k:
         return False
-    for t in range(k - 1, at, -1):
+    for t in range(k - 1, slot, -1):
         lists[row, t] = lists[row, t - 1]
-        list_d[row, t] = list_d[row, t - 1]
-    lists[row, at] = new
-    list_d[row, at] = d
+        list_squared[row, t] = list_squared[row, t - 1]
+    lists[row, slot] = new
+    list_squared[row, slot] = squared
     return True
 
 
 @kernel
 def admit_rows(
-    low, high, start, first, products, vectors, norms, slack, order, lists, list_d, farthest
+    low, high, start, first, products, vectors, norms, slack, order, lists, list_squared, farthest
 ):
-    """Offer new rows to the lists of rows [low, high), and note where one is the farthest.
+    """Offer m new rows to the lists of rows [low, high), and note where one is the farthest.
 
-    products : of the rows start, start + 1, ... with the new rows first, first + 1, ...
-    vectors, norms, order : of all rows, |x|^2 and numbers; slack : how far a product may be off,
-        over the squared norms
-    lists, list_d, farthest : lists, squared distances and the largest of these, which are changed
-    Returns for each new row the largest squared distance by products, and whose it is.
+    products : (rows, m) of the rows start, start + 1, ... with the new rows first, first + 1, ...
+    vectors, norms, order : of all rows, (n, d), |x|^2 and numbers
+    slack : how far a product may be off, over the squared norms
+    lists, list_squared, farthest : lists, squared distances and the largest of a row, changed
+    Returns for each new row the largest squared distance by products, and whose it is; both (m,).
     """
     m = products.shape[1]
     k = lists.shape[1]
@@ -53,15 +59,15 @@ def admit_rows(
         product = products[row - start]
         for t in range(m):
             new = first + t
-            value = norms[row] + norms[new] - two * product[t]
+            rounded = norms[row] + norms[new] - two * product[t]
             margin = slack * (norms[row] + norms[new])
-            if value > largest[t]:
-                largest[t] = value
+            if rounded > largest[t]:
+                largest[t] = rounded
                 largest_ids[t] = row
-            if value - margin <= list_d[row, k - 1]:
-                d = squared_distance(vectors[row], vectors[new])
-                insert(row, d, new, lists, list_d, order)
-            if value + margin > farthest[row]:
+            if rounded - margin <= list_squared[row, k - 1]:
+                squared = squared_distance(vectors[row], vectors[new])
+                insert(row, squared, new, lists, list_squared, order)
+            if rounded + margin > farthest[row]:
                 farthest[row] = max(farthest[row], squared_distance(vectors[row], vectors[new]))
     return largest, largest_ids
 
@@ -70,15 +76,16 @@ def admit_rows(
 def lose_farthest(low, high, start, products, norms, removed, slack, farthest, out):
     """Mark rows [low, high) whose farthest row may be one of those that are removed.
 
-    products : of the rows start, start + 1, ... with the removed rows; norms, slack : as in
-    ``admit_rows``; out : (n,) the marks
+    products : (rows, removed) of the rows start, start + 1, ... with the removed rows
+    norms, slack : as in ``admit_rows``; removed : row numbers; farthest : (n,)
+    out : (n,) bool, the marks, the output
     """
     two = np.float32(2)
     for row in range(low, high):
         for t in range(removed.shape[0]):
             other = removed[t]
-            value = norms[row] + norms[other] - two * products[row - start, t]
-            if value + slack * (norms[row] + norms[other]) >= farthest[row]:
+            rounded = norms[row] + norms[other] - two * products[row - start, t]
+            if rounded + slack * (norms[row] + norms[other]) >= farthest[row]:
                 out[row] = True
 
 
@@ -96,69 +103,74 @@ def row_end(ptr, row):
 
 @kernel
 def moved_rows(ptr, ids, values, columns, origin):
-    """Rows under new numbers: row i was row origin[i], -1 for a new one, which is empty.
+    """A sparse matrix under new numbers of its rows and columns.
 
-    columns : new numbers of the columns; entries of removed columns (-1) are left out
-    Returns lengths, indices, data and which rows lost an entry.
+    origin : (n,) row i was row origin[i], -1 for a new one, which is empty
+    columns : the new number of each column; entries of removed columns (-1) are left out
+    Returns the length of each row, columns, values, and which rows lost an entry, (n,) bool.
     """
     n = origin.shape[0]
-    at = np.int64(0)
+    size = np.int64(0)
     lengths = np.zeros(n, np.int64)
     lost = np.zeros(n, np.bool_)
     out_ids = np.empty(ids.shape[0], np.int32)
     out = np.empty(ids.shape[0], np.float32)
     for i in range(n):
-        begin = at
+        begin = size
         for e in range(row_begin(ptr, origin[i]), row_end(ptr, origin[i])):
             column = columns[ids[e]]
             if column >= 0:
-                out_ids[at] = column
-                out[at] = values[e]
-                at += 1
+                out_ids[size] = column
+                out[size] = values[e]
+                size += 1
             else:
                 lost[i] = True
-        lengths[i] = at - begin
-    return lengths, out_ids[:at].copy(), out[:at].copy(), lost
+        lengths[i] = size - begin
+    return lengths, out_ids[:size].copy(), out[:size].copy(), lost
 
 
 @kernel
 def put_rows(ptr, ids, values, replaced, new_ptr, new_ids, new_values):
-    """A matrix whose rows ``replaced``, ascending, are exchanged for new ones.
+    """A sparse matrix whose rows ``replaced``, ascending, are exchanged for new ones.
 
-    new_ptr, new_ids, new_values : one row for each of ``replaced``
-    Returns pointers, indices, data.
+    new_ptr, new_ids, new_values : the new rows, one for each of ``replaced``
+    Returns pointers, columns, values.
     """
     n = ptr.shape[0] - 1
-    size = ids.shape[0] + new_ids.shape[0]
+    capacity = ids.shape[0] + new_ids.shape[0]
     for row in replaced:
-        size -= ptr[row + 1] - ptr[row]
+        capacity -= ptr[row + 1] - ptr[row]
     out_ptr = np.empty(n + 1, np.int64)
-    out_ids = np.empty(size, np.int32)
-    out = np.empty(size, np.float32)
+    out_ids = np.empty(capacity, np.int32)
+    out = np.empty(capacity, np.float32)
     row = np.int64(0)
-    at = np.int64(0)
+    out_end = np.int64(0)
     for t in range(replaced.shape[0] + 1):
         stop = np.int64(replaced[t]) if t < replaced.shape[0] else np.int64(n)
-        shift = at - ptr[row]
+        offset = out_end - ptr[row]
         for i in range(row, stop):
-            out_ptr[i] = ptr[i] + shift
+            out_ptr[i] = ptr[i] + offset
         for e in range(ptr[row], ptr[stop]):
-            out_ids[e + shift] = ids[e]
-            out[e + shift] = values[e]
-        at = ptr[stop] + shift
-        out_ptr[stop] = at
+            out_ids[e + offset] = ids[e]
+            out[e + offset] = values[e]
+        out_end = ptr[stop] + offset
+        out_ptr[stop] = out_end
         if t < replaced.shape[0]:
             for e in range(new_ptr[t], new_ptr[t + 1]):
-                out_ids[at] = new_ids[e]
-                out[at] = new_values[e]
-                at += 1
+                out_ids[out_end] = new_ids[e]
+                out[out_end] = new_values[e]
+                out_end += 1
         row = stop + 1
     return out_ptr, out_ids, out
 
 
 @kernel
 def column_lengths(ptr, ids, moved, origin, exchanged, new_ptr):
-    """How long the columns of ``exchange_rows`` become, as pointers; arguments as there."""
+    """Where the columns of ``exchange_rows`` begin, (columns + 1,) int64; arguments as there.
+
+    ptr, ids : the columns before, column c with the rows ids[ptr[c]:ptr[c + 1]]
+    new_ptr : where the columns of the exchanged rows begin
+    """
     out = np.zeros(origin.shape[0] + 1, np.int64)
     for c in range(origin.shape[0]):
         size = new_ptr[c + 1] - new_ptr[c]
@@ -175,10 +187,12 @@ def exchange_rows(
 ):
     """Columns [low, high) of F' of which some rows are exchanged, rows ascending.
 
-    old : the columns before, see ``records.Columns``; origin : of each column, which one it was, -1
-        for a new one
-    moved : new numbers of the rows, -1 for those that are removed
-    exchanged : which of the new rows are exchanged; new : these rows by columns, as ``old``
+    old : the columns before, ``records.Columns``
+    moved : the new number of each row, -1 for those that are removed
+    origin : of each column, which one it was, -1 for a new one
+    exchanged : (rows,) bool, by new numbers; new : the exchanged rows by columns, as ``old``
+    out_ptr : of ``column_lengths``; out_rows, out_values, out_entropies : the output, of each entry
+        its row, its value x, and x log2 x
     """
     ptr = old.ptr
     rows = old.rows
@@ -191,25 +205,25 @@ def exchange_rows(
     for c in range(low, high):
         e = row_begin(ptr, origin[c])
         end = row_end(ptr, origin[c])
-        p = new_ptr[c]
-        for at in range(out_ptr[c], out_ptr[c + 1]):
+        new_e = new_ptr[c]
+        for slot in range(out_ptr[c], out_ptr[c + 1]):
             while e < end and (moved[rows[e]] < 0 or exchanged[moved[rows[e]]]):
                 e += 1
-            if e < end and (p == new_ptr[c + 1] or moved[rows[e]] < new_rows[p]):
-                out_rows[at] = moved[rows[e]]
-                out_values[at] = values[e]
-                out_entropies[at] = entropies[e]
+            if e < end and (new_e == new_ptr[c + 1] or moved[rows[e]] < new_rows[new_e]):
+                out_rows[slot] = moved[rows[e]]
+                out_values[slot] = values[e]
+                out_entropies[slot] = entropies[e]
                 e += 1
             else:
-                out_rows[at] = new_rows[p]
-                out_values[at] = new_values[p]
-                out_entropies[at] = new_entropies[p]
-                p += 1
+                out_rows[slot] = new_rows[new_e]
+                out_values[slot] = new_values[new_e]
+                out_entropies[slot] = new_entropies[new_e]
+                new_e += 1
 
 
 @kernel
 def reached_rows(mask, ptr, ids):
-    """Which sparse rows hold a column that is marked."""
+    """Which sparse rows hold a column that ``mask`` marks; (rows,) bool."""
     out = np.zeros(ptr.shape[0] - 1, np.bool_)
     for row in range(out.shape[0]):
         for e in range(ptr[row], ptr[row + 1]):
@@ -221,7 +235,10 @@ def reached_rows(mask, ptr, ids):
 
 @kernel
 def differing_rows(a_ptr, a_ids, a, b_ptr, b_ids, b, n_columns, limit):
-    """Which rows of two matrices differ by more than ``limit`` in some entry."""
+    """Which rows of two sparse matrices differ by more than ``limit`` in some entry; (rows,) bool.
+
+    a_ptr, a_ids, a, b_ptr, b_ids, b : the matrices, with ``n_columns`` columns
+    """
     total = np.zeros(n_columns, np.float32)
     out = np.zeros(a_ptr.shape[0] - 1, np.bool_)
     for row in range(out.shape[0]):

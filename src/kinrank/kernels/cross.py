@@ -1,4 +1,9 @@
-"""Sums of sparse rows, and scores of the form u_q k_g + k_q u_g."""
+"""Sums of sparse products, and cosines between rows of a product P M that is never stored.
+
+A sparse matrix is a NamedTuple ``ptr, ids, values``: row i has the columns ids[ptr[i]:ptr[i + 1]].
+A sum of rows is held by column: ``total``, (n,) float64, for the columns that ``seen``, (n,) int32,
+marks with a stamp; ``touched``, (n + 1,) int32, lists these columns, the first ``count`` of it.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +16,9 @@ from kinrank.kernels.rows import enlarge
 
 @inner
 def add_rows(stamp, members, weights, matrix, total, seen, touched, count):
-    """Add weights[t] times row members[t] of a sparse matrix, see ``Csr``, to ``total``, for all t.
+    """Add weights[t] times row members[t] of a sparse matrix to a sum of rows, for all t.
 
-    The first ``count`` of ``touched`` are the columns that ``seen`` marks with the stamp; returns
-    how many there are now.
+    stamp, total, seen, touched, count : the sum, see above; returns the new count
     """
     ptr = matrix.ptr
     ids = matrix.ids
@@ -28,10 +32,10 @@ def add_rows(stamp, members, weights, matrix, total, seen, touched, count):
 
 @kernel
 def product_sum_rows(low, high, left, right, n):
-    """Rows [low, high) of the sum of the products of sparse matrices, left[s] right[s], n columns.
+    """Rows [low, high) of the sum over s of left[s] right[s], products of sparse matrices.
 
-    left, right : tuples of matrices, see ``Csr``
-    Returns lengths, indices (in no order), data.
+    left, right : tuples of matrices; n : how many columns the products have
+    Returns the length of each row, and the columns (in no order) and values of all of them.
     """
     total = np.zeros(n, np.float64)
     seen = np.full(n, -1, np.int32)
@@ -39,7 +43,7 @@ def product_sum_rows(low, high, left, right, n):
     lengths = np.zeros(high - low, np.int64)
     out_ids = np.empty((high - low) * 64, np.int32)
     out = np.empty(out_ids.shape[0], np.float32)
-    at = np.int64(0)
+    size = np.int64(0)
     for row in range(low, high):
         count = np.int64(0)
         for s in range(len(left)):
@@ -48,27 +52,30 @@ def product_sum_rows(low, high, left, right, n):
             members = left[s].ids[begin:end]
             weights = left[s].values[begin:end].astype(np.float64)
             count = add_rows(row, members, weights, right[s], total, seen, touched, count)
-        if at + count > out_ids.shape[0]:
-            out_ids = enlarge(out_ids, at, at + count)
-            out = enlarge(out, at, at + count)
+        if size + count > out_ids.shape[0]:
+            out_ids = enlarge(out_ids, size, size + count)
+            out = enlarge(out, size, size + count)
         for t in range(count):
-            out_ids[at + t] = touched[t]
-            out[at + t] = total[touched[t]]
+            out_ids[size + t] = touched[t]
+            out[size + t] = total[touched[t]]
         lengths[row - low] = count
-        at += count
-    return lengths, out_ids[:at].copy(), out[:at].copy()
+        size += count
+    return lengths, out_ids[:size].copy(), out[:size].copy()
 
 
 @inner
 def propagated_row(row, p, m, total, seen, touched):
-    """One row of P M in ``total``; returns how many columns were touched; p, m : see ``Csr``."""
+    """One row of P M as a sum of rows, see above; returns how many columns it has.
+
+    row : its number, which is the stamp too; p, m : P and M
+    """
     entries = slice(p.ptr[row], p.ptr[row + 1])
     return add_rows(row, p.ids[entries], p.values[entries], m, total, seen, touched, np.int64(0))
 
 
 @kernel
 def propagated_norms(low, high, p, m, norms):
-    """The Euclidean norm of rows [low, high) of P M; p, m : see ``Csr``."""
+    """The Euclidean norm of rows [low, high) of P M; p, m : P and M; norms : (n,), the output."""
     n = m.ptr.shape[0] - 1
     total = np.empty(n, np.float64)
     seen = np.full(n, -1, np.int32)
@@ -85,7 +92,8 @@ def propagated_norms(low, high, p, m, norms):
 def propagated_cosines(low, high, p, m, m_transposed, norms, first, out):
     """Cosines between rows [low, high) of P M and all its rows from ``first`` on.
 
-    p, m, m_transposed : P, M and M^T, see ``Csr``; norms : of ``propagated_norms``
+    p, m, m_transposed : P, M and M^T; norms : (n,) of ``propagated_norms``
+    out : (high - low, n - first) float32, the output
 
     (P M)_q (P M)_g = sum over j of P_gj ((P M)_q M^T)_j: one dense vector per query instead of a
     product of two long rows per pair, and P M is never stored.

@@ -1,6 +1,13 @@
-"""The divergence d' of rows of F': sums over shared columns, of a row with all others or in pairs.
+"""The distance d' of rows of F': sums over shared columns, of a row with all others or in pairs.
 
-``kernels.measures`` says what is summed and how the sum becomes a distance.
+F' is the encoding of a row, a sparse row of sum 1; d' is the Jensen-Shannon divergence or another
+distance, of which ``kernels/measures.py`` says what is summed over the columns that two rows share,
+and how the sum becomes a distance. "entropies" are x log2 x of entries x.
+
+A sparse matrix is ``ptr, ids, values``: row i has the columns ids[ptr[i]:ptr[i + 1]]. Rows are
+marked where ``seen``, (n,) int32, has a stamp, a number used for nothing else; ``touched``,
+(n + 1,) int32, lists the marked rows, the first ``count`` of it, and ``total``, (n,) float64, has
+their sums.
 """
 
 from __future__ import annotations
@@ -17,7 +24,7 @@ BUFFER = 256  # entries of a column whose terms are computed at a time
 
 @filling
 def norm_rows(low, high, ptr, values, out):
-    """Squared Euclidean norm of rows [low, high)."""
+    """Squared Euclidean norm of rows [low, high) of a sparse matrix; out : (n,) float64."""
     for row in range(low, high):
         total = 0.0
         for e in range(ptr[row], ptr[row + 1]):
@@ -27,7 +34,7 @@ def norm_rows(low, high, ptr, values, out):
 
 @kernel
 def row_norms(ptr, values):
-    """Squared Euclidean norm of every row."""
+    """Squared Euclidean norm of every row of a sparse matrix; (n,) float64."""
     norms = np.empty(ptr.shape[0] - 1, np.float64)
     norm_rows(np.int64(0), norms.shape[0], ptr, values, norms)
     return norms
@@ -35,20 +42,20 @@ def row_norms(ptr, values):
 
 @filling
 def entropy_rows(low, high, ptr, values, out):
-    """x log2 x of the entries of rows [low, high)."""
+    """x log2 x of the entries of rows [low, high); out : an entry for each of ``values``."""
     for e in range(ptr[low], ptr[high]):
         out[e] = xlog2x(values[e])
 
 
 @helper
 def add_columns(measure, ids, values, entropies, columns, stamp, total, seen, touched, count):
-    """The sums of one row with all rows that share a column with it.
+    """Add the sums of one row with all rows that share a column with it.
 
-    ids, values, entropies : the row, and x log2 x of its entries; columns : the other rows, see
-        ``records.Columns``
-    total : (n,) the sums, of the rows that ``seen`` marks with the stamp
-    touched : (n + 1,) these rows; the first ``count`` are there already
-    Returns how many there are.
+    measure : a code of ``kernels.measures``
+    ids, values, entropies : the columns of the row, its values, and x log2 x of these
+    columns : the other rows by columns, ``records.Columns``: column c has the entries ptr[c] to
+        ptr[c + 1] of ``rows, values, entropies``
+    stamp, total, seen, touched, count : see the top of the file; returns the new count
     """
     terms = np.empty(BUFFER, np.float32)
     column_ptr = columns.ptr
@@ -75,7 +82,7 @@ def add_ranges(
 ):
     """As ``add_columns``, over given ranges of entries, where most rows >= ``first`` share one.
 
-    begins, ends : of each entry of the row, the range of entries of its column that are summed
+    begins, ends : for each entry of the row, the range of entries of its column that are summed
     Sums of all rows begin with 0 and none is looked up, which saves about a third of the time.
     """
     terms = np.empty(BUFFER, np.float32)
@@ -127,7 +134,7 @@ def add_long_columns(
 
 @inner
 def column_entries(ids, column_ptr):
-    """How many entries the columns ``ids`` have in all."""
+    """How many entries the columns ``ids`` have in all; column_ptr : where each begins."""
     entries = np.int64(0)
     for column in ids:
         entries += column_ptr[column + 1] - column_ptr[column]
@@ -136,7 +143,12 @@ def column_entries(ids, column_ptr):
 
 @inner
 def add_listed(listed, first, stamp, total, seen, touched):
-    """Begin sums with the listed rows >= ``first``, shared columns or not; returns how many."""
+    """Mark the listed rows >= ``first`` and set their sums to 0; returns how many there are.
+
+    listed : int32, neighbours of a row, which are compared with it whether they share columns or
+        not
+    stamp, total, seen, touched : see the top of the file; ``touched`` is empty before
+    """
     count = 0
     for other in listed:
         if other >= first and seen[other] != stamp:
@@ -151,9 +163,9 @@ def add_listed(listed, first, stamp, total, seen, touched):
 def divergence_rows(low, high, encodings, lists, first):
     """d' of rows [low, high) to all rows >= ``first`` that share a column or are listed for them.
 
-    encodings : see ``records.Encodings``, columns of the rows >= ``first`` alone
-    lists : (n, K) further rows to answer for
-    Returns lengths, indices (of rows, in no order), distances.
+    encodings : F' by rows, and by columns those >= ``first`` alone, ``records.Encodings``
+    lists : (n, K) int32, further rows to compare each row with
+    Returns the length of each row, and the row numbers (in no order) and distances of all of them.
     """
     measure = encodings.measure
     ptr = encodings.ptr
@@ -168,7 +180,7 @@ def divergence_rows(low, high, encodings, lists, first):
     lengths = np.zeros(high - low, np.int64)
     out_ids = np.empty((high - low) * 64, np.int32)
     out = np.empty(out_ids.shape[0], np.float32)
-    at = np.int64(0)
+    size = np.int64(0)
     for row in range(low, high):
         entries = slice(ptr[row], ptr[row + 1])
         count = add_listed(lists[row], first, row, total, seen, touched)
@@ -184,16 +196,16 @@ def divergence_rows(low, high, encodings, lists, first):
             touched,
             count,
         )
-        if at + count > out_ids.shape[0]:
-            out_ids = enlarge(out_ids, at, at + count)
-            out = enlarge(out, at, at + count)
+        if size + count > out_ids.shape[0]:
+            out_ids = enlarge(out_ids, size, size + count)
+            out = enlarge(out, size, size + count)
         for t in range(count):
             other = touched[t]
-            out_ids[at] = other
-            out[at] = finish(measure, total[other], norms[row], norms[other])
-            at += 1
+            out_ids[size] = other
+            out[size] = finish(measure, total[other], norms[row], norms[other])
+            size += 1
         lengths[row - low] = count
-    return lengths, out_ids[:at].copy(), out[:at].copy()
+    return lengths, out_ids[:size].copy(), out[:size].copy()
 
 
 @kernel
@@ -202,47 +214,49 @@ def divergence_pairs(
 ):
     """d' of rows [low, high) to the rows of larger number that they list or that list them.
 
-    ptr, ids, values, entropies, norms : F' by rows, as in ``records.Encodings``
+    measure : a code of ``kernels.measures``
+    ptr, ids, values, entropies, norms : F' by rows, x log2 x of its values, squared norms of its
+        rows
     list_ptr, list_ids : which rows each row lists; back_ptr, back_ids : which rows list it
-    A pair is answered for once, at its lower row. A column that only one of two rows holds adds
+    A pair is compared once, at its lower row. A column that only one of two rows holds adds
     nothing: f(0) + f(v) - f(0 + v) = 0.
-    Returns lengths, indices, distances.
+    Returns the length of each row, and the row numbers and distances of all of them.
     """
     n = ptr.shape[0] - 1
     held = np.zeros(n, np.uint8)  # 1 for the columns that the row holds
     row_values = np.empty(n, np.float32)
     row_entropies = np.empty(n, np.float32)
     shared = np.empty(n + 1, np.uint32)
-    answered = np.full(n, -1, np.int32)
+    compared_with = np.full(n, -1, np.int32)
     u = np.empty(n, np.float32)
     v = np.empty(n, np.float32)
     entropy_sums = np.empty(n, np.float32)
     terms = np.empty(n, np.float32)
     lengths = np.zeros(high - low, np.int64)
-    size = list_ptr[high] - list_ptr[low] + back_ptr[high] - back_ptr[low]
-    out_ids = np.empty(size, np.int32)
-    out = np.empty(size, np.float32)
-    at = np.int64(0)
+    capacity = list_ptr[high] - list_ptr[low] + back_ptr[high] - back_ptr[low]
+    out_ids = np.empty(capacity, np.int32)
+    out = np.empty(capacity, np.float32)
+    size = np.int64(0)
     for row in range(low, high):
         for e in range(ptr[row], ptr[row + 1]):
             held[ids[e]] = 1
             row_values[ids[e]] = values[e]
             row_entropies[ids[e]] = entropies[e]
-        begin = at
+        row_begin = size
         for others in (
             list_ids[list_ptr[row] : list_ptr[row + 1]],
             back_ids[back_ptr[row] : back_ptr[row + 1]],
         ):
             for other in others:
-                out_ids[at] = other
-                at += other > row and answered[other] != row
-                answered[other] = row
-        for t in range(begin, at):
+                out_ids[size] = other
+                size += other > row and compared_with[other] != row
+                compared_with[other] = row
+        for t in range(row_begin, size):
             other = out_ids[t]
-            following = ptr[out_ids[t + (t + 1 < at)]]
-            fetch(128, ids, following)
-            fetch(128, values, following)
-            fetch(128, entropies, following)
+            next_begin = ptr[out_ids[t + (t + 1 < size)]]
+            fetch(128, ids, next_begin)
+            fetch(128, values, next_begin)
+            fetch(128, entropies, next_begin)
             entries = slice(ptr[other], ptr[other + 1])
             other_ids = ids[entries]
             other_values = values[entries]
@@ -259,7 +273,7 @@ def divergence_pairs(
                 entropy_sums[c] = row_entropies[column] + other_entropies[e]
             total = shared_sum(measure, u[:count], v[:count], entropy_sums[:count], terms)
             out[t] = finish(measure, total, norms[row], norms[other])
-        lengths[row - low] = at - begin
+        lengths[row - low] = size - row_begin
         for e in range(ptr[row], ptr[row + 1]):
             held[ids[e]] = 0
-    return lengths, out_ids[:at].copy(), out[:at].copy()
+    return lengths, out_ids[:size].copy(), out[:size].copy()

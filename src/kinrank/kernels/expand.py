@@ -1,4 +1,11 @@
-"""Weighted sums of vectors, and the refined lists of SuperGlobal."""
+"""Weighted sums of vectors (query expansion), and the refined lists of SuperGlobal.
+
+SuperGlobal ranks the m members of a query's list again: every member is refined, which is averaged
+with those of the list that are most similar to it; the score is the mean of two similarities, of
+the query to the refined members, and of the refined query to the members.
+Vectors are (n, d), float32 or the bits of float16; |y|^2 - 2 xy is the squared distance of x and y
+less |x|^2, and so in the same order for one x.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +21,20 @@ from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 def weighted_sums(low, high, rows, gallery, ids, weights, out):
     """The unit vector along weights[i, 0] rows[i] + sum of weights[i, t + 1] gallery[ids[i, t]].
 
-    A sum of length zero leaves the row as it is.
+    For rows [low, high). A sum of length zero leaves the row as it is.
+    ids : (n, k) int32; weights : (n, k + 1); out : (n, d) float32, the output
     """
     d = rows.shape[1]
     total = np.empty(d, np.float32)
-    x_space = np.empty(d, np.float32)
-    y_space = np.empty(d, np.float32)
+    x_buffer = np.empty(d, np.float32)
+    y_buffer = np.empty(d, np.float32)
     for row in range(low, high):
-        x = row_of(rows, row, x_space)
+        x = row_of(rows, row, x_buffer)
         for c in range(total.shape[0]):
             total[c] = weights[row, 0] * x[c]
         for t in range(ids.shape[1]):
             weight = weights[row, t + 1]
-            y = row_of(gallery, ids[row, t], y_space)
+            y = row_of(gallery, ids[row, t], y_buffer)
             for c in range(total.shape[0]):
                 total[c] += weight * y[c]
         square = 0.0
@@ -39,7 +47,7 @@ def weighted_sums(low, high, rows, gallery, ids, weights, out):
 
 @helper
 def similar_members(
-    at,
+    member_number,
     members,
     position,
     gallery,
@@ -49,37 +57,40 @@ def similar_members(
     neighbor_squared,
     values,
     positions,
-    x_space,
-    y_space,
+    x_buffer,
+    y_buffer,
 ):
-    """The members of a list that are most similar to its member ``at``, nearest first.
+    """The members of a list that are most similar to its member ``member_number``, nearest first.
 
-    members : the gallery rows of the list; position : (n,) where each row is in it, -1 for none
-    gallery to neighbor_squared : see ``refined_scores``; where the neighbours of the member are not
-        enough to tell, it is compared with all members
-    values, positions : |y|^2 - 2 xy of the most similar, and where they are in the list; room for
-        as many as are wanted
+    members : (m,) the gallery rows of the list; position : (n,) where each row is in it, -1 for
+        none
+    gallery, norms, largest_norm : vectors of the gallery, |y|^2 of each, the largest of these
+    neighbor_ids, neighbor_squared : (n, K) the nearest rows of gallery rows and their squared
+        distances; where they are not enough to tell, the member is compared with all members
+    values, positions : (wanted,) |y|^2 - 2 xy of the most similar, and where they are in the list;
+        the output
+    x_buffer, y_buffer : (d,) scratch
     Returns how many there are.
     """
-    member = members[at]
+    member = members[member_number]
     ids = neighbor_ids[member]
     squared = neighbor_squared[member]
     size = np.int64(0)
     k = values.shape[0]
-    sure = k == 0
+    is_sure = k == 0
     for t in range(ids.shape[0]):
-        sure = sure or (size == k and squared[t] - largest_norm > values[0])
-        if sure:
+        is_sure = is_sure or (size == k and squared[t] - largest_norm > values[0])
+        if is_sure:
             break
         other = position[ids[t]]
-        if other >= 0 and other != at:
+        if other >= 0 and other != member_number:
             size = heap_offer(values, positions, size, k, squared[t] - norms[ids[t]], other)
-    if not sure:
+    if not is_sure:
         size = np.int64(0)
-        x = row_of(gallery, member, x_space)
+        x = row_of(gallery, member, x_buffer)
         for other in range(members.shape[0]):
-            if other != at:
-                y = row_of(gallery, members[other], y_space)
+            if other != member_number:
+                y = row_of(gallery, members[other], y_buffer)
                 value = squared_distance(x, y) - norms[members[other]]
                 size = heap_offer(values, positions, size, k, value, np.int32(other))
     sort_heap(values, positions, size)
@@ -87,12 +98,13 @@ def similar_members(
 
 
 @inner
-def refined_value(at, values, positions, weights):
-    """The weighted mean of a value over member ``at``, at weight 1, and those most similar to it.
+def refined_value(member_number, values, positions, weights):
+    """The weighted mean of a value over a member, at weight 1, and those most similar to it.
 
-    values : of all members; positions, weights : of the most similar ones
+    member_number : its place in the list; values : (m,) of all members
+    positions, weights : the most similar members' places in the list, and their weights
     """
-    total = np.float64(values[at])
+    total = np.float64(values[member_number])
     norm = 1.0
     for t in range(positions.shape[0]):
         total += weights[t] * values[positions[t]]
@@ -101,18 +113,20 @@ def refined_value(at, values, positions, weights):
 
 
 @helper
-def raise_largest(at, members, gallery, positions, weights, total, space, largest):
+def raise_largest(member_number, members, gallery, positions, weights, total, buffer, largest):
     """Raise ``largest`` to the components of the refined vector of a member where these are more.
 
-    positions, weights : as in ``refined_value``; total, space : (d,) room
+    member_number, positions, weights : as in ``refined_value``; members : the gallery rows of the
+        list
+    total, buffer : (d,) scratch; largest : (d,) float32, changed
     """
     norm = 1.0
-    x = row_of(gallery, members[at], space)
+    x = row_of(gallery, members[member_number], buffer)
     for c in range(total.shape[0]):
         total[c] = x[c]
     for t in range(positions.shape[0]):
         weight = weights[t]
-        y = row_of(gallery, members[positions[t]], space)
+        y = row_of(gallery, members[positions[t]], buffer)
         norm += weight
         for c in range(total.shape[0]):
             total[c] += weight * y[c]
@@ -136,13 +150,15 @@ def refined_scores(
     beta,
     out,
 ):
-    """The scores of each query's list, (n_queries, m), after SuperGlobal.
+    """The scores of the first m members of each query's list, larger is better.
 
-    norms, largest_norm : |y|^2 of the gallery rows, and the largest of these
-    lists, list_squared : the lists of the queries and their squared distances, m columns or more
-    neighbor_ids, neighbor_squared : the nearest rows of gallery rows and their squared distances,
-        ascending
+    For queries [low, high). queries, gallery : vectors
+    norms, largest_norm : |y|^2 of gallery rows, and the largest of these
+    lists, list_squared : (n_queries, m or more) gallery rows and their squared distances
+    neighbor_ids, neighbor_squared : (n, K) the nearest rows of gallery rows and their squared
+        distances, ascending
     k : how many members one is refined by; beta : the weight of a similarity
+    out : (n_queries, m) the output
     """
     m = out.shape[1]
     d = gallery.shape[1]
@@ -152,9 +168,9 @@ def refined_scores(
     weights = np.empty((m, k))
     sizes = np.empty(m, np.int64)
     similarity = np.empty(m)
-    direct = np.empty(m)
-    x_space = np.empty(d, np.float32)
-    y_space = np.empty(d, np.float32)
+    query_scores = np.empty(m)
+    x_buffer = np.empty(d, np.float32)
+    y_buffer = np.empty(d, np.float32)
     best_values = np.empty(min(k + 1, m), np.float32)
     best = np.empty(min(k + 1, m), np.int32)
     total = np.empty(d)
@@ -165,12 +181,14 @@ def refined_scores(
         query_norm = 0.0
         for c in range(d):
             query_norm += np.float64(query[c]) * query[c]
-        for at in range(m):
-            position[members[at]] = at
-            similarity[at] = (query_norm + norms[members[at]] - list_squared[row, at]) / 2
-        for at in range(m):
-            sizes[at] = similar_members(
-                at,
+        for member_number in range(m):
+            position[members[member_number]] = member_number
+            similarity[member_number] = (
+                query_norm + norms[members[member_number]] - list_squared[row, member_number]
+            ) / 2
+        for member_number in range(m):
+            sizes[member_number] = similar_members(
+                member_number,
                 members,
                 position,
                 gallery,
@@ -178,38 +196,52 @@ def refined_scores(
                 largest_norm,
                 neighbor_ids,
                 neighbor_squared,
-                values[at],
-                positions[at],
-                x_space,
-                y_space,
+                values[member_number],
+                positions[member_number],
+                x_buffer,
+                y_buffer,
             )
-            for t in range(sizes[at]):
-                weights[at, t] = beta * (norms[members[at]] - np.float64(values[at, t])) / 2
+            for t in range(sizes[member_number]):
+                weights[member_number, t] = (
+                    beta
+                    * (norms[members[member_number]] - np.float64(values[member_number, t]))
+                    / 2
+                )
         size = np.int64(0)
-        for at in range(m):
-            position[members[at]] = -1
-            direct[at] = refined_value(
-                at, similarity, positions[at, : sizes[at]], weights[at, : sizes[at]]
+        for member_number in range(m):
+            position[members[member_number]] = -1
+            query_scores[member_number] = refined_value(
+                member_number,
+                similarity,
+                positions[member_number, : sizes[member_number]],
+                weights[member_number, : sizes[member_number]],
             )
-            score = np.float32(-direct[at])
-            size = heap_offer(best_values, best, size, best.shape[0], score, np.int32(at))
+            score = np.float32(-query_scores[member_number])
+            size = heap_offer(
+                best_values, best, size, best.shape[0], score, np.int32(member_number)
+            )
         largest[:] = -np.inf
         for t in range(size):
-            at = best[t]
+            member_number = best[t]
             raise_largest(
-                at,
+                member_number,
                 members,
                 gallery,
-                positions[at, : sizes[at]],
-                weights[at, : sizes[at]],
+                positions[member_number, : sizes[member_number]],
+                weights[member_number, : sizes[member_number]],
                 total,
-                x_space,
+                x_buffer,
                 largest,
             )
-        for at in range(m):
-            similarity[at] = inner_product(largest, row_of(gallery, members[at], x_space))
-        for at in range(m):
-            score = refined_value(
-                at, similarity, positions[at, : sizes[at]], weights[at, : sizes[at]]
+        for member_number in range(m):
+            similarity[member_number] = inner_product(
+                largest, row_of(gallery, members[member_number], x_buffer)
             )
-            out[row, at] = (direct[at] + score) / 2
+        for member_number in range(m):
+            score = refined_value(
+                member_number,
+                similarity,
+                positions[member_number, : sizes[member_number]],
+                weights[member_number, : sizes[member_number]],
+            )
+            out[row, member_number] = (query_scores[member_number] + score) / 2

@@ -1,4 +1,4 @@
-"""The last step of a ranking: d from a squared distance, and the first k in their order."""
+"""The last step of a ranking by d* = (1 - omega) d' + omega d: what d is, and the first k."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kinrank.kernels.topk import sort_heap
 
 
 @inner
-def plain_distance(squared, farthest, root):
-    """d: a squared distance over the row's farthest, at most 1, or with ``root`` the root of that.
+def scaled_distance(squared, farthest, root):
+    """d: a squared distance over the row's largest, at most 1, or with ``root`` the root of that.
 
-    0 where all rows are equal, and so no distance is above 0.
+    farthest : the largest squared distance of the row; 0 where all rows are equal: d is 0 then
     """
     d = min(squared / farthest, np.float32(1)) if farthest > 0 else np.float32(0)
     return np.sqrt(d) if root else d
@@ -22,8 +22,10 @@ def plain_distance(squared, farthest, root):
 def put_first(values, numbers, size, first, out_ids, out):
     """Write a heap as a ranking: ascending by (value, number), then -1 and infinity.
 
-    values, numbers, size : a heap of ``topk.heap_offer``, which is sorted in place
+    values, numbers, size : a max-heap of d* and row numbers (``topk.heap_offer``), which is sorted
+        in place, and how many it holds
     first : what is subtracted from the numbers: results count from the first gallery row
+    out_ids, out : (k,) int32 and float32, the output
     """
     sort_heap(values, numbers, size)
     for t in range(out.shape[0]):

@@ -1,9 +1,14 @@
 """What numba has no words for: sums of rows in the processor's vectors, and looking ahead.
 
+    add_rows         y[j] += sum over e of weights[e] x[ids[e]], rows of a fixed width
+    diffusion_step   a step of the diffusion of many rows side by side
+    fetch            ask the memory for entries of an array that are read soon
+
 numba compiles a loop that adds rows to a row so that it loads and stores the sum at every entry,
 since the sum might be among the rows that are read. Here it stays in registers, which is two to
-eight times as fast. The code is made of LLVM's vectors, which suit every processor; the Python
-functions say what it does. The terms of a row are added in their order.
+eight times as fast. Each of the three is a Python function that says what is computed (and runs
+where numba is switched off), and an ``_emit`` function that writes the same as LLVM instructions
+when numba compiles a call of it. The terms of a row are added in their order.
 """
 
 from __future__ import annotations
@@ -19,16 +24,23 @@ from numba.extending import intrinsic
 from kinrank.kernels.jit import Function
 
 _FLOAT = ir.FloatType()
-_INT = ir.IntType(64)
-_PLACE = ir.IntType(32)
-_FUSED = ("contract",)
-_LINE = 16  # numbers of 4 bytes that come together
+_INT64 = ir.IntType(64)
+_INT32 = ir.IntType(32)
+_FUSED = ("contract",)  # allows one instruction for a product and a sum
+_CACHE_LINE = 16  # numbers of 4 bytes that the memory hands over together
 _ADDRESS = ir.PointerType(ir.IntType(8))
-_READ_SOON = [ir.Constant(_PLACE, number) for number in (0, 3, 1)]  # to read, keep, data
+# Of LLVM's prefetch: for reading, to be kept in all caches, of data (and not of instructions).
+_READ_SOON = [ir.Constant(_INT32, number) for number in (0, 3, 1)]
 
 
-class _Rows(NamedTuple):
-    """A loop over the entries [begin, end) of a sparse row, which name rows of a matrix."""
+class _RowLoop(NamedTuple):
+    """Writes a loop over entries [begin, end), each of which names a row of a matrix.
+
+    builder : of LLVM, it appends instructions to the function that is compiled
+    width : how many float32 a row of the matrix has; begin, end : int64
+    ids : the address of an int32 array, the row of the matrix that each entry names
+    matrix : the address of the float32 matrix, (n, width)
+    """
 
     builder: Any
     width: int
@@ -37,79 +49,85 @@ class _Rows(NamedTuple):
     ids: Any
     matrix: Any
 
-    def place(self, pointer: Any, row: Any) -> Any:
-        """Where a row of a matrix is."""
-        at = self.builder.mul(row, ir.Constant(_INT, self.width))
+    def row_address(self, pointer: Any, row: Any) -> Any:
+        """The address of row number ``row`` of a matrix that begins at ``pointer``."""
+        offset = self.builder.mul(row, ir.Constant(_INT64, self.width))
         kind = ir.PointerType(ir.VectorType(_FLOAT, self.width))
-        return self.builder.bitcast(self.builder.gep(pointer, [at]), kind)
+        return self.builder.bitcast(self.builder.gep(pointer, [offset]), kind)
 
-    def shuffled(self, a: Any, b: Any, places: Any) -> Any:
-        """Some places of two vectors that follow each other."""
-        chosen = ir.Constant(ir.VectorType(_PLACE, len(places)), list(places))
-        return self.builder.shuffle_vector(a, b, chosen)
+    def shuffled(self, a: Any, b: Any, elements: Any) -> Any:
+        """The vector of some elements of the vectors a and b, counted through both: a, then b."""
+        mask = ir.Constant(ir.VectorType(_INT32, len(elements)), list(elements))
+        return self.builder.shuffle_vector(a, b, mask)
 
-    def everywhere(self, number: Any, width: int) -> Any:
-        """A vector of one number."""
+    def repeated(self, number: Any, width: int) -> Any:
+        """A vector of ``width`` times the same number."""
         empty = ir.Constant(ir.VectorType(_FLOAT, width), ir.Undefined)
-        first = self.builder.insert_element(empty, number, ir.Constant(_PLACE, 0))
-        return self.shuffled(first, empty, [0] * width)
+        single = self.builder.insert_element(empty, number, ir.Constant(_INT32, 0))
+        return self.shuffled(single, empty, [0] * width)
 
     def sums(self, starts: list[Any], weights: list[Any]) -> list[Any]:
-        """``starts`` plus the rows times their weights; a narrow one takes a row's first part."""
-        before = self.builder.block
+        """For each of ``starts``, the vector plus the sum over entries of a weight times the row.
+
+        starts : vectors; one that is narrower than a row of the matrix takes the row's first part
+        weights : for each of ``starts`` the address of a float32 array, a weight for each entry
+        """
+        entry_block = self.builder.block
         builder = self.builder
-        head, body, after = (builder.append_basic_block() for _ in range(3))
-        builder.branch(head)
-        builder.position_at_end(head)
-        entry = builder.phi(_INT)
+        test_block, loop_block, exit_block = (builder.append_basic_block() for _ in range(3))
+        builder.branch(test_block)
+        builder.position_at_end(test_block)
+        entry = builder.phi(_INT64)
         totals = [builder.phi(start.type) for start in starts]
-        builder.cbranch(builder.icmp_signed("<", entry, self.end), body, after)
-        builder.position_at_end(body)
-        row = builder.zext(builder.load(builder.gep(self.ids, [entry])), _INT)
-        values = builder.load(self.place(self.matrix, row), align=4)
-        more = []
+        builder.cbranch(builder.icmp_signed("<", entry, self.end), loop_block, exit_block)
+        builder.position_at_end(loop_block)
+        row = builder.zext(builder.load(builder.gep(self.ids, [entry])), _INT64)
+        values = builder.load(self.row_address(self.matrix, row), align=4)
+        new_totals = []
         for total, weight in zip(totals, weights, strict=True):
             width = total.type.count
-            factor = self.everywhere(builder.load(builder.gep(weight, [entry])), width)
+            factor = self.repeated(builder.load(builder.gep(weight, [entry])), width)
             term = builder.fmul(factor, self.shuffled(values, values, range(width)), flags=_FUSED)
-            more.append(builder.fadd(total, term, flags=_FUSED))
-        entry.add_incoming(self.begin, before)
-        entry.add_incoming(builder.add(entry, ir.Constant(_INT, 1)), body)
-        for total, start, end in zip(totals, starts, more, strict=True):
-            total.add_incoming(start, before)
-            total.add_incoming(end, body)
-        builder.branch(head)
-        builder.position_at_end(after)
+            new_totals.append(builder.fadd(total, term, flags=_FUSED))
+        entry.add_incoming(self.begin, entry_block)
+        entry.add_incoming(builder.add(entry, ir.Constant(_INT64, 1)), loop_block)
+        for total, start, end in zip(totals, starts, new_totals, strict=True):
+            total.add_incoming(start, entry_block)
+            total.add_incoming(end, loop_block)
+        builder.branch(test_block)
+        builder.position_at_end(exit_block)
         return totals
 
 
 def _zeros(width: int) -> Any:
+    """A vector of zeros."""
     return ir.Constant(ir.VectorType(_FLOAT, width), [0.0] * width)
 
 
 def _generated(emit: Function) -> Any:
-    """Compile calls of a function by ``emit``, which gets a builder, the width and the arguments.
+    """A decorator: calls of the function are compiled by ``emit``; without numba it runs as it is.
 
-    The width must be a constant; of an array ``emit`` gets the address.
+    emit : gets a builder, the function's first argument, which must be a constant (a width), and
+        its other arguments as LLVM values, the address of the first element for an array
     """
 
-    def kind_of(argument: Any) -> Any:
+    def numba_type(argument: Any) -> Any:
         if isinstance(argument, types.Array):
             return argument
         return types.int64 if isinstance(argument, types.Integer) else types.float32
 
     def typed(_context: Any, width: Any, *arguments: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            plain = [
+            addresses = [
                 context.make_array(kind)(context, builder, value).data
                 if isinstance(kind, types.Array)
                 else value
                 for kind, value in zip(signature.args, values, strict=True)
             ]
-            emit(builder, width.literal_value, *plain[1:])
+            emit(builder, width.literal_value, *addresses[1:])
             return context.get_dummy_value()
 
-        return types.void(width, *map(kind_of, arguments)), generate
+        return types.void(width, *map(numba_type, arguments)), generate
 
     def decorate(function: Function) -> Function:
         if config.DISABLE_JIT:
@@ -132,19 +150,25 @@ def _emit_sum(
     weights: Any,
     x: Any,
     out: Any,
-    at: Any,
+    out_row: Any,
 ) -> None:
-    rows = _Rows(builder, width, begin, end, ids, x)
-    place = rows.place(out, at)
-    (total,) = rows.sums([builder.load(place, align=4)], [weights])
-    builder.store(total, place, align=4)
+    """``add_rows`` as LLVM instructions."""
+    rows = _RowLoop(builder, width, begin, end, ids, x)
+    address = rows.row_address(out, out_row)
+    (total,) = rows.sums([builder.load(address, align=4)], [weights])
+    builder.store(total, address, align=4)
 
 
 @_generated(_emit_sum)
-def add_rows(width, begin, end, ids, weights, x, out, at):
-    """out[at] += sum of weights[e] x[ids[e]] over the entries [begin, end); rows of ``width``."""
+def add_rows(width, begin, end, ids, weights, x, out, out_row):
+    """out[out_row] += sum of weights[e] x[ids[e]] over the entries [begin, end).
+
+    width : a constant, the number of columns of x and out
+    ids, weights : int32 and float32, the row of x and the weight of each entry
+    x, out : (n, width) float32, which may be the same array
+    """
     for e in range(begin, end):
-        out[at] += weights[e] * x[ids[e], :width]
+        out[out_row] += weights[e] * x[ids[e], :width]
 
 
 def _emit_diffusion_step(
@@ -156,42 +180,51 @@ def _emit_diffusion_step(
     s: Any,
     b: Any,
     b_factor: Any,
-    now: Any,
-    then: Any,
-    at: Any,
+    current: Any,
+    following: Any,
+    row: Any,
 ) -> None:
-    rows = _Rows(builder, 2 * lanes, begin, end, ids, now)
+    """``diffusion_step`` as LLVM instructions."""
+    rows = _RowLoop(builder, 2 * lanes, begin, end, ids, current)
     both, b_u = rows.sums([_zeros(2 * lanes), _zeros(lanes)], [s, b])
-    b_u = builder.fmul(rows.everywhere(b_factor, lanes), b_u)
+    b_u = builder.fmul(rows.repeated(b_factor, lanes), b_u)
     b_u = rows.shuffled(_zeros(lanes), b_u, range(2 * lanes))
-    builder.store(builder.fadd(both, b_u), rows.place(then, at), align=4)
+    builder.store(builder.fadd(both, b_u), rows.row_address(following, row), align=4)
 
 
 @_generated(_emit_diffusion_step)
-def diffusion_step(lanes, begin, end, ids, s, b, b_factor, now, then, at):
-    """Row ``at`` of u <- S u and r <- S r + b_factor B u, from ``now`` to ``then``.
+def diffusion_step(lanes, begin, end, ids, s, b, b_factor, current, following, row):
+    """One row of u <- S u and r <- S r + b_factor B u for ``lanes`` vectors u and r side by side.
 
-    begin, end, ids, s, b : the entries of the row in S and B, which share a pattern
-    now, then : (n, 2 lanes), u in the first half of a row and r in the second
+    S and B are n x n matrices on one pattern.
+    lanes : a constant; begin, end : the entries of the row
+    ids, s, b : int32 columns and float32 values of all entries, of S and of B
+    current, following : (n, 2 lanes) float32, before and after the step: u in the first half of a
+        row, r in the second
+    row : the row of ``following`` that is written
     """
     both = np.zeros(2 * lanes, np.float32)
     b_u = np.zeros(lanes, np.float32)
     for e in range(begin, end):
-        both += s[e] * now[ids[e]]
-        b_u += b[e] * now[ids[e], :lanes]
+        both += s[e] * current[ids[e]]
+        b_u += b[e] * current[ids[e], :lanes]
     both[lanes:] += b_factor * b_u
-    then[at] = both
+    following[row] = both
 
 
-def _emit_fetch(builder: Any, count: int, array: Any, at: Any) -> None:
-    kind = ir.FunctionType(ir.VoidType(), [_ADDRESS, *(_PLACE,) * len(_READ_SOON)])
+def _emit_fetch(builder: Any, count: int, array: Any, first: Any) -> None:
+    """``fetch`` as LLVM instructions: one for each line of the cache."""
+    kind = ir.FunctionType(ir.VoidType(), [_ADDRESS, *(_INT32,) * len(_READ_SOON)])
     name = "llvm.prefetch.p0i8"
-    ask = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-    for more in {*range(0, count, _LINE), count - 1}:
-        place = builder.gep(array, [builder.add(at, ir.Constant(_INT, more))])
-        builder.call(ask, [builder.bitcast(place, _ADDRESS), *_READ_SOON])
+    prefetch = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+    for offset in {*range(0, count, _CACHE_LINE), count - 1}:
+        address = builder.gep(array, [builder.add(first, ir.Constant(_INT64, offset))])
+        builder.call(prefetch, [builder.bitcast(address, _ADDRESS), *_READ_SOON])
 
 
 @_generated(_emit_fetch)
-def fetch(count, array, at):
-    """Ask the memory for ``count`` entries of an array, a few, that are read soon."""
+def fetch(count, array, first):
+    """Ask the memory for array[first : first + count], which is read soon; computes nothing.
+
+    count : a constant
+    """

@@ -1,7 +1,14 @@
 """Neighbour-guided smoothing (NSS): T and r, by which a row of F is guided, and its closed form.
 
-``guide`` is T, an entry for each member of each cluster C[i]; ``anchor`` is r, a number for each
-row. They come from F itself, or from a two-step walk Q = P P over the nearest rows.
+F is the similarity on the local clusters C, xi[i] the confident neighbours of row i. ``guide`` is
+T: T_ij, an entry for each j in C[i], says how near the confident neighbours of i find j. ``anchor``
+is r: r_i, a number for each row, says how near they find each other. Both come from F itself, or
+from a two-step walk Q = P P over the nearest rows, P the affinities of a row's list with sum 1.
+
+Sparse rows are ``ptr, ids`` and values: row i has the columns ids[ptr[i]:ptr[i + 1]]. An overlay is
+rows, or lists, that stand in for stored ones while a query is computed (``kernels/overlay.py``):
+overlay_row[row] is the one that does, -1 for none. A row is marked where ``seen`` or ``stepped``
+has a stamp, a number that nothing else uses at that time.
 """
 
 from __future__ import annotations
@@ -10,12 +17,22 @@ import numpy as np
 
 from kinrank.kernels.affinity import affinity
 from kinrank.kernels.jit import filling, inner, kernel
-from kinrank.kernels.overlay import enter, enter_at, leave, leave_last, named_space, tick
+from kinrank.kernels.overlay import (
+    apply_overlay,
+    named_space,
+    new_stamp,
+    remove_last_overlay,
+    remove_overlay,
+    switch_overlay,
+)
 
 
 @inner
 def marked_sum(begin, end, ids, values, stamp, seen):
-    """The sum of a sparse row, entries [begin, end), over the columns that ``seen`` marks."""
+    """The sum of the entries [begin, end) of a sparse row over the columns that ``seen`` marks.
+
+    ids, values : its columns and values; stamp : what ``seen``, (n + 2,) int32, has for marked ones
+    """
     total = 0.0
     for e in range(begin, end):
         if seen[ids[e]] == stamp:
@@ -29,13 +46,17 @@ def guide_by_similarity(
 ):
     """T_ij = mean of F_jc over c in xi[i], for j in C[i]; r_i = mean of T_ic over c in xi[i].
 
-    ptr, members : C of the rows that are wanted; row_groups : which of these belong to each query
-    f : F, see ``records.Rows``; xi_ptr, xi_ids : xi of the rows that are wanted
-    guide : T, on the pattern of C; anchor : (n,) r
+    For rows [low, high) of those that are wanted.
+    ptr, members : C of the wanted rows
+    row_groups : (queries + 1,) wanted rows row_groups[t] to row_groups[t + 1] belong to query t,
+        and see its overlay; empty without queries
+    f : F of all rows with its overlay, ``records.Rows``; xi_ptr, xi_ids : xi of the wanted rows
+    guide : T, float32, an entry for each of ``members``; anchor : (wanted rows,) float32, r; output
+    workspace : scratch arrays, as long as there are rows
     """
     space = named_space(workspace)
-    query = np.int64(0)
-    overlaid = space.overlaid
+    n_begun = np.int64(0)
+    overlay_row = space.overlay_row
     seen = space.seen
     f_ptr = f.ptr
     f_ids = f.ids
@@ -44,33 +65,33 @@ def guide_by_similarity(
     over_ids = f.over_ids
     over_values = f.over_values
     for row in range(low, high):
-        query = enter_at(row, query, row_groups, f.groups, f.replaced, overlaid)
+        n_begun = switch_overlay(row, n_begun, row_groups, f.groups, f.replaced, overlay_row)
         size = xi_ptr[row + 1] - xi_ptr[row]
-        inside = tick(space.clock)
+        xi_stamp = new_stamp(space.last_stamp)
         r = 0.0
         for e in range(xi_ptr[row], xi_ptr[row + 1]):
-            seen[xi_ids[e]] = inside
+            seen[xi_ids[e]] = xi_stamp
         for e in range(ptr[row], ptr[row + 1]):
             j = members[e]
-            over = overlaid[j]
+            over = overlay_row[j]
             if over >= 0:
                 begin = over_ptr[over]
                 end = over_ptr[over + 1]
-                total = marked_sum(begin, end, over_ids, over_values, inside, seen)
+                total = marked_sum(begin, end, over_ids, over_values, xi_stamp, seen)
             else:
-                total = marked_sum(f_ptr[j], f_ptr[j + 1], f_ids, f_values, inside, seen)
+                total = marked_sum(f_ptr[j], f_ptr[j + 1], f_ids, f_values, xi_stamp, seen)
             guide[e] = total / size
-            if seen[j] == inside:
+            if seen[j] == xi_stamp:
                 r += total / size
         anchor[row] = r / size
-    leave_last(query, f.groups, f.replaced, overlaid)
+    remove_last_overlay(n_begun, f.groups, f.replaced, overlay_row)
 
 
 @kernel
 def walk_diagonal(low, high, walk, out):
-    """Q_cc = sum_m P_cm P_mc of the two-step walk, for rows [low, high).
+    """Q_cc = sum_m P_cm P_mc of the two-step walk Q = P P, for rows [low, high).
 
-    walk : P, see ``records.SmoothingWalk``
+    walk : P by rows and by columns, ``records.SmoothingWalk``; out : (n,) float32, the output
     """
     ids = walk.ids
     p = walk.p
@@ -91,10 +112,13 @@ def walk_diagonal(low, high, walk, out):
 
 @kernel
 def guide_by_walk(low, high, ptr, members, xi_ptr, xi_ids, walk, diagonal, guide, anchor):
-    """T_ij = mean of Q_jc over c in xi[i] and r for j in xi[i]; r_i = mean of Q_cc; Q = P P.
+    """T_ij = mean of Q_jc over c in xi[i] and r_i for j in xi[i]; r_i = mean of Q_cc; Q = P P.
 
-    ptr, members : C; xi_ptr, xi_ids : xi; walk : P, see ``records.SmoothingWalk``
-    diagonal : (n,) Q_cc; guide : T, on the pattern of C; anchor : (n,) r
+    For rows [low, high).
+    ptr, members : C; xi_ptr, xi_ids : xi; walk : P by rows and by columns,
+        ``records.SmoothingWalk``
+    diagonal : (n,) Q_cc, of ``walk_diagonal``
+    guide : T, float32, an entry for each of ``members``; anchor : (n,) float32, r; the output
     r_i = 0, which means "leave the row as it is", where xi[i] is the row alone or C[i] has less
     than two members outside xi[i].
     """
@@ -104,8 +128,8 @@ def guide_by_walk(low, high, ptr, members, xi_ptr, xi_ids, walk, diagonal, guide
     in_ids = walk.in_ids
     in_p = walk.in_p
     n = ids.shape[0]
-    inside = np.full(n, -1, np.int32)
-    weight = np.zeros(n, np.float64)  # sum of P_mc over c in xi[i]
+    in_xi_of = np.full(n, -1, np.int32)
+    weight = np.zeros(n, np.float64)  # of each m, the sum of P_mc over c in xi[i]
     for row in range(low, high):
         size = xi_ptr[row + 1] - xi_ptr[row]
         if size < 2 or ptr[row + 1] - ptr[row] - size < 2:
@@ -114,9 +138,9 @@ def guide_by_walk(low, high, ptr, members, xi_ptr, xi_ids, walk, diagonal, guide
                 guide[e] = 0
             continue
         r = 0.0
-        for x in range(xi_ptr[row], xi_ptr[row + 1]):
-            c = xi_ids[x]
-            inside[c] = row
+        for xi_e in range(xi_ptr[row], xi_ptr[row + 1]):
+            c = xi_ids[xi_e]
+            in_xi_of[c] = row
             r += diagonal[c]
             for e in range(in_ptr[c], in_ptr[c + 1]):
                 weight[in_ids[e]] += in_p[e]
@@ -124,105 +148,125 @@ def guide_by_walk(low, high, ptr, members, xi_ptr, xi_ids, walk, diagonal, guide
         anchor[row] = r
         for e in range(ptr[row], ptr[row + 1]):
             other = members[e]
-            if inside[other] == row:
+            if in_xi_of[other] == row:
                 guide[e] = r
             else:
                 total = 0.0
                 for t in range(ids.shape[1]):
                     total += p[other, t] * weight[ids[other, t]]
                 guide[e] = total / size
-        for x in range(xi_ptr[row], xi_ptr[row + 1]):
-            c = xi_ids[x]
+        for xi_e in range(xi_ptr[row], xi_ptr[row + 1]):
+            c = xi_ids[xi_e]
             for e in range(in_ptr[c], in_ptr[c + 1]):
                 weight[in_ids[e]] = 0.0
 
 
 @inner
-def step_weight(row, k, ids, d, farthest, sigma2, stamp, seen):
-    """The weight of all steps of the walk from a row that end in rows that ``seen`` marks.
+def step_weight(row, k, ids, squared, farthest, sigma2, stamp, seen):
+    """The sum of the affinities of a row to those of its first k neighbours that ``seen`` marks.
 
-    ids, d : lists and squared distances, stored or overlaid; farthest : of the row
+    row : where its list is in ``ids`` and ``squared``, which are stored or overlay lists
+    ids, squared : (n, K) neighbours, the row itself first, -1 behind the last, and squared
+        distances
+    farthest : the largest squared distance of the row; sigma2 : sigma^2 of the affinity
+    stamp : what ``seen`` has for marked rows
     """
     total = 0.0
     for t in range(1, k):
         if ids[row, t] < 0:
             break
         if seen[ids[row, t]] == stamp:
-            total += affinity(d[row, t], farthest, sigma2)
+            total += affinity(squared[row, t], farthest, sigma2)
     return total
 
 
 @inner
 def walk_norms(query, k, sigma2, lists, out):
-    """The sum of the weights of all steps from each row of a query's overlay, by stored row.
+    """For the overlay lists of a query, the sum of the affinities to the first k neighbours.
 
-    Summed anew: what came and went could leave less than nothing where weights are tiny.
+    A step of the walk has the affinity over this sum as its probability. It is summed anew, not
+    updated from the stored sum: what came and went could leave less than nothing where weights are
+    tiny.
+    query : its number; k, sigma2 : of the walk, the row itself counted; lists : ``records.Lists``
+    out : (n + 2,) float64, the output, at the number of the row that the list stands in for
     """
     ids = lists.over_ids
-    d = lists.over_d
+    squared = lists.over_squared
     farthest = lists.over_farthest
     for over in range(lists.groups[query], lists.groups[query + 1]):
         total = 0.0
         for t in range(1, k):
             if ids[over, t] >= 0:
-                total += affinity(d[over, t], farthest[over], sigma2)
+                total += affinity(squared[over, t], farthest[over], sigma2)
         out[lists.replaced[over]] = total
 
 
 @inner
-def arrival(row, k, lists, sigma2, norms, stamp, memo, space):
+def arrival(row, k, lists, sigma2, norms, stamp, one_step_stamp, space):
     """The probability to be at a marked row after two steps of the walk from ``row``.
 
-    lists : see ``records.Lists``; norms : (n,) of stored rows, those of the overlay are in
-        ``total``
-    stamp : what marks rows in ``seen``
-    memo : the stamp in ``stepped`` of the rows whose probability to be at a marked row after one
-        step is in ``mass``
+    k, sigma2 : of the walk; lists : lists of neighbours with their overlay, ``records.Lists``
+    norms : (n,) the sum of the affinities of each stored row; those of overlay lists are in
+        ``space.total``
+    stamp : what ``seen`` has for marked rows
+    one_step_stamp : what ``stepped`` has for the rows whose probability to be at a marked row after
+        one step is in ``space.scratch`` already
     """
-    overlaid = space.overlaid
+    overlay_row = space.overlay_row
     seen = space.seen
     stepped = space.stepped
     over_norms = space.total
-    one_step = space.mass
+    one_step = space.scratch
     ids = lists.ids
-    d = lists.d
+    squared = lists.squared
     farthest = lists.farthest
     over_ids = lists.over_ids
-    over_d = lists.over_d
+    over_squared = lists.over_squared
     over_farthest = lists.over_farthest
-    over = overlaid[row]
+    over = overlay_row[row]
     total = 0.0
     for t in range(1, k):
-        m = over_ids[over, t] if over >= 0 else ids[row, t]
-        if m < 0:
+        middle = over_ids[over, t] if over >= 0 else ids[row, t]
+        if middle < 0:
             break
-        if stepped[m] != memo:
-            stepped[m] = memo
-            m_over = overlaid[m]
-            if m_over >= 0:
+        if stepped[middle] != one_step_stamp:
+            stepped[middle] = one_step_stamp
+            middle_over = overlay_row[middle]
+            if middle_over >= 0:
                 weight = step_weight(
-                    m_over, k, over_ids, over_d, over_farthest[m_over], sigma2, stamp, seen
+                    middle_over,
+                    k,
+                    over_ids,
+                    over_squared,
+                    over_farthest[middle_over],
+                    sigma2,
+                    stamp,
+                    seen,
                 )
-                norm = over_norms[m]
+                norm = over_norms[middle]
             else:
-                weight = step_weight(m, k, ids, d, farthest[m], sigma2, stamp, seen)
-                norm = np.float64(norms[m])
-            one_step[m] = weight / norm if norm > 0 else 0.0
-        if one_step[m] > 0:
+                weight = step_weight(middle, k, ids, squared, farthest[middle], sigma2, stamp, seen)
+                norm = np.float64(norms[middle])
+            one_step[middle] = weight / norm if norm > 0 else 0.0
+        if one_step[middle] > 0:
             if over >= 0:
-                total += affinity(over_d[over, t], over_farthest[over], sigma2) * one_step[m]
+                total += (
+                    affinity(over_squared[over, t], over_farthest[over], sigma2) * one_step[middle]
+                )
             else:
-                total += affinity(d[row, t], farthest[row], sigma2) * one_step[m]
+                total += affinity(squared[row, t], farthest[row], sigma2) * one_step[middle]
     norm = over_norms[row] if over >= 0 else np.float64(norms[row])
     return total / norm if norm > 0 else 0.0
 
 
 @filling
 def query_guides(ptr, members, xi_ptr, xi_ids, lists, k, sigma2, norms, guide, anchor, workspace):
-    """``guide_by_walk`` for queries: T and r from the walk with each query in it.
+    """T and r for queries, as ``guide_by_walk`` has them, from the walk with each query in it.
 
-    ptr, members, xi_ptr, xi_ids : C and xi of the queries; lists : see ``records.Lists``
-    k : rows of the walk, the row itself counted; norms : (n,) sums of the weights of a row's steps
+    ptr, members, xi_ptr, xi_ids : C and xi of the queries; lists : ``records.Lists``
+    k : rows of the walk, the row itself counted; sigma2 : sigma^2 of the affinity
+    norms : (n,) the sum of the affinities of each stored row to the k - 1 others
+    guide, anchor : T and r of the queries, the output; workspace : scratch arrays
     A kernel of its own: there the columns of P are at hand, here they would have to be found. The
     walk is followed forwards instead, which takes ten times as many steps for a row.
     """
@@ -236,35 +280,37 @@ def query_guides(ptr, members, xi_ptr, xi_ids, lists, k, sigma2, norms, guide, a
             guide[e] = 0
         if size < 2 or end - begin - size < 2:
             continue
-        enter(query, lists.groups, lists.replaced, space.overlaid)
+        apply_overlay(query, lists.groups, lists.replaced, space.overlay_row)
         walk_norms(query, k, sigma2, lists, space.total)
         r = 0.0
-        inside = tick(space.clock)
-        memo = tick(space.clock)
+        xi_stamp = new_stamp(space.last_stamp)
+        one_step_stamp = new_stamp(space.last_stamp)
         for e in range(xi_ptr[query], xi_ptr[query + 1]):
             c = xi_ids[e]
-            alone = tick(space.clock)
-            space.seen[c] = alone
-            r += arrival(c, k, lists, sigma2, norms, alone, tick(space.clock), space)
+            c_stamp = new_stamp(space.last_stamp)
+            space.seen[c] = c_stamp
+            r += arrival(c, k, lists, sigma2, norms, c_stamp, new_stamp(space.last_stamp), space)
         for e in range(xi_ptr[query], xi_ptr[query + 1]):
-            space.seen[xi_ids[e]] = inside
+            space.seen[xi_ids[e]] = xi_stamp
         anchor[query] = r / size
         for e in range(begin, end):
             j = members[e]
-            if space.seen[j] == inside:
+            if space.seen[j] == xi_stamp:
                 guide[e] = r / size
             else:
-                total = arrival(j, k, lists, sigma2, norms, inside, memo, space)
+                total = arrival(j, k, lists, sigma2, norms, xi_stamp, one_step_stamp, space)
                 guide[e] = total / size
-        leave(query, lists.groups, lists.replaced, space.overlaid)
+        remove_overlay(query, lists.groups, lists.replaced, space.overlay_row)
 
 
 @filling
 def closed_form(low, high, ptr, f, guide, anchor, beta, out):
     """Smoothed rows [low, high): (r T + 2 beta) / (r^2 + 2 beta) F, and what keeps the row's sum.
 
-    ptr, f : F on the clusters; guide, anchor : T and r; what is missing from the sum is shared by
-    all of C[i]; a row with r = 0 and beta = 0 stays as it is
+    ptr, f : F on the clusters, by rows, sums 1; guide : T, an entry for each of F; anchor : (n,) r
+    beta : how much a row holds on to F; out : float32, the output, an entry for each of F
+    What is missing from the row's sum is shared equally by all of C[i]; a row with r = 0 and
+    beta = 0 stays as it is.
     """
     for row in range(low, high):
         begin = ptr[row]

@@ -1,6 +1,6 @@
-"""A heap of (key, id) pairs, the least first, ties by the lower id.
+"""A heap of (key, number) pairs, the least first, ties by the lower number.
 
-A pair is one number, the bits of its key above its id: then one comparison orders it.
+A pair is one int64, the bits of its float32 key above its number: then one comparison orders it.
 """
 
 from __future__ import annotations
@@ -9,54 +9,54 @@ import numpy as np
 
 from kinrank.kernels.jit import inner
 
-_LAST = np.int64(0x7FFFFFFFFFFFFFFF)
-_SIGN = np.int32(0x7FFFFFFF)
+_LAST_PAIR = np.int64(0x7FFFFFFFFFFFFFFF)
+_LOW_31 = np.int32(0x7FFFFFFF)
 
 
 @inner
 def packed(key, number):
-    """A pair as a number in the same order; key : float32."""
+    """A float32 key and an int32 number, not negative, as one int64 in the order of the pairs."""
     bits = np.float32(key).view(np.int32)
-    return (np.int64(bits ^ ((bits >> 31) & _SIGN)) << 32) | np.int64(number)
+    return (np.int64(bits ^ ((bits >> 31) & _LOW_31)) << 32) | np.int64(number)
 
 
 @inner
 def unpacked(pair):
-    """Key and id of a pair."""
+    """The key and the number of a packed pair."""
     bits = np.int32(pair >> 32)
-    return np.int32(bits ^ ((bits >> 31) & _SIGN)).view(np.float32), np.int32(pair & _SIGN)
+    key_bits = np.int32(bits ^ ((bits >> 31) & _LOW_31))
+    return key_bits.view(np.float32), np.int32(pair & _LOW_31)
 
 
 @inner
 def push(heap, size, key, number):
-    """Add a pair; returns the new size."""
+    """Add a pair to heap[:size], which has room for one more; returns the new size."""
     pair = packed(key, number)
-    at = size
-    while at > 0:
-        parent = (at - 1) >> 1
+    slot = size
+    while slot > 0:
+        parent = (slot - 1) >> 1
         if heap[parent] <= pair:
             break
-        heap[at] = heap[parent]
-        at = parent
-    heap[at] = pair
+        heap[slot] = heap[parent]
+        slot = parent
+    heap[slot] = pair
     return size + 1
 
 
 @inner
 def pop(heap, size):
-    """Remove the first pair; returns the new size."""
+    """Remove the least pair, heap[0]; returns the new size."""
     size -= 1
-    # so that every child has a sibling
     pair = heap[size]
-    heap[size] = _LAST
-    at = np.int64(0)
+    heap[size] = _LAST_PAIR  # so that every child has a sibling
+    slot = np.int64(0)
     child = np.int64(1)
     while child < size:
         child += np.int64(heap[child + 1] < heap[child])  # a branch would be guessed wrong
         if heap[child] >= pair:
             break
-        heap[at] = heap[child]
-        at = child
+        heap[slot] = heap[child]
+        slot = child
         child = 2 * child + 1
-    heap[at] = pair
+    heap[slot] = pair
     return size

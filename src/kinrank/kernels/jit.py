@@ -44,6 +44,7 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wra
 
 
 def _flavour(**options: Any) -> Callable[[Function], Function]:
+    """A decorator that compiles a function with some of numba's options."""
     return lambda function: _compiled(function, **options)
 
 
@@ -53,8 +54,8 @@ _TARGETS = {
     "x86-64-v3": ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
     "generic": (),
 }
-_NO_MEMORY = {"_nrt": False}
-_NO_PYTHON = {"no_cpython_wrapper": True}
+_NO_MEMORY = {"_nrt": False}  # no counts of references, and so no new arrays
+_NO_PYTHON = {"no_cpython_wrapper": True}  # no way in for Python
 _PUBLIC = ("nogil", "error_model", "fastmath")  # options of numba that its pages name
 _REGROUP = {"fastmath": {"reassoc", "contract", "nsz"}}
 
@@ -81,6 +82,7 @@ inner_sum = _flavour(**_NO_PYTHON, **_NO_MEMORY, **_REGROUP)
 
 
 def _compiled(function: Function, **options: Any) -> Function:
+    """The function compiled when it is called, its code kept on disk where that is possible."""
     njit: Any = numba.njit
     compiled: Any = njit(**_known_options({**_OPTIONS, **options}))(function)
     # It is the function where numba is told to leave Python alone.
@@ -129,19 +131,20 @@ def keeps_code() -> bool:
 
 @cache
 def kernel_folder() -> Path:
-    """Where compiled kernels are kept: the folder changes with every source, and so with callees.
+    """Where this user's compiled kernels are kept: a folder named after the sources of all kernels.
 
+    An edit of one gives another folder, since numba does not notice that a callee has changed.
     ``NUMBA_CACHE_DIR`` is heeded where ``KINRANK_CACHE`` is not set.
     """
     numba_folder = None if os.environ.get("KINRANK_CACHE") else os.environ.get("NUMBA_CACHE_DIR")
     base = Path(numba_folder) / "kinrank" if numba_folder else cache_folder()
-    return base / "kernels" / _contents()
+    return base / "kernels" / _source_digest()
 
 
 @cache
 def shipped_folder() -> Path:
     """Where kernels are that were compiled when the package was built; it may not be there."""
-    return Path(__file__).parents[1] / "machine" / "kernels" / _contents()
+    return Path(__file__).parents[1] / "machine" / "kernels" / _source_digest()
 
 
 @cache
@@ -157,13 +160,15 @@ def targets() -> tuple[str, ...]:
 
 
 @cache
-def _contents() -> str:
+def _source_digest() -> str:
+    """What the sources of all kernels are: 16 hexadecimal digits."""
     digest = "".join(map(_digest, sorted(Path(__file__).parent.glob("*.py"))))
     return hashlib.sha256(digest.encode()).hexdigest()[:16]
 
 
 @cache
 def _digest(path: Path) -> str:
+    """A digest of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -198,7 +203,7 @@ class KernelCache:
 
     def holds(self, types: tuple[Any, ...], context: Any) -> bool:
         """Whether there is code for a signature."""
-        return any(True for _ in self._kept(types, context.codegen()))
+        return any(True for _ in self._codes(types, context.codegen()))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled function, or None."""
@@ -207,7 +212,7 @@ class KernelCache:
 
         # Less than numba does: its modules for compiling take longer to import than code to load.
         rtsys.initialize(target_context)
-        for code in self._kept(sig, target_context.codegen()):
+        for code in self._codes(sig, target_context.codegen()):
             with suppress(Exception):  # whatever is wrong: it is compiled
                 parts = pickle.loads(code)  # noqa: S301 - checked by ``read_entry``
                 return CompileResult._rebuild(target_context, *parts)
@@ -219,7 +224,7 @@ class KernelCache:
 
         if data.library.has_dynamic_globals:  # addresses of this process
             return
-        name = self._entry(sig, data.codegen.magic_tuple())
+        name = self._file_name(sig, data.codegen.magic_tuple())
         try:
             write_entry(kernel_folder(), name, dumps(data._reduce()), _trusted_as(kernel_folder()))
         except UntrustedError as error:
@@ -227,15 +232,15 @@ class KernelCache:
         except OSError:
             warn_unwritable()
 
-    def _kept(self, types: Any, codegen: Any) -> Iterator[bytes]:
-        """The code of a signature, from each place that has it."""
+    def _codes(self, types: Any, codegen: Any) -> Iterator[bytes]:
+        """The pickled code of a signature, from each place that has it: shipped, or of the user."""
         native = codegen.magic_tuple()
         places = [(shipped_folder(), native)]
         places += [(shipped_folder(), (native[0], name, "")) for name in targets()]
         places += [(kernel_folder(), native)]
         for folder, target in places:
             try:
-                code = read_entry(folder, self._entry(types, target), _trusted_as(folder))
+                code = read_entry(folder, self._file_name(types, target), _trusted_as(folder))
             except UntrustedError as error:
                 warn_untrusted(str(error))
             except OSError:
@@ -244,7 +249,7 @@ class KernelCache:
                 if code is not None:
                     yield code
 
-    def _entry(self, types: Any, target: tuple[Any, ...]) -> str:
+    def _file_name(self, types: Any, target: tuple[Any, ...]) -> str:
         """The name of the file with the code of a signature for a processor."""
         source = self._function.__code__
         place = f"{Path(source.co_filename).stem}.{self._function.__name__}-{source.co_firstlineno}"

@@ -93,7 +93,7 @@ def xlog2x(x):
 
 @kernel
 def entropies(values):
-    """x log2 x of every entry."""
+    """x log2 x of every entry; float32, of the length of ``values``."""
     out = np.empty(values.shape[0], np.float32)
     for e in range(values.shape[0]):
         out[e] = xlog2x(values[e])
@@ -102,9 +102,10 @@ def entropies(values):
 
 @inner
 def column_terms(measure, u, fu, v, fv, terms):
-    """The terms of one entry u of a row with the entries v of its column, in ``terms``.
+    """The terms of one entry u of a row with the entries v of its column, written to ``terms``.
 
-    fu, fv : x log2 x of these
+    measure : a code, JS to EUCLIDEAN; u, v : float32, a number and (size,)
+    fu, fv : x log2 x of these; terms : (size,) or longer, the output
     Returns the factor that all terms are multiplied by in float64 when they are summed.
     """
     if measure == JS:
@@ -124,7 +125,8 @@ def column_terms(measure, u, fu, v, fv, terms):
 def shared_sum(measure, u, v, entropy_sums, terms):
     """The sum of the terms of two rows over the columns that both hold.
 
-    u, v : the entries of both rows there; entropy_sums : f(u) + f(v); terms : room for as many
+    measure : a code; u, v : (size,) float32, the entries of both rows there
+    entropy_sums : (size,) f(u) + f(v), f(x) = x log2 x; terms : (size,) scratch
     """
     total = 0.0
     if measure == JS:
@@ -146,7 +148,7 @@ def shared_sum(measure, u, v, entropy_sums, terms):
 
 @inner
 def exact_term(measure, u, v):
-    """The term of two entries in float64, both above 0: equal rows are equally far, to the bit."""
+    """The term of two entries u, v > 0 in float64: equal rows are then equally far."""
     if measure == JS:
         return u * np.log2(u / (u + v)) + v * np.log2(v / (u + v))
     if measure == JACCARD:
@@ -156,7 +158,10 @@ def exact_term(measure, u, v):
 
 @filling
 def finish(measure, total, u_norm, v_norm):
-    """The distance, from the sum over shared columns and the squared norms of both rows."""
+    """The distance d' of two rows, from the sum of terms over the columns that both hold.
+
+    u_norm, v_norm : the squared Euclidean norms of both rows, which "cosine" and "euclidean" read
+    """
     if measure == JS:
         return min(max(1.0 + 0.5 * total, 0.0), 1.0)
     if measure == JACCARD:

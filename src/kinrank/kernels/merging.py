@@ -4,9 +4,14 @@ Two clusters a and b have the link
 
     (sums_ab / min(|a| |b|, partners min(|a|, |b|)))^(1/2)  cos(centre_a, centre_b)^(3/4)
 
-The first factor counts absent pairs as 0, so that one wrong pair cannot join two clusters; a row
-has no more than so many partners in its list, and none beyond can be asked for. The second sees all
-pairs, listed or not. Pairs that must stay apart, and clusters with two anchors, are never joined.
+sums_ab is the sum of the similarities of their pairs, |a| the number of rows in a. The first factor
+counts absent pairs as 0, so that one wrong pair cannot join two clusters; a row has no more than so
+many ``partners`` in its list, and none beyond can be asked for. The second sees all pairs, listed
+or not. Pairs that must stay apart, and clusters with two anchors, are never joined: an anchor is
+what a cluster is known to be.
+
+A cluster goes by the number of one of its rows, ``root_of(parent, row)``; ``parent`` is a
+union-find forest. A pair of clusters is called ``one, other``.
 """
 
 from __future__ import annotations
@@ -26,24 +31,31 @@ def root_of(parent, row):
 
 
 @inner_sum
-def product(one, other):
-    """The inner product of two vectors."""
+def product(x, y):
+    """The inner product of two vectors, in float64."""
     total = 0.0
-    for column in range(one.shape[0]):
-        total += np.float64(one[column]) * np.float64(other[column])
+    for column in range(x.shape[0]):
+        total += np.float64(x[column]) * np.float64(y[column])
     return total
 
 
 @inner
 def first_factor(total, size, other_size, partners):
-    """How many pairs between two clusters are linked, weighted; an upper bound of the link."""
+    """The first factor of the link, which is an upper bound of it.
+
+    total : the sum of similarities between two clusters; size, other_size : how many rows they have
+    partners : most links that a row can have
+    """
     pairs = min(size * other_size, partners * min(size, other_size))
     return np.sqrt(max(total, 0.0) / pairs)
 
 
 @inner
 def second_factor(centres, norms, one, other):
-    """How alike the centres of two clusters are."""
+    """The second factor of the link: how alike the centres of two clusters are.
+
+    centres : (n, d) sums of unit vectors of each cluster; norms : (n,) their squared lengths
+    """
     length = np.sqrt(norms[one] * norms[other])
     if length <= 0.0:
         return 0.0
@@ -53,41 +65,49 @@ def second_factor(centres, norms, one, other):
 
 @inner
 def before(links, one, other):
-    """Whether a cluster goes before another one: stronger links first, then lower numbers."""
+    """Whether cluster ``one`` goes before ``other``: stronger links first, then lower numbers."""
     return links[one] > links[other] or (links[one] == links[other] and one < other)
 
 
 @inner
-def sift(heap, places, size, links, cluster):
-    """Put a cluster whose link has changed where it belongs in the heap."""
-    at = places[cluster]
-    while at > 0 and before(links, cluster, heap[(at - 1) // 2]):
-        above = (at - 1) // 2
-        heap[at] = heap[above]
-        places[heap[at]] = at
-        at = above
+def sift(heap, slots, size, links, cluster):
+    """Put a cluster whose link has changed where it belongs in the heap, the strongest link first.
+
+    heap, size : clusters, and how many; slots : (n,) where each is; links : (n,) its best link
+    """
+    slot = slots[cluster]
+    while slot > 0 and before(links, cluster, heap[(slot - 1) // 2]):
+        parent_slot = (slot - 1) // 2
+        heap[slot] = heap[parent_slot]
+        slots[heap[slot]] = slot
+        slot = parent_slot
     while True:
-        below = 2 * at + 1
-        if below >= size:
+        child = 2 * slot + 1
+        if child >= size:
             break
-        if below + 1 < size and before(links, heap[below + 1], heap[below]):
-            below += 1
-        if not before(links, heap[below], cluster):
+        if child + 1 < size and before(links, heap[child + 1], heap[child]):
+            child += 1
+        if not before(links, heap[child], cluster):
             break
-        heap[at] = heap[below]
-        places[heap[at]] = at
-        at = below
-    heap[at] = cluster
-    places[cluster] = at
+        heap[slot] = heap[child]
+        slots[heap[slot]] = slot
+        slot = child
+    heap[slot] = cluster
+    slots[cluster] = slot
 
 
 @inner
 def gather(cluster, ptr, ids, sums, apart, parent, chain, filled, totals, barred, seen, touched):
     """Sum the entries of a cluster by the clusters that they lead to, and store them compacted.
 
-    Returns how many there are: touched[:count]; ``totals`` and ``barred`` tell their sums.
+    A cluster is a chain of segments, the rows of the matrix ``ptr, ids, sums, apart`` that were
+    joined: ``chain`` is (first segment, next segment, last segment), -1 behind the last; segment i
+    has the entries ptr[i] to ptr[i] + filled[i].
+    totals, barred : (n,) the output, for other clusters the sum of similarities, and whether a pair
+        must stay apart; seen : (n,) bool scratch, False
+    touched : the clusters that entries lead to; returns how many there are
     """
-    first, follows, last = chain
+    first, next_segment, last = chain
     count = 0
     segment = first[cluster]
     while segment >= 0:
@@ -103,12 +123,12 @@ def gather(cluster, ptr, ids, sums, apart, parent, chain, filled, totals, barred
                 count += 1
             totals[other] += sums[entry]
             barred[other] |= apart[entry]
-        segment = follows[segment]
+        segment = next_segment[segment]
     written = 0
     segment = first[cluster]
     while segment >= 0:
-        space = ptr[segment + 1] - ptr[segment]
-        filled[segment] = min(space, count - written)
+        capacity = ptr[segment + 1] - ptr[segment]
+        filled[segment] = min(capacity, count - written)
         for t in range(filled[segment]):
             other = touched[written + t]
             entry = ptr[segment] + t
@@ -116,12 +136,12 @@ def gather(cluster, ptr, ids, sums, apart, parent, chain, filled, totals, barred
             sums[entry] = totals[other]
             apart[entry] = barred[other]
         written += filled[segment]
-        following = follows[segment]
+        after_this = next_segment[segment]
         if written == count:  # what follows is empty
-            follows[segment] = -1
+            next_segment[segment] = -1
             last[cluster] = segment
             break
-        segment = following
+        segment = after_this
     for t in range(count):
         seen[touched[t]] = False
     return count
@@ -129,23 +149,25 @@ def gather(cluster, ptr, ids, sums, apart, parent, chain, filled, totals, barred
 
 @kernel
 def merge_links(ptr, ids, sums, apart, sizes, centres, anchors, partners):
-    """The tree of merges.
+    """The tree of merges of n leaves, rows or groups of rows.
 
-    ptr, ids, sums, apart : a symmetric sparse matrix without a diagonal: sums of similarities, and
-        whether a pair must stay apart; they are written to
+    ptr, ids, sums, apart : a symmetric sparse matrix without a diagonal, row i with the columns
+        ids[ptr[i]:ptr[i + 1]]: sums of similarities, and whether a pair must stay apart;
+        overwritten
     sizes : (n,) float64, how many rows each leaf stands for
-    centres : (n, d) float32, sums of the unit vectors of these rows; written to
-    anchors : (n,) int64, what the leaf is known to be, -1 for nothing; written to
+    centres : (n, d) float32, sums of the unit vectors of these rows; overwritten
+    anchors : (n,) int64, what the leaf is known to be, -1 for nothing; overwritten
     partners : most links that a row can have
 
-    Returns the children (m, 2) of each merge, nodes numbered behind the leaves, and links (m,).
+    Returns the children (m, 2) of each merge and its link (m,); merge i makes node n + i, leaves
+    are nodes 0 to n - 1.
     """
     n = sizes.shape[0]
     sizes = sizes.copy()
     parent = np.arange(n)
     node = np.arange(n)
     chain = (np.arange(n), np.full(n, -1), np.arange(n))
-    first, follows, last = chain
+    first, next_segment, last = chain
     filled = np.empty(n, np.int64)
     norms = np.empty(n)
     for row in range(n):
@@ -159,7 +181,7 @@ def merge_links(ptr, ids, sums, apart, sizes, centres, anchors, partners):
     nearest = np.full(n, -1)
     stale = np.ones(n, np.bool_)
     heap = np.arange(n)
-    places = np.arange(n)
+    slots = np.arange(n)
     for row in range(n):
         links[row] = np.inf  # looked at when it is first met
     size = n
@@ -193,7 +215,7 @@ def merge_links(ptr, ids, sums, apart, sizes, centres, anchors, partners):
             links[cluster] = best
             nearest[cluster] = best_other
             stale[cluster] = False
-            sift(heap, places, size, links, cluster)
+            sift(heap, slots, size, links, cluster)
             continue
         link = links[cluster]
         one = min(cluster, nearest[cluster])
@@ -205,13 +227,13 @@ def merge_links(ptr, ids, sums, apart, sizes, centres, anchors, partners):
         step += 1
         # The other one leaves the heap.
         size -= 1
-        moved = heap[size]
-        if moved != other:
-            heap[places[other]] = moved
-            places[moved] = places[other]
-            sift(heap, places, size, links, moved)
+        moved_cluster = heap[size]
+        if moved_cluster != other:
+            heap[slots[other]] = moved_cluster
+            slots[moved_cluster] = slots[other]
+            sift(heap, slots, size, links, moved_cluster)
         parent[other] = one
-        follows[last[one]] = first[other]
+        next_segment[last[one]] = first[other]
         last[one] = last[other]
         sizes[one] += sizes[other]
         for column in range(centres.shape[1]):
@@ -226,12 +248,12 @@ def merge_links(ptr, ids, sums, apart, sizes, centres, anchors, partners):
         best_other = -1
         for t in range(count):
             row = touched[t]
-            lost = nearest[row] == one or nearest[row] == other
+            lost_nearest = nearest[row] == one or nearest[row] == other
             link = 0.0
-            allowed = not barred[row]
+            is_allowed = not barred[row]
             if anchors[row] >= 0 and anchors[one] >= 0 and anchors[row] != anchors[one]:
-                allowed = False
-            if allowed:
+                is_allowed = False
+            if is_allowed:
                 link = first_factor(totals[row], sizes[one], sizes[row], partners)
                 if link >= best or link >= links[row]:
                     link *= second_factor(centres, norms, one, row)
@@ -243,17 +265,17 @@ def merge_links(ptr, ids, sums, apart, sizes, centres, anchors, partners):
             if stale[row]:
                 if link > links[row]:  # a bound from above for what it will find
                     links[row] = link
-                    sift(heap, places, size, links, row)
+                    sift(heap, slots, size, links, row)
             elif link > links[row] or (link == links[row] and link > 0.0 and one < nearest[row]):
                 links[row] = link
                 nearest[row] = one
-                sift(heap, places, size, links, row)
-            elif lost:
+                sift(heap, slots, size, links, row)
+            elif lost_nearest:
                 stale[row] = True
         links[one] = best
         nearest[one] = best_other
         stale[one] = False
-        sift(heap, places, size, links, one)
+        sift(heap, slots, size, links, one)
     return children[:step], heights[:step]
 
 
@@ -261,7 +283,7 @@ def merge_links(ptr, ids, sums, apart, sizes, centres, anchors, partners):
 def best_antichain(values, children, n):
     """The nodes of a forest, none above another and all leaves below one, of the greatest sum.
 
-    values : (n + m,) of each node, leaves first; children : (m, 2), each before its parent
+    values : (n + m,) of each node, the n leaves first; children : (m, 2), each before its parent
     Returns for each node whether it is taken, and for each leaf which node it is below.
     """
     m = children.shape[0]

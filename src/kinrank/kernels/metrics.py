@@ -11,6 +11,7 @@ import numpy as np
 
 from kinrank.kernels.jit import kernel
 
+# Kinds of faults in a ranking.
 NO_FAULT = 0
 OUT_OF_RANGE = 1
 REPEATED = 2
@@ -18,7 +19,10 @@ REPEATED = 2
 
 @kernel
 def find_fault(indices, n_gallery, low, high):
-    """The first fault in rows ``low`` to ``high``: (kind, row, gallery index)."""
+    """The first fault in rows [low, high) of a ranking: (kind, row, gallery index), int64.
+
+    indices : (n_queries, k) gallery rows, -1 for none; kind : NO_FAULT, OUT_OF_RANGE or REPEATED
+    """
     seen = np.full(n_gallery, -1, np.int64)
     for row in range(low, high):
         for column in range(indices.shape[1]):
@@ -44,10 +48,16 @@ def label_positions(
     low,
     high,
 ):
-    """Positions of the matches of rows ``low`` to ``high``, -1 in the slots left over.
+    """Positions of the matches of queries [low, high), from 0, -1 in the slots left over.
 
-    Labels below 0 are junk. Cameras and ``own_rows`` of length 0 are not looked at. ``indptr``
-    gives every query the slots for all its matches.
+    A match is a gallery row of the query's label, but not of its camera. Labels below 0 are junk.
+    indices : (n_queries, k) gallery rows, -1 for none
+    query_labels, gallery_labels, query_cameras, gallery_cameras : an integer for each query, or
+        gallery row; cameras of length 0 are not looked at
+    own_rows : (n_queries,) the gallery row that the query is, -1 for none; length 0: no query is
+        one
+    indptr : (n_queries + 1,) gives every query the slots for all its matches
+    Returns the slots of these queries, int32.
     """
     start = indptr[low]
     positions = np.full(indptr[high] - start, -1, np.int32)
@@ -74,7 +84,12 @@ def label_positions(
 
 @kernel
 def listed_positions(indices, right_indptr, right, junk_indptr, junk, n_gallery, low, high):
-    """The same for queries that list their right and their junk gallery rows."""
+    """As ``label_positions``, for queries that list their right and their junk gallery rows.
+
+    right_indptr, right : query i has the matches right[right_indptr[i]:right_indptr[i + 1]], and as
+        many slots; junk_indptr, junk : rows that are taken out of its ranking, alike
+    Returns the slots of queries [low, high), int32.
+    """
     start = right_indptr[low]
     positions = np.full(right_indptr[high] - start, -1, np.int32)
     # Two marks for each query, so that the marks of the last one need no wiping.

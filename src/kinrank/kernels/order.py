@@ -1,4 +1,7 @@
-"""The order of all values of a row, by counting their digits."""
+"""The order of all values of a row, by counting their digits (radix sort).
+
+A pair is a uint64: above, 32 bits that sort as a float32 value does, below, its position.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,15 @@ import numpy as np
 
 from kinrank.kernels.jit import inner, kernel
 
-_BITS = np.uint64(11)  # of a digit; three digits hold the key of a float32
+_BITS = np.uint64(11)  # of a digit; three digits hold the 32 bits of a value
 _DIGITS = 1 << 11  # values that a digit can have
 _MASK = np.uint64(_DIGITS - 1)
-_KEY = np.uint64(32)  # the bit where the key begins in a pair; its lower half is a position
+_KEY = np.uint64(32)  # the bit where the value begins in a pair
 
 
 @inner
 def pair_of(value, position):
-    """A value and its position as one number, in the order of the floats; -0.0 is 0.0."""
+    """A float32 value and its position as one number, in the order of the floats; -0.0 is 0.0."""
     bits = np.int32(np.float32(value + np.float32(0)).view(np.int32))
     key = np.uint32(bits ^ ((bits >> np.int32(31)) | np.int32(-0x80000000)))
     return (np.uint64(key) << _KEY) | np.uint64(position)
@@ -22,24 +25,25 @@ def pair_of(value, position):
 
 @inner
 def move_pairs(pairs, digit_number, begins, out):
-    """Put the pairs into the order of one digit of their keys, 0 the lowest; stable.
+    """Put the pairs into the order of one digit of their values, stable.
 
+    digit_number : 0 for the lowest; out : (n,) the output
     begins : (2048,) where the pairs with each value of the digit begin in ``out``; they move on
     """
     shift = _KEY + np.uint64(digit_number) * _BITS
     for t in range(pairs.shape[0]):
         pair = pairs[t]
         digit = (pair >> shift) & _MASK
-        at = begins[digit]
-        begins[digit] = at + np.uint32(1)
-        out[at] = pair
+        slot = begins[digit]
+        begins[digit] = slot + np.uint32(1)
+        out[slot] = pair
 
 
 @inner
 def sort_pairs(pairs, spare, counts):
-    """Sort pairs of ``pair_of``, given in the order of their positions; the result is in ``spare``.
+    """Sort pairs, given in the order of their positions; the result is in ``spare``.
 
-    counts : (3, 2048) uint32, room
+    pairs : (n,) uint64; spare : (n,) uint64, the output; counts : (3, 2048) uint32 scratch
     """
     counts[:] = 0
     for t in range(pairs.shape[0]):
@@ -60,7 +64,10 @@ def sort_pairs(pairs, spare, counts):
 
 @kernel
 def ascending_order(values, out):
-    """The positions of ``values`` in ascending order, ties by position, in ``out`` (radix sort)."""
+    """The positions of ``values`` in ascending order, ties by position.
+
+    values : (n,) float32; out : (n,) the output
+    """
     n = values.shape[0]
     counts = np.empty((3, _DIGITS), np.uint32)
     pairs = np.empty(n, np.uint64)
@@ -74,35 +81,37 @@ def ascending_order(values, out):
 
 @kernel
 def rank_rows(rows, squared, farthest, divergence, omega, root, order, out_ids, out):
-    """The first k gallery rows of each of ``rows`` by d*, ascending by (d*, number).
+    """The first k gallery rows of each of ``rows`` by d* = (1 - omega) d' + omega d.
 
+    Ascending by (d*, number).
+    rows : (m,) int32, queries
     squared : (m, n) squared distances, by number, which are overwritten; farthest : (m,) the
-        largest of each row
+        largest of each query, by which they are divided
     divergence : (m, n) d' in the order of the rows; order : (n,) the number of each
     root : whether d is the root of the squared distance over the farthest
-    out_ids, out : (n_rows, k), of which ``rows`` are written
+    out_ids, out : (n_queries, k) numbers and d*, the output, of which ``rows`` are written
     """
     n = order.shape[0]
     k = out.shape[1]
-    share = np.float32(1) - omega
+    one_minus_omega = np.float32(1) - omega
     one = np.float32(1)
     values = np.empty(n, np.float32)
     counts = np.empty((3, _DIGITS), np.uint32)
     pairs = np.empty(n, np.uint64)
     spare = np.empty(n, np.uint64)
-    for at in range(rows.shape[0]):
-        weighted = squared[at]
-        scale = farthest[at]
+    for i in range(rows.shape[0]):
+        weighted = squared[i]
+        scale = farthest[i]
         for t in range(n):
             d = min(weighted[t] / scale, one) if scale > 0 else np.float32(0)
             weighted[t] = omega * (np.sqrt(d) if root else d)
         for t in range(n):
             number = np.uint32(order[t])
-            values[number] = share * divergence[at, t] + weighted[number]
+            values[number] = one_minus_omega * divergence[i, t] + weighted[number]
             pairs[number] = pair_of(values[number], number)
         sort_pairs(pairs, spare, counts)
-        row_ids = out_ids[rows[at]]
-        row_values = out[rows[at]]
+        row_ids = out_ids[rows[i]]
+        row_values = out[rows[i]]
         for t in range(k):
             row_ids[t] = np.uint32(spare[t])
             row_values[t] = values[np.uint32(spare[t])]

@@ -1,13 +1,16 @@
-"""Rows that stand in for stored ones while a query is computed.
+"""Overlays: rows that stand in for stored ones while a query is computed; and scratch arrays.
 
-A query is a row that is not there. It has the number n, one behind the last, and some rows would be
-others if it were there. These few, the query's own among them, lie in an overlay: a stage reads
-every row through it, the overlay first, the stored rows behind. Where there is no query there is no
-overlay, so that one kernel serves all rows, some rows and rows that are not there.
-``records.Rows`` and ``records.Lists`` are stored rows with their overlay.
+A query is a row that is not stored. It has the number n, one behind the last of n stored rows, and
+some stored rows would differ if it were there (have it in their lists, say). These few rows, the
+query's own among them, are computed anew and lie in an overlay. A stage looks every row up in the
+overlay first, and takes the stored row where there is none. For stored rows the overlay is empty,
+so that one kernel serves all rows, some rows and queries. ``records.Rows`` (a sparse matrix) and
+``records.Lists`` (lists of neighbours) are stored rows with their overlay: overlay row t stands in
+for the stored row replaced[t].
 
-Many queries are computed in one call. Each has rows of its own in the overlay, its group;
-``enter`` puts them in place before the rows of the query are computed, ``leave`` takes them away.
+Many queries are computed in one call. Query t has the overlay rows groups[t] to groups[t + 1];
+``apply_overlay`` enters them in ``overlay_row``, an array with an entry for each stored row, before
+the rows of the query are computed, ``remove_overlay`` takes them out again.
 """
 
 from __future__ import annotations
@@ -21,20 +24,26 @@ from kinrank.kernels.jit import helper, inner
 from kinrank.kernels.records import Rows, Space
 from kinrank.types import Floats, Ints, Longs
 
-# A Space as Python has it: the clock, five rows of marks and two of sums (``named_space``). Three
-# arrays take a microsecond less to hand to a kernel than eight, and a query does it fifteen times.
+# A ``records.Space`` as Python has it: the last stamp, (1,) int32; five arrays of marks and row
+# numbers, (5, n + 2) int32; two of sums, (2, n + 2) float64. ``named_space`` gives them names.
+# Three arrays take a microsecond less to hand to a kernel than eight, and a query does it fifteen
+# times.
 Workspace: TypeAlias = tuple[Ints, Ints, npt.NDArray[np.float64]]
 
 NO_GROUPS = np.empty(0, np.int64)
 _NO_REPLACED = np.empty(0, np.int32)
 _NO_ROWS = np.zeros(1, np.int64)
 _LAST_STAMP = 2_000_000_000
-_KEPT = 100_000  # rows; to make a workspace for more takes little beside what is done in it
-_idle: dict[int, list[Workspace]] = {}  # for one number of rows
+# Workspaces of more rows are not kept: to make one takes little beside what is done in it.
+_MOST_ROWS_KEPT = 100_000
+_idle: dict[int, list[Workspace]] = {}  # by number of rows; of one number at a time
 
 
 def plain_rows(ptr: Longs, ids: Ints, values: Floats) -> Rows:
-    """Sparse rows without an overlay."""
+    """``Rows`` without an overlay.
+
+    ptr, ids, values : the matrix, row i with the columns ids[ptr[i]:ptr[i + 1]]
+    """
     return Rows(
         ptr=ptr,
         ids=ids,
@@ -47,25 +56,26 @@ def plain_rows(ptr: Longs, ids: Ints, values: Floats) -> Rows:
     )
 
 
-def new_space(n: int) -> Workspace:
-    """Arrays for ``n`` rows and two more."""
+def new_workspace(n: int) -> Workspace:
+    """A workspace for ``n`` stored rows: two entries more, of which entry n is the query's."""
     marks = np.zeros((5, n + 2), np.int32)
     marks[2:4] = -1
     return np.zeros(1, np.int32), marks, np.empty((2, n + 2), np.float64)
 
 
-class lent_space:  # noqa: N801
-    """A workspace for ``n`` rows that nobody else uses inside ``with``.
+class free_workspace:  # noqa: N801
+    """A workspace for ``n`` stored rows that nobody else uses inside ``with``.
 
-    idle : those that are free; None for those of blocks of rows, which follow each other quickly
+    idle : workspaces of a caller that are free, to take one from and to give it back to; None for
+        those that blocks of rows share, which follow each other quickly
     """
 
-    __slots__ = ("_idle", "_n", "_space")
+    __slots__ = ("_idle", "_n", "_workspace")
 
     def __init__(self, n: int, idle: list[Workspace] | None = None) -> None:
         if idle is None:
             idle = _idle.get(n, [])
-            if n <= _KEPT and n not in _idle:
+            if n <= _MOST_ROWS_KEPT and n not in _idle:
                 _idle.clear()
                 _idle[n] = idle
         self._n = n
@@ -73,71 +83,80 @@ class lent_space:  # noqa: N801
 
     def __enter__(self) -> Workspace:
         try:
-            self._space = self._idle.pop()  # atomic, as is append
+            self._workspace = self._idle.pop()  # atomic, as is append
         except IndexError:
-            self._space = new_space(self._n)
-        return self._space
+            self._workspace = new_workspace(self._n)
+        return self._workspace
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        if kind is None and self._space[0][0] < _LAST_STAMP:  # after an error it may not be clean
-            self._idle.append(self._space)
+        if (
+            kind is None and self._workspace[0][0] < _LAST_STAMP
+        ):  # after an error it may not be clean
+            self._idle.append(self._workspace)
 
 
 @helper
 def named_space(workspace):
-    """The arrays of a workspace by name, see ``records.Space``."""
-    clock, marks, sums = workspace
+    """The arrays of a workspace by name: a ``records.Space``."""
+    last_stamp, marks, sums = workspace
     return Space(
-        clock=clock,
+        last_stamp=last_stamp,
         seen=marks[0],
         stepped=marks[1],
-        overlaid=marks[2],
+        overlay_row=marks[2],
         slot=marks[3],
         touched=marks[4],
         total=sums[0],
-        mass=sums[1],
+        scratch=sums[1],
     )
 
 
 @inner
-def tick(clock):
-    """A stamp that no entry of ``seen`` and ``stepped`` has."""
-    clock[0] += 1
-    return clock[0]
+def new_stamp(last_stamp):
+    """A number that no entry of ``seen`` and ``stepped`` has: it marks nothing yet."""
+    last_stamp[0] += 1
+    return last_stamp[0]
 
 
 @inner
-def enter(query, groups, replaced, overlaid):
-    """Put the overlay's rows of a query in place: overlaid[row] tells where a row is there."""
-    for t in range(groups[query], groups[query + 1]):
-        overlaid[replaced[t]] = t
+def apply_overlay(query, groups, replaced, overlay_row):
+    """Enter the overlay rows of a query: overlay_row[row] becomes the one that stands in for a row.
 
-
-@inner
-def leave(query, groups, replaced, overlaid):
-    """Take the overlay's rows of a query away."""
-    for t in range(groups[query], groups[query + 1]):
-        overlaid[replaced[t]] = -1
-
-
-@inner
-def enter_at(row, query, row_groups, groups, replaced, overlaid):
-    """Before a row is computed: change overlays if it is the first row of the next query.
-
-    row_groups : query t has the rows row_groups[t] to row_groups[t + 1] of those that are computed
-    groups, replaced : of the overlay
-    query : how many queries have begun. Returns how many have now.
+    query : its number among the queries; groups, replaced : of the overlay, see above
+    overlay_row : (n + 2,) int32, -1 where no overlay row stands in
     """
-    if query < row_groups.shape[0] - 1 and row == row_groups[query]:
-        if query > 0:
-            leave(query - 1, groups, replaced, overlaid)
-        enter(query, groups, replaced, overlaid)
-        return query + 1
-    return query
+    for t in range(groups[query], groups[query + 1]):
+        overlay_row[replaced[t]] = t
 
 
 @inner
-def leave_last(query, groups, replaced, overlaid):
-    """After the last row: take the overlay of the last query away; query : of ``enter_at``."""
-    if query > 0:
-        leave(query - 1, groups, replaced, overlaid)
+def remove_overlay(query, groups, replaced, overlay_row):
+    """Take the overlay rows of a query out of ``overlay_row``; arguments as ``apply_overlay``."""
+    for t in range(groups[query], groups[query + 1]):
+        overlay_row[replaced[t]] = -1
+
+
+@inner
+def switch_overlay(row, n_begun, row_groups, groups, replaced, overlay_row):
+    """Change overlays where the next query begins; called before each row of a loop over rows.
+
+    row : the row of the loop
+    n_begun : how many queries have begun; the overlay of the last of them is applied
+    row_groups : (m + 1,) query t has the rows row_groups[t] to row_groups[t + 1] of the loop; empty
+        without queries, and nothing happens then
+    groups, replaced, overlay_row : as in ``apply_overlay``
+    Returns how many queries have begun now.
+    """
+    if n_begun < row_groups.shape[0] - 1 and row == row_groups[n_begun]:
+        if n_begun > 0:
+            remove_overlay(n_begun - 1, groups, replaced, overlay_row)
+        apply_overlay(n_begun, groups, replaced, overlay_row)
+        return n_begun + 1
+    return n_begun
+
+
+@inner
+def remove_last_overlay(n_begun, groups, replaced, overlay_row):
+    """Remove the last overlay, after a loop with ``switch_overlay``; n_begun : of that."""
+    if n_begun > 0:
+        remove_overlay(n_begun - 1, groups, replaced, overlay_row)

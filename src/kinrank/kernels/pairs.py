@@ -1,7 +1,20 @@
-"""Rows against each other: a tile of products is looked at once, for its rows and its columns.
+"""All rows against each other: a tile of products is looked at once, for its rows and its columns.
 
-What is known of rows so far is in ``records.Contenders``. A column y has the value |y|^2 - 2 xy for
-the row x, in the order of its distance.
+A search goes through the rows of a band, low, low + 1, ..., and finds for each the k nearest of all
+n rows, and the farthest. A column y has the value |y|^2 - 2 xy for the row x: the squared distance
+less |x|^2, and so in the same order; it is rounded, as products are. "Packed" is a value and its
+column as one int64, which sorts by value, then column (``kernels/heap.py``).
+
+What is known of rows so far is ``contenders``, a ``records.Contenders``; its arrays have an entry
+for each row of the band:
+    bounds : a column whose value is not below it is no neighbour
+    counts, nearest : how many columns are kept, and these, packed
+    far_bounds : a column whose value is not above it is not the farthest
+    margins : values that differ by less may be the other way round
+    far_counts, farthest : columns that may be the farthest, packed; a count beyond the capacity
+        says that there were too many
+
+    first_bounds, scan_pairs, choose, arrange, settle_farthest   are called in this order
 """
 
 from __future__ import annotations
@@ -14,35 +27,35 @@ from kinrank.kernels.jit import filling, inner, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import select_rank, squared_distance
 
-_HALVINGS = 16  # of the range of a row's values, to find what parts the nearest from the others
-_SPARE = 32  # one column more in so many may be left: products are rounded
-_NUMBER = 0x7FFFFFFF  # the lower half of a packed number: the column
+_HALVINGS = 16  # at most, of the range of a row's values, to find the value of the k-th nearest
+_SPARE = 32  # keep one spare candidate in 32: fewer halvings
+_COLUMN = 0x7FFFFFFF  # the bits of a packed pair that are the column
 
 
 @inner
 def packed_value(key):
-    """The value in a packed number; its lower half is the column."""
+    """The value of a packed pair."""
     bits = key >> 32
     return np.int32(bits ^ ((bits >> 63) & 0x7FFFFFFF)).view(np.float32)
 
 
 @filling
 def first_bounds(products, norms, first, rank, least, most, contenders):
-    """Bounds and reaches of the rows first, first + 1, ... of the band, by a sample of columns.
+    """Set bounds and far_bounds of the band's rows first, first + 1, ..., by a sample of columns.
 
-    products : (rows, sample); norms : |y|^2 of the sample
-    rank : at least so many columns of the sample are within the bound
-    least, most : (groups,) room; their number divides the sample's. With fewer groups than 2 rank
-        there is no bound
+    products : (rows, sample) xy; norms : (sample,) |y|^2
+    rank : at least so many columns of the sample have a value within the bound
+    least, most : (groups,) scratch; their number divides the sample's. With fewer groups than 2
+        rank there is no bound
     """
     bounds = contenders.bounds
-    reaches = contenders.reaches
+    far_bounds = contenders.far_bounds
     margins = contenders.margins
     two = np.float32(2)
     groups = least.shape[0]
     for row in range(products.shape[0]):
         product = products[row]
-        at = first + row
+        band_row = first + row
         largest = np.float32(-np.inf)
         for t in range(groups):
             value = norms[t] - two * product[t]
@@ -57,16 +70,18 @@ def first_bounds(products, norms, first, rank, least, most, contenders):
                 most[t] = value if value > most[t] else most[t]
         for t in range(groups):
             largest = max(largest, most[t])
-        reaches[at] = largest - two * margins[at]
-        bounds[at] = select_rank(least, rank) if 2 * rank <= groups else np.float32(np.inf)
+        far_bounds[band_row] = largest - two * margins[band_row]
+        bounds[band_row] = select_rank(least, rank) if 2 * rank <= groups else np.float32(np.inf)
 
 
 @inner
-def mark(product, norms, row_norm, bound, reach, column_bounds, column_reaches, marks):
+def mark(product, norms, row_norm, bound, far_bound, column_bounds, column_far_bounds, marks):
     """Mark the columns that may be neighbours or the farthest of a row, or the row theirs.
 
-    norms, row_norm : |y|^2 of the columns and |x|^2 of the row
-    bound, reach : of the row; column_bounds, column_reaches : of the columns
+    product, norms, row_norm : xy and |y|^2 of the columns, and |x|^2 of the row
+    bound, far_bound : of the row; column_bounds, column_far_bounds : of the columns, as rows of the
+        band
+    marks : a byte for each column, the output
     """
     two = np.float32(2)
     for t in range(product.shape[0]):
@@ -75,17 +90,17 @@ def mark(product, norms, row_norm, bound, reach, column_bounds, column_reaches, 
         back = row_norm - double  # the value of the row for the column
         marks[t] = (
             (value < bound)
-            | (value > reach)
+            | (value > far_bound)
             | (back < column_bounds[t])
-            | (back > column_reaches[t])
+            | (back > column_far_bounds[t])
         )
 
 
 @inner
 def marked(marks, words, filled_words, out):
-    """The numbers of the marks that are set, in ``out``, without a branch; returns how many.
+    """The columns that are marked, written to ``out``, without a branch; returns how many.
 
-    marks : a byte each; words : the same, eight at a time; filled_words : room
+    marks : a byte each; words : the same memory, eight bytes at a time; filled_words : scratch
     """
     filled = np.int64(0)
     for word in range(words.shape[0]):
@@ -108,7 +123,7 @@ def scan_pairs(
     first_row,
     mutual,
     column_bounds,
-    column_reaches,
+    column_far_bounds,
     keep,
     marks,
     words,
@@ -121,28 +136,29 @@ def scan_pairs(
     products : (rows, columns) float32, xy; norms, row_norms : |y|^2 and |x|^2
     first_column, first_row : the numbers of the first column and row
     mutual : whether the columns are rows of the band too, and look for neighbours
-    column_bounds, column_reaches : (columns,) of these; -inf and inf, which nothing passes, else
+    column_bounds, column_far_bounds : (columns,) bounds and far_bounds of the columns; where they
+        look for nothing, -inf and inf, which no value passes
     keep : how many columns a row keeps at least
-    marks : a byte for each column, zeros at first; words : the same, eight at a time
-    filled_words, hits : room for as many as marks, and one
+    marks : (columns,) uint8 scratch, zeros at first; words : the same memory, eight at a time
+    filled_words, hits : scratch, one entry longer than ``words`` and ``marks``
     """
     bounds = contenders.bounds
-    reaches = contenders.reaches
+    far_bounds = contenders.far_bounds
     low = contenders.low[0]
     two = np.float32(2)
     for row in range(products.shape[0]):
         product = products[row]
         row_norm = row_norms[row]
         number = first_row + row
-        at = number - low
+        band_row = number - low
         mark(
             product,
             norms,
             row_norm,
-            bounds[at],
-            reaches[at],
+            bounds[band_row],
+            far_bounds[band_row],
             column_bounds,
-            column_reaches,
+            column_far_bounds,
             marks,
         )
         for hit in range(marked(marks, words, filled_words, hits)):
@@ -151,62 +167,66 @@ def scan_pairs(
             column = first_column + t
             value = norms[t] - double
             back = row_norm - double
-            keep_near(at, packed(value, column), value < bounds[at], keep, contenders)
-            if value > reaches[at]:
-                keep_far(at, value, column, contenders)
+            keep_near(band_row, packed(value, column), value < bounds[band_row], keep, contenders)
+            if value > far_bounds[band_row]:
+                keep_far(band_row, value, column, contenders)
             if mutual:
                 wanted = back < column_bounds[t]
                 keep_near(column - low, packed(back, number), wanted, keep, contenders)
                 column_bounds[t] = bounds[column - low]
-            if back > column_reaches[t]:
+            if back > column_far_bounds[t]:
                 keep_far(column - low, back, number, contenders)
-                column_reaches[t] = reaches[column - low]
+                column_far_bounds[t] = far_bounds[column - low]
 
 
 @inner
-def keep_near(at, key, wanted, keep, contenders):
-    """Keep a column, packed, for the row ``at`` of the band, if it is wanted.
+def keep_near(band_row, key, wanted, keep, contenders):
+    """Keep a column for a row of the band, if it is wanted.
 
+    band_row : the row, counted from ``low``; key : the column, packed; wanted : bool
     Where no more fit, the ``keep`` nearest stay and give the bound. The column is written in any
     case: whether it counts would be guessed wrong too often.
     """
     counts = contenders.counts
-    nearest = contenders.nearest[at]
-    nearest[counts[at]] = key
-    counts[at] += np.int64(wanted)
-    if counts[at] == nearest.shape[0]:
-        contenders.bounds[at] = packed_value(select_rank(nearest, keep))
-        counts[at] = keep
+    nearest = contenders.nearest[band_row]
+    nearest[counts[band_row]] = key
+    counts[band_row] += np.int64(wanted)
+    if counts[band_row] == nearest.shape[0]:
+        contenders.bounds[band_row] = packed_value(select_rank(nearest, keep))
+        counts[band_row] = keep
 
 
 @inner
-def keep_far(at, value, column, contenders):
-    """Keep a column that may be the farthest of the row ``at``; drop those that no longer may."""
-    reaches = contenders.reaches
-    margin = contenders.margins[at]
+def keep_far(band_row, value, column, contenders):
+    """Keep a column that may be the farthest of a row of the band; drop those that no longer may.
+
+    band_row : the row, counted from ``low``; value, column : what is offered
+    """
+    far_bounds = contenders.far_bounds
+    margin = contenders.margins[band_row]
     counts = contenders.far_counts
-    farthest = contenders.farthest[at]
-    count = counts[at]
-    room = farthest.shape[0]
-    reach = reaches[at]
-    if value - margin >= reach + margin:
+    farthest = contenders.farthest[band_row]
+    count = counts[band_row]
+    capacity = farthest.shape[0]
+    far_bound = far_bounds[band_row]
+    if value - margin >= far_bound + margin:
         count = 0  # none before can be the farthest any more
-    reach = max(reach, value - margin)
-    reaches[at] = reach
-    if count == room:
+    far_bound = max(far_bound, value - margin)
+    far_bounds[band_row] = far_bound
+    if count == capacity:
         count = 0
-        for t in range(room):
-            if packed_value(farthest[t]) > reach:
+        for t in range(capacity):
+            if packed_value(farthest[t]) > far_bound:
                 farthest[count] = farthest[t]
                 count += 1
-    if count < room:
+    if count < capacity:
         farthest[count] = packed(value, column)
-    counts[at] = min(count, room) + 1
+    counts[band_row] = min(count, capacity) + 1
 
 
 @inner
 def count_below(key, keys):
-    """How many keys are less."""
+    """How many of ``keys`` are less than ``key``."""
     count = np.int64(0)
     for t in range(keys.shape[0]):
         count += np.int64(keys[t] < key)
@@ -215,9 +235,10 @@ def count_below(key, keys):
 
 @inner
 def least_key(keys, k):
-    """A key that at least ``k`` do not exceed, and few more: halving takes no branches.
+    """A packed pair that at least ``k`` of ``keys`` do not exceed, and few more.
 
-    Where many values are equal it is the largest of them.
+    Found by halving the range of values, which takes no branches. Where many values are equal it is
+    the largest of them.
     """
     low = keys[0]
     high = keys[0]
@@ -229,12 +250,12 @@ def least_key(keys, k):
     most = k + k // _SPARE
     for _ in range(_HALVINGS):
         middle = low_value + (high_value - low_value) / 2
-        count = count_below(packed(middle, _NUMBER), keys)
+        count = count_below(packed(middle, _COLUMN), keys)
         if count < k:
             low_value = middle
             continue
         high_value = middle
-        high = packed(middle, _NUMBER)
+        high = packed(middle, _COLUMN)
         if count <= most:
             break
     return high
@@ -270,31 +291,31 @@ def choose(low, high, k, n, contenders):
 def arrange(low, high, rows, first, gallery, counts, nearest, indices, values):
     """The first k of the columns that ``choose`` left, ascending by (exact distance, number).
 
-    rows : vectors; first : the number of the first; each begins its own list
-    gallery : vectors of the columns
-    counts, nearest : of ``records.Contenders``; the keys are overwritten
-    indices, values : (n_rows, k), squared distances
+    rows : (rows, d) vectors of the band; first : the number of the first; each begins its own list
+    gallery : (n, d) vectors of the columns
+    counts, nearest : of ``contenders``; the pairs are overwritten
+    indices, values : (rows, k) numbers and squared distances, the output
 
     To count what is before each is quicker than to sort: it takes no branches.
     """
     k = indices.shape[1]
-    space = np.empty(gallery.shape[1], np.float32)
+    buffer = np.empty(gallery.shape[1], np.float32)
     for row in range(low, high):
         x = rows[row]
         number = first + row
         keys = nearest[row, : counts[row]]
         for t in range(keys.shape[0]):
-            column = np.int32(keys[t] & _NUMBER)
-            following = keys[min(t + 2, keys.shape[0] - 1)] & _NUMBER
-            fetch(128, gallery, following * gallery.shape[1])
-            y = row_of(gallery, column, space)
+            column = np.int32(keys[t] & _COLUMN)
+            next_column = keys[min(t + 2, keys.shape[0] - 1)] & _COLUMN
+            fetch(128, gallery, next_column * gallery.shape[1])
+            y = row_of(gallery, column, buffer)
             # Before all others, whatever equals it.
             value = np.float32(-1) if column == number else squared_distance(x, y)
             keys[t] = packed(value, column)
         for t in range(keys.shape[0]):
             rank = count_below(keys[t], keys)
             if rank < k:
-                indices[row, rank] = np.int32(keys[t] & _NUMBER)
+                indices[row, rank] = np.int32(keys[t] & _COLUMN)
                 values[row, rank] = max(packed_value(keys[t]), np.float32(0))
 
 
@@ -302,15 +323,17 @@ def arrange(low, high, rows, first, gallery, counts, nearest, indices, values):
 def settle_farthest(low, high, rows, gallery, counts, farthest, out):
     """The largest squared distance of rows [low, high), among the columns that may be the farthest.
 
-    counts, farthest : ``far_counts`` and ``farthest`` of ``records.Contenders``; where they are too
-    many, all columns are looked at
+    rows, gallery : vectors of the rows and of the columns
+    counts, farthest : ``far_counts`` and ``farthest`` of ``contenders``; where they are too many,
+        all columns are looked at
+    out : (rows,) float32, the output
     """
-    space = np.empty(gallery.shape[1], np.float32)
+    buffer = np.empty(gallery.shape[1], np.float32)
     for row in range(low, high):
         too_many = counts[row] > farthest.shape[1]
         largest = np.float32(0)
         for t in range(gallery.shape[0] if too_many else counts[row]):
-            column = t if too_many else farthest[row, t] & _NUMBER
-            y = row_of(gallery, column, space)
+            column = t if too_many else farthest[row, t] & _COLUMN
+            y = row_of(gallery, column, buffer)
             largest = max(largest, squared_distance(rows[row], y))
         out[row] = largest

@@ -1,12 +1,17 @@
 """Conjugate gradients with relaxation: far fewer steps to the same solution, each as cheap.
 
-A symmetric matrix A = L + D + L^T, D a number, is preconditioned by (I + L) (I + L)^T: one sweep
-forth and one back. In p = (I + L)^T x the system has the matrix
+Solves A X = Y for A = I - alpha S, S a sparse symmetric matrix. A = L + D + L^T with D a number is
+preconditioned by (I + L) (I + L)^T: one sweep forth and one back. In p = (I + L)^T x the system has
+the matrix
 
     (I + L)^-1 A (I + L)^-T p = t + (I + L)^-1 (p - (2 - D) t),  t = (I + L)^-T p
 
 so that a step reads every entry of A once, as without (Stanley Eisenstat: Efficient Implementation
 of a Class of Preconditioned Conjugate Gradient Methods, SIAM J. Sci. Stat. Comput. 2, 1981).
+
+Blocks of vectors (X, Y, P, T) are (n, LANES) float32, a vector in each column, its lane. ``lower``
+and ``upper`` are sparse matrices, minus L and minus L^T: NamedTuples of ``ptr, ids, values``, row i
+with the columns ids[ptr[i]:ptr[i + 1]].
 """
 
 from __future__ import annotations
@@ -22,45 +27,48 @@ from kinrank.kernels.lanes import LANES, next_direction
 def half_rows(low, high, ptr, ids, values, alpha, upper):
     """Rows [low, high) of alpha S on one side of the diagonal, which are minus L or minus L^T.
 
-    ptr, ids, values : S, rows ascending; upper : the side above, entries from right to left
-    Returns lengths, indices, data.
+    ptr, ids, values : S, rows ascending by column
+    upper : whether the side above the diagonal is taken, whose entries are written from right to
+        left
+    Returns the length of each row, and the columns and values of all of them.
     """
     lengths = np.zeros(high - low, np.int64)
     room = ptr[high] - ptr[low]
     half_ids = np.empty(room, np.int32)
     half_values = np.empty(room, np.float32)
-    at = 0
+    size = 0
     for row in range(low, high):
-        begin = at
+        row_begin = size
         for t in range(ptr[row + 1] - ptr[row]):
             e = ptr[row + 1] - 1 - t if upper else ptr[row] + t
             if (ids[e] > row) if upper else (ids[e] < row):
-                half_ids[at] = ids[e]
-                half_values[at] = alpha * values[e]
-                at += 1
-        lengths[row - low] = at - begin
-    return lengths, half_ids[:at].copy(), half_values[:at].copy()
+                half_ids[size] = ids[e]
+                half_values[size] = alpha * values[e]
+                size += 1
+        lengths[row - low] = size - row_begin
+    return lengths, half_ids[:size].copy(), half_values[:size].copy()
 
 
 @inner_sum
 def sweep_back(upper, p, out):
-    """T = (I + L)^-T P; upper : minus L^T, see ``Csr``."""
+    """out = T = (I + L)^-T P, by rows from the last to the first; upper : minus L^T; p : P."""
     ptr = upper.ptr
     ids = upper.ids
     values = upper.values
     for row in range(ptr.shape[0] - 2, -1, -1):
         row_p = p[row]
         row_out = out[row]
-        for t in range(LANES):
-            row_out[t] = row_p[t]
+        for lane in range(LANES):
+            row_out[lane] = row_p[lane]
         add_rows(LANES, ptr[row], ptr[row + 1], ids, values, out, out, row)
 
 
 @inner_sum
 def sweep_forth(lower, two_minus_d, p, back, out, p_dot_ap):
-    """(I + L)^-1 (P - (2 - D) T), and p . A p of each lane, A the preconditioned matrix.
+    """out = (I + L)^-1 (P - (2 - D) T); sets p_dot_ap, (LANES,), to p . A' p of each lane.
 
-    lower : minus L, see ``Csr``; back : T
+    A' is the preconditioned matrix, so that A' P is T plus ``out``.
+    lower : minus L; two_minus_d : 2 - D; p : P; back : T of ``sweep_back``
     """
     ptr = lower.ptr
     ids = lower.ids
@@ -70,18 +78,21 @@ def sweep_forth(lower, two_minus_d, p, back, out, p_dot_ap):
         row_p = p[row]
         row_back = back[row]
         row_out = out[row]
-        for t in range(LANES):
-            row_out[t] = row_p[t] - two_minus_d * row_back[t]
+        for lane in range(LANES):
+            row_out[lane] = row_p[lane] - two_minus_d * row_back[lane]
         add_rows(LANES, ptr[row], ptr[row + 1], ids, values, out, out, row)
-        for t in range(LANES):
-            p_dot_ap[t] += np.float64(row_p[t] * (row_back[t] + row_out[t]))
+        for lane in range(LANES):
+            p_dot_ap[lane] += np.float64(row_p[lane] * (row_back[lane] + row_out[lane]))
 
 
 @inner_sum
 def advance(x, residual, back, forth, step, residual_sq):
-    """x += step T and residual -= step (T + forth), by lane; the squared norms of the residual.
+    """x += step T and residual -= step A' p, by lane; residual_sq becomes the residuals' |.|^2.
 
-    back, forth : of ``sweep_back`` and ``sweep_forth``, whose sum is A p
+    x : in the letters of the original system, not those of p
+    back, forth : of ``sweep_back`` and ``sweep_forth``, whose sum is A' p, A' the preconditioned
+        matrix
+    step, residual_sq : (LANES,)
     """
     residual_sq[:] = 0
     for row in range(x.shape[0]):
@@ -89,16 +100,19 @@ def advance(x, residual, back, forth, step, residual_sq):
         row_residual = residual[row]
         row_back = back[row]
         row_forth = forth[row]
-        for t in range(LANES):
-            row_x[t] += step[t] * row_back[t]
-            value = row_residual[t] - step[t] * (row_back[t] + row_forth[t])
-            row_residual[t] = value
-            residual_sq[t] += np.float64(value * value)
+        for lane in range(LANES):
+            row_x[lane] += step[lane] * row_back[lane]
+            value = row_residual[lane] - step[lane] * (row_back[lane] + row_forth[lane])
+            row_residual[lane] = value
+            residual_sq[lane] += np.float64(value * value)
 
 
 @inner_sum
 def first_residual(lower, y, residual, rhs_sq):
-    """(I + L)^-1 Y in ``residual``, 0 in place of Y; the squared norms of Y; lower : minus L."""
+    """Begin at x = 0: residual = (I + L)^-1 Y, ``y`` becomes 0, as X is to be there.
+
+    lower : minus L; y, residual : (n, LANES); rhs_sq : (LANES,), set to |Y|^2 of each lane
+    """
     ptr = lower.ptr
     ids = lower.ids
     values = lower.values
@@ -106,21 +120,21 @@ def first_residual(lower, y, residual, rhs_sq):
     for row in range(y.shape[0]):
         row_y = y[row]
         row_residual = residual[row]
-        for t in range(LANES):
-            row_residual[t] = row_y[t]
-            rhs_sq[t] += np.float64(row_y[t] * row_y[t])
-        for t in range(LANES):
-            row_y[t] = 0
+        for lane in range(LANES):
+            row_residual[lane] = row_y[lane]
+            rhs_sq[lane] += np.float64(row_y[lane] * row_y[lane])
+        for lane in range(LANES):
+            row_y[lane] = 0
         add_rows(LANES, ptr[row], ptr[row + 1], ids, values, residual, residual, row)
 
 
 @summing_kernel
 def relaxed_gradients(lower, upper, two_minus_d, tol, y, steps, residual, p, back, forth):
-    """Solve A X = Y for each lane, X in place of Y.
+    """Solve A X = Y for each lane; X is written over Y.
 
-    lower, upper : minus L and minus L^T of ``half_rows``, see ``Csr``; two_minus_d : 2 - D
-    tol : a lane stands still once its residual is below this part of Y; steps : at most so many
-    residual, p, back, forth : (n, LANES) room
+    lower, upper : minus L and minus L^T, of ``half_rows``; two_minus_d : 2 - D
+    tol : a lane stands still once the norm of its residual is below this part of that of Y
+    y : (n, LANES) Y; steps : at most so many; residual, p, back, forth : (n, LANES) scratch
     """
     residual_sq = np.zeros(LANES)
     residual_sq_before = np.zeros(LANES)
@@ -139,11 +153,11 @@ def relaxed_gradients(lower, upper, two_minus_d, tol, y, steps, residual, p, bac
         next_direction(residual, p, factor)
         sweep_back(upper, p, back)
         sweep_forth(lower, two_minus_d, p, back, forth, p_dot_ap)
-        for t in range(LANES):
-            active = residual_sq[t] > tol * tol * rhs_sq[t] and p_dot_ap[t] > 0
-            step[t] = residual_sq[t] / p_dot_ap[t] if active else 0
-            residual_sq_before[t] = residual_sq[t]
+        for lane in range(LANES):
+            active = residual_sq[lane] > tol * tol * rhs_sq[lane] and p_dot_ap[lane] > 0
+            step[lane] = residual_sq[lane] / p_dot_ap[lane] if active else 0
+            residual_sq_before[lane] = residual_sq[lane]
         advance(y, residual, back, forth, step, residual_sq)
-        for t in range(LANES):
-            before = residual_sq_before[t]
-            factor[t] = residual_sq[t] / before if before > 0 else 0
+        for lane in range(LANES):
+            before = residual_sq_before[lane]
+            factor[lane] = residual_sq[lane] / before if before > 0 else 0

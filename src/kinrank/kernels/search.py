@@ -1,4 +1,8 @@
-"""Queries against a gallery: candidates from products, then exact values in a fixed order."""
+"""Queries against a gallery: candidates from products, then exact values in a fixed order.
+
+Vectors are (n, d), float32 or the bits of float16. A value is the squared Euclidean distance, or
+minus the inner product: the smaller the nearer.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,13 @@ from kinrank.kernels.jit import filling, inner_sum, kernel
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, sort_heap, squared_distance
 
-_QUERIES = 64  # and
-_TILE = 32  # gallery rows, that are compared at a time
+_QUERIES = 64  # queries that are compared at a time,
+_TILE = 32  # with so many gallery rows
 
 
 @inner_sum
 def inner_product(x, y):
-    """Sum of x y, in one fixed order."""
+    """Sum of x y of float32 vectors, in one fixed order."""
     total = np.float32(0)
     for t in range(x.shape[0]):
         total += x[t] * y[t]
@@ -23,61 +27,65 @@ def inner_product(x, y):
 
 @kernel
 def settle(
-    low, high, queries, own_numbers, gallery, numbers, inner, bounds, candidates, indices, values
+    low, high, queries, self_numbers, gallery, numbers, inner, bounds, candidates, indices, values
 ):
     """The first k candidates of queries [low, high) by exact value, ascending by (value, number).
 
-    own_numbers : (n_queries,) the number of a query that is a gallery row, which begins its own
+    queries : (n_queries, d) float32
+    self_numbers : (n_queries,) the number of a query that is a gallery row, which begins its own
         list at value 0; -1 for others
-    numbers : (n,) the number of each gallery row, or empty where that is its position
+    gallery : (n, d); numbers : (n,) the number of each of its rows, or empty where that is its
+        place
+    inner : by minus the inner product and not by the squared Euclidean distance
     bounds : (n_queries,) no gallery row outside the candidates has a smaller value; where the last
         answer is not below it, as with ties and duplicates, all rows are looked at
-    candidates : (n_queries, K) gallery rows, each once, -1 behind the last
-    inner : by minus the inner product and not by the squared Euclidean distance
-    indices, values : (n_queries, k); -1 and infinity behind the last
+    candidates : (n_queries, K) int32, places in the gallery, each once, -1 behind the last
+    indices, values : (n_queries, k) numbers and values, the output; -1 and infinity behind the last
     """
     k = indices.shape[1]
-    numbered = numbers.shape[0] > 0
+    has_numbers = numbers.shape[0] > 0
     best = np.empty(k, np.float32)
-    keys = np.empty(k, np.int32)
-    space = np.empty(gallery.shape[1], np.float32)
+    best_numbers = np.empty(k, np.int32)
+    buffer = np.empty(gallery.shape[1], np.float32)
     for row in range(low, high):
         x = queries[row]
-        own_number = own_numbers[row]
+        self_number = self_numbers[row]
         bound = bounds[row]
-        n_own = np.int64(own_number >= 0)
+        n_self = np.int64(self_number >= 0)
         size = np.int64(0)
-        for every in (False, True):
+        for look_at_all in (False, True):
             size = np.int64(0)
-            for t in range(gallery.shape[0] if every else candidates.shape[1]):
-                j = np.int32(t) if every else candidates[row, t]
+            for t in range(gallery.shape[0] if look_at_all else candidates.shape[1]):
+                j = np.int32(t) if look_at_all else candidates[row, t]
                 if j < 0:
                     break
-                number = numbers[j] if numbered else j
-                if number != own_number:
-                    y = row_of(gallery, j, space)
+                number = numbers[j] if has_numbers else j
+                if number != self_number:
+                    y = row_of(gallery, j, buffer)
                     value = -inner_product(x, y) if inner else squared_distance(x, y)
-                    size = heap_offer(best, keys, size, k - n_own, value, number)
-            if k == n_own or bound == np.inf or best[0] < bound:
+                    size = heap_offer(best, best_numbers, size, k - n_self, value, number)
+            if k == n_self or bound == np.inf or best[0] < bound:
                 break
-        sort_heap(best, keys, size)
-        if n_own:
-            indices[row, 0] = own_number
+        sort_heap(best, best_numbers, size)
+        if n_self:
+            indices[row, 0] = self_number
             values[row, 0] = 0
-        for t in range(n_own, k):
-            filled = t - n_own < size
-            indices[row, t] = keys[t - n_own] if filled else -1
-            values[row, t] = best[t - n_own] if filled else np.float32(np.inf)
+        for t in range(n_self, k):
+            filled = t - n_self < size
+            indices[row, t] = best_numbers[t - n_self] if filled else -1
+            values[row, t] = best[t - n_self] if filled else np.float32(np.inf)
 
 
 @kernel
 def dense_values(low, high, queries, gallery, inner, out):
-    """Minus the inner products of queries [low, high) and the gallery, or squared distances.
+    """The values of queries [low, high) with all of the gallery, a few rows of each at a time.
 
-    A few gallery rows at a time for a few queries, so that both stay in the caches.
+    So that both stay in the caches.
+    inner : whether a value is minus the inner product, or the squared distance
+    out : (high - low, n) float32, the output
     """
     n = gallery.shape[0]
-    space = np.empty(gallery.shape[1], np.float32)
+    buffer = np.empty(gallery.shape[1], np.float32)
     for begin in range(low, high, _QUERIES):
         for first in range(0, n, _TILE):
             last = min(first + _TILE, n)
@@ -85,15 +93,17 @@ def dense_values(low, high, queries, gallery, inner, out):
                 x = queries[row]
                 row_out = out[row - low]
                 for j in range(first, last):
-                    y = row_of(gallery, j, space)
+                    y = row_of(gallery, j, buffer)
                     row_out[j] = -inner_product(x, y) if inner else squared_distance(x, y)
 
 
 @filling
 def merge(low, high, a_ids, a, b_ids, b, out_ids, out):
-    """The first of two lists a and b of each row, which ascend by (value, id); -1, inf behind.
+    """The first k of two lists a and b of each row, of which both ascend by (value, id).
 
-    No id is in both lists of a row.
+    For rows [low, high). a_ids, a, b_ids, b : (n, any) ids and values; no id is in both lists of a
+    row
+    out_ids, out : (n, k), the output; -1 and infinity behind the end of both
     """
     for row in range(low, high):
         i = 0

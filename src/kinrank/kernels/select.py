@@ -1,4 +1,9 @@
-"""The first k of each query by d* = (1 - omega) d' + omega d, and d at given places."""
+"""The first k of each query by d* = (1 - omega) d' + omega d, and d for given pairs.
+
+d' compares rows of F', the sparse encoding of a row (``kernels/measures.py``); d is the squared
+distance over the largest one of the query, or the root of that (``kernels/fusion.py``). Queries are
+the first rows; the gallery begins with row ``first``.
+"""
 
 from __future__ import annotations
 
@@ -10,39 +15,43 @@ from kinrank.kernels.divergence import (
     add_long_columns,
     column_entries,
 )
-from kinrank.kernels.fusion import plain_distance, put_first
+from kinrank.kernels.fusion import put_first, scaled_distance
 from kinrank.kernels.jit import kernel
 from kinrank.kernels.measures import finish
 from kinrank.kernels.stored import row_of
 from kinrank.kernels.topk import heap_offer, squared_distance
 
-_LONG = 2  # entries of columns for each row, from which on sums of all rows are kept
+_LONG = 2  # entries of columns for each gallery row, from which on sums of all rows are kept
 
 
 @kernel
 def distances_at(low, high, rows, vectors, order, farthest, ptr, ids, out):
-    """d^2 over the row's farthest, from rows[i] to the rows ids[ptr[i]:ptr[i + 1]].
+    """The squared distance over the row's largest, from rows[i] to the rows ids[ptr[i]:ptr[i + 1]].
 
-    order : (n,) row i has the vector order[i]; farthest : (n,) largest squared distances
+    For i in [low, high). vectors : (n, dimensions); order : (n,) row i has the vector order[i]
+    farthest : (n,) largest squared distances; out : float32, a value for each of ``ids``, the
+        output
     """
-    x_space = np.empty(vectors.shape[1], np.float32)
-    y_space = np.empty(vectors.shape[1], np.float32)
-    for at in range(low, high):
-        row = rows[at]
-        x = row_of(vectors, order[row], x_space)
-        for e in range(ptr[at], ptr[at + 1]):
-            squared = squared_distance(x, row_of(vectors, order[ids[e]], y_space))
-            out[e] = plain_distance(squared, farthest[row], False)
+    x_buffer = np.empty(vectors.shape[1], np.float32)
+    y_buffer = np.empty(vectors.shape[1], np.float32)
+    for i in range(low, high):
+        row = rows[i]
+        x = row_of(vectors, order[row], x_buffer)
+        for e in range(ptr[i], ptr[i + 1]):
+            squared = squared_distance(x, row_of(vectors, order[ids[e]], y_buffer))
+            out[e] = scaled_distance(squared, farthest[row], False)
 
 
 @kernel
 def first_by_columns(low, high, encodings, fusion, least_background, first, out_ids, out, complete):
     """The first k of queries [low, high) by d*, ascending by (d*, number).
 
-    encodings, fusion : see ``records``; rows from ``first`` on may be answers
+    encodings : F' by rows, and by columns of the gallery, ``records.Encodings``
+    fusion : omega, vectors and lists of the nearest rows with d to them, ``records.Fusion``
     least_background : (n_queries,) no row that is not listed and shares no column has a smaller d'
-    out_ids, out : (n_queries, k) gallery rows and d*; complete : (n_queries,) whether no row that
-        is not listed and shares no column can be among them
+    first : the first gallery row
+    out_ids, out : (n_queries, k) numbers of gallery rows, from 0, and d*; complete : (n_queries,)
+        bool, whether no row that is not listed and shares no column can be among them; the output
     First come the listed rows, then the others, small d' first: one that is not listed is no nearer
     than the last that is, and most are ruled out by that bound before their distance is computed.
     """
@@ -69,15 +78,15 @@ def first_by_columns(low, high, encodings, fusion, least_background, first, out_
     seen = np.full(n, -1, np.int32)
     touched = np.empty(n + 1, np.int32)
     divergence = np.empty(n, np.float32)
-    share = np.float32(1) - omega
-    x_space = np.empty(vectors.shape[1], np.float32)
-    y_space = np.empty(vectors.shape[1], np.float32)
+    one_minus_omega = np.float32(1) - omega
+    x_buffer = np.empty(vectors.shape[1], np.float32)
+    y_buffer = np.empty(vectors.shape[1], np.float32)
     for row in range(low, high):
-        x = row_of(vectors, order[row], x_space)
+        x = row_of(vectors, order[row], x_buffer)
         entries = slice(ptr[row], ptr[row + 1])
-        listed = add_listed(lists[row], first, row, total, seen, touched)
+        n_listed = add_listed(lists[row], first, row, total, seen, touched)
         if column_entries(ids[entries], columns.ptr) > _LONG * (n - first):
-            touched_count = add_long_columns(
+            n_touched = add_long_columns(
                 measure,
                 ids[entries],
                 values[entries],
@@ -88,10 +97,10 @@ def first_by_columns(low, high, encodings, fusion, least_background, first, out_
                 total,
                 seen,
                 touched,
-                listed,
+                n_listed,
             )
         else:
-            touched_count = add_columns(
+            n_touched = add_columns(
                 measure,
                 ids[entries],
                 values[entries],
@@ -101,39 +110,42 @@ def first_by_columns(low, high, encodings, fusion, least_background, first, out_
                 total,
                 seen,
                 touched,
-                listed,
+                n_listed,
             )
-        least_d = omega * list_d[row, length - 1]  # of rows that are not listed
+        # The least omega d of a row that is not listed.
+        least_omega_d = omega * list_d[row, length - 1]
         size = np.int64(0)
         for t in range(length):
             other = lists[row, t]
             if other >= first:
                 d_prime = np.float32(finish(measure, total[other], norms[row], norms[other]))
-                value = share * d_prime + omega * list_d[row, t]
+                value = one_minus_omega * d_prime + omega * list_d[row, t]
                 size = heap_offer(best, numbers, size, k, value, order[other])
-        candidates = 0
-        for t in range(listed, touched_count):
+        n_candidates = 0
+        for t in range(n_listed, n_touched):
             other = touched[t]
             d_prime = np.float32(finish(measure, total[other], norms[row], norms[other]))
-            if size < k or share * d_prime + least_d <= best[0]:
-                touched[candidates] = other
-                divergence[candidates] = d_prime
-                candidates += 1
+            if size < k or one_minus_omega * d_prime + least_omega_d <= best[0]:
+                touched[n_candidates] = other
+                divergence[n_candidates] = d_prime
+                n_candidates += 1
         for ceiling in (np.float32(0.8), np.float32(0.95), np.float32(np.inf)):
-            left = 0
-            for t in range(candidates):
+            n_left = 0
+            for t in range(n_candidates):
                 other = touched[t]
-                value = share * divergence[t]
-                if size == k and value + least_d > best[0]:
+                value = one_minus_omega * divergence[t]
+                if size == k and value + least_omega_d > best[0]:
                     continue
                 if divergence[t] >= ceiling:
-                    touched[left] = other
-                    divergence[left] = divergence[t]
-                    left += 1
+                    touched[n_left] = other
+                    divergence[n_left] = divergence[t]
+                    n_left += 1
                     continue
-                squared = squared_distance(x, row_of(vectors, order[other], y_space))
-                d = plain_distance(squared, farthest[row], root)
+                squared = squared_distance(x, row_of(vectors, order[other], y_buffer))
+                d = scaled_distance(squared, farthest[row], root)
                 size = heap_offer(best, numbers, size, k, value + omega * d, order[other])
-            candidates = left
-        complete[row] = size == k and best[0] < share * least_background[row] + least_d
+            n_candidates = n_left
+        complete[row] = (
+            size == k and best[0] < one_minus_omega * least_background[row] + least_omega_d
+        )
         put_first(best, numbers, size, first, out_ids[row], out[row])

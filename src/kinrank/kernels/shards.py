@@ -1,4 +1,7 @@
-"""Kernels of the search in shards: which rows may be the farthest."""
+"""Kernels of the search in shards, parts of the rows: which rows may be the farthest.
+
+A column y of a shard has the value |y|^2 - 2 xy for the row x: the squared distance less |x|^2.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,14 @@ CONTENDERS = 8  # columns that are kept for a row
 def keep_farthest(low, high, products, norms, first, margins, largest, values, ids, counts):
     """Keep the columns of a tile whose |y|^2 - 2 xy may be the largest of their row.
 
-    products : (rows, columns) xy; norms : |y|^2; first : the number of the first column
-    Products are rounded, so all within ``margins`` of the largest may.
-    largest : (rows,) so far; values, ids : (rows, CONTENDERS) the columns near it; counts : (rows,)
-    how many they are, CONTENDERS + 1 if more than can be held
+    For rows [low, high).
+    products : (rows, columns) xy; norms : (columns,) |y|^2; first : the number of the first column
+    margins : (rows,) products are rounded, so all columns within it of the largest may be the
+        farthest
+    largest : (rows,) the largest value so far
+    values, ids : (rows, CONTENDERS) the columns near it, with their values
+    counts : (rows,) how many they are, CONTENDERS + 1 if more than can be held
+    The last four are changed.
     """
     two = np.float32(2)
     for row in range(low, high):
@@ -61,9 +68,11 @@ def keep_farthest(low, high, products, norms, first, margins, largest, values, i
 
 @filling
 def settle_farthest(low, high, rows, shard, ids, counts, least, most):
-    """The least and the largest exact distance to the columns of ``keep_farthest``.
+    """The least and the largest exact squared distance to the columns that ``keep_farthest`` kept.
 
-    To all rows of the shard where these were too many.
+    For rows [low, high); to all rows of the shard where these were too many.
+    rows, shard : vectors, (rows, d) and (columns, d); ids, counts : of ``keep_farthest``
+    least, most : (rows,) float32, the output
     """
     for row in range(low, high):
         too_many = counts[row] > CONTENDERS

@@ -7,7 +7,11 @@ from kinrank.kernels.jit import filling
 
 @filling
 def sparse_dense_rows(low, high, ptr, ids, values, x, out):
-    """Rows of A X, each the sum of its entries in their order."""
+    """Rows [low, high) of A X, each the sum of its terms in the order of the entries of A.
+
+    ptr, ids, values : A, row i with the columns ids[ptr[i]:ptr[i + 1]]
+    x, out : (n_columns, d) and (n, d), the output
+    """
     for row in range(low, high):
         total = out[row]
         total[:] = 0

@@ -1,4 +1,7 @@
-"""A small linear support vector machine with a hard margin, solved in its dual."""
+"""A small linear support vector machine with a hard margin, solved in its dual.
+
+m members, vectors x_i with signs y_i = 1 or -1, are to be separated by sum of a_i y_i x_i.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from kinrank.kernels.jit import helper, kernel
 from kinrank.kernels.search import inner_product
 from kinrank.kernels.stored import row_of
 
-CEILING = 1e4  # of a: where members cannot be separated, the dual has no bound of its own
-TOLERANCE = 1e-9
+CEILING = 1e4  # of each a_i: where members cannot be separated, the dual has no bound of its own
+TOLERANCE = 1e-9  # of what the optimality condition is violated by
 MAX_STEPS = 100_000
 
 
@@ -17,9 +20,10 @@ MAX_STEPS = 100_000
 def dual_weights(gram, signs):
     """a of min 1/2 a^T (yy^T G) a - 1^T a with a >= 0 and y^T a = 0, two entries at a time.
 
-    gram, signs : G, the inner products of the members, and y
+    gram : (m, m) G, the inner products of the members; signs : (m,) y
     The first entry is the one that violates its condition most, the second the one that lowers the
     objective most together with it (sequential minimal optimisation, second order).
+    Returns (m,) float64.
     """
     m = gram.shape[0]
     a = np.zeros(m)
@@ -59,20 +63,22 @@ def dual_weights(gram, signs):
 
 @kernel
 def margin_weights(low, high, rows, gallery, ids, n_positive, out):
-    """y a for the row itself and gallery[ids[i]], of which the last are negatives.
+    """y a for rows [low, high), of machines that separate a row and its positives from negatives.
 
-    n_positive : how many are positives, the row itself counted
+    rows, gallery : vectors; ids : (n, m - 1) gallery rows beside each row, the negatives last
+    n_positive : how many members are positives, the row itself counted
+    out : (n, m) y_i a_i for the row itself and gallery[ids[i]], the output
     """
     m = ids.shape[1] + 1
     signs = np.ones(m)
     gram = np.empty((m, m))
     signs[n_positive:] = -1
     members = np.empty((m, rows.shape[1]), np.float32)
-    space = np.empty(rows.shape[1], np.float32)
+    buffer = np.empty(rows.shape[1], np.float32)
     for row in range(low, high):
-        members[0] = row_of(rows, row, space)
+        members[0] = row_of(rows, row, buffer)
         for t in range(1, m):
-            members[t] = row_of(gallery, ids[row, t - 1], space)
+            members[t] = row_of(gallery, ids[row, t - 1], buffer)
         for i in range(m):
             for j in range(i + 1):
                 product = inner_product(members[i], members[j])

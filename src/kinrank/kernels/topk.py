@@ -1,4 +1,9 @@
-"""Selection of the smallest: heaps, and candidates from products."""
+"""Selection of the smallest: heaps of (value, id), and candidates from products of vectors.
+
+A max-heap is two arrays, values and ids, of which the first ``size`` are filled; the largest
+(value, id) is first. "|y|^2 - 2 xy" is the squared distance of x and y less |x|^2, and so in the
+same order for one x.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,13 @@ import numpy as np
 from kinrank.kernels.jit import inner, kernel, summing
 
 CHUNK = 32  # columns that are looked at together
-GROUPS = 512  # of columns, whose minima give a first bound
-FEW_GROUPS = 32  # at least, where there are fewer columns
+GROUPS = 512  # of columns, at most, whose minima give a first bound
+FEW_GROUPS = 32  # of columns, at least, where there are fewer columns
 
 
 @summing
 def squared_distance(x, y):
-    """Sum of (x - y)^2: exactly 0 for equal rows, and the same bits in every kernel."""
+    """Sum of (x - y)^2 of float32 vectors: 0 for equal ones, and the same bits in every kernel."""
     total = np.float32(0)
     for t in range(x.shape[0]):
         difference = x[t] - y[t]
@@ -22,12 +27,15 @@ def squared_distance(x, y):
 
 
 @inner
-def sift_down(values, ids, at, size):
-    """Restore a max-heap ordered by (value, id) below position ``at``."""
-    value = values[at]
-    key = ids[at]
+def sift_down(values, ids, slot, size):
+    """Restore a max-heap by (value, id) whose entry ``slot`` may be smaller than those below it.
+
+    values, ids : the heap, of which the first ``size`` are filled
+    """
+    value = values[slot]
+    key = ids[slot]
     while True:
-        child = 2 * at + 1
+        child = 2 * slot + 1
         if child >= size:
             break
         right = child + 1
@@ -38,16 +46,16 @@ def sift_down(values, ids, at, size):
             child = right
         if values[child] < value or (values[child] == value and ids[child] < key):
             break
-        values[at] = values[child]
-        ids[at] = ids[child]
-        at = child
-    values[at] = value
-    ids[at] = key
+        values[slot] = values[child]
+        ids[slot] = ids[child]
+        slot = child
+    values[slot] = value
+    ids[slot] = key
 
 
 @inner
 def sort_heap(values, ids, size):
-    """Turn a max-heap into an array that ascends by (value, id)."""
+    """Turn a max-heap of ``size`` into arrays that ascend by (value, id)."""
     for end in range(size - 1, 0, -1):
         values[0], values[end] = values[end], values[0]
         ids[0], ids[end] = ids[end], ids[0]
@@ -56,21 +64,25 @@ def sort_heap(values, ids, size):
 
 @inner
 def heap_offer(values, ids, size, capacity, value, key):
-    """Keep (value, key) if it is among the ``capacity`` smallest; returns the new size."""
+    """Keep (value, key) in a max-heap if it is among the ``capacity`` smallest.
+
+    values, ids, size : the heap, and how many it holds; value, key : what is offered, with its id
+    Returns the new size.
+    """
     if size < capacity:
-        at = size
-        values[at] = value
-        ids[at] = key
-        while at > 0:
-            parent = (at - 1) // 2
+        slot = size
+        values[slot] = value
+        ids[slot] = key
+        while slot > 0:
+            parent = (slot - 1) // 2
             if values[parent] < value or (values[parent] == value and ids[parent] < key):
-                values[at] = values[parent]
-                ids[at] = ids[parent]
-                at = parent
+                values[slot] = values[parent]
+                ids[slot] = ids[parent]
+                slot = parent
             else:
                 break
-        values[at] = value
-        ids[at] = key
+        values[slot] = value
+        ids[slot] = key
         return size + 1
     if value < values[0] or (value == values[0] and key < ids[0]):
         values[0] = value
@@ -81,9 +93,9 @@ def heap_offer(values, ids, size, capacity, value, key):
 
 @inner
 def move_less(values, low, high, pivot, equal):
-    """Move the values of values[low:high] below the pivot to the front; returns where they end.
+    """Move the values of values[low:high] below ``pivot`` to the front; returns where they end.
 
-    equal : those equal to the pivot too
+    equal : whether those equal to the pivot are moved too
     Every value is swapped, and stays if it counts: a branch would be guessed wrong too often.
     """
     end = low
@@ -97,7 +109,10 @@ def move_less(values, low, high, pivot, equal):
 
 @inner
 def select_rank(values, rank):
-    """The ``rank``-th smallest value; reorders ``values``, none behind it is less (quickselect)."""
+    """The ``rank``-th smallest value, counted from 1 (quickselect).
+
+    Reorders ``values``: none behind it is less.
+    """
     low = np.int64(0)
     high = np.int64(values.shape[0])
     target = rank - 1
@@ -117,11 +132,12 @@ def select_rank(values, rank):
 
 @inner
 def first_bound(product, norms, least, rank):
-    """A value that at least ``rank`` of |y|^2 - 2 xy do not exceed: the rank-th group minimum.
+    """A value that at least ``rank`` of |y|^2 - 2 xy do not exceed: a bound by group minima.
 
-    product, norms : xy and |y|^2 of the columns; least : (groups,) room
-    Groups are strided, so that their minima are taken eight at a time; with 512 groups the bound
-    lets through hardly more than it must, which spares the heap most of its work.
+    It is the rank-th smallest minimum. Group g has the columns g, g + groups, ..., so that minima
+    are taken eight at a time; with 512 groups the bound lets through hardly more than it must,
+    which spares the heap most of its work.
+    product, norms : (columns,) float32, xy and |y|^2; least : (groups,) scratch
     """
     two = np.float32(2)
     groups = least.shape[0]
@@ -138,12 +154,13 @@ def first_bound(product, norms, least, rank):
 
 @kernel
 def scan_products(low, high, products, norms, first, heap_values, heap_ids, sizes):
-    """Offer |y|^2 - 2 xy of one tile of columns to the heaps of its rows.
+    """Offer |y|^2 - 2 xy of one tile of columns y to the heaps of its rows x, for rows [low, high).
 
     products : (rows, columns) float32, xy
     norms : (columns,) float32, |y|^2
     first : number of the tile's first column
-    heap_values, heap_ids : (rows, capacity) max-heaps; sizes : (rows,) how full they are
+    heap_values, heap_ids : (rows, capacity) max-heaps of values and column numbers
+    sizes : (rows,) how full they are
 
     Most chunks hold nothing new; one branch-free look tells.
     """

@@ -1,6 +1,8 @@
 """Diffusion from every row, restricted to the rows of its own list of neighbours.
 
-``lists`` is (n, m), the members of each row, itself first; S is ``ptr, ids, values``.
+For row i it is (I - alpha S)^-1 e, with S cut to the rows and columns that are members of the list
+of i, and e the unit vector of i. S is a sparse matrix ``ptr, ids, values``: row i has the columns
+ids[ptr[i]:ptr[i + 1]]. ``lists`` is (n, m) int32, the members of each row, itself first.
 """
 
 from __future__ import annotations
@@ -12,35 +14,36 @@ from kinrank.kernels.rows import enlarge
 
 
 @helper
-def restricted_matrix(members, ptr, ids, values, local, sub_ptr, sub_ids, sub_values):
-    """The rows and columns of S that are among ``members``, under local numbers.
+def restricted_matrix(members, ptr, ids, values, local, out_ptr, out_ids, out_values):
+    """The rows and columns of S that are among ``members``, under their local numbers 0 to m - 1.
 
-    local : (n,) the local number of each member, -1 for other rows
-    sub_ptr : (m + 1,) the output's pointers; sub_ids, sub_values : room for its entries
-    Returns indices and values, in the room or, where it was too small, in a larger one.
+    members : (m,) int32; ptr, ids, values : S
+    local : (n,) int32, the local number of each member, -1 for other rows
+    out_ptr : (m + 1,) the output's pointers; out_ids, out_values : arrays for its entries
+    Returns the columns and values, in these arrays or, where they were too short, in longer ones.
     Every entry is written, and stays if it counts: a branch would be guessed wrong too often.
     """
-    at = np.int64(0)
+    size = np.int64(0)
     for t in range(members.shape[0]):
         begin = ptr[members[t]]
         end = ptr[members[t] + 1]
-        if at + end - begin > sub_ids.shape[0]:
-            sub_ids = enlarge(sub_ids, at, at + end - begin)
-            sub_values = enlarge(sub_values, at, at + end - begin)
+        if size + end - begin > out_ids.shape[0]:
+            out_ids = enlarge(out_ids, size, size + end - begin)
+            out_values = enlarge(out_values, size, size + end - begin)
         row_ids = ids[begin:end]
         row_values = values[begin:end]
         for e in range(row_ids.shape[0]):
             column = local[row_ids[e]]
-            sub_ids[at] = np.uint32(column)
-            sub_values[at] = row_values[e]
-            at += np.int64(column >= 0)
-        sub_ptr[t + 1] = at
-    return sub_ids, sub_values
+            out_ids[size] = np.uint32(column)
+            out_values[size] = row_values[e]
+            size += np.int64(column >= 0)
+        out_ptr[t + 1] = size
+    return out_ids, out_values
 
 
 @inner
 def row_product(ids, values, x):
-    """The sum of values[e] x[ids[e]], four at a time."""
+    """The sum of values[e] x[ids[e]] over a sparse row, four sums side by side."""
     quads = ids.shape[0] // 4
     a = 0.0
     b = 0.0
@@ -59,9 +62,11 @@ def row_product(ids, values, x):
 
 @inner
 def solve_first(ptr, ids, values, alpha, steps, tol, x, residual, direction, product):
-    """x = (I - alpha S)^-1 e_0 by conjugate gradients; ptr, ids, values : S, m rows.
+    """x = (I - alpha S)^-1 e, e = (1, 0, 0, ...), by conjugate gradients.
 
-    steps : at most so many; tol : of the residual; residual, direction, product : (m,) room
+    ptr, ids, values : S, m rows; x : (m,) float64, the output
+    steps : at most so many; tol : of the norm of the residual
+    residual, direction, product : (m,) scratch; ``product`` is (I - alpha S) direction
     """
     x[:] = 0
     residual[:] = 0
@@ -93,9 +98,10 @@ def solve_first(ptr, ids, values, alpha, steps, tol, x, residual, direction, pro
 
 @kernel
 def diffused_rows(low, high, lists, ptr, ids, values, alpha, steps, tol, out):
-    """Rows [low, high): (I - alpha S)^-1 e_row restricted to the members of the row's list.
+    """Rows [low, high): (I - alpha S)^-1 e restricted to the members of the row's list.
 
-    out : (n, m) the solution at these members; steps, tol : as in ``solve_first``
+    lists, ptr, ids, values : the lists and S, see the top of the file
+    steps, tol : as in ``solve_first``; out : (n, m), the solution at each member, the output
     """
     n = ptr.shape[0] - 1
     m = lists.shape[1]
@@ -123,10 +129,11 @@ def diffused_rows(low, high, lists, ptr, ids, values, alpha, steps, tol, out):
 
 @filling
 def gathered_rows(low, high, ptr, ids, weights, lists, values, out):
-    """out[i - low] = the sum of weights[e] times row ids[e] of the diffusion, over row i's entries.
+    """out[i - low] = the sum of weights[e] times diffusion row ids[e], over the entries e of row i.
 
-    ptr, ids, weights : which rows are summed for each row; lists, values : of ``diffused_rows``
-    out : (high - low, n)
+    ptr, ids, weights : a sparse matrix: which diffusion rows are summed for each of [low, high)
+    lists, values : (n, m), the diffusion of each row at the members of its list (``diffused_rows``)
+    out : (high - low, n), the output
     """
     out[:] = 0
     for row in range(low, high):
@@ -141,7 +148,8 @@ def gathered_rows(low, high, ptr, ids, weights, lists, values, out):
 def row_cosines(low, high, lists, values, first, out):
     """Inner products of rows [low, high) of the diffusion with all rows from ``first`` on.
 
-    lists, values : of ``diffused_rows``, values of norm 1; out : (high - low, n - first)
+    lists, values : (n, m), the diffusion of each row at the members of its list, of norm 1
+    out : (high - low, n - first), the output
     """
     n = lists.shape[0]
     dense = np.zeros(n, np.float32)

@@ -153,7 +153,7 @@ def rank_by_divergence(
     """The rows that share something with the query, then all others by their distance."""
     lists = distances.neighbors.indices[:, :0]  # rows that share nothing are not asked for
     first = first_answer(n_queries, allowed)
-    near = divergence.near(n_queries, lists, run, first=first)
+    near = divergence.to_candidates(n_queries, lists, run, first=first)
     dense = partial(distances.dense, first=first, run=ALONE)
     return rank_candidates(near, distances.query_lists, dense, k, 1.0, run, allowed)
 

@@ -188,7 +188,7 @@ class _Band:
             bounds=np.empty(count, np.float32),
             counts=np.zeros(count, np.int64),
             nearest=np.empty((count, room), np.int64),
-            reaches=np.empty(count, np.float32),
+            far_bounds=np.empty(count, np.float32),
             margins=slack * (norms[low:high] + norms.max()),
             far_counts=np.zeros(count, np.int64),
             farthest=np.empty((count, _CONTENDERS), np.int64),
@@ -244,7 +244,7 @@ class _Band:
         words = np.zeros(-(-width // 8), np.uint64)
         # Nothing passes these: the bounds of columns that are no rows of the band.
         column_bounds = np.full(width, -np.inf, np.float32)
-        column_reaches = np.full(width, np.inf, np.float32)
+        column_far_bounds = np.full(width, np.inf, np.float32)
         filled_words = np.empty(len(words) + 1, np.int64)
         hits = np.empty(8 * len(words) + 1, np.int64)
         with ExitStack() as held:
@@ -254,7 +254,7 @@ class _Band:
             if mutual:
                 part = slice(other[0] - self.low, other[1] - self.low)
                 column_bounds[:] = self.contenders.bounds[part]
-                column_reaches[:] = self.contenders.reaches[part]
+                column_far_bounds[:] = self.contenders.far_bounds[part]
             scan_pairs(
                 products,
                 self.norms[columns],
@@ -263,7 +263,7 @@ class _Band:
                 tile[0],
                 mutual,
                 column_bounds,
-                column_reaches,
+                column_far_bounds,
                 keep,
                 words.view(np.uint8),
                 words,

@@ -6,6 +6,10 @@ R*(i)      R(i, k1) joined with each R(c, k1 / 2), c in R(i, k1), of which more 
 lie in R(i, k1)
 xi[i]      R(i, k2): confident neighbours
 C[i]       the local cluster: R*(i), R(i, k1) or N(i, k1)
+
+Sets are returned as ``SparseRows`` without values: row i has the members of the set of i. ``lists``
+has the K nearest rows of each of n rows, itself first, -1 behind the end: (n, K) int32. ``run``
+computes blocks of rows on threads, or in files (``kinrank.parallel.Runner``).
 """
 
 from __future__ import annotations
@@ -15,16 +19,18 @@ import numpy.typing as npt
 
 from kinrank.kernels import reciprocal as kernels
 from kinrank.kernels.lists import sorted_lists
-from kinrank.kernels.overlay import NO_GROUPS, lent_space, plain_rows
+from kinrank.kernels.overlay import NO_GROUPS, free_workspace, plain_rows
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.stages.parameters import StageParameters
 from kinrank.types import Floats, Ints, Longs, SparseRows
 
 
 def regular(ids: Ints, data: Floats | None, n_columns: int) -> SparseRows:
-    """A matrix whose rows have the same number of entries; ids, data : (n, k).
+    """A sparse matrix from arrays whose rows have the same number of entries.
 
-    Entries of -1, which lists that are too short begin or end with, are left out.
+    ids, data : (n, k) columns, and values or None; entries of -1, which lists that are too short
+        begin
+    or end with, are left out
     """
     n, k = ids.shape
     if k and (ids[:, 0].min(initial=0) < 0 or ids[:, -1].min(initial=0) < 0):
@@ -38,7 +44,7 @@ def regular(ids: Ints, data: Floats | None, n_columns: int) -> SparseRows:
 
 
 def nearest(lists: Ints, k: int, run: Runner = ALONE, rows: Ints | None = None) -> SparseRows:
-    """N(i, k) as a pattern, of all rows or of ``rows``; lists : (n, K), the row itself first."""
+    """N(i, k) of all rows, or of ``rows``, ascending."""
     n = len(lists)
     k = min(k, lists.shape[1])
     if rows is not None:
@@ -48,7 +54,7 @@ def nearest(lists: Ints, k: int, run: Runner = ALONE, rows: Ints | None = None) 
 
 
 def reciprocal(lists: Ints, k: int, run: Runner, rows: Ints | None = None) -> SparseRows:
-    """R(i, k) of all rows or of ``rows``; lists : (n, K), the row itself first."""
+    """R(i, k) of all rows, or of ``rows``, ascending."""
     n = len(lists)
     k = min(k, lists.shape[1])
     if rows is None:
@@ -57,7 +63,7 @@ def reciprocal(lists: Ints, k: int, run: Runner, rows: Ints | None = None) -> Sp
 
 
 def expand(full: SparseRows, half: SparseRows, run: Runner) -> SparseRows:
-    """R* from R(i, k1), of all rows or of some, and R(i, k1 / 2) of all.
+    """R* from ``full``, R(i, k1) of all rows or of some, and ``half``, R(i, k1 / 2) of all.
 
     How much of a half set lies inside is measured on R(i, k1) before any joining.
     """
@@ -66,7 +72,7 @@ def expand(full: SparseRows, half: SparseRows, run: Runner) -> SparseRows:
 
 
 def expanded(lists: Ints, k: int, half_k: int, run: Runner) -> SparseRows:
-    """R* of all rows, from lists of ``k`` and of ``half_k``."""
+    """R* of all rows, from the ``k`` nearest and, for half sets, the ``half_k`` nearest."""
     return expand(reciprocal(lists, k, run), reciprocal(lists, half_k, run), run)
 
 
@@ -77,7 +83,10 @@ def local_clusters(
     run: Runner,
     rows: Ints | None = None,
 ) -> SparseRows:
-    """C of all rows, or of ``rows``; half : R(i, k1 / 2) of all rows where C is R*."""
+    """C of all rows, or of ``rows``, as ``parameters.clusters`` says.
+
+    half : R(i, k1 / 2) of all rows where C is R*, else None
+    """
     if parameters.clusters == "knn":
         return nearest(lists, parameters.cluster_k, run, rows)
     full = reciprocal(lists, parameters.cluster_k, run, rows)
@@ -90,11 +99,12 @@ def local_clusters(
 def _reciprocal_rows(
     low: int, high: int, rows: Ints, lists: Ints, k: int
 ) -> tuple[npt.NDArray[np.int64], Ints]:
-    no_names = rows[:0]
+    """``reciprocal`` of rows[low:high]: what ``run`` calls for each block."""
+    none_replaced = rows[:0]
     no_lists = lists[:0]
-    with lent_space(len(lists)) as space:
+    with free_workspace(len(lists)) as space:
         indptr, ids = kernels.reciprocal_rows(
-            low, high, rows, NO_GROUPS, lists, NO_GROUPS, no_names, no_lists, k, space
+            low, high, rows, NO_GROUPS, lists, NO_GROUPS, none_replaced, no_lists, k, space
         )
     return np.diff(indptr), ids
 
@@ -102,7 +112,8 @@ def _reciprocal_rows(
 def _expanded_rows(
     low: int, high: int, ptr: Longs, members: Ints, half_ptr: Longs, half_members: Ints
 ) -> tuple[npt.NDArray[np.int64], Ints]:
+    """``expand`` of rows [low, high): what ``run`` calls for each block."""
     half = plain_rows(half_ptr, half_members, np.empty(0, np.float32))
-    with lent_space(len(half_ptr) - 1) as space:
+    with free_workspace(len(half_ptr) - 1) as space:
         indptr, ids = kernels.expanded_rows(low, high, ptr, members, NO_GROUPS, half, space)
     return np.diff(indptr), ids

@@ -1,4 +1,8 @@
-"""BSD with full matrices, as the paper writes it: for small n, and to check the sparse way."""
+"""BSD with full matrices, as the paper writes it: for small n, and to check the sparse way.
+
+F solves (I - aS) F + F (I - aS) = 2 (1 - a) E, S the normalised graph, E the regulariser. Both
+functions return F on a pattern, the local clusters: ``SparseRows`` with a row for each of ``rows``.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +27,15 @@ def closed_form(
 ) -> SparseRows:
     """The Lyapunov equation in the eigenbasis of S, where it is a division per entry.
 
+    graph : with S; pattern : the entries of F that are wanted; alpha : a
+    regularizer : E, "identity", "graph" (I + S) or a matrix
     rows : the graph row that each pattern row belongs to; None if they are all rows
     """
     s, e = _matrices(graph, regularizer)
     eigenvalues, basis = np.linalg.eigh(s)
     mean = (eigenvalues[:, None] + eigenvalues[None, :]) / 2
     inside = basis.T @ e @ basis * (1 - alpha) / (1 - alpha * mean)
-    return _on(pattern, basis @ inside @ basis.T, rows)
+    return _on_pattern(pattern, basis @ inside @ basis.T, rows)
 
 
 def conjugate_gradients(
@@ -42,7 +48,7 @@ def conjugate_gradients(
 ) -> SparseRows:
     """The paper's efficient iteration: conjugate gradients on the Lyapunov equation.
 
-    rows : the graph row that each pattern row belongs to; None if they are all rows
+    tol : of the residual's norm, over that of E; other arguments as in ``closed_form``
     """
     s, e = _matrices(graph, regularizer)
     f = e.copy()
@@ -60,7 +66,7 @@ def conjugate_gradients(
         residual_sq_before = residual_sq
         residual_sq = float(np.sum(residual * residual))
         direction = residual + residual_sq / residual_sq_before * direction
-    return _on(pattern, f, rows)
+    return _on_pattern(pattern, f, rows)
 
 
 def _lyapunov(s: Matrix, f: Matrix, alpha: float) -> Matrix:
@@ -83,8 +89,8 @@ def _matrices(graph: Graph, regularizer: str | SparseRows) -> tuple[Matrix, Matr
     return s, np.eye(n) + (s if regularizer == "graph" else 0)
 
 
-def _on(pattern: SparseRows, full: Matrix, rows: Ints | None) -> SparseRows:
+def _on_pattern(pattern: SparseRows, full: Matrix, rows: Ints | None) -> SparseRows:
     """The entries of a full matrix on a pattern, not below 0; rows : see ``closed_form``."""
-    owners = pattern.owners if rows is None else rows[pattern.owners]
-    values = full[owners, pattern.indices]
+    graph_rows = pattern.owners if rows is None else rows[pattern.owners]
+    values = full[graph_rows, pattern.indices]
     return pattern.with_data(np.maximum(values, 0).astype(np.float32))

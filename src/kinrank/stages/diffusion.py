@@ -1,8 +1,12 @@
 """Bidirectional similarity diffusion (BSD), on the pattern of the clusters.
 
-F solves (I - aS) F + F (I - aS) = 2 (1 - a) E with a = 1 / (1 + mu). With E = I, or I + S, F is a
+F solves (I - aS) F + F (I - aS) = 2 (1 - a) E with a = 1 / (1 + mu), S the normalised graph of
+affinities W, and E the regulariser. With E = I, or I + S, F is a
 function of S alone, so that row i is a polynomial of S applied to the i-th unit vector; with any
 other E it is a sum of T_p(S) E T_q(S). Either way a row needs only its own surroundings.
+
+A pattern is ``SparseRows``, of which the places count, C[i] in row i: the entries of F that are
+wanted. ``graph`` has S and W; ``run`` computes blocks of rows on threads, or in files.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from numpy.polynomial import chebyshev
 
 from kinrank.kernels import diffuse as kernels
 from kinrank.kernels.diffuse_lanes import LANES, power_groups
-from kinrank.kernels.overlay import NO_GROUPS, lent_space, plain_rows
+from kinrank.kernels.overlay import NO_GROUPS, free_workspace, plain_rows
 from kinrank.kernels.records import DiffusionTerms
 from kinrank.parallel import Out, Runner
 from kinrank.stages import dense
@@ -25,7 +29,7 @@ from kinrank.stages.distances import Distances
 from kinrank.stages.graph import Graph, affinity
 from kinrank.stages.parameters import StageParameters
 from kinrank.stages.sparse import added, take, transposed, unit_rows
-from kinrank.types import Floats, Ints, Longs, SparseRows
+from kinrank.types import Csr, Floats, Ints, Longs, SparseRows
 
 MAX_TERMS = 400
 
@@ -45,15 +49,16 @@ def similarity_on_clusters(
 ) -> SparseRows:
     """F on the clusters, rows of L1 norm 1; of all rows, or of ``rows``.
 
-    clusters : C of all rows; distances : for "original", which takes the affinity itself
+    clusters : C of all rows; distances : for "original", which takes the affinity itself for F
     regularizer : E where it is a matrix; None for that of the parameters
     """
     pattern = clusters if rows is None else take(clusters, rows)
     if parameters.similarity == "original":
         if rows is None:
             rows = np.arange(len(pattern), dtype=np.int32)
-        d2 = distances.at(rows, pattern.indptr, pattern.indices, run)
-        weights = affinity(d2, np.ones_like(d2), parameters.sigma)  # d2 is scaled already
+        scaled_squared = distances.at(rows, pattern.indptr, pattern.indices, run)
+        # Squared distances over the row's largest: there is nothing left to divide by.
+        weights = affinity(scaled_squared, np.ones_like(scaled_squared), parameters.sigma)
         return unit_rows(pattern.with_data(weights), run)
     return unit_rows(diffuse(graph, pattern, parameters, run, rows, regularizer), run)
 
@@ -92,12 +97,13 @@ def polynomial_of(
 
 
 class Polynomial(NamedTuple):
-    """F as a function of S, and of E where that is a matrix; a sum of all parts that are not empty.
+    """F as a function of S, and of E where that is a matrix: a sum of all parts that are not empty.
 
     powers, binomial : (T + 1,) sum_t powers[t] S^t + sum_t binomial[t] S^t W S^(T-t)
-    series : sum_t series[t] T_t(S), Chebyshev polynomials
-    plane, regularizer : sum_pq plane[p, q] T_p(S) E T_q(S)
-    decay : how much of the weight is left after a step; tol : what may be missing
+    series : sum_t series[t] T_t(S), T_t the Chebyshev polynomials
+    plane, regularizer : sum_pq plane[p, q] T_p(S) E T_q(S), E the regularizer
+    decay : what part of the weight is left after a step along the edges of S
+    tol : about what may be missing from an entry of F
     """
 
     decay: float
@@ -107,6 +113,16 @@ class Polynomial(NamedTuple):
     series: Coefficients = _NONE
     plane: Coefficients = _NONE
     regularizer: SparseRows | None = None
+
+    def terms(self, graph: Graph) -> DiffusionTerms:
+        """The coefficients as kernels take them, with the floor of rows that are left out."""
+        return DiffusionTerms(
+            powers=self.powers,
+            binomial=self.binomial,
+            series=self.series,
+            decay=self.decay,
+            floor=graph.floor(self.tol),
+        )
 
 
 def converged(alpha: float, regularizer: str | SparseRows, tol: float) -> Polynomial:
@@ -130,33 +146,35 @@ def tensor_product(alpha: float, tol: float) -> Polynomial:
 def iterated(
     alpha: float, regularizer: str | SparseRows, steps: int, start: str, tol: float
 ) -> Polynomial:
-    """``steps`` times F <- a/2 (F S + S F) + (1 - a) E from F0.
+    """``steps`` times F <- a/2 (F S + S F) + (1 - a) E from F0, as a polynomial.
 
+    alpha : a; regularizer : E, "identity", "graph" (I + S) or a matrix
     start : "graph" (F0 = W), "regularizer" (F0 = E) or "zero"
     """
     powers = np.zeros(steps + 1)
     powers[:steps] = (1 - alpha) * alpha ** np.arange(steps)
-    begun = Polynomial(alpha, tol)
+    from_start = Polynomial(alpha, tol)
     if start == "graph":  # what is left of W in the end
         binomial = np.array([comb(steps, t) * (alpha / 2) ** steps for t in range(steps + 1)])
-        begun = Polynomial(alpha, tol, powers=0 * binomial, binomial=binomial)
+        from_start = Polynomial(alpha, tol, powers=0 * binomial, binomial=binomial)
     elif start == "regularizer":
         powers[steps] = alpha**steps
     if not isinstance(regularizer, str):
-        last = 1 if start == "regularizer" else 0
+        start_weight = 1 if start == "regularizer" else 0
 
-        def summed(mean: Coefficients) -> Coefficients:
+        def sum_of_steps(mean: Coefficients) -> Coefficients:
+            """The sum of all steps at eigenvalues x and y of S; mean : alpha (x + y) / 2."""
             total = (1 - alpha) * np.sum([mean**t for t in range(steps)], axis=0)
-            return np.asarray(total + last * mean**steps)
+            return np.asarray(total + start_weight * mean**steps)
 
-        plane = _fit_plane(steps + 1, alpha, summed)
-        return begun._replace(plane=plane, regularizer=regularizer)
+        plane = _fit_plane(steps + 1, alpha, sum_of_steps)
+        return from_start._replace(plane=plane, regularizer=regularizer)
     if start == "graph" and regularizer == "identity":
-        return begun._replace(powers=powers)
+        return from_start._replace(powers=powers)
     if regularizer == "graph":
         powers = np.append(powers, 0) + np.append(0, powers)
     series: Coefficients = np.asarray(chebyshev.poly2cheb(powers), np.float64)
-    return begun._replace(series=series)
+    return from_start._replace(series=series)
 
 
 def apply(
@@ -166,52 +184,41 @@ def apply(
     run: Runner,
     rows: Ints | None = None,
 ) -> SparseRows:
-    """F on ``pattern``; with ``rows``, only of those rows (one per pattern row)."""
+    """F on ``pattern`` from its polynomial.
+
+    rows : the graph row that each pattern row belongs to; None if they are all rows
+    """
     s = graph.s
-    floor = graph.floor(polynomial.tol)
+    terms = polynomial.terms(graph)
     wanted = np.arange(len(pattern), dtype=np.int32) if rows is None else rows
     parts = []
     if len(polynomial.series):
-        args: tuple[Any, ...] = (wanted, *s.csr, polynomial.series, polynomial.decay, floor)
-        parts.append(_values_on(pattern, _chebyshev_rows, args, run))
+        parts.append(_values_on(pattern, _chebyshev_rows, (wanted, s.csr, terms), run))
     if polynomial.regularizer is not None:
-        middle = polynomial.regularizer
-        # The middle matrix may lead where S does not: the ball follows both.
-        largest = np.bincount(middle.owners, middle.values).max()
-        both = _sum_on_both(s, middle, 0, run)
-        reach = _sum_on_both(s, middle, 1 / max(largest, 1e-30), run).values
-        args = (
-            wanted,
-            *both.csr,
-            reach,
-            *middle.csr,
-            polynomial.plane,
-            polynomial.decay,
-            floor,
-        )
+        e = polynomial.regularizer
+        # E may lead where S does not: the ball follows both.
+        largest = np.bincount(e.owners, e.values).max()
+        on_both = _sum_on_both(s, e, 0, run)
+        followed = _sum_on_both(s, e, 1 / max(largest, 1e-30), run).values
+        args = (wanted, on_both.csr, followed, e.csr, polynomial.plane, terms)
         parts.append(_values_on(pattern, _bilinear_rows, args, run))
     if len(polynomial.binomial) or not parts:
         # S and W share a symmetric pattern, so the transposed values are in the same places.
-        start = transposed(graph.w, run).values
-        args = (
-            wanted,
-            *s.csr,
-            start,
-            polynomial.powers,
-            polynomial.binomial,
-            polynomial.decay,
-            floor,
-        )
+        transposed_w = transposed(graph.w, run).values
+        power_args = (wanted, s.csr, transposed_w, terms)
         if rows is None:
             whole = whole_groups(run, len(wanted))
-            parts.append(_values_on(pattern, _power_groups, args, whole))
+            parts.append(_values_on(pattern, _power_groups, power_args, whole))
         else:
-            parts.append(_values_on(pattern, _power_rows, args, run))
+            parts.append(_values_on(pattern, _power_rows, power_args, run))
     return pattern.with_data(parts[0] if len(parts) == 1 else parts[0] + parts[1])
 
 
 def whole_groups(run: Runner, n: int) -> Runner:
-    """The runner with blocks that end where groups of ``power_groups`` do, unless a size is set."""
+    """The runner with blocks that end where groups of ``power_groups`` do, unless a size is set.
+
+    n : how many rows are computed
+    """
     if run.block_size or not n:
         return run
     low, high = run.blocks(n)[0]
@@ -219,16 +226,16 @@ def whole_groups(run: Runner, n: int) -> Runner:
 
 
 def surroundings(graph: Graph, rows: Ints, alpha: float, tol: float, run: Runner) -> SparseRows:
-    """The members of the ball of each of ``rows``: where F exceeds ``tol``.
+    """Which columns of F exceed ``tol``, for each of ``rows``: the members of the row's ball.
 
-    Nothing is known of the other ends, so the floor is tol itself, not its root.
+    alpha : a. Nothing is known of the other ends, so the floor is tol itself, not its root.
     """
-    args = (rows, *graph.s.csr, alpha, graph.floor((10 * tol) ** 2))
+    args = (rows, graph.s.csr, alpha, graph.floor((10 * tol) ** 2))
     return run.rows("diffusion", _ball_rows, args, len(rows), len(graph.s))
 
 
 def _series(function: Callable[[Coefficients], Any], tol: float) -> Coefficients:
-    """Chebyshev coefficients of a function on [-1, 1], as many as exceed ``tol``."""
+    """Chebyshev coefficients of a function on [-1, 1], up to the last that exceeds tol / 100."""
     degree = 16
     while True:
         series = np.asarray(chebyshev.chebinterpolate(function, degree))
@@ -242,7 +249,7 @@ def _series(function: Callable[[Coefficients], Any], tol: float) -> Coefficients
 def _fit_plane(
     terms: int, alpha: float, function: Callable[[Coefficients], Coefficients]
 ) -> Coefficients:
-    """Chebyshev coefficients in two variables x, y of a function of alpha (x + y) / 2."""
+    """Chebyshev coefficients, (terms, terms), in x and y of ``function`` of alpha (x + y) / 2."""
     nodes = chebyshev.chebpts1(terms)
     values = function(alpha * (nodes[:, None] + nodes[None, :]) / 2)
     scale = np.full(terms, 2.0 / terms)
@@ -254,32 +261,32 @@ def _fit_plane(
 def _values_on(
     pattern: SparseRows, kernel: Callable[..., None], args: tuple[Any, ...], run: Runner
 ) -> Floats:
-    """What a kernel computes at the places of a pattern."""
+    """What a kernel computes at the places of a pattern, (nnz,) float32.
+
+    args : what the kernel takes between the block and the pattern
+    """
     args = (*args, pattern.indptr, pattern.indices)
     out = Out(np.float32, indptr=pattern.indptr)
     values: Floats = run.fill("diffusion", kernel, args, len(pattern), out)
     return values
 
 
+# What a runner calls for each block: a kernel with a workspace, and with S without an overlay.
+
+
 def _chebyshev_rows(
     low: int,
     high: int,
     rows: Ints,
-    ptr: Longs,
-    ids: Ints,
-    s: Floats,
-    series: Coefficients,
-    decay: float,
-    floor: Floats,
+    s: Csr,
+    terms: DiffusionTerms,
     out_ptr: Longs,
     out_ids: Ints,
     out: Floats,
 ) -> None:
-    terms = DiffusionTerms(_NONE, _NONE, series, decay, floor)
-    graph = plain_rows(ptr, ids, s)
-    with lent_space(len(ptr) - 1) as space:
+    with free_workspace(len(s.ptr) - 1) as workspace:
         kernels.chebyshev_rows(
-            low, high, rows, NO_GROUPS, graph, terms, out_ptr, out_ids, out, space
+            low, high, rows, NO_GROUPS, plain_rows(*s), terms, out_ptr, out_ids, out, workspace
         )
 
 
@@ -287,34 +294,27 @@ def _power_rows(
     low: int,
     high: int,
     rows: Ints,
-    ptr: Longs,
-    ids: Ints,
-    s: Floats,
-    start: Floats,
-    powers: Coefficients,
-    binomial: Coefficients,
-    decay: float,
-    floor: Floats,
+    s: Csr,
+    transposed_w: Floats,
+    terms: DiffusionTerms,
     out_ptr: Longs,
     out_ids: Ints,
     out: Floats,
 ) -> None:
-    terms = DiffusionTerms(powers, binomial, _NONE, decay, floor)
-    graph = plain_rows(ptr, ids, s)
-    with lent_space(len(ptr) - 1) as space:
+    with free_workspace(len(s.ptr) - 1) as workspace:
         kernels.power_rows(
             low,
             high,
             rows,
             NO_GROUPS,
-            graph,
-            start,
-            start[:0],
+            plain_rows(*s),
+            transposed_w,
+            transposed_w[:0],
             terms,
             out_ptr,
             out_ids,
             out,
-            space,
+            workspace,
         )
 
 
@@ -322,79 +322,55 @@ def _power_groups(
     low: int,
     high: int,
     rows: Ints,
-    ptr: Longs,
-    ids: Ints,
-    s: Floats,
-    start: Floats,
-    powers: Coefficients,
-    binomial: Coefficients,
-    decay: float,
-    floor: Floats,
+    s: Csr,
+    transposed_w: Floats,
+    terms: DiffusionTerms,
     out_ptr: Longs,
     out_ids: Ints,
     out: Floats,
 ) -> None:
-    terms = DiffusionTerms(powers, binomial, _NONE, decay, floor)
-    graph = plain_rows(ptr, ids, s)
-    with lent_space(len(ptr) - 1) as space:
-        power_groups(low, high, rows, graph, start, terms, out_ptr, out_ids, out, space)
+    with free_workspace(len(s.ptr) - 1) as workspace:
+        power_groups(
+            low, high, rows, plain_rows(*s), transposed_w, terms, out_ptr, out_ids, out, workspace
+        )
 
 
 def _bilinear_rows(
     low: int,
     high: int,
     rows: Ints,
-    ptr: Longs,
-    ids: Ints,
-    s: Floats,
-    reach: Floats,
-    middle_ptr: Longs,
-    middle_ids: Ints,
-    middle: Floats,
+    s: Csr,
+    followed: Floats,
+    e: Csr,
     plane: Coefficients,
-    decay: float,
-    floor: Floats,
+    terms: DiffusionTerms,
     out_ptr: Longs,
     out_ids: Ints,
     out: Floats,
 ) -> None:
-    terms = DiffusionTerms(_NONE, _NONE, _NONE, decay, floor)
-    graph = plain_rows(ptr, ids, s)
-    followed = plain_rows(ptr, ids, reach)
-    regularizer = plain_rows(middle_ptr, middle_ids, middle)
-    with lent_space(len(ptr) - 1) as space:
+    with free_workspace(len(s.ptr) - 1) as workspace:
         kernels.bilinear_rows(
             low,
             high,
             rows,
-            graph,
-            followed,
-            regularizer,
+            plain_rows(*s),
+            plain_rows(s.ptr, s.ids, followed),
+            plain_rows(*e),
             plane,
             terms,
             out_ptr,
             out_ids,
             out,
-            space,
+            workspace,
         )
 
 
-def _ball_rows(
-    low: int,
-    high: int,
-    rows: Ints,
-    ptr: Longs,
-    ids: Ints,
-    s: Floats,
-    decay: float,
-    floor: Floats,
-) -> Any:
-    graph = plain_rows(ptr, ids, s)
-    with lent_space(len(ptr) - 1) as space:
-        return kernels.ball_rows(low, high, rows, graph, decay, floor, space)
+def _ball_rows(low: int, high: int, rows: Ints, s: Csr, decay: float, floor: Floats) -> Any:
+    with free_workspace(len(s.ptr) - 1) as workspace:
+        return kernels.ball_rows(low, high, rows, plain_rows(*s), decay, floor, workspace)
 
 
-def _sum_on_both(s: SparseRows, other: SparseRows, weight: float, run: Runner) -> SparseRows:
-    """S + weight * other, on the pattern of both."""
-    scaled = other.with_data((weight * other.values).astype(np.float32))
+def _sum_on_both(s: SparseRows, e: SparseRows, weight: float, run: Runner) -> SparseRows:
+    """S + weight E, on the pattern of both."""
+    scaled = e.with_data((weight * e.values).astype(np.float32))
     return added(s, scaled, run)

@@ -1,6 +1,8 @@
 """Where d(i, j) comes from: vectors, a matrix, or lists of neighbours.
 
-All give the squared distance over the row's farthest, so that values lie in [0, 1].
+All give the squared distance over the row's largest, ``farthest``, so that values lie in [0, 1].
+``Neighbors`` has for each row its K nearest, itself first, with squared distances, and
+``farthest``.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from kinrank.types import Floats, Ints, Longs, Neighbors
 
 
 class Distances(Protocol):
-    """Distances between the rows that are ranked."""
+    """Distances between the n rows that are ranked, queries and gallery."""
 
     @property
     def neighbors(self) -> Neighbors:
@@ -40,7 +42,9 @@ class Distances(Protocol):
 class VectorDistances:
     """Computed from vectors when asked for; they stay where they are when rows are renumbered.
 
-    order : (n,) int32, row i has the vector order[i]
+    neighbors : the nearest rows of every row; query_lists : longer lists of the first rows, the
+        queries
+    vectors : (n, dimensions) as they are stored; order : (n,) int32, row i has the vector order[i]
     """
 
     neighbors: Neighbors
@@ -61,7 +65,10 @@ class VectorDistances:
         return values
 
     def squared(self, rows: Ints, first: int) -> Floats:
-        """From each of ``rows`` to all vectors from number ``first`` on, in their own order."""
+        """From each of ``rows`` to all vectors from number ``first`` on, by number of the vector.
+
+        Squared distances that are not divided, (len(rows), n - first).
+        """
         return dense_search(self.vectors[self.order[rows]], rows_between(self.vectors, first))
 
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
@@ -73,16 +80,19 @@ class VectorDistances:
 def _dense_rows(
     low: int, high: int, distances: VectorDistances, rows: Ints, first: int, out: Floats
 ) -> None:
-    """All distances in the order in which the vectors lie, then in that of the rows."""
+    """``VectorDistances.dense`` of rows[low:high]: what a ``Runner`` calls for each block.
+
+    All distances are computed in the order in which the vectors lie, then put in that of the rows.
+    """
     block = rows[low:high]
-    columns = distances.order[first:]
-    begin = int(columns.min())
+    vector_numbers = distances.order[first:]
+    begin = int(vector_numbers.min())
     squared = dense_search(
         distances.vectors[distances.order[block]], rows_between(distances.vectors, begin)
     )
     farthest = distances.neighbors.farthest[block, None]
     scale = np.where(farthest > 0, farthest, np.float32(np.inf))
-    np.minimum(squared[:, columns - begin] / scale, np.float32(1), out=out[low:high])
+    np.minimum(squared[:, vector_numbers - begin] / scale, np.float32(1), out=out[low:high])
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +149,7 @@ class ListDistances:
 def lay_out(distances: Distances, k: int, n_queries: int, run: Runner) -> tuple[Distances, Layout]:
     """The distances with rows side by side with their ``k`` nearest, and the numbers they had.
 
+    n_queries : the first rows, which stay first
     A full matrix stays as it is: it is not worth a copy.
     """
     neighbors = distances.neighbors
@@ -154,7 +165,10 @@ def lay_out(distances: Distances, k: int, n_queries: int, run: Runner) -> tuple[
 
 
 def over_farthest(squared: Floats, farthest: Floats) -> Floats:
-    """d: squared distances over the farthest, at most 1; 0 where all rows are equal."""
+    """Squared distances over the largest of the row, at most 1; 0 where all rows are equal.
+
+    squared : any shape; farthest : of a shape that fits
+    """
     scale = np.where(farthest > 0, farthest, np.float32(np.inf))
     # The smaller one first: a quotient could overflow.
     return (np.minimum(squared, farthest) / scale).astype(np.float32)

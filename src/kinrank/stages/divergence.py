@@ -1,4 +1,10 @@
-"""The divergence d' between the rows of F', by any measure of ``kernels.measures``."""
+"""The divergence d' between the rows of F', by any measure of ``kernels.measures``.
+
+F' is the encoding of a row: sparse, not negative, of sum 1. Most measures are sums over the columns
+that two rows share, so the rows that share one with a query are found by F' stored by columns.
+Queries are the first rows, ``n_queries`` of n; the rows from ``first`` on may be answers. ``run``
+computes blocks of rows on threads, or in files (``kinrank.parallel.Runner``).
+"""
 
 from __future__ import annotations
 
@@ -27,7 +33,8 @@ class AnswerColumns(NamedTuple):
 
     query_entropies : x log2 x of the entries of the queries
     columns : F' by columns, of the rows that may be answers
-    levels : of all rows, where the columns are in levels (``kernels.bounded``); else None
+    levels : where the entries of columns are in levels, heavy ones first (``kernels.bounded``): the
+        levels of all rows; else None
     """
 
     query_entropies: Floats
@@ -39,8 +46,8 @@ class AnswerColumns(NamedTuple):
 class Divergence:
     """Rows of F' and the measure that compares them.
 
-    rows : F', L1 norm 1; measure_name : a name of ``kernels.measures``
-    norms : (n,) squared Euclidean norms
+    rows : F', L1 norm 1; measure_name : a name of ``kernels.measures.MEASURES``
+    norms : (n,) float64, squared Euclidean norms of the rows
     """
 
     rows: SparseRows
@@ -56,13 +63,13 @@ class Divergence:
 
     @property
     def measure(self) -> Measure:
-        """The measure."""
+        """What the measure sums and how, ``kernels.measures.Measure``."""
         return MEASURES[self.measure_name]
 
     def columns(self, n_queries: int, run: Runner, first: int | None = None) -> AnswerColumns:
         """The rows from ``first`` on by columns, as far as the first ``n_queries`` rows use them.
 
-        first : None is ``n_queries``
+        first : None stands for ``n_queries``
         """
         start = n_queries if first is None else first
         answers = columns(self.rows, start, self._wanted(n_queries), run)
@@ -78,7 +85,10 @@ class Divergence:
         )
 
     def has_long_columns(self, n_queries: int, k: int, first: int) -> bool:
-        """Whether comparing k rows in full costs far less than all that share a column do."""
+        """Whether it is far cheaper to compare k rows in full than all that share a column.
+
+        Bounds that rule out rows are worth their cost then (``kernels.bounded``).
+        """
         if not self.measure.has_bound:
             return False
         rows = self.rows
@@ -87,7 +97,7 @@ class Divergence:
         return bool(lengths[query_ids].sum() > _LONG * k * len(query_ids))
 
     def columns_by_level(self, n_queries: int, run: Runner, first: int) -> AnswerColumns:
-        """As ``columns``, the entries of a column in levels; see ``kernels.bounded``."""
+        """As ``columns``, the heavy entries of a column first; see ``kernels.bounded``."""
         rows = self.rows
         marks, rests = run.fill(
             "divergence",
@@ -118,7 +128,10 @@ class Divergence:
         return wanted
 
     def _entropies(self, rows: SparseRows, count: int, run: Runner) -> Floats:
-        """x log2 x of the first ``count`` rows; any array where the measure does not read them."""
+        """x log2 x of the entries of the first ``count`` rows.
+
+        The values themselves where the measure does not use it: kernels take an array in any case.
+        """
         if not self.measure.uses_entropies:
             return rows.values
         args = (rows.indptr, rows.values)
@@ -126,29 +139,30 @@ class Divergence:
         entropies: Floats = run.fill("divergence", kernels.entropy_rows, args, count, out)
         return entropies
 
-    def near(
+    def to_candidates(
         self,
         n_queries: int,
         lists: Ints,
         run: Runner,
-        part: slice | None = None,
+        block: slice | None = None,
         answers: AnswerColumns | None = None,
         first: int | None = None,
     ) -> SparseRows:
-        """d' of the first ``n_queries`` rows to all from ``first`` on they share a column with.
+        """d' of queries to candidates: rows from ``first`` on that share a column or are listed.
 
-        first : None is ``n_queries``
-        Those of ``lists``, (n, K), are answered for even if they share nothing.
-        part : only these of the first rows; answers : of ``columns``, when asked more than once
+        n_queries : how many queries there are; block : only these of them, None for all
+        lists : (n, K) int32, rows that are compared whether they share a column or not
+        answers : of ``columns``, when asked more than once; first : None stands for ``n_queries``
+        Returns a row for each query of the block, columns in no order.
         """
-        part = part or slice(0, n_queries)
+        block = block or slice(0, n_queries)
         n = len(self.rows)
         first = n_queries if first is None else first
         if self.measure.code is None:
-            return self._similarity(part, first, lists)
+            return self._similarity(block, first, lists)
         answers = answers or self.columns(n_queries, run, first)
-        args = (part.start, self.encodings(answers), lists, first)
-        return run.rows("divergence", _divergence_rows, args, part.stop - part.start, n)
+        args = (block.start, self.encodings(answers), lists, first)
+        return run.rows("divergence", _divergence_rows, args, block.stop - block.start, n)
 
     def encodings(self, answers: AnswerColumns) -> Encodings:
         """What kernels compute d' from, as a sum over shared columns; not for "similarity"."""
@@ -164,14 +178,17 @@ class Divergence:
         )
 
     def background(self, row: int, first: int) -> Floats | float:
-        """d' of ``row`` to the rows from ``first`` on, as if it shared no column with them."""
+        """d' of ``row`` to the rows from ``first`` on, as if it shared no column with them.
+
+        A number where it is the same for all, else (n - first,) float32.
+        """
         if self.measure.in_unit_interval:
             return 1.0
         distance: Floats = np.sqrt(self.norms[row] + self.norms[first:]).astype(np.float32)
         return distance
 
     def least_background(self, n_queries: int, first: int) -> Floats:
-        """The least ``background`` of the first ``n_queries`` rows to those from ``first`` on."""
+        """The least ``background`` of each of the first ``n_queries`` rows; float32."""
         if self.measure.in_unit_interval:
             return np.ones(n_queries, np.float32)
         least: Floats = np.sqrt(self.norms[:n_queries] + self.norms[first:].min())
@@ -180,7 +197,8 @@ class Divergence:
     def graph(self, lists: Ints, k: int, run: Runner) -> SparseRows:
         """d' on the pairs of which one is among the k nearest of the other.
 
-        Symmetric; the shortest edges of a row first.
+        These are the edges of shortest paths. Symmetric; the shortest edges of a row first.
+        lists : (n, K) int32, the nearest rows of each
         """
         if self.measure.code is None:
             return self._similar_pairs(lists, k, run)
@@ -207,12 +225,15 @@ class Divergence:
         half = run.rows("geodesic", kernels.divergence_pairs, args, n, n)
         return shortest_edges(half, transposed(half, run), run)
 
-    def _similarity(self, part: slice, first: int, lists: Ints) -> SparseRows:
-        """1 - F'_ij / max_j F'_ij of the rows ``part`` to those from ``first`` on."""
+    def _similarity(self, block: slice, first: int, lists: Ints) -> SparseRows:
+        """1 - F'_ij / max_j F'_ij of the rows ``block`` to their candidates.
+
+        first, lists : as in ``to_candidates``
+        """
         rows = self.rows
         ids = []
         values = []
-        for row in range(part.start, part.stop):
+        for row in range(block.start, block.stop):
             entries = slice(rows.indptr[row], rows.indptr[row + 1])
             row_ids = rows.indices[entries]
             weight = rows.values[entries]
@@ -269,4 +290,5 @@ def shortest_edges(edges: SparseRows, more: SparseRows, run: Runner) -> SparseRo
 def _divergence_rows(
     low: int, high: int, start: int, encodings: Encodings, lists: Ints, first: int
 ) -> Any:
+    """``kernels.divergence_rows`` of a block, whose rows are counted from ``start``."""
     return kernels.divergence_rows(start + low, start + high, encodings, lists, first)

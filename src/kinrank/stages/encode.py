@@ -35,9 +35,12 @@ from kinrank.types import Neighbors, SparseRows
 class Stages:
     """What the stages make of all rows.
 
-    confident : xi; half : R(i, k1 / 2), None unless clusters are expanded; graph : W and S
+    confident : xi, confident neighbours; half : R(i, k1 / 2), reciprocal neighbours by which
+        clusters are expanded, else None
+    graph : W and S, affinities and these normalised
     similarity : F on the clusters; smoothed, enhanced : what becomes of it
     transition : P, None with propagation "transpose"; encoding : F'
+    All but ``graph`` are ``SparseRows``, n rows.
     """
 
     confident: SparseRows
@@ -59,8 +62,9 @@ def encode(
 ) -> Stages:
     """All stages of all rows, one after the other.
 
-    distances : between the rows, in the order in which they are computed
-    layout : the old numbers of the rows, by which ties go to the lower
+    distances : between the rows, and their lists of neighbours
+    layout : the users' numbers of the rows, by which ties go to the lower
+    run : computes blocks of rows on threads, or in files
     regularizer : E of the diffusion where it is a matrix over the same rows; None for that of the
         parameters
     """

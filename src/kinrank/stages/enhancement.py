@@ -16,8 +16,9 @@ def enhance(
     """(kappa mean of the rows of xi[i] + mean of the rows of N(i, k)) / (kappa + 1).
 
     f : smoothed F of all rows
-    confident, lists : xi and the lists of neighbours, of all rows or of some, whose rows are
-        returned
+    confident, lists : xi and the lists of nearest rows, (n, K), of all rows or of some, whose rows
+        are returned; N(i, k) are the first k of a list, the row itself counted
+    kappa : the weight of xi; run : computes blocks of rows on threads, or in files
     """
     n = len(confident)
     indptr = confident.indptr + k * np.arange(n + 1)

@@ -1,4 +1,9 @@
-"""Graphs of near rows: affinities made symmetric and normalised, and mutual neighbours."""
+"""Graphs of near rows: affinities W made symmetric and normalised to S, and mutual neighbours.
+
+``neighbors`` has for each of n rows its K nearest, itself first, with squared distances, and the
+largest squared distance of the row, ``farthest``. ``run`` computes blocks of rows on threads, or in
+files (``kinrank.parallel.Runner``). Matrices are ``SparseRows``.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,10 @@ from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """S, symmetric with spectral radius at most 1, and the W it was made from, on one pattern."""
+    """The graph of affinities, as two n x n matrices on one pattern.
+
+    s : S, symmetric, of spectral radius 1 at most; w : W, the affinities it was made from
+    """
 
     s: SparseRows
     w: SparseRows
@@ -38,7 +46,11 @@ class Graph:
 
 
 def affinity(squared: Floats, farthest: Floats, sigma: float) -> Floats:
-    """exp(-d^2 / sigma^2) of pairs; squared, farthest : (p,) see ``kernels.affinity``."""
+    """exp(-d^2 / sigma^2) of p pairs, float32.
+
+    squared, farthest : (p,) squared distances, and what each is divided by: the largest squared
+        distance of its row
+    """
     weights = np.empty(len(squared), np.float32)
     affinity_pairs(squared, farthest, float(sigma) ** 2, weights)
     return weights
@@ -47,7 +59,7 @@ def affinity(squared: Floats, farthest: Floats, sigma: float) -> Floats:
 def list_affinities(
     neighbors: Neighbors, first: int, last: int, sigma: float, run: Runner = ALONE
 ) -> Floats:
-    """The affinity to the neighbours in columns [first, last) of the lists.
+    """The affinities exp(-d^2 / sigma^2) of each row to columns [first, last) of its list.
 
     Returns (n, last - first) float32, or fewer columns if the lists end before.
     """
@@ -59,7 +71,7 @@ def list_affinities(
 
 
 def weighted_lists(lists: Ints, first: int, weights: Floats, run: Runner) -> SparseRows:
-    """The rows in columns ``first`` and later of the lists, with weights, (n, k), as a matrix."""
+    """Columns first to first + k of the lists, (n, K), with weights, (n, k), as a sparse matrix."""
     n, k = weights.shape
     ids, data = run.fill(
         "graph", sorted_weights, (lists, first, weights), n, Out(np.int32, k), Out(np.float32, k)
@@ -97,7 +109,7 @@ def affinity_graph(
 
 
 def values_on(pattern: SparseRows, other: SparseRows, run: Runner) -> Floats:
-    """The values of ``other`` at the places of a pattern, 0 where it has none."""
+    """The values of ``other`` on a pattern, 0 where it has none; (nnz of the pattern,) float32."""
     args = (pattern.indptr, pattern.indices, other.indptr, other.indices, other.values)
     out = Out(np.float32, indptr=pattern.indptr)
     values: Floats = run.fill("graph", values_at, args, len(pattern), out)
@@ -145,9 +157,10 @@ def mutual_graph(neighbors: Neighbors, k: int, gamma: float, run: Runner) -> Spa
 
 
 def similarity_power(squared: Floats, gamma: float) -> Floats:
-    """max(s, 0)^gamma from squared distances of unit vectors."""
+    """max(s, 0)^gamma, s = 1 - d^2 / 2, from squared distances d^2 of unit vectors."""
     return (np.maximum(1 - squared / 2, 0) ** np.float32(gamma)).astype(np.float32)
 
 
 def _power_rows(low: int, high: int, squared: Floats, gamma: float, out: Floats) -> None:
+    """``similarity_power`` of rows [low, high): what ``run`` calls for each block."""
     out[low:high] = similarity_power(squared[low:high, : out.shape[1]], gamma)

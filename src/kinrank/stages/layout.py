@@ -39,20 +39,24 @@ class Layout:
 
     @classmethod
     def of(cls, order: Ints) -> Layout:
-        """The layout of rows in an order of their old numbers."""
+        """The layout of rows in an order of their old numbers; order : as above."""
         position = np.empty_like(order)
         position[order] = np.arange(len(order), dtype=np.int32)
         return cls(order, position)
 
     @classmethod
     def near(cls, lists: Ints, k: int, n_queries: int) -> Layout:
-        """Rows near the first few of their ``k`` neighbours; lists : (n, K), K at least k."""
+        """Rows near the first few of their ``k`` neighbours.
+
+        lists : (n, K) int32, the nearest rows of each, K at least k; n_queries : the first rows,
+            which stay first
+        """
         order = near_order(lists, min(k, _NEAR), _TIMES)
         is_gallery = order >= n_queries
         return cls.of(np.concatenate([order[~is_gallery], order[is_gallery]]))
 
     def neighbors(self, lists: Neighbors, run: Runner = ALONE) -> Neighbors:
-        """Lists under new numbers; of all rows, or of the queries alone."""
+        """Lists, old numbers inside, under new numbers; of all rows, or of the queries alone."""
         indices, distances, farthest = run.fill(
             "layout",
             gather_lists,
@@ -65,7 +69,7 @@ class Layout:
         return Neighbors(indices, distances, farthest)
 
     def matrix(self, a: SparseRows) -> SparseRows:
-        """A square matrix under new numbers."""
+        """A square matrix under new numbers of its rows and columns."""
         rows = self.position[a.owners]
         columns = self.position[a.indices]
         return SparseRows.of_entries(rows, columns, a.values, len(a))

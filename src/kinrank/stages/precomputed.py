@@ -21,8 +21,11 @@ _SMALLEST = 2.0**-60  # that the largest distance may be: its square still fits 
 def precomputed_distances(
     distances: Any, indices: Any, *, squared: bool, farthest: Any, exponent: int | None = None
 ) -> Distances:
-    """Check what was given and bring it into the form the stages take.
+    """Check the distances that a user brought and bring them into the form the stages take.
 
+    distances : (n, n), or (n, K) with ``indices``, the rows they lead to; squared : whether they
+        are
+    farthest : the largest distance of each row, (n,) or one number; with ``indices`` alone
     exponent : of the power of two that the rows themselves were divided by; None for one that
         suits the distances
     """

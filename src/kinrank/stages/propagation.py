@@ -3,7 +3,10 @@
     square       P = F F,   F' = P P
     transpose    P = F^T F, F' = P F
 
-Rows of P are cut to their ``keep`` largest entries; rows of P and F' have L1 norm 1.
+F is the similarity of each row, smoothed and averaged over neighbours; all are n x n
+``SparseRows``. Rows of P are cut to their ``keep`` largest entries; rows of P and F' have L1 norm
+1. ``layout`` has the users' numbers of the rows, by which ties go; ``run`` computes blocks of rows
+on threads, or in files.
 """
 
 from __future__ import annotations
@@ -18,10 +21,10 @@ from kinrank.types import Ints, SparseRows
 def propagate(
     f: SparseRows, parameters: StageParameters, layout: Layout, run: Runner
 ) -> tuple[SparseRows | None, SparseRows]:
-    """P and F' of all rows; P is None with "transpose", where nobody reads it again."""
+    """P and F' of all rows from enhanced F; P is None with "transpose", where nobody reads it."""
     if parameters.propagation == "transpose":
-        mutual = product("propagation", transposed(f, run), f, run, parameters.keep, layout)
-        return None, product("propagation", mutual, f, run, layout=layout)
+        p = product("propagation", transposed(f, run), f, run, parameters.keep, layout)
+        return None, product("propagation", p, f, run, layout=layout)
     p = transition(f, parameters, layout, run)
     return p, encoding(p, layout, run)
 

@@ -1,10 +1,15 @@
 """From distances to a ranking: d* = (1 - omega) d' + omega d.
 
-There are two ways to finish a ranking. ``_first_k`` takes the first k from the rows near the query,
-and says for which queries it is certain that no other row can be among them. ``_rank_all`` computes
-d* to the whole gallery; it serves the other queries, and rankings of the whole gallery. Where a
-filter leaves a query too few results, ``rank_allowed`` ranks all rows that are allowed for it.
-Equal d* are ordered by d where omega leaves it out, then by (old) index.
+d' compares rows of F' (``stages/divergence.py``), or is the length of a shortest path over it; d is
+the squared distance over the largest one of the query, its root, or a diffusion distance. Queries
+are the first rows; the gallery begins with row ``first``.
+
+There are two ways to finish a ranking. ``_first_k`` takes the first k from the candidates of a
+query, the rows that share a column of F' with it or are in its list of nearest rows, and says for
+which queries it is certain that no other row can be among them. ``_rank_all`` computes d* to the
+whole gallery; it serves the other queries, and rankings of the whole gallery. Where a filter leaves
+a query too few results, ``rank_allowed`` ranks all rows that are allowed for it. Equal d* are
+ordered by d where omega leaves it out, then by (old) index.
 """
 
 from __future__ import annotations
@@ -29,10 +34,10 @@ from kinrank.stages.divergence import AnswerColumns, Divergence
 from kinrank.stages.layout import Layout
 from kinrank.types import Floats, Ints, Longs, Ranking, SparseRows
 
-UNREACHABLE = np.float32(50)
-_QUERIES = 512  # a thread ranks at a time
-_WIDE = 4096  # results from which on there is no copy of a ranking: new memory costs more
-_CELLS = 1 << 20  # of a dense block, so that it stays near the caches
+UNREACHABLE = np.float32(50)  # the length of a path where there is none
+_QUERIES = 512  # that a thread ranks at a time
+_WIDE = 4096  # results from which on a ranking is reordered in place: new memory costs more
+_CELLS = 1 << 20  # of queries times gallery rows that are ranked at a time, near the caches
 
 
 def within_one(values: Floats) -> Floats:
@@ -43,20 +48,22 @@ def within_one(values: Floats) -> Floats:
 
 def fuse(divergence: Floats, distance: Floats, omega: float) -> Floats:
     """d* = (1 - omega) d' + omega d, in float32 as the kernels compute it."""
-    share = np.float32(omega)
-    return (np.float32(1) - share) * divergence + share * distance
+    one_minus_omega = np.float32(omega)
+    return (np.float32(1) - one_minus_omega) * divergence + one_minus_omega * distance
 
 
 @dataclass(frozen=True, eq=False)
 class Ranker:
     """All that a ranking is made from.
 
+    distances : d, between all rows; divergence : F' and how its rows are compared
+    n_queries : how many of the rows, the first, are queries; omega : the share of d
     fusion : "squared", "euclidean" or "diffusion", what d is
     diffusion : (n_queries rows) the diffusion distance where it is not 1; for that fusion
-    graph : d' on an edge list; with it d' is the length of the shortest path, and d* is brought
-        into [0, 1) by ``within_one``
+    graph : d' on edges between rows; with it d' is the length of the shortest path, and d* is
+        brought into [0, 1) by ``within_one``
     layout : the old numbers of the rows, which the ranking tells; None if they have no others
-    allowed : which gallery rows may be answers
+    allowed : which gallery rows may be answers; None for all
     """
 
     distances: Distances
@@ -81,7 +88,10 @@ class Ranker:
         return self.allowed.rank(k, _AllowedRanking(self, answers, blocks))
 
     def rank_every(self, k: int, answers: AnswerColumns | None, blocks: Runner) -> Ranking:
-        """The first ``k`` gallery rows of every query, allowed or not."""
+        """The first ``k`` gallery rows of every query, allowed or not.
+
+        answers : F' by columns, of ``_answer_columns``; blocks : computes blocks of queries
+        """
         if k == 0:
             return empty_ranking(self.n_queries, 0)
         indices, distances = blocks.fill(
@@ -98,16 +108,16 @@ class Ranker:
         )
 
     def rank_block(self, block: slice, answers: AnswerColumns | None, ranking: Ranking) -> None:
-        """Rank the queries of a block; rows of ``ranking`` are in the order of the layout."""
+        """Rank the queries of a block; ``ranking``, in the order of the layout, is written."""
         complete = np.zeros(self.n_queries, np.bool_)
-        near = None
+        candidates = None
         if ranking.k < self.n_answers and not self._breaks_ties_by_d:
-            near = self._first_k(block, answers, ranking, complete)
+            candidates = self._first_k(block, answers, ranking, complete)
         missing = block.start + np.flatnonzero(~complete[block]).astype(np.int32)
         if len(missing):
-            if near is None:
-                near = self._near(block, answers)
-            self._rank_all(missing, block.start, near, ranking)
+            if candidates is None:
+                candidates = self._divergence_to_candidates(block, answers)
+            self._rank_all(missing, block.start, candidates, ranking)
 
     @property
     def first(self) -> int:
@@ -125,7 +135,7 @@ class Ranker:
 
     @property
     def _breaks_ties_by_d(self) -> bool:
-        """Whether d* does not tell apart rows that are far from the query."""
+        """Whether d* is equal for rows that are far from the query, which d tells apart."""
         return self.omega == 0 or self.fusion == "diffusion"
 
     @cached_property
@@ -142,7 +152,7 @@ class Ranker:
         return self._root(d.astype(np.float32, copy=False))
 
     def _answer_columns(self, k: int, run: Runner) -> AnswerColumns | None:
-        """F' by columns; None where shortest paths give d'."""
+        """F' by columns, for rankings of ``k``; None where shortest paths give d'."""
         if self.graph is not None:
             return None
         if self._has_bound(k):
@@ -172,9 +182,10 @@ class Ranker:
         ranking: Ranking,
         complete: npt.NDArray[np.bool_],
     ) -> SparseRows | None:
-        """The first k among the rows near each query, and whether that is the answer.
+        """The first k of the candidates of each query of a block, and whether that is the answer.
 
-        Returns d' to these rows where it was stored.
+        ranking, complete : of all queries, written for those of the block
+        Returns d' to the candidates where it was stored, else None.
         """
         if not isinstance(self.distances, VectorDistances):
             return self._first_of_candidates(block, answers, ranking, complete)
@@ -240,20 +251,20 @@ class Ranker:
         ranking: Ranking,
         complete: npt.NDArray[np.bool_],
     ) -> SparseRows | None:
-        """As ``_first_k``, from d* to all rows near the queries, which is stored."""
-        near = self._near(block, answers)
-        if near is None:
+        """As ``_first_k``, from d* to all candidates, which is stored."""
+        candidates = self._divergence_to_candidates(block, answers)
+        if candidates is None:
             return None
         queries = np.arange(block.start, block.stop, dtype=np.int32)
-        d = self._root(self.distances.at(queries, near.indptr, near.indices, ALONE))
+        d = self._root(self.distances.at(queries, candidates.indptr, candidates.indices, ALONE))
         counts = np.zeros(len(complete), np.int64)
         first_candidates(
             block.start,
             block.stop,
             block.start,
-            near.indptr,
-            near.indices,
-            self._fuse(near.values, d),
+            candidates.indptr,
+            candidates.indices,
+            self._fuse(candidates.values, d),
             self.first,
             np.float32(np.inf),
             self._layout.order,
@@ -264,31 +275,36 @@ class Ranker:
         bounds = self._fuse(self._least_background, self._listed_d[:, -1])
         full = counts[block] == ranking.k
         complete[block] = full & (ranking.distances[block, -1] < bounds[block])
-        return near
+        return candidates
 
-    def _near(self, block: slice, answers: AnswerColumns | None) -> SparseRows | None:
-        """d' to the rows that may be among the first; None where shortest paths give it."""
+    def _divergence_to_candidates(
+        self, block: slice, answers: AnswerColumns | None
+    ) -> SparseRows | None:
+        """d' of the queries of a block to their candidates; None where shortest paths give it."""
         if answers is None:
             return None
         lists = self.distances.query_lists.indices
-        return self.divergence.near(self.n_queries, lists, ALONE, block, answers, self.first)
+        return self.divergence.to_candidates(
+            self.n_queries, lists, ALONE, block, answers, self.first
+        )
 
     def _rank_all(
-        self, queries: Ints, start: int, near: SparseRows | None, ranking: Ranking
+        self, queries: Ints, block_start: int, candidates: SparseRows | None, ranking: Ranking
     ) -> None:
-        """Rank by d* to the whole gallery, a few queries at a time.
+        """Rank queries by d* to the whole gallery, a few at a time.
 
-        near : of ``_near``, from query ``start`` on
+        queries : row numbers; ranking : of all queries, written
+        candidates : d' to the candidates of queries from ``block_start`` on, or None
         """
         size = max(1, _CELLS // self.n_answers)
         for low in range(0, len(queries), size):
-            part = queries[low : low + size]
+            some_queries = queries[low : low + size]
             if isinstance(self.distances, VectorDistances) and not self._breaks_ties_by_d:
                 rank_rows(
-                    part,
-                    self.distances.squared(part, self.first),
-                    self.distances.neighbors.farthest[part],
-                    self._divergence_to_all(part, start, near),
+                    some_queries,
+                    self.distances.squared(some_queries, self.first),
+                    self.distances.neighbors.farthest[some_queries],
+                    self._divergence_to_all(some_queries, block_start, candidates),
                     np.float32(self.omega),
                     self.fusion == "euclidean",
                     self._layout.order[self.first :] - np.int32(self.first),
@@ -296,81 +312,108 @@ class Ranker:
                     ranking.distances,
                 )
             else:
-                self._rank_dense(part, start, near, ranking)
+                self._rank_dense(some_queries, block_start, candidates, ranking)
 
     def _rank_dense(
-        self, queries: Ints, start: int, near: SparseRows | None, ranking: Ranking
+        self, queries: Ints, block_start: int, candidates: SparseRows | None, ranking: Ranking
     ) -> None:
         """As ``_rank_all`` in numpy: where there are no vectors, or d decides between equal d*."""
-        d2 = self.distances.dense(queries, self.first, ALONE)
-        d = self._root(d2) if self.diffusion is None else self._diffusion_distance(queries)
-        fused = self._fuse(self._divergence_to_all(queries, start, near), d)
+        scaled_squared = self.distances.dense(queries, self.first, ALONE)
+        d = (
+            self._root(scaled_squared)
+            if self.diffusion is None
+            else self._diffusion_distance(queries)
+        )
+        fused = self._fuse(self._divergence_to_all(queries, block_start, candidates), d)
         position = self._layout.position[self.first :] - self.first
         for at, query in enumerate(queries):
             row = fused[at][position]
-            order = self._order(row, d2[at][position], ranking.k)
+            order = self._order(row, scaled_squared[at][position], ranking.k)
             ranking.indices[query] = order
             ranking.distances[query] = row[order]
 
     def rank_allowed(
         self, queries: Longs, k: int, answers: AnswerColumns | None, blocks: Runner
     ) -> Ranking:
-        """The first ``k`` of all allowed rows of some queries, which go by their given numbers."""
+        """The first ``k`` of all allowed rows of some queries.
+
+        queries : their given numbers; answers : of ``_answer_columns``; blocks : computes blocks of
+            queries
+        """
         ranking = empty_ranking(len(queries), k)
         output_row = np.full(self.n_queries, -1)
         output_row[self._layout.position[queries]] = np.arange(len(queries))
 
         def rank_block(low: int, high: int) -> None:
             rows = low + np.flatnonzero(output_row[low:high] >= 0).astype(np.int32)
-            near = self._near(slice(low, high), answers) if len(rows) else None
+            candidates = (
+                self._divergence_to_candidates(slice(low, high), answers) if len(rows) else None
+            )
             for row in rows:
                 at = output_row[row]
-                self._rank_allowed_of(row, low, near, ranking.indices[at], ranking.distances[at])
+                self._rank_allowed_of(
+                    row, low, candidates, ranking.indices[at], ranking.distances[at]
+                )
 
         blocks.map("ranking", rank_block, self.n_queries)
         return ranking
 
     def _rank_allowed_of(
-        self, query: np.int32, start: int, near: SparseRows | None, indices: Ints, distances: Floats
+        self,
+        query: np.int32,
+        block_start: int,
+        candidates: SparseRows | None,
+        indices: Ints,
+        distances: Floats,
     ) -> None:
         """Rank the rows that are allowed for one query, a row of the layout.
 
-        near : of ``_near``, from query ``start`` on; indices, distances : (k,) the output
+        candidates : d' to the candidates of queries from ``block_start`` on, or None
+        indices, distances : (k,) the output
         """
         assert self.allowed is not None
         allowed = self.allowed.allowed_rows(int(self._layout.order[query]))
         queries = np.array([query], np.int32)
         rows = self._layout.position[self.first :][allowed]
-        d2 = self.distances.at(queries, np.array([0, len(rows)]), rows, ALONE)
+        scaled_squared = self.distances.at(queries, np.array([0, len(rows)]), rows, ALONE)
         columns = rows - self.first
-        divergence = self._divergence_to_all(queries, start, near)[0, columns]
+        divergence = self._divergence_to_all(queries, block_start, candidates)[0, columns]
         if self.diffusion is None:
-            d = self._root(d2)
+            d = self._root(scaled_squared)
         else:
             d = self._diffusion_distance(queries)[0, columns]
         fused = self._fuse(divergence, d)
-        order = self._order(fused, d2, len(indices))
+        order = self._order(fused, scaled_squared, len(indices))
         indices[: len(order)] = allowed[order]
         distances[: len(order)] = self._mapped(fused[order])
 
-    def _order(self, fused: Floats, d2: Floats, k: int) -> Longs:
-        """Where the first ``k`` by d* are; equal ones by d if d* leaves it out."""
+    def _order(self, fused: Floats, scaled_squared: Floats, k: int) -> Longs:
+        """Where the first ``k`` by d* are; equal ones by d if d* leaves it out.
+
+        fused, scaled_squared : (rows,) d*, and the squared distance over the query's largest
+        """
         if not self._breaks_ties_by_d:
             return ascending(fused, k)
-        by_d = ascending(d2)
+        by_d = ascending(scaled_squared)
         order: Longs = by_d[ascending(fused[by_d], k)]
         return order
 
-    def _divergence_to_all(self, queries: Ints, start: int, near: SparseRows | None) -> Floats:
-        """d' from each query to the whole gallery; near : of ``_near``, from ``start`` on."""
+    def _divergence_to_all(
+        self, queries: Ints, block_start: int, candidates: SparseRows | None
+    ) -> Floats:
+        """d' from each query to the whole gallery, (len(queries), n_answers).
+
+        candidates : d' to the candidates of queries from ``block_start`` on; None with shortest
+            paths
+        """
         out = np.empty((len(queries), self.n_answers), np.float32)
-        if near is None:
+        if candidates is None:
             assert self.graph is not None
             paths.path_rows(0, len(queries), queries, *self.graph.csr, UNREACHABLE, self.first, out)
             return out
         for at, query in enumerate(queries):
             out[at] = self.divergence.background(int(query), self.first)
-            _put_row(near, query - start, self.first, out[at])
+            _put_row(candidates, query - block_start, self.first, out[at])
         return out
 
     def _diffusion_distance(self, queries: Ints) -> Floats:
@@ -385,8 +428,9 @@ class Ranker:
         """d* as results tell it: lengths of paths in [0, 1)."""
         return fused if self.graph is None else within_one(fused)
 
-    def _root(self, d2: Floats) -> Floats:
-        return np.sqrt(d2) if self.fusion == "euclidean" else d2
+    def _root(self, scaled_squared: Floats) -> Floats:
+        """d from squared distances over the query's largest."""
+        return np.sqrt(scaled_squared) if self.fusion == "euclidean" else scaled_squared
 
     def _fuse(self, divergence: Floats, distance: Floats) -> Floats:
         return fuse(divergence, distance, self.omega)
@@ -425,5 +469,5 @@ def rank_queries(
     indices: Ints,
     distances: Floats,
 ) -> None:
-    """The kernel of ``Ranker.rank``."""
+    """``Ranker.rank_block`` of queries [low, high): what a runner calls for each block."""
     ranker.rank_block(slice(low, high), answers, Ranking(indices, distances))

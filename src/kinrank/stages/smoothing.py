@@ -1,8 +1,13 @@
 """Neighbour-guided similarity smooth (NSS), and what the paper's ablation puts in its place.
 
-NSS moves the entries of a row of F towards what the confident neighbours xi[i] say of each member
-j of the cluster, T_ij, relative to what they say of each other, r_i (kernels/guide.py has the
-closed form). T and r come from a two-step walk over the nearest rows, or from F itself.
+F is the similarity on the local clusters C, sparse rows of sum 1. NSS moves the entries of a row of
+F towards what the confident neighbours xi[i] say of each member j of the cluster, T_ij ("guide"),
+relative to what they say of each other, r_i ("anchor"):
+
+    (r T + 2 beta) / (r^2 + 2 beta) F, and a constant that keeps the row's sum
+
+T and r come from a two-step walk over the nearest rows, or from F itself (``kernels/guide.py``).
+``run`` computes blocks of rows on threads, or in files (``kinrank.parallel.Runner``).
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ import numpy as np
 
 from kinrank.kernels import guide as kernels
 from kinrank.kernels import lists as list_kernels
-from kinrank.kernels.overlay import NO_GROUPS, lent_space, plain_rows
+from kinrank.kernels.overlay import NO_GROUPS, free_workspace, plain_rows
 from kinrank.kernels.records import SmoothingWalk
 from kinrank.parallel import Out, Runner
 from kinrank.stages.clusters import regular
@@ -28,11 +33,11 @@ def smooth(
     parameters: StageParameters,
     run: Runner,
 ) -> SparseRows:
-    """F smoothed by what the neighbours say.
+    """Smoothed F, as ``parameters`` say.
 
     f, confident : F and xi of all rows; guided by the walk, or without smoothing, also of some
         rows alone
-    neighbors : the lists of all rows
+    neighbors : the lists of all rows, with squared distances
     """
     if parameters.smoothing is None:
         return f
@@ -48,7 +53,10 @@ def smooth(
 def smooth_by_similarity(
     f: SparseRows, confident: SparseRows, beta: float, run: Runner
 ) -> SparseRows:
-    """NSS with T and r from F itself: T_ij = mean_c F_jc, r_i = mean_cc' F_cc' over xi[i]."""
+    """NSS with T and r from F itself: T_ij = mean_c F_jc, r_i = mean_cc' F_cc' over xi[i].
+
+    f, confident : F and xi of all rows
+    """
     guide, anchor = run.fill(
         "smoothing",
         _guide_by_similarity,
@@ -72,6 +80,7 @@ def smooth_by_walk(
     """NSS with T and r from a two-step walk over the k - 1 nearest without the row itself.
 
     f, confident : F and xi of all rows or of some; neighbors : of all
+    sigma : of the affinities exp(-d^2 / sigma^2), by which the walk steps
     """
     n = len(neighbors)
     k = min(k, neighbors.k)
@@ -106,7 +115,7 @@ def smooth_by_walk(
 
 
 def smooth_by_average(f: SparseRows, lists: Ints, k: int, run: Runner) -> SparseRows:
-    """The mean of the rows of N(i, k), as query expansion would do it (AQE)."""
+    """The mean of the rows of F of N(i, k), as query expansion has it (AQE); lists : (n, K)."""
     first = np.ascontiguousarray(lists[:, :k])
     return product("smoothing", regular(first, None, len(f)), f, run)
 
@@ -114,7 +123,7 @@ def smooth_by_average(f: SparseRows, lists: Ints, k: int, run: Runner) -> Sparse
 def _closed_form(
     f: SparseRows, guide: Floats, anchor: Floats, beta: float, run: Runner
 ) -> SparseRows:
-    """The smoothed rows; guide : T on the pattern of F; anchor : r of each row."""
+    """The smoothed rows; guide : T, an entry for each of F; anchor : (n,) r."""
     args = (f.indptr, f.values, guide, anchor, float(beta))
     out = Out(np.float32, indptr=f.indptr)
     return f.with_data(run.fill("smoothing", kernels.closed_form, args, len(f), out))
@@ -131,8 +140,9 @@ def _guide_by_similarity(
     guide: Floats,
     anchor: Floats,
 ) -> None:
+    """``smooth_by_similarity`` of rows [low, high): what ``run`` calls for each block."""
     stored = plain_rows(ptr, members, f)
-    with lent_space(len(ptr) - 1) as space:
+    with free_workspace(len(ptr) - 1) as space:
         kernels.guide_by_similarity(
             low,
             high,

@@ -1,4 +1,7 @@
-"""Sparse matrices: transposed, added, multiplied, normalised."""
+"""Sparse matrices (``SparseRows``): transposed, added, multiplied, normalised.
+
+``run`` computes blocks of rows on threads, or in files (``kinrank.parallel.Runner``).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import numpy.typing as npt
 from kinrank.kernels import lists, rows
 from kinrank.kernels.cross import product_sum_rows
 from kinrank.kernels.lanes import multiply_one
-from kinrank.kernels.overlay import NO_GROUPS, lent_space, plain_rows
+from kinrank.kernels.overlay import NO_GROUPS, free_workspace, plain_rows
 from kinrank.kernels.product import product_rows
 from kinrank.kernels.rows import gather_rows
 from kinrank.parallel import ALONE, Out, Runner
@@ -160,7 +163,7 @@ def _product_rows(
     position: Ints,
 ) -> tuple[Longs, Ints, Floats]:
     stored = plain_rows(b_ptr, b_ids, b)
-    with lent_space(n) as space:
+    with free_workspace(n) as space:
         indptr, ids, data = product_rows(
             low, high, a_ptr, a_ids, a, NO_GROUPS, stored, keep, order, position, space
         )
