@@ -118,14 +118,19 @@ warm:
 	@$(BIN)/python hatch_build.py $(JOBS)
 
 # Tests of pages need Chromium and are reported as skipped without it; where CI is set, they fail.
+SHELL_OF_CHROMIUM := chromium-headless-shell
 APT := apt-get -qq -o DPkg::Lock::Timeout=60 -o Acquire::http::Timeout=30
 chromium:
-	@if command -v chromium || command -v chromium-browser; then exit 0; fi >/dev/null; \
+	@for name in $(SHELL_OF_CHROMIUM) chromium chromium-browser; do \
+		if command -v $$name >/dev/null; then exit 0; fi; \
+	done; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "Installing chromium for the tests of pages"; \
 		export DEBIAN_FRONTEND=noninteractive; \
-		if { $(APT) update && $(APT) install -y --no-install-recommends chromium; } >/dev/null; then \
-			exit 0; \
+		if $(APT) update >/dev/null; then \
+			for name in $(SHELL_OF_CHROMIUM) chromium; do \
+				if $(APT) install -y --no-install-recommends $$name >/dev/null; then exit 0; fi; \
+			done; \
 		fi; \
 	fi; \
 	echo "chromium is not installed and could not be: tests of pages cannot run, all others can." >&2
