@@ -113,9 +113,13 @@ def test_code_for_another_processor_is_not_used(tree):
 
 
 def test_code_that_cannot_be_read_is_as_good_as_none(tree):
-    for path in code_files(tree):
-        path.write_bytes(path.read_bytes()[:20])
+    whole = {path: path.read_bytes() for path in code_files(tree)}
+    for path, code in whole.items():
+        path.write_bytes(code[:20])
     assert missing(tree) == 3
+    for path, code in whole.items():
+        if not path.name.startswith("expand."):
+            path.write_bytes(code)
     assert first_call(tree)[0] > 0
 
 

@@ -32,13 +32,23 @@ def masks(seed=0):
 
 @pytest.mark.parametrize(("name", "params"), [*((name, {}) for name in METHODS), *VARIANTS])
 def test_every_method_strikes_out(sets, name, params):
+    """Each mask with one length of the lists: a short one, or all rows."""
+    method = make(name, **params)
+    whole = method.rerank(*sets)
+    for mask, k in zip(masks(), [4, NG, NG, 4] * 2, strict=True):
+        assert_struck(method.rerank(*sets, k, allowed=mask), whole, mask, k)
+    few = np.random.default_rng(2).random((NQ, NG)) < 0.02
+    assert_struck(method.rerank(*sets, 4, exclude=few), whole, ~few, 4)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "params"), [*((name, {}) for name in METHODS), *VARIANTS])
+def test_every_method_strikes_out_of_lists_of_both_lengths(sets, name, params):
     method = make(name, **params)
     whole = method.rerank(*sets)
     for mask in masks():
         for k in (4, NG):
             assert_struck(method.rerank(*sets, k, allowed=mask), whole, mask, k)
-    few = np.random.default_rng(2).random((NQ, NG)) < 0.02
-    assert_struck(method.rerank(*sets, 4, exclude=few), whole, ~few, 4)
 
 
 @pytest.mark.parametrize(

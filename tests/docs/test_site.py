@@ -23,8 +23,11 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(browser, request):
-    width, scheme = getattr(request, "param", (1200, "light"))
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    width, scheme, *scripts = getattr(request, "param", (1200, "light"))
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme,
+        java_script_enabled=scripts != ["without scripts"],
+    )  # fmt: skip
     page = context.new_page()
     page.wanted = []
     page.on("request", lambda asked: page.wanted.append(asked.url))
@@ -54,7 +57,15 @@ def test_pages_fit_the_screen(site, page, name):
     assert page.evaluate(broken) == []
 
 
-@pytest.mark.parametrize("page", [(1280, "light"), (1920, "light")], indirect=True)
+@pytest.mark.parametrize(
+    "page",
+    [
+        (1280, "light", "without scripts"),
+        pytest.param((1280, "light"), marks=pytest.mark.long),
+        pytest.param((1920, "light"), marks=pytest.mark.long),
+    ],
+    indirect=True,
+)
 def test_code_is_not_cut_off_on_a_desktop(site, page):
     """On any page: no block of code is wider than its frame."""
     wider = (

@@ -87,7 +87,7 @@ def test_clusters(options):
 @pytest.mark.parametrize("options", OPTIONS, ids=named)
 def test_digits(options):
     queries, gallery, _, _ = digits()
-    assert_equal(CAS(k1=15, k2=5).replace(**options), queries[:12], gallery[:140])
+    assert_equal(CAS(k1=15, k2=5).replace(**options), queries[:12], gallery[:100])
 
 
 @pytest.mark.parametrize("options", [{"variant": "paper"}, {}, {"start": "regularizer"}], ids=named)
