@@ -35,7 +35,7 @@ def test_qdrant_refuses(data, tmp_path):
         QdrantStore(client, "two", vector="images")
     assert QdrantStore(client, "two", vector="text").width == 4
     client.create_collection("none", vectors_config={})
-    with pytest.raises(kinrank.InvalidInputError, match="must have vectors, got one without"):
+    with pytest.raises(kinrank.InvalidInputError, match="must have vectors of floats, got one"):
         QdrantStore(client, "none")
     manhattan = qdrant.models.VectorParams(size=4, distance="Manhattan")
     client.create_collection("other", vectors_config=manhattan)
@@ -75,7 +75,7 @@ def test_milvus_refuses_and_goes_beyond_its_limit(data, tmp_path, monkeypatch):
     schema.add_field("a", milvus.DataType.FLOAT_VECTOR, dim=4)
     schema.add_field("b", milvus.DataType.FLOAT_VECTOR, dim=4)
     client.create_collection("two", schema=schema)
-    with pytest.raises(kinrank.InvalidInputError, match=r"2 fields of vectors \(a, b\): say which"):
+    with pytest.raises(kinrank.InvalidInputError, match=r"2 vectors \(a, b\): say which"):
         MilvusStore(client, "two")
     with pytest.raises(kinrank.InvalidInputError, match=r"'a' must have an index, got none"):
         MilvusStore(client, "two", vector_field="a")

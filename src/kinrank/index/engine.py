@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kinrank.conditions import AttributeRules
 from kinrank.errors import UnknownIdError
 from kinrank.filters import Filter, Mask, RankAndDrop, empty_ranking
 from kinrank.index.attributes import Attributes
@@ -28,7 +29,7 @@ from kinrank.index.request_queue import (
     hand_out_error,
     joined_queries,
 )
-from kinrank.index.search import RowSearch, StoreSearch
+from kinrank.index.search import RowSearch, StoreAttributes, StoreSearch
 from kinrank.index.state import State
 from kinrank.kernels.overlay import Workspace, free_workspace
 from kinrank.kernels.path_answer import answer_by_path, near_divergences
@@ -37,6 +38,7 @@ from kinrank.kernels.ranking import answer_rows
 from kinrank.kernels.records import FetchedDistances, FilterLists, QueryLists
 from kinrank.kernels.scan import pair_distances
 from kinrank.parallel import Runner, thread_count
+from kinrank.search.searcher import FilteringStore
 from kinrank.types import Floats, Ints, Longs, Neighbors, Ranking
 
 _BLOCK = 64  # queries that are computed together: their stages take more memory than their results
@@ -69,6 +71,14 @@ class Engine:
         other = copy(self)
         other.attributes = attributes
         return other
+
+    @property
+    def attribute_rules(self) -> AttributeRules:
+        """What ``where`` and ``differ`` are asked of: attributes here, and those of a store."""
+        store = self.searcher.store if isinstance(self.searcher, StoreSearch) else None
+        if isinstance(store, FilteringStore):
+            return StoreAttributes(self.attributes, store, self.state.table)
+        return self.attributes
 
     def workspace(self) -> free_workspace:
         """A workspace that nobody else uses inside ``with``."""

@@ -336,7 +336,7 @@ class Index:
             len(vectors),
             state.n_gallery,
             rows_of_ids=state.id_table.rows,
-            attributes=engine.attributes,
+            attributes=engine.attribute_rules,
         )
         runner = Runner.of(threads)
         pictures = None

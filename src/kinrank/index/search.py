@@ -7,7 +7,7 @@ ids of a store are counted by gallery index, which is turned into rows here. Que
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -16,12 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, UnknownIdError
+from kinrank.filters import Rule, SameForAll
+from kinrank.index.attributes import Attributes
 from kinrank.index.ids import IdTable, as_ids
 from kinrank.index.state import Scaling, State
 from kinrank.kernels.scan import pair_distances, search_cells
 from kinrank.parallel import Runner
 from kinrank.search.exact import exact_search
 from kinrank.search.searcher import (
+    FilteringStore,
     Store,
     check_squared_distances,
     checked_fetch,
@@ -171,6 +174,33 @@ class StoreSearch:
                 "kinrank.open(path, store=store)."
             )
         return self.store
+
+
+@dataclass(frozen=True, eq=False)
+class StoreAttributes:
+    """Attributes of an index, and beside them those that its store knows and filters by."""
+
+    kept: Attributes
+    store: FilteringStore
+    table: IdTable
+
+    def where(self, wanted: Any) -> list[Rule]:
+        """See ``Attributes.where``; for names that the index does not have the store is asked."""
+        if not isinstance(wanted, Mapping):
+            return self.kept.where(wanted)
+        in_index = {name: given for name, given in wanted.items() if name in self.kept.columns}
+        in_store = {name: given for name, given in wanted.items() if name not in in_index}
+        rules = self.kept.where(in_index)
+        if in_store:
+            rows = self.table.find(as_ids(self.store.matching(in_store)))
+            allowed = np.zeros(len(self.table), np.bool_)
+            allowed[rows[rows >= 0]] = True  # others came after the index was made
+            rules.append(SameForAll(allowed))
+        return rules
+
+    def differ(self, of_queries: Any, n_queries: int) -> list[Rule]:
+        """See ``Attributes.differ``: of the attributes of the index alone."""
+        return self.kept.differ(of_queries, n_queries)
 
 
 RowSearch: TypeAlias = VectorSearch | StoreSearch

@@ -5,6 +5,7 @@ Anybody may write a searcher, and kernels check nothing, so what it returns is c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -63,6 +64,30 @@ class Store(Searcher, Protocol):
         """The vectors of some rows, (len(ids), width), in the order asked for.
 
         Raises ``UnknownIdError``.
+        """
+
+
+@runtime_checkable
+class FilteringStore(Store, Protocol):
+    """A store that knows more of its rows than their vectors, and filters by it."""
+
+    def matching(self, where: Any, /) -> Any:
+        """The ids of all rows whose attributes are as ``where`` of ``Index.search`` says.
+
+        Rows without a value of a name that is asked for do not match.
+        """
+
+    def attributes(self, names: Any, /) -> tuple[Any, dict[str, Any]]:
+        """The ids of all rows, and for each of some names their values; None for no value."""
+
+
+@runtime_checkable
+class ListingStore(Store, Protocol):
+    """A store that finds the neighbours of its own rows, without their vectors being moved."""
+
+    def neighbors(self, k: int, /) -> Iterator[tuple[Any, Neighbors]]:
+        """Ids of some rows, and their ``k`` nearest others as ``search`` lists them; of all rows
+        in turn.
         """
 
 

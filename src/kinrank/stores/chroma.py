@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.index.ids import Ids
 from kinrank.optional import require
 from kinrank.search.searcher import Metric
 from kinrank.stores.base import TableStore, engine_errors
-from kinrank.types import Floats, Longs
+from kinrank.stores.where import Wanted
+from kinrank.types import Floats
 
 __all__ = ["ChromaStore"]
 
 _METRICS: dict[str, Metric] = {"l2": "euclidean", "cosine": "cosine", "ip": "inner"}
 _PAGE = 4096  # rows in one answer
-_QUERIES = 64  # in one request
 
 
 class ChromaStore(TableStore):
@@ -65,37 +65,44 @@ class ChromaStore(TableStore):
         with _errors():
             return int(self._collection.count())
 
-    def _all_ids(self) -> list[Any]:
-        ids: list[Any] = []
+    def _pages(self, names: list[str], conditions: list[Any]) -> Iterator[list[tuple[Any, ...]]]:
+        offset = 0
+        where = {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), None)
         while True:
             with _errors():
-                page = self._collection.get(limit=_PAGE, offset=len(ids), include=[])["ids"]
-            ids += page
-            if len(page) < _PAGE:
-                return ids
-
-    def _nearest(self, rows: Floats, k: int) -> tuple[Longs, Any, npt.NDArray[Any]]:
-        owners: list[int] = []
-        names: list[Any] = []
-        values: list[float] = []
-        k = min(k, max(len(self), 1))
-        for low in range(0, len(rows), _QUERIES):
-            with _errors():
-                answer = self._collection.query(
-                    query_embeddings=rows[low : low + _QUERIES],
-                    n_results=k,
-                    include=["distances"],
+                page = self._collection.get(
+                    where=where,
+                    limit=_PAGE,
+                    offset=offset,
+                    include=["metadatas"] if names else [],
                 )
-            for query, (ids, distances) in enumerate(
-                zip(answer["ids"], answer["distances"], strict=True), low
-            ):
-                owners += [query] * len(ids)
-                names += ids
-                values += list(distances)
-        measured = np.array(values, np.float64)
-        if self.metric == "inner":
-            measured = measured - 1  # Chroma answers 1 - xy
-        return np.array(owners, np.int64), names, measured
+            ids = page["ids"]
+            records = page["metadatas"] if names else [None] * len(ids)
+            yield [
+                (name, *((record or {}).get(field) for field in names))
+                for name, record in zip(ids, records, strict=True)
+            ]
+            offset += len(ids)
+            if len(ids) < _PAGE:
+                return
+
+    def _expression(self, wanted: Wanted) -> dict[str, Any] | None:
+        """Chroma keeps integers apart from other numbers, and ranges are of one of them alone."""
+        if wanted.values is None or wanted.numbers or not wanted.values:
+            return None
+        any_of = [{wanted.name: {"$eq": value}} for value in wanted.values]
+        return {"$or": any_of} if len(any_of) > 1 else any_of[0]
+
+    def _lists(self, rows: Floats, k: int) -> Iterator[tuple[list[Any], list[float]]]:
+        with _errors():
+            answer = self._collection.query(
+                query_embeddings=rows, n_results=k, include=["distances"]
+            )
+        for names, distances in zip(answer["ids"], answer["distances"], strict=True):
+            values = np.asarray(distances, np.float64)
+            if self.metric == "inner":
+                values = values - 1  # Chroma answers 1 - xy
+            yield names, values.tolist()
 
     def _rows_of(self, ids: Ids) -> tuple[list[Any], Floats]:
         with _errors():

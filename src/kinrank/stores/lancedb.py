@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, UnknownNameError
 from kinrank.index.ids import Ids, as_ids
 from kinrank.optional import require
 from kinrank.search.searcher import METRICS, Metric
 from kinrank.stores.base import TableStore, engine_errors
+from kinrank.stores.where import AttributeKind, Wanted, sql_condition, sql_literal
 from kinrank.types import Floats, Longs
 from kinrank.validation import check_bool, check_choice, check_int
 
 __all__ = ["LanceStore"]
 
+_PAGE = 4096  # rows that are read at a time
 _TYPES: dict[Metric, str] = {"euclidean": "l2", "cosine": "cosine", "inner": "dot"}
 
 
@@ -70,11 +73,47 @@ class LanceStore(TableStore):
         with _errors():
             return int(self._table.count_rows())
 
-    def _all_ids(self) -> list[Any]:
+    def _pages(self, names: list[str], conditions: list[Any]) -> Iterator[list[tuple[Any, ...]]]:
+        for name in names:
+            self._attribute_kind(name)
+        columns = list(dict.fromkeys([self._id, *names]))
         with _errors():
-            column = self._table.search().select([self._id]).limit(len(self)).to_arrow()
-        ids: list[Any] = column[self._id].to_pylist()
-        return ids
+            query = self._table.search().select(columns).limit(max(len(self), 1))
+            if conditions:
+                query = query.where(" AND ".join(conditions))
+            batches = iter(query.to_batches(_PAGE))
+        while True:
+            with _errors():
+                batch = next(batches, None)
+            if batch is None:
+                return
+            values = {column: batch[column].to_pylist() for column in columns}
+            yield list(zip(*(values[name] for name in [self._id, *names]), strict=True))
+
+    def _attribute_kind(self, name: str) -> AttributeKind:
+        """What the values of a column are; an error if they cannot be an attribute."""
+        arrow = require("pyarrow.types", extra="lancedb", purpose="A LanceDB store")
+        if name not in self._table.schema.names:
+            raise UnknownNameError("attribute", name, list(self._table.schema.names))
+        kind = self._field(name).type
+        if arrow.is_string(kind) or arrow.is_large_string(kind):
+            return "text"
+        if arrow.is_boolean(kind):
+            return "True or False"
+        if arrow.is_integer(kind):
+            return "integers"
+        if arrow.is_floating(kind):
+            return "numbers"
+        raise InvalidInputError(
+            f"Column {name!r} must hold text, numbers or booleans to be an attribute, got {kind}."
+        )
+
+    def _expression(self, wanted: Wanted) -> str | None:
+        kind = self._attribute_kind(wanted.name)
+        wanted = wanted.of_kind(kind)
+        if not wanted.fits_float64 or (kind == "numbers" and not wanted.fits_float32):
+            return None
+        return sql_condition(wanted, f"`{wanted.name}`", sql_literal, "false")
 
     def _nearest(self, rows: Floats, k: int) -> tuple[Longs, Any, npt.NDArray[Any]]:
         with _errors():
@@ -106,9 +145,7 @@ class LanceStore(TableStore):
             ids = ids[(ids >= self._range[0]) & (ids <= self._range[1])]
         if len(ids) == 0:
             return "false"
-        texts = [str(name).replace("'", "''") for name in ids]
-        words = [f"'{text}'" for text in texts] if self._text else texts
-        return f"`{self._id}` IN ({', '.join(words)})"
+        return f"`{self._id}` IN ({', '.join(map(sql_literal, ids.tolist()))})"
 
     def _describe(self) -> None:
         """Read what the columns are."""

@@ -10,11 +10,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError, UnknownNameError
+from kinrank.errors import InvalidInputError
 from kinrank.index.ids import Ids, as_ids
 from kinrank.optional import require
 from kinrank.search.searcher import Metric
-from kinrank.stores.base import TableStore, engine_errors
+from kinrank.stores.base import (
+    TableStore,
+    chosen_vectors,
+    distances_of_scores,
+    engine_errors,
+)
+from kinrank.stores.where import AttributeKind, Wanted
 from kinrank.types import Floats, Longs
 
 __all__ = ["MilvusStore"]
@@ -22,7 +28,7 @@ __all__ = ["MilvusStore"]
 _METRICS: dict[str, Metric] = {"L2": "euclidean", "COSINE": "cosine", "IP": "inner"}
 _MOST = 16_384  # results of a query that Milvus answers
 _PAGE = 4096  # rows in one answer of an iterator
-_QUERIES = 64  # in one request
+_INTEGERS = 2**63
 
 
 class MilvusStore(TableStore):
@@ -54,11 +60,13 @@ class MilvusStore(TableStore):
             for field in fields
             if field["type"] == module.DataType.FLOAT_VECTOR
         }
-        self._vector = _chosen_field(vector_field, vectors)
+        self._vector = chosen_vectors("vector_field", vector_field, vectors)
         self.width = vectors[self._vector]
         key = next(field for field in fields if field.get("is_primary"))
         self._id = key["name"]
         self._text = key["type"] == module.DataType.VARCHAR
+        kinds = _kinds_by_type(module.DataType)
+        self._kinds = {f["name"]: kinds[f["type"]] for f in fields if f["type"] in kinds}
         self.metric: Metric = self._indexed()
 
     def __len__(self) -> int:
@@ -81,21 +89,22 @@ class MilvusStore(TableStore):
                     )
         raise InvalidInputError(f"The field {self._vector!r} must have an index, got none.")
 
-    def _all_ids(self) -> list[Any]:
-        return [row[self._id] for page in self._pages([self._id]) for row in page]
+    def _pages(self, names: list[str], conditions: list[Any]) -> Iterator[list[tuple[Any, ...]]]:
+        for page in self._records([self._id, *names], " and ".join(conditions)):
+            yield [(row[self._id], *(row.get(name) for name in names)) for row in page]
 
-    def _pages(self, fields: list[str]) -> Iterator[list[dict[str, Any]]]:
-        """All rows, some at a time."""
+    def _records(self, fields: list[str], expression: str = "") -> Iterator[list[dict[str, Any]]]:
+        """All rows that an expression allows, some at a time."""
         if self._text and len(self) <= _MOST:
             # Its iterator goes on from the last id, and cannot write one with a quote in it.
             with _errors():
                 yield self._client.query(
-                    self._collection, filter="", limit=_MOST, output_fields=fields
+                    self._collection, filter=expression, limit=_MOST, output_fields=fields
                 )
             return
         with _errors():
             iterator = self._client.query_iterator(
-                self._collection, batch_size=_PAGE, filter="", output_fields=fields
+                self._collection, batch_size=_PAGE, filter=expression, output_fields=fields
             )
         try:
             while True:
@@ -107,36 +116,48 @@ class MilvusStore(TableStore):
         finally:
             iterator.close()
 
+    def _expression(self, wanted: Wanted) -> str | None:
+        """Fields of the schema in Milvus's expressions; those that are only in rows are checked."""
+        kind = self._kinds.get(wanted.name)
+        if kind is None:
+            return None
+        wanted = wanted.of_kind(kind)
+        if kind == "integers":
+            # Beyond 64 bits there is no integer, and Milvus reads none.
+            if any(abs(number) >= _INTEGERS for number in wanted.numbers):
+                return None
+        elif kind == "numbers" and not (wanted.fits_float64 and wanted.fits_float32):
+            return None
+        if wanted.values is not None:
+            return f"{wanted.name} in {_written(list(wanted.values))}"
+        assert wanted.between is not None
+        ends = ((">=", wanted.between.low), ("<=", wanted.between.high))
+        parts = [f"{wanted.name} {sign} {_written(end)}" for sign, end in ends if end is not None]
+        return " and ".join(parts)
+
     def _nearest(self, rows: Floats, k: int) -> tuple[Longs, Any, npt.NDArray[Any]]:
-        k = min(k, max(len(self), 1))
-        if k > _MOST:
+        if min(k, len(self)) > _MOST:
             return self._nearest_of_all(rows, k)
-        owners: list[int] = []
-        names: list[Any] = []
-        values: list[float] = []
-        for low in range(0, len(rows), _QUERIES):
-            with _errors():
-                answers = self._client.search(
-                    self._collection,
-                    data=rows[low : low + _QUERIES].tolist(),
-                    limit=k,
-                    anns_field=self._vector,
-                    output_fields=[self._id],
-                )
-            for query, answer in enumerate(answers, low):
-                owners += [query] * len(answer)
-                names += [hit[self._id] for hit in answer]
-                values += [hit["distance"] for hit in answer]
-        measured = np.array(values, np.float64)
-        if self.metric != "euclidean":  # the larger, the nearer
-            measured = 1 - measured if self.metric == "cosine" else -measured
-        return np.array(owners, np.int64), names, measured
+        return super()._nearest(rows, k)
+
+    def _lists(self, rows: Floats, k: int) -> Iterator[tuple[list[Any], list[float]]]:
+        with _errors():
+            answers = self._client.search(
+                self._collection,
+                data=rows.tolist(),
+                limit=k,
+                anns_field=self._vector,
+                output_fields=[self._id],
+            )
+        for answer in answers:
+            distances = distances_of_scores(self.metric, [hit["distance"] for hit in answer])
+            yield [hit[self._id] for hit in answer], distances.tolist()
 
     def _nearest_of_all(self, rows: Floats, k: int) -> tuple[Longs, Any, npt.NDArray[Any]]:
         """The same from all rows, a page at a time."""
         names: list[Any] = []
         blocks = []
-        for page in self._pages([self._id, self._vector]):
+        for page in self._records([self._id, self._vector]):
             names += [row[self._id] for row in page]
             vectors = np.array([row[self._vector] for row in page], np.float32)
             blocks.append(_measured(self.metric, rows, vectors))
@@ -151,11 +172,18 @@ class MilvusStore(TableStore):
             # `get` writes ids of text into its filter as they are; quotes in them would end it.
             rows = self._client.query(
                 self._collection,
-                filter=f"{self._id} in {json.dumps(ids.tolist(), ensure_ascii=False)}",
+                filter=f"{self._id} in {_written(ids.tolist())}",
                 output_fields=[self._id, self._vector],
             )
         vectors = np.array([row[self._vector] for row in rows], np.float32)
         return [row[self._id] for row in rows], vectors.reshape(len(rows), self.width)
+
+
+def _kinds_by_type(types: Any) -> dict[Any, AttributeKind]:
+    """What the values of a field are, by its type."""
+    kinds: dict[Any, AttributeKind] = {types.VARCHAR: "text", types.BOOL: "True or False"}
+    kinds |= dict.fromkeys((types.FLOAT, types.DOUBLE), "numbers")
+    return kinds | dict.fromkeys((types.INT8, types.INT16, types.INT32, types.INT64), "integers")
 
 
 def _measured(metric: Metric, queries: Floats, rows: Floats) -> npt.NDArray[np.float64]:
@@ -173,18 +201,9 @@ def _measured(metric: Metric, queries: Floats, rows: Floats) -> npt.NDArray[np.f
     return distances
 
 
-def _chosen_field(name: str | None, vectors: dict[str, int]) -> str:
-    if not vectors:
-        raise InvalidInputError("The collection must have a field of float vectors, got none.")
-    if name is None and len(vectors) > 1:
-        raise InvalidInputError(
-            f"The collection has {len(vectors)} fields of vectors ({', '.join(vectors)}): say "
-            f"which, as in vector_field={next(iter(vectors))!r}."
-        )
-    chosen = next(iter(vectors)) if name is None else name
-    if chosen not in vectors:
-        raise UnknownNameError("vector_field", chosen, list(vectors))
-    return chosen
+def _written(value: Any) -> str:
+    """A value in an expression of Milvus."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _errors() -> AbstractContextManager[None]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterator
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -10,11 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError, StoreError, UnknownIdError
+from kinrank.errors import InvalidInputError, StoreError, UnknownIdError, UnknownNameError
 from kinrank.index.ids import Ids
 from kinrank.optional import require
 from kinrank.search.searcher import METRICS, Metric
 from kinrank.stores.base import TableStore, engine_errors
+from kinrank.stores.where import AttributeKind, Wanted, sql_condition, sql_literal
 from kinrank.types import Floats, Longs
 from kinrank.validation import check_bool, check_choice, check_int
 
@@ -23,6 +26,16 @@ __all__ = ["PgVectorStore"]
 _OPERATORS: dict[Metric, str] = {"euclidean": "<->", "cosine": "<=>", "inner": "<#>"}
 _TEXTS = ("text", "character varying", "uuid")
 _INTEGERS = ("smallint", "integer", "bigint")
+# Dates as text in one form, which orders as they do.
+_DATES = {
+    "date": "to_char({}, 'YYYY-MM-DD')",
+    "timestamp without time zone": """to_char({}, 'YYYY-MM-DD"T"HH24:MI:SS.US')""",
+    "timestamp with time zone": (
+        """to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
+    ),
+}
+_CURSOR = "kinrank_pages"
+_PAGE = 4096  # rows that are read at a time
 _MAX_EF = 1000  # pgvector's limit of hnsw.ef_search
 
 _VECTOR = re.compile(r'(?:(?:\w+|"(?:[^"]|"")+")\.)?vector(?:\((\d+)\))?')
@@ -116,8 +129,61 @@ class PgVectorStore(TableStore):
     def __len__(self) -> int:
         return int(self._rows("SELECT count(*) FROM {table}")[0][0])
 
-    def _all_ids(self) -> list[Any]:
-        return [name for (name,) in self._rows("SELECT {id}::{shown} FROM {table}")]
+    def _pages(self, names: list[str], conditions: list[Any]) -> Iterator[list[tuple[Any, ...]]]:
+        columns = ["{id}::{shown}", *(_template(self._attribute(name)[0]) for name in names)]
+        text = f"SELECT {', '.join(columns)} FROM {{table}}"  # noqa: S608  names are quoted
+        if conditions:
+            text += f" WHERE {' AND '.join(map(_template, conditions))}"
+        self._rows("SELECT 1")  # opens a connection that was lost
+        statement = self._psycopg.sql.SQL(text).format(**self._names)
+        with self._lock:  # until all pages are read
+            yield from self._pages_of_statement(statement)
+
+    def _pages_of_statement(self, statement: Any) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a statement, which the server keeps until they are asked for."""
+        with (
+            engine_errors("PostgreSQL", self._psycopg.Error),
+            self._connection.transaction(),
+            self._psycopg.ServerCursor(
+                self._connection, _CURSOR, row_factory=self._psycopg.rows.tuple_row
+            ) as cursor,
+        ):
+            cursor.execute(statement, (), binary=True)
+            while page := cursor.fetchmany(_PAGE):
+                yield page
+
+    def _attribute(self, name: str) -> tuple[str, AttributeKind]:
+        """A column in statements, and what its values are; dates are text that orders as they do.
+
+        An error if there is no such column, or one of another type.
+        """
+        if name not in self._types:
+            raise UnknownNameError("attribute", name, list(self._types))
+        kind = re.sub(r"\(\d+\)", "", self._types[name])
+        column = self._psycopg.sql.Identifier(name).as_string(self._connection)
+        if kind in _DATES:
+            return _DATES[kind].format(column), "text"
+        if kind in _TEXTS:
+            return f'({column}::text COLLATE "C")', "text"
+        if kind in _INTEGERS:
+            return f"{column}::bigint", "integers"
+        if kind in ("real", "double precision"):
+            return f"{column}::double precision", "numbers"
+        if kind == "boolean":
+            return column, "True or False"
+        raise InvalidInputError(
+            f"Column {name!r} must hold text, numbers, dates or booleans to be an attribute, got "
+            f"{kind}."
+        )
+
+    def _expression(self, wanted: Wanted) -> str | None:
+        column, kind = self._attribute(wanted.name)
+        wanted = wanted.of_kind(kind)
+        if kind == "numbers" and not wanted.fits_float64:
+            return None
+        if any(abs(number) == math.inf for number in wanted.numbers):
+            return None
+        return sql_condition(wanted, column, sql_literal, "false")
 
     def _nearest(self, rows: Floats, k: int) -> tuple[Longs, Any, npt.NDArray[Any]]:
         values = {"queries": [str(row.tolist()) for row in rows], "k": k}
@@ -157,6 +223,7 @@ class PgVectorStore(TableStore):
         text = sql.Identifier(*(_name("table", part) for part in parts)).as_string(self._connection)
         self._names = {"table": sql.SQL(_escaped(text))}
         columns = dict(self._rows(_COLUMNS, (text,)))
+        self._types = columns
         if not columns:
             raise InvalidInputError(
                 f"The database has no table {text}. Name one of another schema as (schema, table)."
@@ -262,6 +329,11 @@ def _name(what: str, text: object) -> str:
     if isinstance(text, str) and whole and text and "\0" not in text:
         return text
     raise InvalidInputError(f"`{what}` must be a name of PostgreSQL, got {text!r}.")
+
+
+def _template(text: str) -> str:
+    """Text in a template of a statement, where braces are names."""
+    return _escaped(text).replace("{", "{{").replace("}", "}}")
 
 
 def _escaped(text: str) -> str:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError, UnknownNameError
+from kinrank.errors import InvalidInputError
 from kinrank.index.ids import Ids
 from kinrank.optional import require
 from kinrank.search.searcher import Metric
-from kinrank.stores.base import TableStore, engine_errors
-from kinrank.types import Floats, Longs
+from kinrank.stores.base import (
+    TableStore,
+    chosen_vectors,
+    distances_of_scores,
+    engine_errors,
+)
+from kinrank.stores.where import Wanted
+from kinrank.types import Floats
 from kinrank.validation import check_bool
 
 __all__ = ["QdrantStore"]
 
 _METRICS: dict[str, Metric] = {"euclid": "euclidean", "cosine": "cosine", "dot": "inner"}
 _PAGE = 4096  # points in one answer
-_QUERIES = 64  # in one request
 
 
 class QdrantStore(TableStore):
@@ -59,12 +65,13 @@ class QdrantStore(TableStore):
         self._models = module.models
         self._collection = collection
         self._id_field = id_field
+        self._id_fields = [] if id_field is None else [id_field]
         self._exact = check_bool("exact", exact)
         with _errors():
             params = client.get_collection(collection).config.params.vectors
         self._vector = vector
         if isinstance(params, Mapping):
-            self._vector = _chosen_name(vector, params)
+            self._vector = chosen_vectors("vector", vector, params)
             params = params[self._vector]
         elif vector is not None:
             raise InvalidInputError(
@@ -78,36 +85,57 @@ class QdrantStore(TableStore):
             )
         self.metric: Metric = _METRICS[kind]
         self.width = int(params.size)
-        ids = self._page(1, None)[0]
-        self._text = bool(ids) and isinstance(ids[0], str)
+        points = self._scrolled(1, None)[0]
+        self._text = bool(points) and isinstance(self._id_of(points[0]), str)
 
     def __len__(self) -> int:
         with _errors():
             return int(self._client.count(self._collection, exact=True).count)
 
-    def _all_ids(self) -> list[Any]:
-        ids: list[Any] = []
+    def _pages(self, names: list[str], conditions: list[Any]) -> Iterator[list[tuple[Any, ...]]]:
         offset = None
         while True:
-            page, offset = self._page(_PAGE, offset)
-            ids += page
+            points, offset = self._scrolled(_PAGE, offset, names, conditions)
+            yield [
+                (self._id_of(point), *((point.payload or {}).get(name) for name in names))
+                for point in points
+            ]
             if offset is None:
-                return ids
+                return
 
-    def _page(self, limit: int, offset: Any) -> tuple[list[Any], Any]:
-        """Ids of some points, and where the next ones begin."""
+    def _scrolled(
+        self, limit: int, offset: Any, names: Sequence[str] = (), conditions: Sequence[Any] = ()
+    ) -> tuple[list[Any], Any]:
+        """Some points with these fields of the payload, and where the next ones begin."""
         with _errors():
             points, following = self._client.scroll(
                 self._collection,
+                scroll_filter=self._models.Filter(must=list(conditions)) if conditions else None,
                 limit=limit,
                 offset=offset,
-                with_payload=self._payload(),
+                with_payload=[*self._id_fields, *names] or False,
                 with_vectors=False,
             )
-        return [self._id_of(point) for point in points], following
+        return points, following
 
-    def _payload(self) -> Any:
-        return False if self._id_field is None else [self._id_field]
+    def _expression(self, wanted: Wanted) -> Any | None:
+        """Numbers as ranges, which Qdrant compares as float64; text of a range is checked here."""
+        field = partial(self._models.FieldCondition, key=wanted.name)
+        exact = wanted.fits_float64
+        if wanted.between is not None:
+            if not exact or wanted.between.of_text:
+                return None
+            return field(range=self._models.Range(gte=wanted.between.low, lte=wanted.between.high))
+        values = wanted.values or ()
+        if not exact:
+            return None
+        numbers = wanted.numbers
+        others = [value for value in values if isinstance(value, (str, bool))]
+        any_of = [field(range=self._models.Range(gte=one, lte=one)) for one in numbers]
+        any_of += [field(match=self._models.MatchValue(value=one)) for one in others]
+        if not any_of:  # nothing is wanted, and a filter of nothing allows all
+            return self._models.HasIdCondition(has_id=[])
+        return self._models.Filter(should=any_of)
 
     def _id_of(self, point: Any) -> Any:
         if self._id_field is None:
@@ -119,35 +147,27 @@ class QdrantStore(TableStore):
             )
         return value
 
-    def _nearest(self, rows: Floats, k: int) -> tuple[Longs, Any, npt.NDArray[Any]]:
-        owners: list[int] = []
-        names: list[Any] = []
-        scores: list[float] = []
-        k = min(k, max(len(self), 1))
-        params = self._models.SearchParams(exact=True) if self._exact else None
-        for low in range(0, len(rows), _QUERIES):
-            requests = [
-                self._models.QueryRequest(
-                    query=row.tolist(),
-                    using=self._vector,
-                    limit=k,
-                    params=params,
-                    with_payload=self._payload(),
-                )
-                for row in rows[low : low + _QUERIES]
-            ]
-            with _errors():
-                answers = self._client.query_batch_points(self._collection, requests)
-            for query, answer in enumerate(answers, low):
-                owners += [query] * len(answer.points)
-                names += [self._id_of(point) for point in answer.points]
-                scores += [point.score for point in answer.points]
-        values = np.array(scores, np.float64)
-        if self.metric == "euclidean":
-            values = values**2
-        else:  # the larger, the nearer
-            values = 1 - values if self.metric == "cosine" else -values
-        return np.array(owners, np.int64), names, values
+    def _lists(self, rows: Floats, k: int) -> Iterator[tuple[list[Any], list[float]]]:
+        requests = [
+            self._models.QueryRequest(
+                query=row.tolist(),
+                using=self._vector,
+                limit=k,
+                params=self._models.SearchParams(exact=True) if self._exact else None,
+                with_payload=self._id_fields or False,
+            )
+            for row in rows
+        ]
+        with _errors():
+            answers = self._client.query_batch_points(self._collection, requests)
+        for answer in answers:
+            names = [self._id_of(point) for point in answer.points]
+            yield names, self._distances([point.score for point in answer.points]).tolist()
+
+    def _distances(self, scores: Any) -> npt.NDArray[np.float64]:
+        """Distances as ``squared_distances`` takes them; Qdrant does not square."""
+        values = distances_of_scores(self.metric, scores)
+        return values**2 if self.metric == "euclidean" else values
 
     def _rows_of(self, ids: Ids) -> tuple[list[Any], Floats]:
         wanted = ids.tolist()
@@ -164,7 +184,7 @@ class QdrantStore(TableStore):
                     self._collection,
                     scroll_filter=self._models.Filter(must=[condition]),
                     limit=len(wanted),
-                    with_payload=[self._id_field],
+                    with_payload=self._id_fields,
                     with_vectors=True,
                 )[0]
         vectors = [self._vector_of(point) for point in points]
@@ -177,21 +197,6 @@ class QdrantStore(TableStore):
         if vector is None:
             raise InvalidInputError(f"Every point must have a vector, got {point.id} without.")
         return vector
-
-
-def _chosen_name(vector: str | None, params: Mapping[str, Any]) -> str:
-    """The name of the vectors to take."""
-    if not params:
-        raise InvalidInputError("The collection must have vectors, got one without.")
-    if vector is None and len(params) > 1:
-        raise InvalidInputError(
-            f"Points have {len(params)} vectors ({', '.join(params)}): say which, as in "
-            f"vector={next(iter(params))!r}."
-        )
-    name = next(iter(params)) if vector is None else vector
-    if name not in params:
-        raise UnknownNameError("vector", name, list(params))
-    return name
 
 
 def _errors() -> AbstractContextManager[None]:

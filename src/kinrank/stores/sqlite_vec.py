@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,12 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError, OptionalDependencyError
+from kinrank.errors import InvalidInputError, OptionalDependencyError, UnknownNameError
 from kinrank.index.ids import Ids
 from kinrank.io import PathLike
 from kinrank.optional import require
 from kinrank.search.searcher import Metric
 from kinrank.stores.base import TableStore, engine_errors
+from kinrank.stores.where import Wanted, sql_condition, sql_literal
 from kinrank.types import Floats, Longs
 from kinrank.validation import check_choice
 
@@ -31,6 +34,8 @@ _FUNCTIONS: dict[Metric, str] = {
     "cosine": "vec_distance_cosine",
 }
 _FLOAT = 4  # bytes
+_PAGE = 4096  # rows that are read at a time
+_INTEGERS = 2**63
 
 
 class SqliteVecStore(TableStore):
@@ -75,8 +80,43 @@ class SqliteVecStore(TableStore):
     def __len__(self) -> int:
         return int(self._ask(f"SELECT count(*) FROM {self._table}")[0][0])
 
-    def _all_ids(self) -> list[Any]:
-        return [row[0] for row in self._ask(f"SELECT {self._id} FROM {self._table}")]
+    def _pages(self, names: list[str], conditions: list[Any]) -> Iterator[list[tuple[Any, ...]]]:
+        columns = ", ".join([self._id, *(self._attribute(name) for name in names)])
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        with self._lock:  # until all pages are read
+            with _errors():
+                rows = self._connection.execute(f"SELECT {columns} FROM {self._table}{where}")
+            while True:
+                with _errors():
+                    page = rows.fetchmany(_PAGE)
+                if not page:
+                    return
+                yield page
+
+    def _expression(self, wanted: Wanted) -> str | None:
+        """By type and value: SQLite keeps values of any type in a column, and orders by a collation
+        that a column may choose.
+        """
+        column = self._attribute(wanted.name)
+        if wanted.values is not None:  # of which it keeps True and False as 1 and 0
+            values = tuple(int(one) if isinstance(one, bool) else one for one in wanted.values)
+            wanted = replace(wanted, values=values)
+        numbers = wanted.numbers
+        if any(abs(number) >= _INTEGERS for number in numbers):
+            return None
+        texts = [value for value in wanted.values or () if isinstance(value, str)]
+        if texts and numbers:
+            return None
+        kinds = "'integer', 'real'" if numbers else "'text'"
+        # Without a plus the column's affinity would make numbers of text.
+        compared = sql_condition(wanted, f"(+{column} COLLATE BINARY)", sql_literal)
+        return f"(typeof({column}) IN ({kinds}) AND {compared})"
+
+    def _attribute(self, name: str) -> str:
+        """A column by its name, quoted."""
+        if name not in self._columns_of_table:
+            raise UnknownNameError("attribute", name, self._columns_of_table)
+        return _quoted(name)
 
     def _nearest(self, rows: Floats, k: int) -> tuple[Longs, Any, npt.NDArray[Any]]:
         distance = f"{_FUNCTIONS[self.metric]}({self._vector}, ?)"
@@ -125,6 +165,7 @@ class SqliteVecStore(TableStore):
         """Read what the columns are."""
         self._ask("SELECT vec_version()")  # says that sqlite-vec is not loaded
         columns = [row[1] for row in self._ask(f"PRAGMA table_info({self._table})")]
+        self._columns_of_table = columns
         if not columns:
             raise InvalidInputError(f"The database has no table {table!r}.")
         for name in (id_column, vector_column):
