@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from kinrank.projection.projection import Projection
     from kinrank.runs.run import Run
     from kinrank.stores.attach import attach
+    from kinrank.stores.follow import follow
     from kinrank.tables import Table, read_table
 
 __all__ = [
@@ -122,6 +123,7 @@ __all__ = [
     "datasets",
     "evaluate",
     "features",
+    "follow",
     "group",
     "jaccard_graph",
     "learned",
@@ -151,6 +153,7 @@ _LAZY = {
     "Projection": "kinrank.projection.projection",
     "Table": "kinrank.tables",
     "attach": "kinrank.stores.attach",
+    "follow": "kinrank.stores.follow",
     "jaccard_graph": "kinrank.jaccard",
     "near_duplicates": "kinrank.groups",
     "open": "kinrank.index",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +30,7 @@ from kinrank.cli.files import (
 )
 from kinrank.cli.options import MethodCommand
 from kinrank.cli.report import running
+from kinrank.cli.stores import ask_store, opened_store
 from kinrank.cli.tables import (
     ask_columns,
     ask_with,
@@ -36,7 +41,7 @@ from kinrank.cli.tables import (
     read_rows,
     write_ranking,
 )
-from kinrank.errors import InvalidInputError, KinrankError
+from kinrank.errors import InvalidInputError, KinrankError, StoreError
 from kinrank.io import load_array, split_name
 from kinrank.progress import format_seconds
 from kinrank.registry import make_method
@@ -321,6 +326,88 @@ def remove(
         opened.remove(gone, threads=threads)
         opened.save()
         done({"removed": len(gone), "rows": len(opened), "output": index})
+
+
+@index.command()
+@_INDEX
+@ask_store("--store", "Where the vectors are: `store` of shop.py is shop:store.", required=True)
+@ask(
+    "--every",
+    "Go on, and look after so many seconds, until Ctrl-C or SIGTERM.  [default: look once]",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+)
+@ask(
+    "--changed-column",
+    "An attribute that grows with each change of a row: only such rows are fetched.",
+    metavar="NAME",
+)
+@ask("--confirm", "That more than half of the rows really went.", is_flag=True)
+@ask_threads
+@ask_json("Print what was done as a line of JSON.")
+def follow(
+    index: str,
+    store: str,
+    every: float | None,
+    changed_column: str | None,
+    confirm: bool,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Bring an index up to date with the store of its vectors, and save.
+
+    Rows that came are added, others changed or removed; an index that keeps no vectors is attached
+    again. With --every a store that fails is asked again the next time.
+    """
+    stopping = threading.Event()
+
+    def say(followed: kinrank.stores.Followed) -> None:
+        facts = {**asdict(followed), "rows": len(opened), "output": index}
+        click.echo(json.dumps(facts) if as_json else f"{followed}; {len(opened):,} rows")
+        sys.stdout.flush()
+
+    with kinrank.open(index, writable=True) as opened, stop_on_signals(stopping):
+        followed_store = opened_store(store)
+        first = True
+        while not stopping.is_set():
+            try:
+                with running(show=not as_json):
+                    followed = kinrank.follow(
+                        opened,
+                        followed_store,
+                        changed_column=changed_column,
+                        confirm=confirm,
+                        applied=lambda _: opened.save(),
+                        stop=stopping.is_set,
+                        threads=threads,
+                    )
+                if first or followed.rows:
+                    say(followed)
+            except StoreError as error:
+                if every is None:
+                    raise
+                click.echo(f"{error} It is asked again in {every:g} s.", err=True)
+            if every is None:
+                return
+            first = False
+            stopping.wait(every)
+
+
+@contextmanager
+def stop_on_signals(stopping: threading.Event) -> Iterator[None]:
+    """Set an event on Ctrl-C and SIGTERM; a second one ends the process as ever."""
+
+    def stop(number: int, _frame: object) -> None:
+        stopping.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, stop) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @index.command()

@@ -77,7 +77,7 @@ class Engine:
         """What ``where`` and ``differ`` are asked of: attributes here, and those of a store."""
         store = self.searcher.store if isinstance(self.searcher, StoreSearch) else None
         if isinstance(store, FilteringStore):
-            return StoreAttributes(self.attributes, store, self.state.table)
+            return StoreAttributes(self.attributes, store, self.state.id_table)
         return self.attributes
 
     def workspace(self) -> free_workspace:

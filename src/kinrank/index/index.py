@@ -34,7 +34,13 @@ from kinrank.index.ids import Ids, as_ids, ids_at, joined, refuse_duplicates
 from kinrank.index.item_queries import ItemQueries, rank_items
 from kinrank.index.search import search_of
 from kinrank.index.state import State
-from kinrank.index.state_file import ATTRIBUTE, CALIBRATION, check_contents, save_state
+from kinrank.index.state_file import (
+    ATTRIBUTE,
+    CALIBRATION,
+    FINGERPRINTS,
+    check_contents,
+    save_state,
+)
 from kinrank.index.write_lock import WriteLock
 from kinrank.io import PathLike
 from kinrank.methods.cas import CASMethod
@@ -42,7 +48,7 @@ from kinrank.parallel import Runner
 from kinrank.projection.projection import Projection
 from kinrank.runs.run import Run, as_run
 from kinrank.search.searcher import Store
-from kinrank.types import Floats, Ranking
+from kinrank.types import Floats, Longs, Ranking
 from kinrank.validation import as_array, as_matrix, check_bool, check_int, check_path
 
 if TYPE_CHECKING:
@@ -50,7 +56,16 @@ if TYPE_CHECKING:
     from kinrank.index.explorer import Explorer
 
 
-_NEED_VECTORS = ("add", "calibrate", "explorer", "neighbors", "remove", "update", "vectors")
+_NEED_VECTORS = (
+    "add",
+    "calibrate",
+    "explorer",
+    "neighbors",
+    "remove",
+    "update",
+    "upsert",
+    "vectors",
+)
 
 
 class Index:
@@ -107,6 +122,8 @@ class Index:
         self.chosen: AutoParameters | None = None
         self.notes: dict[str, Any] = {}
         self.calibration: Calibration | None = None
+        # (n,) of the vectors in a store, by which ``kinrank.follow`` sees that some are others.
+        self.fingerprints: Longs | None = None
 
     @classmethod
     def fit(
@@ -535,6 +552,39 @@ class Index:
             new_attributes = self._changed_attributes(new_state.ids, row_ids, attributes)
             self._replace(new_state, new_attributes)
 
+    def upsert(
+        self,
+        vectors: Any,
+        ids: Any,
+        *,
+        removed: Any = (),
+        attributes: Any = None,
+        threads: int | None = None,
+    ) -> None:
+        """Add rows, change those that are there, and remove others, all in one step.
+
+        No search sees a part of it, and it costs less than three steps. Rows whose vectors came
+        become the last ones.
+
+        vectors, ids : (n, d), and an id for each, new or there already
+        removed : ids of rows that go
+        attributes : of the rows that come, all that the index has; rows that are there alone may
+            leave names out
+        """
+        with self._changing() as state:
+            arriving = refuse_duplicates(_given_ids(ids))
+            rows = np.empty((0, state.scaling.dims), np.float32)
+            if len(arriving):
+                rows = state.scaling.apply("vectors", vectors)
+                as_ids(arriving, len(rows))  # one for each
+            present = arriving[state.id_table.find(arriving) >= 0]
+            leaving = joined(as_ids(removed), present)
+            self._changed_attributes(arriving, arriving, attributes)  # refused before the work
+            new_state = changed(state, leaving, rows, arriving, Runner.of(threads))
+            new_attributes = self._changed_attributes(new_state.ids, arriving, attributes)
+            self._replace(new_state, new_attributes)
+            self._warn_if_outgrown(state.n_gallery)
+
     def _update_attributes(self, ids: Any, attributes: Any) -> None:
         """Give the rows with these ids other attributes, parameters as in ``update``."""
         if attributes is None:
@@ -606,6 +656,7 @@ class Index:
         copy.chosen = self.chosen
         copy.calibration = self.calibration
         copy.notes = dict(self.notes)
+        copy.fingerprints = self.fingerprints
         copy._save_lock = self._save_lock
         return copy
 
@@ -613,6 +664,7 @@ class Index:
         """Become what a draft has become."""
         self.engine = draft.engine
         self.notes = draft.notes
+        self.fingerprints = draft.fingerprints
         self.recipe = draft.recipe
         self.chosen = draft.chosen
         self.calibration = draft.calibration
@@ -662,14 +714,18 @@ class Index:
             )
             yield self.engine.state
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Hold the right to change anything, one thread at a time, inside ``with``."""
+    def check_writable(self) -> None:
+        """Raise if it is of a file that was opened for reading only."""
         if self._path is not None and self._lock is None:
             raise InvalidInputError(
                 f"{self._path} is open for reading only. Open it with "
                 "kinrank.open(path, writable=True) to change it."
             )
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Hold the right to change anything, one thread at a time, inside ``with``."""
+        self.check_writable()
         with self._change_lock:
             yield
 
@@ -711,6 +767,8 @@ class Index:
         if self.calibration is not None:
             for name, array in self.calibration.arrays().items():
                 further_arrays[CALIBRATION + name] = array
+        if self.fingerprints is not None:
+            further_arrays[FINGERPRINTS] = self.fingerprints
         save_state(
             target,
             engine.state,

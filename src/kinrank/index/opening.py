@@ -14,6 +14,7 @@ from kinrank.index.state_file import (
     calibration_arrays,
     check_contents,
     load_attributes,
+    load_fingerprints,
     load_notes,
     load_state,
 )
@@ -82,6 +83,7 @@ def _open(
     unchecked = None if is_verified else stored.path
     index = Index(engine, unchecked, os.path.realpath(path), lock)
     index.notes = load_notes(stored)
+    index.fingerprints = load_fingerprints(stored, state.n_gallery)
     with reading(stored.path, "an index with a whole calibration"):
         index.calibration = Calibration.from_arrays(calibration_arrays(stored))
     recipe = stored.description.get("recipe")

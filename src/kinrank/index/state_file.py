@@ -32,12 +32,13 @@ from kinrank.methods.cas import CASMethod
 from kinrank.projection.projection import Projection
 from kinrank.reading import reading
 from kinrank.registry import make_method
-from kinrank.types import Neighbors, SparseRows
+from kinrank.types import Longs, Neighbors, SparseRows
 from kinrank.validation import LARGEST
 
 _NOTES = "notes"
 ATTRIBUTE = "attribute."  # begins the name of the array of an attribute,
 CALIBRATION = "calibration."  # and of an array of the calibration
+FINGERPRINTS = "fingerprints"  # of the vectors that are in a store
 _CHUNK = 1 << 20  # entries that are compared at a time
 # Fields of a state that the description holds, or that follow from it.
 _DESCRIBED = ("unresolved", "method", "scaling", "recall")
@@ -117,7 +118,8 @@ def load_state(stored: StoredIndex) -> State:
         arrays = {
             name: array
             for name, array in stored.arrays.items()
-            if name != _NOTES and not name.startswith((ATTRIBUTE, CALIBRATION))
+            if name not in (_NOTES, FINGERPRINTS)
+            and not name.startswith((ATTRIBUTE, CALIBRATION))
         }
         _check_dtypes(arrays)
         scaling = _scaling(description["scaling"], arrays)
@@ -161,6 +163,17 @@ def calibration_arrays(stored: StoredIndex) -> Arrays:
         for name, array in stored.arrays.items()
         if name.startswith(CALIBRATION)
     }
+
+
+def load_fingerprints(stored: StoredIndex, n_gallery: int) -> Longs | None:
+    """The fingerprints of the rows of an index over a store, if they were kept."""
+    with reading(stored.path, "an index with a fingerprint for each row"):
+        fingerprints = stored.arrays.get(FINGERPRINTS)
+        if fingerprints is None:
+            return None
+        if fingerprints.dtype != np.int64 or fingerprints.shape != (n_gallery,):
+            raise ValueError(f"{len(fingerprints)} fingerprints of {fingerprints.dtype}")
+        return fingerprints
 
 
 def load_notes(stored: StoredIndex) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors and type checkers
-    from kinrank.search.searcher import Searcher, Store
+    from kinrank.search.searcher import FilteringStore, ListingStore, Searcher, Store
     from kinrank.stores.chroma import ChromaStore
     from kinrank.stores.faiss import FaissStore
+    from kinrank.stores.follow import Followed
     from kinrank.stores.lancedb import LanceStore
     from kinrank.stores.lancedb_reranker import Reranker
     from kinrank.stores.milvus import MilvusStore
@@ -27,7 +28,10 @@ if TYPE_CHECKING:  # for editors and type checkers
 __all__ = [
     "ChromaStore",
     "FaissStore",
+    "FilteringStore",
+    "Followed",
     "LanceStore",
+    "ListingStore",
     "MilvusStore",
     "PgVectorStore",
     "QdrantStore",
@@ -37,11 +41,13 @@ __all__ = [
     "Store",
 ]
 
+_SEAMS = ("FilteringStore", "ListingStore", "Searcher", "Store")
+
 
 @cache
 def _modules_by_name() -> dict[str, str]:
     """The module of each public name; engines are imported when a store is made."""
-    modules = {"Searcher": "kinrank.search.searcher", "Store": "kinrank.search.searcher"}
+    modules = dict.fromkeys(_SEAMS, "kinrank.search.searcher")
     for found in iter_modules(__path__, f"{__name__}."):
         for name in getattr(import_module(found.name), "__all__", ()):
             modules[name] = found.name

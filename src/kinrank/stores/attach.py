@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, get_args
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -13,12 +14,13 @@ from kinrank.index.ids import Ids, IdTable, as_ids, refuse_duplicates
 from kinrank.index.index import Index
 from kinrank.index.search import check_store, store_search
 from kinrank.index.state import Scaling, check_online, list_length
+from kinrank.methods.cas import CASMethod
 from kinrank.parallel import Runner
 from kinrank.pool import pool_method
 from kinrank.registry import method_class
 from kinrank.search.exact import exact_neighbors
 from kinrank.search.searcher import METRICS, Store, checked_fetch
-from kinrank.types import Floats, Ints
+from kinrank.types import Floats, Ints, Longs
 from kinrank.validation import as_vectors, check_choice, check_int
 
 _ROWS = 1024  # fetched and searched at a time
@@ -104,26 +106,48 @@ def attach(
         raise InvalidInputError(f"`store` must have at least two rows, got {len(ids)}.")
     refuse_duplicates(ids)
     cosine = fitted.metric == "cosine"
-    _vectors(store, fitted, ids[:_TRIED])  # before the work: norms, then distances
+    rows_as_queries(store, fitted, ids[:_TRIED])  # before the work: norms, then distances
     check_store(store, IdTable(ids), Scaling(store.width, cosine))
     small = len(ids) <= _MOST_ROWS and len(ids) * store.width <= _MOST_NUMBERS
     if lists == "vectors" or (lists == "auto" and small):
-        found = _lists_of_vectors(store, fitted, ids, rows, threads)
+        found = _lists_ofrows_as_queries(store, fitted, ids, rows, threads)
     else:
         found = _lists_of_store(store, fitted, ids, rows)
-    distances, indices, farthest = found
-    return Index.from_neighbors(
+    index = Index.from_neighbors(
         fitted,
-        distances,
-        indices,
+        found.squared,
+        found.indices,
         ids=ids,
         store=store,
         refine=refine,
         squared=True,
-        farthest=farthest,
+        farthest=found.farthest,
         attributes=attributes,
         threads=threads,
     )
+    index.fingerprints = found.fingerprints
+    return index
+
+
+class _Lists(NamedTuple):
+    """The neighbours of all rows, and what else was seen while they were found.
+
+    squared, indices : (n, K) squared distances and row numbers of the neighbours of every row
+    farthest : (n,) about the largest squared distance of each row to any
+    fingerprints : (n,) of the vectors
+    """
+
+    squared: Floats
+    indices: Ints
+    farthest: Floats
+    fingerprints: Longs
+
+
+def fingerprints_of(vectors: Floats) -> Longs:
+    """A number for each row, (n,), which is another one when the row is."""
+    rows = np.ascontiguousarray(vectors + np.float32(0), "<f4")  # -0 is 0
+    digests = [blake2b(row.data, digest_size=8).digest() for row in rows]
+    return np.frombuffer(b"".join(digests), "<i8").astype(np.int64)
 
 
 def _method(store: Store, method: str | CAS, params: dict[str, Any]) -> CAS:
@@ -140,45 +164,41 @@ def _method(store: Store, method: str | CAS, params: dict[str, Any]) -> CAS:
     return made
 
 
-def _lists_of_vectors(
+def _lists_ofrows_as_queries(
     store: Store, method: CAS, ids: Ids, block: int, threads: int | None
-) -> tuple[Floats, Ints, Floats]:
-    """Fetch all rows, ``block`` at a time, and find the nearest of each here.
-
-    As ``_lists_of_store``; the largest distances are exact.
-    """
+) -> _Lists:
+    """Fetch all rows, ``block`` at a time, and find the nearest of each here; all exact."""
     n = len(ids)
+    fingerprints = np.empty(n, np.int64)
     vectors = np.empty((n, store.width), np.float32)
     with progress.stage("fetching", n) as advance:
         for low in range(0, n, block):
-            fetched = _vectors(store, method, ids[low : low + block])
+            fetched = rows_as_queries(store, method, ids[low : low + block])
             vectors[low : low + block] = fetched
+            fingerprints[low : low + block] = fingerprints_of(fetched)
             advance(len(fetched))
     rows, scaling = Scaling.fit(("vectors", vectors), cosine=method.metric == "cosine")
     found = exact_neighbors(rows, list_length(method, n), Runner.of(threads))
     exponent = 2 * scaling.exponent
     squared = np.ldexp(found.distances[:, 1:], exponent)
     farthest = np.maximum(np.ldexp(found.farthest, exponent), np.finfo(np.float32).tiny)
-    return squared, found.indices[:, 1:], farthest
+    return _Lists(squared, found.indices[:, 1:], farthest, fingerprints)
 
 
-def _lists_of_store(store: Store, method: CAS, ids: Ids, block: int) -> tuple[Floats, Ints, Floats]:
-    """Fetch all rows and search for each of them, ``block`` at a time.
-
-    Squared distances and row numbers of the neighbours of every row beside itself, (n, K), and
-    about the largest squared distance of each row to any, (n,).
-    """
+def _lists_of_store(store: Store, method: CAS, ids: Ids, block: int) -> _Lists:
+    """Fetch all rows and search for each of them, ``block`` at a time."""
     n = len(ids)
     table = IdTable(ids)
     wanted = list_length(method, n) - 1
     squared = np.empty((n, wanted), np.float32)
     indices = np.empty((n, wanted), np.int32)
     farthest = np.empty(n, np.float32)
+    fingerprints = np.empty(n, np.int64)
     sample = _sample(store, method, ids, block)
     with progress.stage("neighbours", n) as advance:
         for low in range(0, n, block):
             rows = slice(low, min(low + block, n))
-            vectors = _vectors(store, method, ids[rows])
+            vectors = rows_as_queries(store, method, ids[rows])
             places, values = store_search(store, vectors, min(n, wanted + _SPARE), table)
             others = (places >= 0) & (places != np.arange(low, rows.stop)[:, None])
             counts = others.sum(axis=1)
@@ -192,8 +212,9 @@ def _lists_of_store(store: Store, method: CAS, ids: Ids, block: int) -> tuple[Fl
             indices[rows] = np.take_along_axis(places, first, axis=1)
             squared[rows] = np.take_along_axis(values, first, axis=1)
             farthest[rows] = _farthest(vectors, sample)
+            fingerprints[rows] = fingerprints_of(vectors)
             advance(rows.stop - low)
-    return squared, indices, farthest
+    return _Lists(squared, indices, farthest, fingerprints)
 
 
 def _sample(store: Store, method: CAS, ids: Ids, block: int) -> Floats:
@@ -201,7 +222,7 @@ def _sample(store: Store, method: CAS, ids: Ids, block: int) -> Floats:
     chosen = ids[:: -(-len(ids) // max(2, min(_SAMPLE, _NUMBERS // store.width)))]
     out = np.empty((store.width + 1, len(chosen)), np.float32)
     for low in range(0, len(chosen), block):
-        vectors = _vectors(store, method, chosen[low : low + block])
+        vectors = rows_as_queries(store, method, chosen[low : low + block])
         columns = slice(low, low + len(vectors))
         out[:-1, columns] = -2 * vectors.T
         out[-1, columns] = np.einsum("ij,ij->i", vectors, vectors)
@@ -217,7 +238,7 @@ def _farthest(vectors: Floats, sample: Floats) -> Floats:
     return np.asarray(np.maximum(largest, np.finfo(np.float32).tiny), np.float32)
 
 
-def _vectors(store: Store, method: CAS, ids: Ids) -> Floats:
+def rows_as_queries(store: Store, method: CASMethod, ids: Ids) -> Floats:
     """The vectors of some rows, as queries to the store."""
     vectors = checked_fetch(store, ids, store.width)
     cosine = method.metric == "cosine"
