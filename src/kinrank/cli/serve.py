@@ -12,6 +12,7 @@ import click
 from kinrank.cli.conditions import read_words
 from kinrank.cli.files import ask, ask_array, existing_file
 from kinrank.cli.report import running, show_log
+from kinrank.cli.stores import ask_store, opened_store
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.optional import require
 
@@ -41,6 +42,14 @@ _GIVEN = ("images", "names", "labels", "model", "pool")  # about an index; the d
     metavar="TEXT",
 )
 @ask("--writable", "Let callers add and remove rows.", is_flag=True)
+@ask_store("--follow", "The store of the vectors: rows that come, change and go there do so here.")
+@ask(
+    "--every",
+    "Seconds between two looks at the store.",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+)
+@ask("--changed-column", "As for `kinrank index follow`.", metavar="NAME")
 @ask("--max-body", "Bytes.", type=int, default=32_000_000)
 @ask("--max-batch", "Queries at a time.", type=int, default=256)
 @ask("--max-k", "Results of a query.", type=int, default=1000)
@@ -48,7 +57,15 @@ _GIVEN = ("images", "names", "labels", "model", "pool")  # about an index; the d
 @ask("--timeout", "Seconds.", type=float, default=30.0)
 @ask("--threads", "Threads that compute.  [default: one per core]", type=int)
 @ask("--open", "Show the page in the browser.", to="open_page", is_flag=True)
-def serve(index: str | None, demo: bool, open_page: bool, **options: Any) -> None:
+def serve(
+    index: str | None,
+    demo: bool,
+    open_page: bool,
+    follow: str | None,
+    every: float,
+    changed_column: str | None,
+    **options: Any,
+) -> None:
     """Serve an INDEX of `kinrank index build`: an API for products, a page to look at it.
 
     It stops on Ctrl-C or SIGTERM, when all that was accepted is answered.
@@ -60,8 +77,17 @@ def serve(index: str | None, demo: bool, open_page: bool, **options: Any) -> Non
     # Here and not above, so that the other commands start without them.
     from kinrank.serve import Settings
     from kinrank.serve import serve as run
+    from kinrank.serve.following import FollowedStore
     from kinrank.serve.load import demo_service, open_service
 
+    followed = None
+    if follow is not None:
+        if demo:
+            raise click.UsageError("--follow cannot be used with --demo.")
+        followed = FollowedStore(
+            store=opened_store(follow), every=every, changed_column=changed_column
+        )
+        show_log("kinrank.serve.following")
     given = {name: options.pop(name) for name in _GIVEN}
     settings = Settings(**options)
     show_log("kinrank.kernels")  # a start of many seconds says why
@@ -81,7 +107,7 @@ def serve(index: str | None, demo: bool, open_page: bool, **options: Any) -> Non
             service = demo_service(settings)
         else:
             given |= {name: read_words(given[name]) for name in ("names", "labels")}
-            service = open_service(index, settings, **given)
+            service = open_service(index, settings, **given, follows=followed is not None)
         service.warm()
 
     def ready(address: str) -> None:
@@ -93,7 +119,7 @@ def serve(index: str | None, demo: bool, open_page: bool, **options: Any) -> Non
     # Answers that are not quite as asked say so themselves.
     warnings.simplefilter("ignore", KinrankWarning)
     try:
-        count = run(service, ready)
+        count = run(service, ready, followed)
     finally:
         service.index.close()
     click.echo(f"Stopped after {count:,} requests.", err=True)

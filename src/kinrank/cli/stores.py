@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from kinrank.cli.files import ask, import_modules
+from kinrank.cli.files import Decorator, ask, import_modules
 from kinrank.search.searcher import Store
 
 
-def ask_store(name: str, text: str, **options: Any) -> Any:
+def ask_store(name: str, text: str, **options: Any) -> Decorator:
     """An option for a store."""
     return ask(name, text, metavar="MODULE:NAME", **options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from pydantic.json_schema import models_json_schema
 from kinrank._version import __version__
 from kinrank.serve import problems
 from kinrank.serve.explore import INDEX, PLAIN, served_methods
+from kinrank.serve.following import FollowedStore, Following
 from kinrank.serve.gate import Gate
 from kinrank.serve.group_models import CorrectionRequest
 from kinrank.serve.group_routes import router as group_router
@@ -27,14 +29,19 @@ _SENT = (SearchRequest, RerankRequest, ItemsRequest, CompareRequest, CorrectionR
 _ABOUT = "Nearest-neighbour search, right the second time. Errors are problem details (RFC 9457)."
 
 
-def create_app(service: Service) -> FastAPI:
-    """The service as an ASGI application."""
+def create_app(service: Service, followed: FollowedStore | None = None) -> FastAPI:
+    """The service as an ASGI application; followed : the store of the index, to keep up with."""
     settings = service.settings
     workers = Workers(int(settings.threads or 1), settings.max_waiting, settings.timeout)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        following = None if followed is None else Following(service, followed, workers)
+        if following is not None:
+            following.start()
         yield
+        if following is not None:
+            await asyncio.to_thread(following.stop)
         workers.close()
 
     app = FastAPI(

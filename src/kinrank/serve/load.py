@@ -31,10 +31,13 @@ def open_service(
     names: Any = None,
     model: str | None = None,
     pool: str | None = None,
+    follows: bool = False,
 ) -> Service:
     """An index from its file.
 
-    path : of the index; with ``settings.writable`` nobody else may write it meanwhile
+    path : of the index; with ``settings.writable`` or ``follows`` nobody else may write it
+        meanwhile
+    follows : whether it will follow a store
     images : the folder of pictures
     labels, names : one for each row, in the order of the ids; rows that were added here since may
         be missing, from the labels if they have their own
@@ -43,7 +46,7 @@ def open_service(
     """
     if pool is not None and model is None:
         raise InvalidInputError(f"`pool` needs a model: give --model too, got --pool {pool} alone.")
-    index = kinrank.open(path, writable=settings.writable)
+    index = kinrank.open(path, writable=settings.writable or follows)
     try:
         kept = Labels.kept(index)
         return Service(

@@ -37,6 +37,11 @@ class Metrics:
         self._rows = Gauge("kinrank_index_rows", "Rows of the index.", registry=registry)
         self._columns = Gauge("kinrank_index_columns", "Columns of a vector.", registry=registry)
         self._bytes = Gauge("kinrank_index_bytes", "Bytes of the index.", registry=registry)
+        self._followed = Gauge(
+            "kinrank_followed_timestamp_seconds",
+            "When the index was last what its store has; 0 for never.",
+            registry=registry,
+        )
 
     @property
     def answered(self) -> int:
@@ -57,6 +62,10 @@ class Metrics:
     def searched(self, queries: int) -> None:
         """So many vectors are searched for."""
         self._queries.inc(queries)
+
+    def followed(self) -> None:
+        """The index is what its store has."""
+        self._followed.set_to_current_time()
 
     def text(self, *, rows: int, columns: int, index_bytes: int) -> bytes:
         """Everything in Prometheus' text format, with the size of the index as it is now."""

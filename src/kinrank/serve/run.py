@@ -22,6 +22,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kinrank.serve.app import create_app
+from kinrank.serve.following import FollowedStore
 from kinrank.serve.service import Service
 from kinrank.serve.settings import Settings
 
@@ -33,18 +34,21 @@ _MOST = 1000  # connections
 _IDLE = 15  # seconds that a connection may be silent between requests
 
 
-def serve(service: Service, ready: Callable[[str], None]) -> int:
+def serve(
+    service: Service, ready: Callable[[str], None], followed: FollowedStore | None = None
+) -> int:
     """Serve until a signal says stop (SIGINT or SIGTERM), then finish what was accepted.
 
     Returns how many requests were answered.
 
     ready : called with the address as soon as requests are taken
+    followed : the store that the index keeps up with
     """
     # Odd pictures are answered or refused; each would have its own line.
     warnings.filterwarnings("ignore", module=r"PIL\.")
     settings = service.settings
     config = uvicorn.Config(
-        create_app(service),
+        create_app(service, followed),
         log_level="warning",
         access_log=False,
         http=Connection,

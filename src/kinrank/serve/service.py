@@ -20,6 +20,7 @@ from kinrank.serve.metrics import Metrics
 from kinrank.serve.pictures import Pictures
 from kinrank.serve.problems import Problem
 from kinrank.serve.settings import Settings
+from kinrank.stores.follow import StoreChange
 from kinrank.types import Floats, Longs
 
 if TYPE_CHECKING:
@@ -149,6 +150,20 @@ class Service:
             except Problem as problem:
                 return [problem if error is None else error for error in outcomes]
         return [len(self.index) if error is None else error for error in outcomes]
+
+    def follow(self, change: StoreChange) -> None:
+        """Make a change that the store of the vectors asks for, and save."""
+        draft = self.index.draft()
+        change.apply(draft, threads=1)
+        labels = self.labels
+        for item in change.removed.tolist():
+            labels = labels.after_removing(item)
+        if change.vectors is not None:
+            ids = change.ids.tolist()
+            known = [item for item in ids if item in self.index]
+            labels = labels.after_change(known, None, update=True)
+            labels = labels.after_change(list(set(ids) - set(known)), None, update=False)
+        self._save(draft, labels)
 
     def _save(self, draft: Index, labels: Labels) -> None:
         """Save a draft, and serve it from then on, so that memory, file and answer agree."""

@@ -98,6 +98,10 @@ class Workers:
         # A client that goes away does not undo what it asked for.
         return await asyncio.shield(asyncio.wrap_future(result))
 
+    def write_alone(self, function: Callable[..., None], *args: Any) -> None:
+        """``function(*args)`` on the thread for changes; for threads that may wait for it."""
+        self._writer.submit(function, *args).result()
+
     def _apply_waiting(self, apply: Apply) -> None:
         waiting = [self._changes.popleft() for _ in range(len(self._changes))]
         if not waiting:  # they were made with an earlier one

@@ -19,7 +19,7 @@ from kinrank.parallel import Runner
 from kinrank.pool import pool_method
 from kinrank.registry import method_class
 from kinrank.search.exact import exact_neighbors
-from kinrank.search.searcher import METRICS, Store, checked_fetch
+from kinrank.search.searcher import METRICS, ListingStore, Store, checked_fetch
 from kinrank.types import Floats, Ints, Longs
 from kinrank.validation import as_vectors, check_choice, check_int
 
@@ -33,7 +33,7 @@ _UNIT = 1e-3  # how far from 1 a norm may be
 _MOST_ROWS = 100_000  # that are compared with each other here: the time is quadratic
 _MOST_NUMBERS = 1 << 28  # of their vectors, a gigabyte
 
-Lists: TypeAlias = Literal["auto", "vectors", "store"]
+Lists: TypeAlias = Literal["auto", "vectors", "store", "neighbors"]
 
 
 def attach(
@@ -63,8 +63,9 @@ def attach(
         then projected by it
     lists : where the lists of neighbours come from. "vectors" fetches all vectors at once and finds
         the nearest rows here, exactly; "store" fetches a block at a time and asks the store once
-        for each row, which takes no memory for the vectors. "auto" is "vectors" up to 100,000 rows
-        and a gigabyte.
+        for each row, which takes no memory for the vectors. "neighbors" asks a store that can
+        (QdrantStore, PgVectorStore) for the lists of all its rows; only a sample of vectors is
+        fetched then. "auto" is "vectors" up to 100,000 rows and a gigabyte, else "store".
     refine : whether a search also fetches the vectors of rows that matter to its answers and were
         not listed by the store, so that answers are those of an index over the vectors. Without
         it a search asks the store once, and such rows count as near as the last one listed.
@@ -109,7 +110,9 @@ def attach(
     rows_as_queries(store, fitted, ids[:_TRIED])  # before the work: norms, then distances
     check_store(store, IdTable(ids), Scaling(store.width, cosine))
     small = len(ids) <= _MOST_ROWS and len(ids) * store.width <= _MOST_NUMBERS
-    if lists == "vectors" or (lists == "auto" and small):
+    if lists == "neighbors":
+        found = _lists_of_neighbors(store, fitted, ids)
+    elif lists == "vectors" or (lists == "auto" and small):
         found = _lists_ofrows_as_queries(store, fitted, ids, rows, threads)
     else:
         found = _lists_of_store(store, fitted, ids, rows)
@@ -133,14 +136,14 @@ class _Lists(NamedTuple):
     """The neighbours of all rows, and what else was seen while they were found.
 
     squared, indices : (n, K) squared distances and row numbers of the neighbours of every row
-    farthest : (n,) about the largest squared distance of each row to any
-    fingerprints : (n,) of the vectors
+    farthest : (n,) about the largest squared distance of each row to any; None if not seen
+    fingerprints : (n,) of the vectors; None if these were not seen
     """
 
     squared: Floats
     indices: Ints
-    farthest: Floats
-    fingerprints: Longs
+    farthest: Floats | None
+    fingerprints: Longs | None
 
 
 def fingerprints_of(vectors: Floats) -> Longs:
@@ -200,21 +203,62 @@ def _lists_of_store(store: Store, method: CAS, ids: Ids, block: int) -> _Lists:
             rows = slice(low, min(low + block, n))
             vectors = rows_as_queries(store, method, ids[rows])
             places, values = store_search(store, vectors, min(n, wanted + _SPARE), table)
-            others = (places >= 0) & (places != np.arange(low, rows.stop)[:, None])
-            counts = others.sum(axis=1)
-            if counts.min() < wanted:
-                raise InvalidInputError(
-                    f"The store found {counts.min()} of the {wanted} rows asked for beside "
-                    f"{ids[rows][counts.argmin()].item()!r}: search more of its lists (nprobe, "
-                    "probes, ef_search), or exactly."
-                )
-            first = np.argsort(~others, axis=1, kind="stable")[:, :wanted]
-            indices[rows] = np.take_along_axis(places, first, axis=1)
-            squared[rows] = np.take_along_axis(values, first, axis=1)
+            own = np.arange(low, rows.stop)
+            squared[rows], indices[rows] = _nearest_others(places, values, own, wanted, ids)
             farthest[rows] = _farthest(vectors, sample)
             fingerprints[rows] = fingerprints_of(vectors)
             advance(rows.stop - low)
     return _Lists(squared, indices, farthest, fingerprints)
+
+
+def _lists_of_neighbors(store: Store, method: CAS, ids: Ids) -> _Lists:
+    """The lists that a store has of its own rows."""
+    if not isinstance(store, ListingStore):
+        raise InvalidInputError(
+            "`lists` can be 'neighbors' for a store that lists neighbours of its own rows, such as "
+            f"QdrantStore and PgVectorStore, got {type(store).__name__}."
+        )
+    n = len(ids)
+    table = IdTable(ids)
+    wanted = list_length(method, n) - 1
+    squared = np.empty((n, wanted), np.float32)
+    indices = np.empty((n, wanted), np.int32)
+    is_listed = np.zeros(n, np.bool_)
+    with progress.stage("neighbours", n) as advance:
+        for names, listed in store.neighbors(min(n, wanted + _SPARE)):
+            owners = table.find(as_ids(names))
+            known = np.flatnonzero(owners >= 0)  # others came meanwhile
+            rows = owners[known]
+            places = table.find(listed.indices[known].ravel()).reshape(len(rows), -1)
+            values = np.where(places >= 0, listed.distances[known], np.float32(np.inf))
+            squared[rows], indices[rows] = _nearest_others(places, values, rows, wanted, ids)
+            is_listed[rows] = True
+            advance(len(rows))
+    if not is_listed.all():
+        raise InvalidInputError(
+            f"The store listed neighbours of {is_listed.sum():,} of its {n:,} rows, and not of "
+            f"{ids[is_listed.argmin()].item()!r}: use lists='store'."
+        )
+    return _Lists(squared, indices, None, None)
+
+
+def _nearest_others(
+    places: Ints, values: Floats, own: Ints, wanted: int, ids: Ids
+) -> tuple[Floats, Ints]:
+    """The first ``wanted`` of ascending lists beside the rows themselves.
+
+    places, values : rows and their squared distances, -1 for none; own : the row of each list
+    """
+    others = (places >= 0) & (places != own[:, None])
+    counts = others.sum(axis=1)
+    if counts.min() < wanted:
+        raise InvalidInputError(
+            f"The store found {counts.min()} of the {wanted} rows asked for beside "
+            f"{ids[own[counts.argmin()]].item()!r}: search more of its lists (nprobe, probes, "
+            "ef_search), or exactly."
+        )
+    first = np.argsort(~others, axis=1, kind="stable")[:, :wanted]
+    return np.take_along_axis(values, first, axis=1), np.take_along_axis(places, first, axis=1)
 
 
 def _sample(store: Store, method: CAS, ids: Ids, block: int) -> Floats:

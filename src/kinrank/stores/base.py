@@ -76,6 +76,14 @@ def squared_distances(metric: Metric, queries: Floats, values: Floats) -> Floats
     return np.where(np.isinf(values), np.inf, bounded).astype(np.float32)
 
 
+def squared_between_rows(metric: Metric, values: Any) -> npt.NDArray[np.float32]:
+    """As ``squared_distances``, between rows of the engine, which for "inner" have unit norm."""
+    wide = np.asarray(values, np.float64)
+    if metric != "euclidean":
+        wide = 2 * wide if metric == "cosine" else 2 + 2 * wide
+    return np.maximum(wide, 0).astype(np.float32)
+
+
 class TableStore:
     """A store over a table with a column of ids, one of vectors, and others: the attributes."""
 
@@ -95,7 +103,7 @@ class TableStore:
         """See Store."""
         rows, k = checked_queries(queries, k, self.width, self.metric)
         owners, names, values = self._nearest(rows, k)
-        listed = _as_lists(len(rows), k, owners, as_ids(names), values)
+        listed = as_lists(len(rows), k, owners, as_ids(names), values)
         return Neighbors(listed.indices, squared_distances(self.metric, rows, listed.distances))
 
     def fetch(self, ids: Any) -> Floats:
@@ -220,7 +228,7 @@ def _joined_pages(pages: Iterable[Ids]) -> Ids:
     return np.concatenate(filled) if filled else as_ids([])
 
 
-def _as_lists(n: int, k: int, owners: Longs, ids: Ids, values: npt.NDArray[Any]) -> Neighbors:
+def as_lists(n: int, k: int, owners: Longs, ids: Ids, values: npt.NDArray[Any]) -> Neighbors:
     """The results of ``n`` queries as lists of ``k``, -1 or "" and infinity behind the last.
 
     owners : whose each result is, ascending

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank import progress
+from kinrank.cas import CAS
 from kinrank.errors import InvalidInputError, StoreError, UnknownIdError
 from kinrank.filters import Mask
 from kinrank.index.attributes import Attributes
@@ -247,6 +248,7 @@ def _attach_again(
     if others:
         searcher = index.engine.searcher
         assert isinstance(searcher, StoreSearch)
+        assert isinstance(state.unresolved, CAS)
         new = attach(store, state.unresolved, refine=searcher.refine, threads=threads)
         is_new = state.id_table.find(new.ids) < 0
         changed = 0

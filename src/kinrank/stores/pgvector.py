@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, StoreError, UnknownIdError, UnknownNameError
-from kinrank.index.ids import Ids
+from kinrank.index.ids import Ids, as_ids
 from kinrank.optional import require
 from kinrank.search.searcher import METRICS, Metric
-from kinrank.stores.base import TableStore, engine_errors
+from kinrank.stores.base import TableStore, as_lists, engine_errors, squared_between_rows
 from kinrank.stores.where import AttributeKind, Wanted, sql_condition, sql_literal
-from kinrank.types import Floats, Longs
+from kinrank.types import Floats, Longs, Neighbors
 from kinrank.validation import check_bool, check_choice, check_int
 
 __all__ = ["PgVectorStore"]
@@ -35,6 +35,7 @@ _DATES = {
     ),
 }
 _CURSOR = "kinrank_pages"
+_OWNERS = 512  # rows whose neighbours are handed on together
 _PAGE = 4096  # rows that are read at a time
 _MAX_EF = 1000  # pgvector's limit of hnsw.ef_search
 
@@ -54,6 +55,16 @@ _SEARCH = """
         FROM {table} ORDER BY {vector} {operator} q.vector LIMIT %(k)s
     ) AS found
     ORDER BY q.number, found.value
+"""
+# The same for the rows of the table themselves, each among its own neighbours.
+_NEIGHBORS = """
+    SELECT a.{id}::{shown}, found.id, found.value
+    FROM {table} AS a
+    CROSS JOIN LATERAL (
+        SELECT b.{id}::{shown} AS id, (b.{vector} {operator} a.{vector}) AS value
+        FROM {table} AS b ORDER BY b.{vector} {operator} a.{vector} LIMIT %(k)s
+    ) AS found
+    WHERE a.{vector} IS NOT NULL
 """
 # As bytes, which do not depend on the adapters that a connection has.
 _FETCHED = "SELECT {id}::{shown}, vector_send({vector}) FROM {table} WHERE {id} = ANY(%s::{kind}[])"
@@ -129,26 +140,61 @@ class PgVectorStore(TableStore):
     def __len__(self) -> int:
         return int(self._rows("SELECT count(*) FROM {table}")[0][0])
 
+    def neighbors(self, k: int) -> Iterator[tuple[Ids, Neighbors]]:
+        """See ListingStore: by a lateral join of the table with itself."""
+        limit = check_int("k", k, 1) + 1  # the row itself
+        owners: list[Any] = []
+        found: list[tuple[Any, float]] = []
+        for page in self._streamed(_NEIGHBORS, {"k": limit}, self._settings(limit)):
+            for owner, name, value in page:
+                if len(owners) >= limit * _OWNERS and owner != owners[-1]:
+                    yield self._neighbors_of(owners, found, limit)
+                    owners = []
+                    found = []
+                owners.append(owner)
+                found.append((name, value))
+        if owners:
+            yield self._neighbors_of(owners, found, limit)
+
+    def _neighbors_of(
+        self, owners: list[Any], found: list[tuple[Any, float]], limit: int
+    ) -> tuple[Ids, Neighbors]:
+        """What was found of some rows, each without itself."""
+        names = as_ids(list(dict.fromkeys(owners)))
+        of_row = {name: row for row, name in enumerate(names.tolist())}
+        rows = np.array([of_row[owner] for owner in owners], np.int64)
+        ids = as_ids([name for name, _ in found])
+        values = np.array([value for _, value in found], np.float64)
+        if self.metric == "euclidean":
+            values **= 2
+        order = np.lexsort((values, rows))
+        order = order[ids[order] != names[rows[order]]]
+        squared = squared_between_rows(self.metric, values[order])
+        return names, as_lists(len(names), limit, rows[order], ids[order], squared)
+
     def _pages(self, names: list[str], conditions: list[Any]) -> Iterator[list[tuple[Any, ...]]]:
         columns = ["{id}::{shown}", *(_template(self._attribute(name)[0]) for name in names)]
         text = f"SELECT {', '.join(columns)} FROM {{table}}"  # noqa: S608  names are quoted
         if conditions:
             text += f" WHERE {' AND '.join(map(_template, conditions))}"
+        return self._streamed(text)
+
+    def _streamed(
+        self, text: str, values: Any = None, settings: dict[str, str] | None = None
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a statement, some at a time; the connection serves nothing else meanwhile."""
         self._rows("SELECT 1")  # opens a connection that was lost
         statement = self._psycopg.sql.SQL(text).format(**self._names)
-        with self._lock:  # until all pages are read
-            yield from self._pages_of_statement(statement)
-
-    def _pages_of_statement(self, statement: Any) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a statement, which the server keeps until they are asked for."""
         with (
+            self._lock,
             engine_errors("PostgreSQL", self._psycopg.Error),
             self._connection.transaction(),
             self._psycopg.ServerCursor(
                 self._connection, _CURSOR, row_factory=self._psycopg.rows.tuple_row
             ) as cursor,
         ):
-            cursor.execute(statement, (), binary=True)
+            self._set(settings)
+            cursor.execute(statement, values or (), binary=True)
             while page := cursor.fetchmany(_PAGE):
                 yield page
 
@@ -317,10 +363,15 @@ class PgVectorStore(TableStore):
             self._connection.transaction(),
             kind(self._connection) as cursor,
         ):
-            for name, value in (settings or {}).items():
-                cursor.execute("SELECT set_config(%s, %s, true)", (name, value))
+            self._set(settings)
             rows: list[Any] = cursor.execute(statement, values or (), binary=True).fetchall()
         return rows
+
+    def _set(self, settings: dict[str, str] | None) -> None:
+        """Settings for the transaction that is open."""
+        for name, value in (settings or {}).items():
+            with self._psycopg.Cursor(self._connection) as cursor:
+                cursor.execute("SELECT set_config(%s, %s, true)", (name, value))
 
 
 def _name(what: str, text: object) -> str:

@@ -11,18 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
-from kinrank.index.ids import Ids
+from kinrank.index.ids import Ids, IdTable, as_ids
 from kinrank.optional import require
 from kinrank.search.searcher import Metric
 from kinrank.stores.base import (
     TableStore,
+    as_lists,
     chosen_vectors,
     distances_of_scores,
     engine_errors,
+    squared_between_rows,
 )
 from kinrank.stores.where import Wanted
-from kinrank.types import Floats
-from kinrank.validation import check_bool
+from kinrank.types import Floats, Neighbors
+from kinrank.validation import check_bool, check_int
 
 __all__ = ["QdrantStore"]
 
@@ -91,6 +93,36 @@ class QdrantStore(TableStore):
     def __len__(self) -> int:
         with _errors():
             return int(self._client.count(self._collection, exact=True).count)
+
+    def neighbors(self, k: int) -> Iterator[tuple[Ids, Neighbors]]:
+        """See ListingStore: by Qdrant's search matrix, in one answer."""
+        count = check_int("k", k, 1)
+        with _errors():
+            matrix = self._client.search_matrix_offsets(
+                self._collection, limit=count, sample=max(len(self), 1), using=self._vector
+            )
+        points = as_ids(matrix.ids)
+        owners = np.asarray(matrix.offsets_row, np.int64)
+        columns = np.asarray(matrix.offsets_col, np.int64)
+        distances = squared_between_rows(self.metric, self._distances(matrix.scores))
+        names = points if self._id_field is None else self._ids_of_points(points)
+        order = np.lexsort((distances, owners))
+        owners = owners[order]
+        listed = as_lists(len(names), count, owners, names[columns[order]], distances[order])
+        yield names, listed
+
+    def _ids_of_points(self, points: Ids) -> Ids:
+        """What the payload says of points."""
+        names: list[Any] = []
+        numbers: list[Any] = []
+        offset = None
+        while True:
+            page, offset = self._scrolled(_PAGE, offset)
+            numbers += [point.id for point in page]
+            names += [self._id_of(point) for point in page]
+            if offset is None:
+                break
+        return as_ids(names)[IdTable(as_ids(numbers)).rows(points)]
 
     def _pages(self, names: list[str], conditions: list[Any]) -> Iterator[list[tuple[Any, ...]]]:
         offset = None
