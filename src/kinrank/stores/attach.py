@@ -203,7 +203,7 @@ def _lists_of_store(store: Store, method: CAS, ids: Ids, block: int) -> _Lists:
             rows = slice(low, min(low + block, n))
             vectors = rows_as_queries(store, method, ids[rows])
             places, values = store_search(store, vectors, min(n, wanted + _SPARE), table)
-            own = np.arange(low, rows.stop)
+            own = np.arange(low, rows.stop, dtype=np.int32)
             squared[rows], indices[rows] = _nearest_others(places, values, own, wanted, ids)
             farthest[rows] = _farthest(vectors, sample)
             fingerprints[rows] = fingerprints_of(vectors)
