@@ -311,6 +311,7 @@ def test_what_an_index_over_a_store_cannot_do(data):
         "neighbors": lambda: index.neighbors(3),
         "remove": lambda: index.remove([3]),
         "update": lambda: index.update([3], data.queries[:1]),
+        "upsert": lambda: index.upsert(data.queries[:1], [3]),
         "vectors": lambda: index.vectors([3]),
     }
     assert missing == sorted(calls)

@@ -710,7 +710,7 @@ class Index:
         prepare("change")
         with self._writing():
             self.engine.state.check_vectors(
-                "it cannot change: change the store, and attach it again"
+                "it cannot change: change the store, and let it follow (kinrank.follow)"
             )
             yield self.engine.state
 
