@@ -118,8 +118,7 @@ def load_state(stored: StoredIndex) -> State:
         arrays = {
             name: array
             for name, array in stored.arrays.items()
-            if name not in (_NOTES, FINGERPRINTS)
-            and not name.startswith((ATTRIBUTE, CALIBRATION))
+            if name not in (_NOTES, FINGERPRINTS) and not name.startswith((ATTRIBUTE, CALIBRATION))
         }
         _check_dtypes(arrays)
         scaling = _scaling(description["scaling"], arrays)
