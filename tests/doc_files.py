@@ -98,6 +98,7 @@ def write_standins(folder):
     write_table(folder / "items.parquet", gallery)
     write_table(folder / "asked.parquet", queries)
     write_table(folder / "sold.parquet", gallery[:3])
+    write_texts(folder, data)
 
 
 def write_own_method(path):
@@ -119,6 +120,25 @@ def write_table(path, vectors):
     columns["price"] = [row / 10 for row in range(n)]
     columns["embedding"] = pa.array(vectors.tolist(), pa.list_(pa.float32()))
     pq.write_table(pa.table(columns), path)
+
+
+def write_texts(folder, data):
+    """Documents, questions, and which documents are relevant for each."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for name, part in (("question", data.query), ("document", data.gallery)):
+        ids = [f"{name}-{row}" for row in range(len(part))]
+        embedding = pa.array(part.features.tolist(), pa.list_(pa.float32()))
+        table = pa.table({"id": ids, "embedding": embedding})
+        pq.write_table(table, folder / f"{name}s.parquet")
+        np.save(folder / f"{name}s.npy", part.features)
+    lines = [
+        f"question-{query} 0 document-{row} 1\n"
+        for query, label in enumerate(data.query.labels)
+        for row in np.flatnonzero(data.gallery.labels == label)
+    ]
+    (folder / "qrels.txt").write_text("".join(lines), encoding="utf-8")
 
 
 def write_conditions(folder, n_queries, n_gallery):

@@ -299,6 +299,12 @@ def load_array(path: PathLike, key: str | None = None) -> npt.NDArray[Any]:
     raise FileFormatError(f"{file} must be an npy, npz, safetensors or parquet file, got {got}.")
 
 
+def is_npz(path: PathLike) -> bool:
+    """Whether a file is an npz file, by its name or by how it begins."""
+    with Path(path).open("rb") as stream:
+        return Path(path).suffix == ".npz" or stream.read(4) in _NPZ
+
+
 def is_parquet(path: PathLike) -> bool:
     """Whether a file is a table of parquet."""
     with Path(path).open("rb") as stream:

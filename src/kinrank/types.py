@@ -17,6 +17,7 @@ from kinrank.errors import InvalidInputError, shown
 from kinrank.io import PathLike, replacing, save_npz
 from kinrank.optional import require
 from kinrank.reading import open_npz
+from kinrank.trec import numbers_of_names, read_run, run_line
 from kinrank.validation import as_array, as_list, check_float, check_int
 
 if TYPE_CHECKING:
@@ -208,18 +209,41 @@ class Ranking:
         """Write a run file of TREC: query, Q0, id, rank, score (minus the distance), run."""
         if not isinstance(run, str):
             raise InvalidInputError(f"`run` must be text, got {shown(run)}.")
-        lines = []
-        for record in self.to_records(queries):
-            words = [str(record["query"]), "Q0", str(record["id"]), str(record["rank"])]
-            words += [repr(-record["distance"]), run]
-            bad = next((word for word in words if not _is_word(word)), None)
-            if bad is not None:
-                raise InvalidInputError(
-                    f"A run file of TREC holds words without spaces, got {shown(bad)}."
-                )
-            lines.append(" ".join(words) + "\n")
+        lines = [
+            run_line(
+                str(record["query"]), str(record["id"]), record["rank"], -record["distance"], run
+            )
+            for record in self.to_records(queries)
+        ]
         with replacing(path) as file:
             file.write("".join(lines).encode())
+
+    @classmethod
+    def from_trec(cls, path: PathLike, queries: Any = None, gallery: Any = None) -> Ranking:
+        """Read a run file of TREC: by score, equal scores by the rank that the file says.
+
+        queries : (n_queries,) names of the queries, whose lists may be empty; None for numbers
+        gallery : (n_gallery,) names of the gallery's rows, which become the ids; None for numbers
+        """
+        entries = read_run(path)
+        query_names = None if queries is None else _names("queries", queries)
+        names = None if gallery is None else _names("gallery", gallery)
+        asked = numbers_of_names("queries", query_names, [entry.query for entry in entries])
+        rows = numbers_of_names("gallery", names, [entry.name for entry in entries])
+        n = max(asked.values(), default=-1) + 1 if query_names is None else len(query_names)
+        lists: list[list[tuple[float, int]]] = [[] for _ in range(n)]
+        for entry in sorted(entries, key=lambda entry: (-entry.score, entry.rank)):
+            lists[asked[entry.query]].append((-entry.score, rows[entry.name]))
+        shape = (n, max(map(len, lists), default=0))
+        indices = np.full(shape, -1, np.int32)
+        distances = np.full(shape, np.inf, np.float32)
+        for query, results in enumerate(lists):
+            for place, (distance, row) in enumerate(results):
+                indices[query, place] = row
+                distances[query, place] = distance
+        if names is None:
+            return cls(indices, distances)
+        return cls(indices, distances, np.where(indices < 0, "", np.array(names)[indices]))
 
     def to_ranx(self, queries: Any = None, run: str = "kinrank") -> Any:
         """A ``ranx.Run`` with minus the distances as scores (extra ``ranx``)."""
@@ -253,6 +277,10 @@ class Ranking:
             return cls(indices, distances, ids, presence)
 
 
+def _names(what: str, names: Any) -> list[str]:
+    return [str(name) for name in as_list(what, names, "names")]
+
+
 def _columns_of_gallery(
     columns: Any, rows: Ints, taken: Mapping[str, Any]
 ) -> dict[str, npt.NDArray[Any]]:
@@ -277,15 +305,6 @@ def _columns_of_gallery(
                 f"shape {arrays[name].shape}."
             )
     return arrays
-
-
-def _is_word(word: str) -> bool:
-    """Whether it can stand in a line of words, in UTF-8."""
-    try:
-        word.encode()
-    except UnicodeEncodeError:  # half a character
-        return False
-    return len(word.split()) == 1
 
 
 @dataclass(frozen=True, eq=False)

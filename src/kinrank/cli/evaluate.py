@@ -16,7 +16,7 @@ import click
 from kinrank.cli.files import ask, ask_all, ask_import, ask_json, ask_out, ask_threads
 from kinrank.cli.report import running
 from kinrank.errors import InvalidInputError
-from kinrank.io import load_array, write_text_atomic
+from kinrank.io import is_npz, load_array, write_text_atomic
 from kinrank.progress import format_seconds
 from kinrank.types import Ranking
 
@@ -30,6 +30,7 @@ FILES = {
     "query": "Vectors of the queries.",
     "gallery": "Vectors to search in.",
     "gnd": "Revisited ground truth, pkl or json.",
+    "qrels": "Relevance judgements of TREC; --query-ids and --gallery-ids are then names in it.",
     "query_ids": "Identities or classes of the queries.",
     "gallery_ids": "Identities or classes of the gallery.",
     "query_cams": "Cameras of the queries.",
@@ -66,7 +67,8 @@ def load_sets(texts: Sequence[str], files: dict[str, str | None]) -> list[Datase
     given: dict[str, Any] = {name: file for name, file in files.items() if file is not None}
     if not texts and not given:
         raise InvalidInputError(
-            "A data set must be given: --data, or --query and --gallery with --gnd or identities."
+            "A data set must be given: --data, or --query and --gallery with --gnd, --qrels or "
+            "identities."
         )
     if not texts:
         return [from_files(**{"query": None, "gallery": None, **given})]
@@ -106,7 +108,7 @@ def tell_cell(cell: Measured | Failed, done: int, total: int) -> None:
 @ask("--method", "Such as cas(k1=60,k2=6), none.", default="cas")
 @ask_import
 @ask("--pool", "Search everything, then re-rank the first POOL of each.", type=int)
-@ask("--ranking", "Measure this ranking (npz) and run no method.", metavar="FILE")
+@ask("--ranking", "Measure this ranking (npz, or a run of TREC), run no method.", metavar="FILE")
 @ask("--groups", "Measure this table of `kinrank group` against --labels, and no ranking.")
 @ask("--labels", "With --groups: who each row is, an array or a text file with one a line.")
 @ask_out("Values of each query, CSV.", "--per-query")
@@ -125,8 +127,9 @@ def evaluate(
 ) -> None:
     """Features, ground truth and a method: metrics.
 
-    The data set is --data, or the files with vectors and either --gnd or the identities. Metrics
-    follow from it: Revisited levels for --gnd, mAP, CMC and mINP for identities. With --groups and
+    The data set is --data, or the files with vectors and either --gnd, --qrels or the identities.
+    Metrics follow from it: Revisited levels for --gnd, nDCG and MAP for --qrels, mAP, CMC and mINP
+    for identities. With --groups and
     --labels a grouping is measured instead: adjusted Rand index, B-cubed, pairs, V-measure, and
     single items.
     """
@@ -145,7 +148,7 @@ def evaluate(
     seconds = None
     said = {}
     if ranking is not None:
-        ranked = Ranking.load(ranking)
+        ranked = _read_ranking(ranking, chosen)
         label = ranking
     else:
         spec = parse_method(method)
@@ -170,6 +173,16 @@ def evaluate(
     click.echo(f"{label} on {chosen.name}{took}\n{result}")
     for name, sentence in said.items():
         click.echo(f"{name:<14}{sentence}")
+
+
+def _read_ranking(file: str, data: Dataset) -> Ranking:
+    """A ranking of arrays, or a run file by the names of the data set."""
+    if is_npz(file):
+        return Ranking.load(file)
+    named = data.protocol == "judged"
+    queries = data.query.labels if named else None
+    gallery = data.gallery.labels if named else None
+    return Ranking.from_trec(file, range(len(data.query)) if queries is None else queries, gallery)
 
 
 def _measure_groups(groups: str | None, labels: str | None, as_json: bool) -> None:

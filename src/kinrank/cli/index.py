@@ -136,7 +136,10 @@ def build(
     metavar="FILE",
     multiple=True,
 )
-@ask_out("The ranking: an npz file, or a table (.parquet, .csv).  [default: ids are printed]")
+@ask_out(
+    "The ranking: an npz file, a table (.parquet, .csv), or a run of TREC (.trec).  "
+    "[default: ids are printed]"
+)
 @ask_with("Attributes to show beside each result.")
 @ask("-k", "Results per query.", type=int, default=100)
 @conditions.ask_conditions

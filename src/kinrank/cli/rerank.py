@@ -52,7 +52,7 @@ _MANY_ROWS = 2000
 @ask_array("--query", "Vectors of the queries.  [default: the gallery, each row without itself]")
 @ask_gallery
 @ask_columns
-@ask_out("The ranking: an npz file, or a table (.parquet, .csv).")
+@ask_out("The ranking: an npz file, a table (.parquet, .csv), or a run of TREC (.trec).")
 @ask_with("Columns of the gallery's parquet file to write beside each result.")
 @ask("--method", "See `kinrank methods`.", default="cas")
 @ask_import
@@ -113,10 +113,10 @@ def rerank(
 
     The file written holds `indices` (row numbers of the gallery, nearest first) and `distances`;
     Ranking.load reads it. A table (.parquet, .csv) has a row for each result instead: `query`,
-    `rank`, `id`, `distance`, and what --with names. On a terminal each stage shows its progress; in
-    a pipe nothing is printed but warnings and what --json asks for. With --memory-budget the plan,
-    the stages with their bytes and times, comes first; with --cluster what moved between machines
-    comes last.
+    `rank`, `id`, `distance`, and what --with names; a run of TREC (.trec) a line. On a terminal
+    each stage shows its progress; in a pipe nothing is printed but warnings and what --json asks
+    for. With --memory-budget the plan, the stages with their bytes and times, comes first; with
+    --cluster what moved between machines comes last.
     """
     chosen = make_method(method, **params)
     check_output(out, with_columns)

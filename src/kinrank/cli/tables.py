@@ -114,10 +114,12 @@ def check_output(out: Path | None, with_columns: Sequence[str] | None) -> None:
 def write_ranking(
     ranking: Ranking, out: Path, queries: Any = None, columns: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a ranking as the ending of the file says: .parquet, .csv, or else arrays (npz)."""
+    """Write a ranking as the ending says: .parquet, .csv, .trec (a run), or else arrays (npz)."""
     if out.suffix == ".parquet":
         ranking.to_parquet(out, queries, columns)
     elif out.suffix == ".csv":
         ranking.to_csv(out, queries, columns)
+    elif out.suffix == ".trec":
+        ranking.to_trec(out, queries)
     else:
         ranking.save(out)

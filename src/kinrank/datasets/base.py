@@ -12,18 +12,21 @@ import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.latex import escaped
+from kinrank.metrics.judgements import judged
 from kinrank.metrics.protocols import reid, retrieval, revisited, single_shot
 from kinrank.metrics.results import Evaluation
 from kinrank.optional import require
+from kinrank.trec import Qrels
 from kinrank.validation import as_matrix, as_vectors
 
-Protocol: TypeAlias = Literal["reid", "revisited", "retrieval", "single_shot"]
+Protocol: TypeAlias = Literal["reid", "revisited", "retrieval", "judged", "single_shot"]
 
 # What the field prints first for each protocol.
 HEADLINES: dict[str, tuple[str, ...]] = {
     "reid": ("mAP", "R1", "mINP"),
     "revisited": ("mAP E", "mAP M", "mAP H"),
     "retrieval": ("mAP", "hit@1", "recall@10"),
+    "judged": ("nDCG@10", "mAP", "recall@100"),
     "single_shot": ("R1", "R5", "R10"),
 }
 RIGHT = 1
@@ -79,7 +82,8 @@ class Part:
 
     Attributes
     ----------
-    labels, cams : (n,) identities or classes, and cameras; None where there are none
+    labels, cams : (n,) identities or classes (for judged the names of queries and documents), and
+        cameras; None where there are none
     paths : n file names below the folder of images; None for vectors only
     features : (n, d) vectors, in the order of ``paths`` and ``labels``; None until they are given
     pixels : (n, height, width) small grey images, 0 is black, for sets that have no files
@@ -124,8 +128,9 @@ class Dataset:
     Attributes
     ----------
     name : for tables
-    protocol : how a ranking is measured: reid, revisited, retrieval or single_shot
+    protocol : how a ranking is measured: reid, revisited, retrieval, judged or single_shot
     gnd : for revisited, one mapping per query with ``easy``, ``hard``, ``junk`` and perhaps ``bbx``
+    qrels : for judged, the grade of each document that is relevant for a query
     images : the folder that ``paths`` are below
     query_rows : the gallery row that is the query itself, where the queries are in the gallery
     source : what ``load`` was called with, so that another process can do the same
@@ -144,15 +149,18 @@ class Dataset:
     query: Part
     gallery: Part
     gnd: Sequence[Mapping[str, Any]] | None = None
+    qrels: Qrels | None = None
     images: Path | None = None
     query_rows: npt.NDArray[Any] | None = None
     source: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        if self.protocol == "revisited" and self.gnd is None:
-            raise InvalidInputError(
-                "The protocol revisited needs its ground truth, `gnd`, which was not given."
-            )
+        for protocol, name in (("revisited", "gnd"), ("judged", "qrels")):
+            if self.protocol == protocol and getattr(self, name) is None:
+                raise InvalidInputError(
+                    f"The protocol {protocol} needs its ground truth, `{name}`, which was not "
+                    "given."
+                )
 
     def __repr__(self) -> str:
         facts = [f"{len(self.query):,} queries", f"{len(self.gallery):,} in the gallery"]
@@ -260,6 +268,9 @@ class Dataset:
         if self.protocol == "revisited":
             assert self.gnd is not None
             return revisited(ranking, self.gnd, n_gallery=len(self.gallery) or None)
+        if self.protocol == "judged":
+            assert self.qrels is not None
+            return judged(ranking, self.qrels, self.query.labels, self._documents())
         labels = (self._labels("query"), self._labels("gallery"))
         cams = (self.query.cams, self.gallery.cams)
         if self.protocol == "reid":
@@ -275,6 +286,13 @@ class Dataset:
             entry = self.gnd[query]
             codes[np.asarray([*entry["easy"], *entry["hard"]], np.int64)] = RIGHT
             codes[np.asarray(entry["junk"], np.int64)] = NOT_COUNTED
+            return codes
+        if self.qrels is not None:
+            name = str(query if self.query.labels is None else self.query.labels[query])
+            grades = self.qrels.get(name, {})
+            for row, document in enumerate(self._documents()):
+                if grades.get(str(document), 0) > 0:
+                    codes[row] = RIGHT
             return codes
         labels = self._labels("gallery")
         codes[labels == self._labels("query")[query]] = RIGHT
@@ -295,6 +313,10 @@ class Dataset:
             return None
         file = self.images / paths[row]
         return file if file.is_file() else None
+
+    def _documents(self) -> Sequence[Any] | npt.NDArray[Any]:
+        """The names of the gallery's rows; their numbers where there are none."""
+        return range(len(self.gallery)) if self.gallery.labels is None else self.gallery.labels
 
     def _labels(self, side: str) -> npt.NDArray[Any]:
         labels = getattr(self, side).labels

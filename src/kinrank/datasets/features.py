@@ -2,6 +2,7 @@
 
 ``query.npy`` and ``gallery.npy``, and either ``gnd.json`` (or an official pkl file), or
 ``query_ids.npy`` and ``gallery_ids.npy``, perhaps with ``query_cams.npy`` and ``gallery_cams.npy``.
+With ``qrels.txt`` beside them the ids are the names of queries and documents in it.
 ``set.json`` may give a ``name`` and a ``protocol`` other than the one that follows.
 
 Revisited Oxford and Paris: the official ground truth, and the same as JSON. Radenovic et al.,
@@ -26,6 +27,7 @@ from kinrank.errors import FileFormatError, InvalidInputError
 from kinrank.io import load_array, make_folder
 from kinrank.metrics.ground_truth import as_gnd
 from kinrank.reading import read_json, read_text, reading
+from kinrank.trec import qrels_text, read_qrels
 from kinrank.validation import as_matrix, check_choice
 
 SETTINGS = "set.json"
@@ -42,7 +44,8 @@ def feature_folder(root: str | Path, images: str | Path | None = None) -> Datase
     for name in ("query_ids", "gallery_ids", "query_cams", "gallery_cams"):
         files[name] = _first(folder, name, columns)
     gnd = next((folder / name for name in FILES if (folder / name).is_file()), None)
-    data = from_files(**files, gnd=gnd, images=images, name=folder.resolve().name)
+    qrels = _first(folder, "qrels", (".txt", ".tsv"))
+    data = from_files(**files, gnd=gnd, qrels=qrels, images=images, name=folder.resolve().name)
     file = folder / SETTINGS
     if not file.is_file():
         return data
@@ -60,6 +63,7 @@ def from_files(
     query: str | Path | None,
     gallery: str | Path | None,
     gnd: str | Path | None = None,
+    qrels: str | Path | None = None,
     query_ids: str | Path | None = None,
     gallery_ids: str | Path | None = None,
     query_cams: str | Path | None = None,
@@ -67,13 +71,18 @@ def from_files(
     images: str | Path | None = None,
     name: str = "features",
 ) -> Dataset:
-    """A data set from single files; either ``gnd`` or the identities must be there."""
+    """A data set from single files; ``gnd``, ``qrels`` or the identities must be there.
+
+    query_ids, gallery_ids : with ``qrels`` the names in it; numbers from 0 where they are left out
+    """
     if query is None or gallery is None:
         side = "query" if query is None else "gallery"
         raise InvalidInputError(f"No file of vectors was given for the {side}.")
-    if gnd is None and (query_ids is None or gallery_ids is None):
+    if gnd is not None and qrels is not None:
+        raise InvalidInputError("`gnd` and `qrels` are two ground truths: give one of them.")
+    if gnd is None and qrels is None and (query_ids is None or gallery_ids is None):
         raise InvalidInputError(
-            "Ground truth is missing: give `gnd`, or `query_ids` and `gallery_ids`."
+            "Ground truth is missing: give `gnd`, or `qrels`, or `query_ids` and `gallery_ids`."
         )
     content: Mapping[str, Any] = {} if gnd is None else read_gnd(gnd)
     sides: dict[str, Any] = {}
@@ -90,9 +99,10 @@ def from_files(
         _check_lengths(side, sides[side])
     return Dataset(
         name=name,
-        protocol="reid" if gnd is None else "revisited",
+        protocol="revisited" if gnd is not None else "judged" if qrels is not None else "reid",
         **sides,
         gnd=content.get("gnd"),
+        qrels=None if qrels is None else read_qrels(qrels),
         images=None if images is None else Path(images),
     )
 
@@ -151,6 +161,8 @@ def save_features(data: Dataset, folder: Path) -> None:
         np.save(folder / "query_rows.npy", data.query_rows)
     settings = {"name": data.name, "protocol": data.protocol}
     (folder / SETTINGS).write_text(json.dumps(settings))
+    if data.qrels is not None:
+        (folder / "qrels.txt").write_text(qrels_text(data.qrels), encoding="utf-8")
     if data.gnd is not None:
         lists = [{k: np.asarray(v).tolist() for k, v in entry.items()} for entry in data.gnd]
         (folder / "gnd.json").write_text(json.dumps(lists))

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kinrank.metrics.grouping import GroupingScores, score_grouping
+from kinrank.metrics.judgements import judged
 from kinrank.metrics.protocols import reid, retrieval, revisited, single_shot
 from kinrank.metrics.results import (
     Evaluation,
@@ -21,6 +22,7 @@ from kinrank.metrics.results import (
     confidence_intervals,
     paired_difference,
 )
+from kinrank.trec import read_qrels
 
 if TYPE_CHECKING:
     from kinrank.evaluate.ablation import ablate
@@ -43,7 +45,9 @@ __all__ = [
     "compare",
     "compare_groupings",
     "confidence_intervals",
+    "judged",
     "paired_difference",
+    "read_qrels",
     "reid",
     "report",
     "retrieval",

@@ -30,6 +30,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
     "revisited": ("mAP M", "mAP H"),
     "reid": ("mAP", "R1", "mINP"),
     "retrieval": ("mAP", "hit@1"),
+    "judged": ("nDCG@10", "mAP"),
     "single_shot": ("R1",),
 }
 

@@ -24,6 +24,7 @@ from kinrank.evaluate.spec import MethodSpec
 from kinrank.io import save_npz
 from kinrank.progress import peak_memory
 from kinrank.reading import open_npz
+from kinrank.trec import qrels_text
 from kinrank.types import Ranking, Values
 
 # Larger collections, and batches of queries, have kernels that smaller ones do not need.
@@ -200,6 +201,8 @@ def fingerprint(data: Dataset) -> str:
     for entry in data.gnd or ():
         for kind in ("easy", "hard", "junk"):
             digest.update(np.asarray(entry[kind], np.int64).tobytes() + kind.encode())
+    if data.qrels is not None:
+        digest.update(qrels_text(data.qrels).encode())
     if data.query_rows is not None:
         digest.update(np.asarray(data.query_rows, np.int64).tobytes())
     return digest.hexdigest()

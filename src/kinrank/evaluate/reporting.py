@@ -24,7 +24,13 @@ BINS = 60
 MAX_QUERIES = 400
 FIRST = 10
 # The metric whose per-query values are average precisions.
-AP = {"revisited": "mAP M", "reid": "mAP", "retrieval": "mAP", "single_shot": "mAP"}
+AP = {
+    "revisited": "mAP M",
+    "reid": "mAP",
+    "retrieval": "mAP",
+    "judged": "mAP",
+    "single_shot": "mAP",
+}
 
 
 def report(
