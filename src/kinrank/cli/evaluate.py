@@ -186,7 +186,8 @@ def _read_ranking(file: str, data: Dataset) -> Ranking:
 
 
 def _measure_groups(groups: str | None, labels: str | None, as_json: bool) -> None:
-    from kinrank.cli.group import read_groups, read_words
+    from kinrank.cli.conditions import read_words
+    from kinrank.cli.group import read_groups
     from kinrank.evaluate import score_grouping
 
     if groups is None or labels is None:

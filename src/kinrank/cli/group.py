@@ -12,13 +12,20 @@ import click
 import numpy as np
 
 import kinrank
-from kinrank.cli.files import ask, ask_array, ask_json, ask_out, ask_threads, existing_file
+from kinrank.cli.conditions import read_words
+from kinrank.cli.files import ask, ask_array, ask_json, ask_threads, existing_file, output_file
 from kinrank.cli.report import running
 from kinrank.cli.tables import ask_columns, read_rows
-from kinrank.io import load_array, write_text_atomic
+from kinrank.io import load_array
 from kinrank.reading import reading
 
-COLUMNS = ["id", "group", "name", "size", "single", "confirmed"]
+
+def table_file(text: str) -> Path:
+    """A table that can be written, by its ending."""
+    path = output_file(text)
+    if path.suffix not in (".csv", ".json"):
+        raise click.BadParameter(f"{text!r} must end in .csv or .json.")
+    return path
 
 
 @click.command(name="group")
@@ -27,7 +34,8 @@ COLUMNS = ["id", "group", "name", "size", "single", "confirmed"]
 @ask("--model", "As in `kinrank extract`.", default="efficientnet-lite0")
 @ask_array("--ids", "Names of the rows, an array or a text file with one a line.")
 @ask_columns
-@ask_out("The table, csv or json.", required=True)
+@ask("--out", "The table, csv or json.", type=table_file, metavar="FILE", required=True)
+@ask("--links", "With --images: a new folder, with links to the pictures of each group.")
 @ask("--strictness", "0 generous to 1 cautious.", type=float, default=0.5)
 @ask("--threshold", "Instead: the least link within a group, 0 to 1.", type=float)
 @ask("--corrections", "The file of corrections, which may not be there yet.", metavar="FILE")
@@ -44,6 +52,7 @@ def group_command(
     column: str | None,
     id_column: str | None,
     out: Path,
+    links: str | None,
     strictness: float,
     threshold: float | None,
     corrections: str | None,
@@ -60,6 +69,8 @@ def group_command(
     """
     if (gallery is None) == (images is None):
         raise click.UsageError("Give either --gallery or --images.")
+    if links is not None and images is None:
+        raise click.UsageError("--links needs --images: there are no files to link to.")
     if compare and labels is None:
         raise click.UsageError("--compare needs --labels.")
     with running():
@@ -84,12 +95,15 @@ def group_command(
             corrections=corrections,
             threads=threads,
         )
-        write_groups(out, groups)
+        groups.save(out)
+        if links is not None:
+            assert images is not None
+            groups.link_files(images, links)
         scores = {}
         if compare:
             from kinrank.evaluate.groupings import compare_groupings
 
-            scores = compare_groupings(vectors, read_words(str(labels)), threads=threads)
+            scores = compare_groupings(vectors, read_words(labels), groups.labels, threads=threads)
         elif labels is not None:
             from kinrank.evaluate import score_grouping
 
@@ -122,13 +136,18 @@ def _tell(groups: kinrank.Groups, out: Path, scores: dict[str, Any], as_json: bo
         click.echo(str(scores["kinrank"]))
     elif scores:
         width = max(map(len, scores))
-        click.echo(f"{'':<{width}}    ARI  B-cubed  precision  recall  groups")
+        click.echo(f"{'':<{width}}    ARI  B-cubed  precision  recall  singles  groups")
         for name, score in scores.items():
             click.echo(
                 f"{name:<{width}}  {100 * score.ari:5.1f}  {100 * score.bcubed_f:7.1f}  "
                 f"{100 * score.bcubed_precision:9.1f}  {100 * score.bcubed_recall:6.1f}  "
-                f"{score.groups:6,}"
+                f"{_percent(score.singles_found):>7}  {score.groups:6,}"
             )
+
+
+def _percent(share: float | None) -> str:
+    """A share in per cent, a dash for none."""
+    return "-" if share is None else f"{100 * share:.1f}"
 
 
 def _described(images: str, model: str, threads: int | None) -> tuple[Any, Any]:
@@ -141,15 +160,8 @@ def _described(images: str, model: str, threads: int | None) -> tuple[Any, Any]:
     return extracted.features, extracted.names
 
 
-def read_words(path: str) -> Any:
-    """A value for each row: an array, or a text file with one a line."""
-    if Path(path).suffix in (".txt", ".csv", ".tsv"):
-        return Path(path).read_text(encoding="utf-8").splitlines()
-    return np.asarray(load_array(path))
-
-
 def read_groups(path: str) -> Any:
-    """The group of each row: of a table that ``write_groups`` wrote, or an array."""
+    """The group of each row: of a table that ``Groups.save`` wrote, or an array."""
     if Path(path).suffix not in (".csv", ".json"):
         return np.asarray(load_array(path))
     with reading(Path(path), "a table with a column `group`"):
@@ -157,16 +169,3 @@ def read_groups(path: str) -> Any:
         is_json = Path(path).suffix == ".json"
         records = json.loads(text) if is_json else list(csv.DictReader(io.StringIO(text)))
         return [str(record["group"]) for record in records]
-
-
-def write_groups(out: Path, groups: kinrank.Groups) -> None:
-    """The table of who is who, whole or not at all."""
-    records = groups.to_records()
-    if out.suffix == ".json":
-        write_text_atomic(out, json.dumps(records, indent=1) + "\n")
-        return
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    write_text_atomic(out, stream.getvalue())

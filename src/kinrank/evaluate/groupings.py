@@ -21,9 +21,9 @@ THRESHOLDS = np.linspace(0.05, 0.95, 37)  # of cosines, tried with the labels in
 
 
 def compare_groupings(
-    vectors: Any, labels: Any, *, threads: int | None = None
+    vectors: Any, labels: Any, groups: Any = None, *, threads: int | None = None
 ) -> dict[str, GroupingScores]:
-    """Figures of ``kinrank.group`` and of the usual ways, by name (extra ``sklearn``).
+    """Figures of a grouping and of the usual ways, by name (extra ``sklearn``).
 
     HDBSCAN (groups of 3) on the vectors, DBSCAN on the k-reciprocal Jaccard distance at 0.5 and
     0.6, and average link on cosines whose threshold is chosen by the labels, which nobody has. Rows
@@ -32,13 +32,14 @@ def compare_groupings(
     Parameters
     ----------
     vectors : (n, d); labels : (n,) who each row is
+    groups : (n,) the grouping that is compared; None is that of ``kinrank.group``
     threads : how many threads to use
     """
     rows = as_vectors(("vectors", vectors), cosine=True)
     right = as_labels("labels", labels, len(rows), "rows")
     cluster = require("sklearn.cluster", extra="sklearn", purpose="The comparison")
     found = {
-        "kinrank": group(rows, threads=threads).labels,
+        "kinrank": group(vectors, threads=threads).labels if groups is None else groups,
         "HDBSCAN": _singles(cluster.HDBSCAN(min_cluster_size=3, copy=True).fit_predict(rows)),
     }
     graph = jaccard_graph(rows, k1=JACCARD_K1, k2=JACCARD_K2, threads=threads)

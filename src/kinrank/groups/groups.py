@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, UnknownIdError, shown
-from kinrank.groups import asking, explaining, joining
-from kinrank.groups.constraints import Constraints, bind
+from kinrank.groups import asking, explaining, exporting, joining
+from kinrank.groups.constraints import Bound, Constraints, bind
 from kinrank.groups.corrections import Agreed, Corrections, Event
 from kinrank.groups.links import Links
 from kinrank.groups.reasons import Group, Nearest, Pair, Question, Verdict
+from kinrank.groups.singles import nearest_cosines
 from kinrank.groups.tree import Tree, cut_at, cut_tree, grow_tree, numbered
+from kinrank.io import PathLike
 from kinrank.types import Longs
 from kinrank.validation import as_list, check_float, check_int
 
@@ -30,6 +32,8 @@ class Found:
 
     tree : of merges without constraints
     level : at which groups end; see ``kinrank.groups.level``
+    single_below : rows without a linked row of at least this cosine are single items; see
+        ``kinrank.groups.singles``
     threshold : a person's own, instead
     """
 
@@ -38,6 +42,7 @@ class Found:
     ids: npt.NDArray[Any]
     constraints: Constraints | None
     level: float
+    single_below: float
     threshold: float | None
     verdict: Verdict
 
@@ -63,11 +68,11 @@ class Groups:
 
     Examples
     --------
-    >>> import kinrank
-    >>> data = kinrank.datasets.load("toy")
-    >>> groups = kinrank.group(data.gallery.features)
-    >>> groups
-    <Groups of 330 rows: 9 groups of 2 and more, 0 single items>
+    >>> import numpy as np, kinrank
+    >>> random = np.random.default_rng(0)
+    >>> people = np.repeat(random.normal(size=(12, 16)), 8, axis=0)
+    >>> kinrank.group(people + 0.2 * random.normal(size=people.shape))
+    <Groups of 96 rows: 12 groups of 2 and more, 0 single items>
     """
 
     found: Found
@@ -317,6 +322,21 @@ class Groups:
 
     # Out
 
+    def save(self, path: PathLike) -> None:
+        """Write a table, .csv or .json, with a line for each row as in ``to_records``."""
+        exporting.save(self, path)
+
+    def link_files(self, files: PathLike, folder: PathLike) -> int:
+        """Make a folder for each group with links to its files; returns how many links.
+
+        Folders have the number and the name of their group; rows without a group are in
+        "single items". Where symbolic links are not allowed, hard links are made.
+
+        files : the folder that the ids are names of files in
+        folder : a new or empty one
+        """
+        return exporting.link_files(self, files, folder)
+
     def to_records(self) -> list[dict[str, Any]]:
         """A dict for each row: ``id``, ``group``, ``name``, ``size``, ``single``, ``confirmed``."""
         sizes = {number: len(rows) for number, rows in self._rows.items()}
@@ -344,7 +364,7 @@ def arrange(found: Found, corrections: Corrections, strictness: float) -> Groups
     if agreed.together or agreed.apart or found.constraints is not None:
         bound = bind(found.constraints, agreed, found.ids)
         contradictions = bound.contradictions
-        tree = grow_tree(found.links, bound)
+        tree = grow_tree(found.links, bound, _single(found, bound))
     if found.threshold is not None:
         labels = numbered(cut_at(tree, found.threshold))
     elif not found.verdict.sure:
@@ -364,6 +384,16 @@ def arrange(found: Found, corrections: Corrections, strictness: float) -> Groups
         version=corrections.version,
         contradictions=contradictions,
     )
+
+
+def _single(found: Found, bound: Bound) -> npt.NDArray[np.bool_]:
+    """Rows that nobody is near, unless they must or should be together with others."""
+    single = nearest_cosines(found.links) < found.single_below
+    wanted = bound.wishes[bound.weights > 0]
+    sizes = np.bincount(bound.leaves, minlength=bound.n_leaves)
+    single &= sizes[bound.leaves] == 1
+    single &= ~np.isin(bound.leaves, wanted)
+    return single
 
 
 def _matched_names(agreed: Agreed, ids: npt.NDArray[Any], labels: Longs) -> dict[int, str]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from kinrank.errors import InvalidInputError
 from kinrank.groups.explaining import link_of
 from kinrank.groups.links import LISTED, Links, side_by_side
+from kinrank.groups.singles import nearest_cosines
 from kinrank.groups.tree import grow_tree
 from kinrank.types import Floats, Longs, SparseRows
 from kinrank.validation import as_labels, as_vectors
@@ -52,7 +53,9 @@ def join(groups: Groups, vectors: Any, ids: Any) -> Groups:
         nearest = nearest[linked]
         similarities = similarities[linked]
         added.append((nearest, similarities))
-        number = _group_of(labels, every, directions[at], nearest, similarities, found.level)
+        number = None
+        if cosines.max() >= found.single_below:
+            number = _group_of(labels, every, directions[at], nearest, similarities, found.level)
         if number is None:
             number = next_number
             next_number += 1
@@ -69,7 +72,8 @@ def join(groups: Groups, vectors: Any, ids: Any) -> Groups:
         sizes=_with_leaves(before.sizes, before.n_leaves, len(rows), 1.0),
     )
     ids_of_all = np.concatenate([found.ids, new_ids])
-    joined = replace(found, links=links, tree=grow_tree(links), ids=ids_of_all)
+    single = nearest_cosines(links) < found.single_below
+    joined = replace(found, links=links, tree=grow_tree(links, single=single), ids=ids_of_all)
     return replace(groups, found=joined, tree=tree, labels=labels)
 
 

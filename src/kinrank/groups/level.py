@@ -2,7 +2,8 @@
 
 Halves see the collection as if by two networks. Groups that both find are there; groups that one
 finds alone are chance. The level is the one with the greatest agreement (adjusted Rand index, times
-the share of rows that are in groups of two and more), less what it differs from the usual level.
+the share of rows that are in groups of two and more) there and at the levels beside it, less what
+it differs from the usual level.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from kinrank.types import Floats, Longs
 
 LEVELS = (0.07, 0.085, 0.1, 0.12, 0.14, 0.17, 0.2, 0.23, 0.26, 0.3, 0.34, 0.38, 0.43, 0.5)
 ENOUGH = 0.85  # agreement beyond which more says nothing
-COST = 0.12  # agreement that a level must gain for each e-fold away from the usual one
+COST = 0.06  # agreement that a level must gain for each e-fold away from the usual one
 SPLITS = 2  # pairs of halves
 WIDEST = 256  # directions of a half
 LEAST_ROWS = 64  # with fewer there is nothing to learn from
+LEVEL_OF_FEW = 0.5  # instead: lists that hold all rows make links stronger
 MOST_ROWS = 3000  # of a larger collection, whole regions are looked at
 REGION = 250  # rows of a region
 SURE = 0.6  # agreement above which groups are there
@@ -46,7 +48,7 @@ class Level(NamedTuple):
 def choose_level(vectors: Floats, threads: int | None) -> Level:
     """The level at which two halves of the directions agree."""
     if len(vectors) < LEAST_ROWS or vectors.shape[1] < 2:
-        return Level(USUAL_LEVEL, None)
+        return Level(LEVEL_OF_FEW, None)
     rows = vectors[_sample(vectors)]
     centred = unit_rows(rows - rows.mean(axis=0))
     agreements = np.zeros(len(LEVELS))
@@ -55,7 +57,9 @@ def choose_level(vectors: Floats, threads: int | None) -> Level:
         for at, level in enumerate(LEVELS):
             agreements[at] += _agreement(cut_tree(one, level), cut_tree(other, level)) / SPLITS
     away = np.abs(np.log(np.array(LEVELS) / USUAL_LEVEL))
-    best = int(np.argmax(np.minimum(agreements, ENOUGH) - COST * away))
+    around = np.pad(agreements, 1, mode="edge")
+    smoothed = (around[:-2] + 2 * agreements + around[2:]) / 4
+    best = int(np.argmax(np.minimum(smoothed, ENOUGH) - COST * away))
     return Level(LEVELS[best], float(agreements[best]))
 
 

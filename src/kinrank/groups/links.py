@@ -20,7 +20,10 @@ from kinrank.types import Floats, Longs, Ranking, SparseRows
 
 LISTED = 100  # results of each ranking that become links
 DIRECTIONS = 128  # of each view, in which centres are compared
-PROJECTED = CASMethod(k1=20, k2=4, enhance_k=8, omega=0.0)  # ranks after the projection
+# The share of the original distance: without any, all rows that share nothing are equally far, and
+# to order these takes many times as long as all the rest.
+TRACE = 1e-3
+PROJECTED = CASMethod(k1=20, k2=4, enhance_k=8, omega=TRACE)  # ranks after the projection
 LEAST_ROWS = 8  # with fewer there is nothing to learn a projection from
 
 Wide = npt.NDArray[np.float64]
@@ -51,7 +54,7 @@ def find_links(vectors: Floats, method: CASMethod, threads: int | None, run: Run
     if n < LEAST_ROWS:
         return Links(all_pairs(centred), unit_rows(centred[:, :DIRECTIONS]), (centring,))
     k = min(LISTED, n - 1)
-    plain = method.replace(omega=0.0, geodesic=False)
+    plain = method.replace(omega=TRACE, geodesic=False)
     rankings = [ranked(plain, vectors, k, threads, run)]
     learnt = Projection.fit(vectors, kind="pairs", threads=threads)
     rankings.append(ranked(PROJECTED, learnt.transform(vectors), k, threads, run))
@@ -109,7 +112,7 @@ def _symmetric(ranking: Ranking, n: int) -> tuple[Longs, Wide]:
     rows = np.repeat(np.arange(n, dtype=np.int64), k)
     others = ranking.indices.ravel().astype(np.int64)
     values = 1 - ranking.distances.ravel().astype(np.float64)
-    linked = (others >= 0) & (others != rows) & (values > 0)
+    linked = (others >= 0) & (others != rows) & (values > TRACE)
     rows = rows[linked]
     others = others[linked]
     both = np.tile(values[linked], 2)

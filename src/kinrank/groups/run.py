@@ -16,6 +16,7 @@ from kinrank.groups.groups import Found, Groups, arrange
 from kinrank.groups.level import SURE, UNKNOWN, Level, choose_level
 from kinrank.groups.links import Links, find_links
 from kinrank.groups.reasons import Verdict
+from kinrank.groups.singles import NOBODY, grow_without_singles
 from kinrank.groups.tree import USUAL_LEVEL, Tree, grow_tree
 from kinrank.io import PathLike
 from kinrank.methods.cas import CASMethod
@@ -53,12 +54,18 @@ def group_rows(
         return arrange(found, log, strictness)
     links = find_links(vectors, method, threads, run)
     chosen = choose_level(vectors, threads)
+    if threshold is None:
+        tree, single_below = grow_without_singles(links, chosen.level)
+    else:
+        tree = grow_tree(links)
+        single_below = NOBODY
     found = Found(
         links=links,
-        tree=grow_tree(links),
+        tree=tree,
         ids=ids,
         constraints=constraints,
         level=chosen.level,
+        single_below=single_below,
         threshold=threshold,
         verdict=_verdict(chosen),
     )
@@ -109,6 +116,7 @@ def _one_point(vectors: Floats, ids: npt.NDArray[Any], constraints: Constraints 
         ids=ids,
         constraints=constraints,
         level=USUAL_LEVEL,
+        single_below=NOBODY,
         threshold=0.0,
         verdict=Verdict(True, None, text),
     )

@@ -16,10 +16,10 @@ import numpy.typing as npt
 from kinrank.groups.constraints import Bound
 from kinrank.groups.links import Links
 from kinrank.kernels.merging import best_antichain, merge_links
-from kinrank.types import Longs
+from kinrank.types import Longs, SparseRows
 
 PARTNERS = 60.0  # links that a row can have at most: groups may be far larger than the lists
-USUAL_LEVEL = 0.3  # where groups end in most collections
+USUAL_LEVEL = 0.2  # where groups end in most collections
 WIDTH = 0.4  # of the density around the level, in natural logarithms
 ROUNDS = 5
 STEPS = 400  # of the scale of links
@@ -50,10 +50,22 @@ class Tree:
         return len(self.links) - len(self.children)
 
 
-def grow_tree(links: Links, bound: Bound | None = None) -> Tree:
-    """Merge rows, the strongest link first."""
+def grow_tree(
+    links: Links,
+    bound: Bound | None = None,
+    single: npt.NDArray[np.bool_] | None = None,
+) -> Tree:
+    """Merge rows, the strongest link first; rows that are ``single`` have no links."""
     n = len(links)
     similarities = links.similarities
+    if single is not None and single.any():
+        linked = ~(single[similarities.owners] | single[similarities.indices])
+        similarities = SparseRows.of_entries(
+            similarities.owners[linked],
+            similarities.indices[linked],
+            similarities.values[linked],
+            n,
+        )
     sums = similarities.values.astype(np.float64)
     if bound is None:
         leaves: Longs = np.arange(n)

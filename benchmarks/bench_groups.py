@@ -1,0 +1,279 @@
+"""Groups beside what people use today, questions beside random ones, and many rows.
+
+    python benchmarks/bench_groups.py table|questions|large [--sets a,b] [--rows N] [--draw 0]
+                                      [--save] [--data FOLDER]
+
+table      ARI, B-cubed precision, recall and F, V-measure and the share of single items found:
+           ours, HDBSCAN, DBSCAN on the k-reciprocal Jaccard distance, Chinese whispers on cosines
+           above 0.5, and average link on cosines with the threshold that the labels like best
+questions  ARI after 40 questions that are worth asking, and after 40 about random linked pairs
+large      processor seconds of `group` and of one ranking of the same rows, and the peak of memory,
+           without and with a budget
+
+FOLDER holds the feature sets (default ../shared/data beside the repository); of larger ones whole
+labels are drawn, about 2,500 rows. Digits and made sets are added: faces (one person with 500
+photos, some hundred with 2 to 30, single ones), `pairs` (two rows of each label), and sets of which
+half of the labels have one row (`singles`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import kinrank
+import results
+from kinrank.evaluate import score_grouping
+from kinrank.evaluate.groupings import compare_groupings
+
+ROOT = Path(__file__).resolve().parents[1]
+ROWS = 2500
+QUESTIONS = 40
+STRONG = 0.5  # cosine of an edge of Chinese whispers
+WHISPERS = 20  # rounds
+REAL = (
+    "coil100-efflite0-gem",
+    "cuhk03-retail-0287",
+    "grocery-efflite0-rmac",
+    "market1501-retail-0287",
+    "market1501-retail-0288",
+    "banking77-minilm",
+    "bbcnews-minilm",
+)
+WITH_SINGLES = ("market1501-retail-0287", "market1501-retail-0288", "cuhk03-retail-0287")
+SETS = (
+    *REAL,
+    "digits",
+    "faces",
+    "faces, harder",
+    *(f"{name}, singles" for name in WITH_SINGLES),
+    "cuhk03-retail-0287, pairs",
+)
+
+
+def unit(rows):
+    """float32 rows of norm 1."""
+    rows = np.asarray(rows, np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def faces(n_singles, n_groups, largest=500, width=128, noise=0.6, seed=0):
+    """Vectors and who they show: group sizes of photos in the news, directions that overlap."""
+    random = np.random.default_rng(seed)
+    several = np.minimum(2 + random.pareto(1.2, n_groups), 30).astype(int)
+    sizes = np.concatenate([[largest], several, np.ones(n_singles, int)])
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    people = random.standard_normal((len(sizes), width))[owners]
+    rows = people + noise * random.standard_normal((len(owners), width))
+    scale = (1.0 + np.arange(width)) ** -0.5
+    order = random.permutation(len(owners))
+    return unit(rows * scale)[order], owners[order]
+
+
+def load(name, folder, draw):
+    """The vectors and labels of a set."""
+    if name == "digits":
+        from sklearn.datasets import load_digits
+
+        return load_digits(return_X_y=True)
+    if name.startswith("faces"):
+        return faces(4000, 600, noise=0.8 if "harder" in name else 0.6, seed=draw)
+    place, _, kind = name.partition(", ")
+    files = [folder / place / f"{part}.npy" for part in ("query", "gallery")]
+    rows = unit(np.concatenate([np.load(file).astype(np.float32) for file in files]))
+    files = [folder / place / f"{part}_ids.npy" for part in ("query", "gallery")]
+    labels = np.concatenate([np.load(file) for file in files])
+    if "market" in place:  # 0 and -1 are nobody in particular
+        rows = rows[labels > 0]
+        labels = labels[labels > 0]
+    kept = drawn(labels, kind, np.random.default_rng(draw))
+    return rows[kept], np.unique(labels[kept], return_inverse=True)[1]
+
+
+def drawn(labels, kind, random):
+    """Row numbers: whole labels, two of each, or half of the labels with one row each."""
+    names = random.permutation(np.unique(labels))
+    whole = {name: np.flatnonzero(labels == name) for name in names.tolist()}
+    if kind == "pairs":
+        parts = [random.permutation(rows)[:2] for rows in whole.values() if len(rows) > 1]
+        return np.sort(np.concatenate(parts))
+    parts = list(whole.values())
+    singles = []
+    if kind == "singles":
+        half = len(parts) // 2
+        singles = [random.choice(rows, 1) for rows in parts[half:]]
+        parts = parts[:half]
+    if len(labels) > 1.25 * ROWS:
+        sizes = np.cumsum([len(rows) for rows in parts])
+        parts = parts[: int(np.searchsorted(sizes, ROWS)) + 1]
+    return np.sort(np.concatenate([*parts, *singles]))
+
+
+def whispers(rows, seed=0):
+    """Chinese whispers: each row takes the label with most weight among its neighbors."""
+    random = np.random.default_rng(seed)
+    labels = np.arange(len(rows))
+    neighbors = []
+    for row in range(len(rows)):
+        cosines = rows @ rows[row]
+        cosines[row] = 0
+        near = np.flatnonzero(cosines > STRONG)
+        neighbors.append((near, cosines[near]))
+    for _ in range(WHISPERS):
+        before = labels.copy()
+        for row in random.permutation(len(rows)):
+            near, weights = neighbors[row]
+            if len(near):
+                totals = np.bincount(labels[near], weights)
+                labels[row] = int(np.argmax(totals))
+        if (labels == before).all():
+            break
+    return labels
+
+
+def table(given):
+    """Every set and every way."""
+    means = {}
+    lines = []
+    for name in given.sets:
+        rows, labels = load(name, given.data, given.draw)
+        scores = compare_groupings(rows, labels)
+        scores["Chinese whispers, 0.5"] = score_grouping(labels, whispers(unit(rows)))
+        for way, score in scores.items():
+            lines.append({"set": name, "way": way, **figures(score)})
+            log(lines[-1])
+            if name in REAL[:6]:
+                means.setdefault(way, []).append(score)
+    for way, of_sets in means.items():
+        mean = [np.mean([getattr(score, field) for score in of_sets]) for field in FIELDS]
+        cells = {head: f"{100 * value:.1f}" for head, value in zip(HEADS, mean, strict=True)}
+        lines.append({"set": f"mean of {len(of_sets)}", "way": way, **cells, "singles found": ""})
+        lines[-1]["groups"] = ""
+    markdown(lines)
+
+
+FIELDS = ("ari", "bcubed_precision", "bcubed_recall", "bcubed_f", "v_measure")
+HEADS = ("ARI", "B-cubed P", "R", "F", "V")
+
+
+def figures(score):
+    """The columns of a grouping."""
+    cells = {
+        head: f"{100 * getattr(score, field):.1f}"
+        for head, field in zip(HEADS, FIELDS, strict=True)
+    }
+    found = score.singles_found
+    cells["singles found"] = "" if found is None else f"{100 * found:.0f}"
+    cells["groups"] = f"{score.groups:,} of {score.labels:,}"
+    return cells
+
+
+def questions(given):
+    """What answers are worth."""
+    lines = []
+    for name in given.sets:
+        rows, labels = load(name, given.data, given.draw)
+        groups = kinrank.group(rows)
+        line = {"set": name, "before": f"{100 * score_grouping(labels, groups.labels).ari:.1f}"}
+        for head, asked in (("worth asking", worth_asking), ("random", at_random)):
+            after = answered(groups, labels, asked)
+            line[head] = f"{100 * score_grouping(labels, after.labels).ari:.1f}"
+        lines.append(line)
+        log(line)
+    markdown(lines)
+
+
+def answered(groups, labels, asked):
+    """The groups after all questions, answered by the labels."""
+    groups = kinrank.groups.Groups(
+        groups.found, groups.tree, kinrank.Corrections(), groups.labels, groups.strictness
+    )
+    random = np.random.default_rng(0)
+    for _ in range(QUESTIONS):
+        question = asked(groups, random)
+        if question is None:
+            break
+        same = labels[question.one_id] == labels[question.other_id]
+        groups = groups.answer(question, bool(same))
+    return groups
+
+
+def worth_asking(groups, _):
+    """The first question."""
+    first = groups.questions(1)
+    return first[0] if first else None
+
+
+def at_random(groups, random):
+    """Any of the questions that could be asked."""
+    every = groups.questions(1_000_000)
+    return every[int(random.integers(len(every)))] if every else None
+
+
+def large(given):
+    """Time and memory of many rows."""
+    random = np.random.default_rng(0)
+    owners = random.permutation(np.arange(given.rows) // 20)
+    rows = random.standard_normal((given.rows // 20 + 1, 64))[owners]
+    rows = unit(rows + 0.6 * random.standard_normal(rows.shape))
+    kinrank.group(rows[:2000])  # loads the kernels
+    lines = []
+    for what in given.what:
+        begin = time.process_time()
+        if what == "ranking":
+            kinrank.CAS().rerank(rows, k=100)
+        elif what == "group":
+            found = kinrank.group(rows)
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                run = kinrank.Run(memory_budget=given.budget, work=folder)
+                found = kinrank.group(rows, run=run)
+        line = {"rows": f"{given.rows:,}", "call": what}
+        line["CPU s"] = f"{time.process_time() - begin:.0f}"
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        line["peak of the process, MB"] = f"{peak:,.0f}"
+        line["ARI"] = ""
+        if what != "ranking":
+            line["ARI"] = f"{100 * score_grouping(owners, found.labels).ari:.1f}"
+        lines.append(line)
+        log(line)
+    markdown(lines)
+
+
+def log(*values):
+    """Say what is done, beside the table."""
+    print(*values, file=sys.stderr, flush=True)
+
+
+def markdown(lines):
+    """Lines as a table."""
+    names = list(lines[0])
+    print("| " + " | ".join(names) + " |")
+    print("| " + " | ".join("---" for _ in names) + " |")
+    for line in lines:
+        print("| " + " | ".join(str(line[name]) for name in names) + " |")
+
+
+def main():
+    """Run the part that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=("table", "questions", "large"))
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--sets", default=";".join(SETS), help="names with ; between them")
+    parser.add_argument("--draw", type=int, default=0)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--what", nargs="+", default=["ranking", "group"])
+    parser.add_argument("--budget", default="2GB")
+    given = parser.parse_args()
+    given.sets = given.sets.split(";")
+    {"table": table, "questions": questions, "large": large}[given.part](given)
+
+
+if __name__ == "__main__":
+    results.run(main, __doc__)

@@ -1,0 +1,93 @@
+"""Single items: rows whose nearest row is no nearer than strangers are.
+
+How near strangers come is seen at rows of groups: their nearest rows of other groups. Of all rows,
+those nearer than that show a member; what lies below is a mixture of members and of single items.
+The limit is the one at which the fewest rows are expected to be on the wrong side.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kinrank.groups.links import Links
+from kinrank.groups.tree import Tree, cut_tree, grow_tree
+from kinrank.types import Longs
+
+ROUNDS = 3  # groups without the single items found so far tell more of them
+LEAST_SIZE = 5  # of groups whose rows tell how near strangers come
+LEAST_ROWS = 10  # of such groups
+SAMPLED = 2000  # rows whose strangers are looked for among all rows
+BELOW = 0.75  # quantile of the strangers below which rows are counted: few members lie there
+MIDDLE = 0.5  # a quantile below which members are fewer still, but not single items:
+SAME = 0.55  # at least so much of their share must be seen there
+NOBODY = -np.inf  # the limit where there is nothing to tell it by
+
+Wide = npt.NDArray[np.float64]
+
+
+def nearest_cosines(links: Links) -> Wide:
+    """(n,) The greatest cosine of each row to a row that it has a link to; -1 without a link."""
+    similarities = links.similarities
+    nearest = np.full(len(links), -1.0)
+    owners = similarities.owners
+    step = 1 << 16
+    for low in range(0, len(owners), step):
+        rows = owners[low : low + step]
+        others = similarities.indices[low : low + step]
+        cosines = np.einsum("ij,ij->i", links.directions[rows], links.directions[others])
+        first = np.flatnonzero(np.diff(rows, prepend=-1))
+        best = np.maximum.reduceat(cosines, first)
+        nearest[rows[first]] = np.maximum(nearest[rows[first]], best)
+    return nearest
+
+
+def grow_without_singles(links: Links, level: float) -> tuple[Tree, float]:
+    """The tree of merges without single items, and the cosine below which rows are single."""
+    nearest = nearest_cosines(links)
+    limit = NOBODY
+    tree = grow_tree(links)
+    for _ in range(ROUNDS):
+        new = max(limit, _limit(nearest, _strangers(links, cut_tree(tree, level))))
+        if not ((nearest < new) & (nearest >= limit)).any():
+            break
+        limit = new
+        tree = grow_tree(links, single=nearest < limit)
+    return tree, limit
+
+
+def _strangers(links: Links, nodes: Longs) -> Wide:
+    """The cosines of rows in groups to the nearest row of another group."""
+    _, groups, sizes = np.unique(nodes, return_inverse=True, return_counts=True)
+    rows = np.flatnonzero(sizes[groups] >= LEAST_SIZE)
+    if len(rows) > SAMPLED:
+        rows = np.sort(np.random.default_rng(0).choice(rows, SAMPLED, replace=False))
+    found = np.full(len(rows), -1.0)
+    block = max(1, (1 << 24) // len(links))
+    for low in range(0, len(rows), block):
+        some = rows[low : low + block]
+        cosines = links.directions[some] @ links.directions.T
+        cosines[groups[some][:, None] == groups] = -1
+        found[low : low + block] = cosines.max(axis=1)
+    return found
+
+
+def _share(nearest: Wide, strangers: Wide, quantile: float) -> float:
+    """The share of single items, if all rows below a quantile of the strangers are such."""
+    return float((nearest < np.quantile(strangers, quantile)).mean()) / quantile
+
+
+def _limit(nearest: Wide, strangers: Wide) -> float:
+    """The cosine with the fewest single items above it and members below it."""
+    if len(strangers) < LEAST_ROWS:
+        return NOBODY
+    ascending = np.sort(nearest)
+    strangers = np.sort(strangers)
+    share = _share(nearest, strangers, BELOW)
+    if share >= 1 or _share(nearest, strangers, MIDDLE) < SAME * share:
+        return NOBODY
+    limits = np.concatenate([[NOBODY], np.nextafter(ascending, np.inf)])
+    below = np.searchsorted(ascending, limits) / len(ascending)
+    singles_below = share * np.searchsorted(strangers, limits) / len(strangers)
+    wrong = (share - singles_below) + np.maximum(below - singles_below, 0)
+    return float(limits[int(np.argmin(wrong))])
