@@ -2,6 +2,7 @@
 
 Both ways end in ``build``: rows are laid side by side with their neighbours, and all stages of CAS
 are computed for all rows (``stages.encode``). How a state changes is in ``kinrank.index.change``.
+``run`` says how many threads work, and changes no result.
 """
 
 from __future__ import annotations

@@ -5,6 +5,10 @@ inputs that changed; compute these; put them among the others; and see which of 
 others, since these make rows of the next stage dirty. The result is that of a fresh build, up to
 rounding. ``change_rows`` has the steps that all stages share, ``change_neighbors`` the neighbour
 lists, ``change_paths`` the graph of shortest paths.
+
+Row numbers and masks of rows, (n,) bool, are those after the change unless they are called old;
+rows that stay come first, in their old order, and new ones behind. ``run`` says how many threads
+work, and changes no result.
 """
 
 from __future__ import annotations
@@ -75,16 +79,16 @@ def changed(state: State, removed_ids: Ids, vectors: Floats, added_ids: Ids, run
     removed_ids : the ids of the rows that go
     vectors, added_ids : the rows that come: (m, d) float32, scaled, and their ids
     """
-    removed = state.id_table.rows(removed_ids)
-    if len(np.unique(removed)) != len(removed):
+    removed_indices = state.id_table.rows(removed_ids)
+    if len(np.unique(removed_indices)) != len(removed_indices):
         refuse_duplicates(removed_ids)
-    ids = joined(np.delete(state.ids, removed), added_ids)
-    if len(ids) == 0 or len(state) - len(removed) + len(vectors) < 2:
+    ids = joined(np.delete(state.ids, removed_indices), added_ids)
+    if len(ids) == 0 or len(state) - len(removed_indices) + len(vectors) < 2:
         raise InvalidInputError(f"An index must keep at least two rows, got {len(ids)}.")
-    if len(removed) + len(vectors) == 0:
+    if len(removed_indices) + len(vectors) == 0:
         return state
     kept = np.ones(len(state), np.bool_)
-    kept[state.position[removed]] = False
+    kept[state.position[removed_indices]] = False
     order = _changed_order(state, kept, len(vectors))
     change = Change(kept, order, np.concatenate([state.vectors[kept], vectors]))
     method = resolved(state.unresolved, len(order))
@@ -120,8 +124,9 @@ def _fresh_lists_cost_less(state: State, change: Change) -> bool:
 def _changed_order(state: State, kept: Mask, n_added: int) -> Ints:
     """(n_new,) int32, the index of each row after a change.
 
-    Rows that stay come first, then the added ones. By index the added ones lie behind the gallery
-    and before the context. kept : (n_old,) whether an old row stays
+    Added rows are the last rows, but by index they lie behind the gallery and before the context.
+
+    kept : (n_old,) whether an old row stays
     """
     old_indices = state.order[kept]
     stays = np.zeros(len(state), np.int64)

@@ -3,6 +3,8 @@
 d     plain distance: squared (or its root, ``fusion="euclidean"``) over the row's largest
 d'    modified distance: divergence of the encodings F', or with ``geodesic`` a path length
 d*    (1 - omega) d' + omega d; with ``geodesic`` x / (1 + x) of that, which is below 1
+
+A ``row`` is the number of a row in the state; ``space`` is a workspace (``Engine.workspace``).
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ of encodings and the plain distance d. A ranking is *certain* if no row that is 
 nearest listed ones can be a result; a query that is not certain is ranked again with longer lists.
 
 Vectors of queries are (n_queries, d) float32 here, scaled as the index keeps its own. Rows are
-numbers of the state; ``Ranking.indices`` are gallery indices.
+numbers of the state; ``Ranking.indices`` are gallery indices. A workspace has arrays as long as
+there are rows, which kernels need for each query; it is used by one thread at a time. ``run`` says
+how many threads work, and changes no result.
 """
 
 from __future__ import annotations

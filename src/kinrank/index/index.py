@@ -138,7 +138,7 @@ class Index:
         run: Run | None = None,
     ) -> Index:
         """See ``CAS.fit``."""
-        prepare("index")
+        prepare("index")  # compiles kernels that are not compiled yet
         execution = as_run(run).in_memory(threads, "fit", "search")
         checked = Attributes.of(attributes, len(as_matrix("gallery", gallery)))
         state = build_from_vectors(method, gallery, ids, context, execution)

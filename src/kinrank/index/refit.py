@@ -5,7 +5,8 @@ what it computed for the next query. There are two answers to the same question:
 (``over_all_rows``), and at once over a few thousand rows around the query (``around_rows``).
 
 Parameters that only the ranking reads (omega, geodesic) need no stage; clusters depend on k1 and k2
-and few others, and are kept apart, as most sliders leave them as they are.
+and few others, and are kept apart, as most sliders leave them as they are. ``run`` says how many
+threads work, and changes no result.
 """
 
 from __future__ import annotations

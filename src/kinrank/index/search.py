@@ -2,7 +2,8 @@
 
 Rows are numbers of the state, as everywhere behind ``Index``; the vectors that are searched and the
 ids of a store are counted by gallery index, which is turned into rows here. Queries are
-(n_queries, d) float32, scaled as the index keeps its own vectors. Distances are squared.
+(n_queries, d) float32, scaled as the index keeps its own vectors. Distances are squared. ``run``
+says how many threads work, and changes no result.
 """
 
 from __future__ import annotations
