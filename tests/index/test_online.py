@@ -239,7 +239,7 @@ def test_rows_that_p_leads_a_query_to_are_made_with_it():
 
 def in_queue(index, queries, pool, k=7):
     """Requests to an index that is busy, once all of them wait."""
-    queue = index.engine._queue
+    queue = index.engine.queue
     queue.n_free = 0
     asked = [pool.submit(index.search, query, k) for query in queries]
     while len(queue.waiting) < len(queries):
@@ -251,7 +251,7 @@ def finish_one(index):
     """As a request does that was computed."""
     last = Request(QUERIES[:1], None)
     last.batch = [last]
-    index.engine._queue.finish(last)
+    index.engine.queue.finish(last)
 
 
 def test_callers_that_wait_are_answered_together_as_each_alone(monkeypatch):
@@ -272,7 +272,7 @@ def test_callers_that_wait_are_answered_together_as_each_alone(monkeypatch):
             np.testing.assert_array_equal(answer.result(60).ids, one.ids)
             np.testing.assert_array_equal(answer.result(60).distances, one.distances)
     assert sizes == [len(QUERIES)]
-    assert index.engine._queue.n_free == 1
+    assert index.engine.queue.n_free == 1
 
 
 def test_an_error_reaches_every_caller_that_waits(monkeypatch):
@@ -286,12 +286,12 @@ def test_an_error_reaches_every_caller_that_waits(monkeypatch):
         asked = in_queue(index, QUERIES[:2], pool)
         finish_one(index)
         assert [str(answer.exception(60)) for answer in asked] == ["no room"] * 2
-    assert index.engine._queue.n_free == 1
+    assert index.engine.queue.n_free == 1
 
 
 def test_who_asks_otherwise_and_who_is_interrupted_keeps_nobody_waiting():
     index = CAS(k1=10, k2=4).fit(ROWS)
-    queue = index.engine._queue
+    queue = index.engine.queue
     with ThreadPoolExecutor(4) as pool:
         asked = in_queue(index, QUERIES[:2], pool)
         asked += [pool.submit(index.search, QUERIES[2:4], 7), pool.submit(index.search, ROWS[0], 3)]

@@ -121,16 +121,16 @@ def test_rows_side_by_side_diffuse_as_rows_alone(mu):
 
 def test_lists_for_all_sliders_are_searched_ahead(index):
     refits = Refits(index.engine.state)
-    assert refits._lists.k < 100
+    assert refits.longest_lists.k < 100
     refits.prepare()
     refits.prepare()  # once
     end = time.monotonic() + 120
-    while refits._lists.k < 100:
+    while refits.longest_lists.k < 100:
         assert time.monotonic() < end
         time.sleep(0.02)
-    longest = refits._lists
+    longest = refits.longest_lists
     refits.over_all_rows(refits.state.unresolved.replace(**refit.FARTHEST), RUN)
-    assert refits._lists is longest
+    assert refits.longest_lists is longest
 
 
 @pytest.mark.parametrize("params", SETTINGS[1:4], ids=str)

@@ -55,8 +55,9 @@ class Engine:
     state : everything that is known of the rows
     searcher : finds the nearest rows of a query, among vectors or in a store
     attributes : of the gallery rows, for filters
+    queue : where requests wait for a core
 
-    It also has workspaces, which searches share, and the queue in which requests wait for a core.
+    It also has workspaces, which searches share.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Engine:
         self.attributes = attributes or Attributes()
         self.searcher = searcher
         self._spaces: list[Workspace] = []
-        self._queue = RequestQueue(thread_count())
+        self.queue = RequestQueue(thread_count())
 
     def with_attributes(self, attributes: Attributes) -> Engine:
         """The same with other attributes; it shares the workspaces and the request queue."""
@@ -106,13 +107,13 @@ class Engine:
         can_join_others = row_filter is None and len(queries) == 1 and in_memory
         request = Request(queries, k if can_join_others else None)
         try:
-            self._queue.wait(request)
+            self.queue.wait(request)
             if len(request.batch) == 1:
                 return self.search_now(queries, k, run, row_filter)
             if request.batch:
                 self._search_batch(request.batch, k, run)
         finally:
-            self._queue.finish(request)
+            self.queue.finish(request)
         return request.result()
 
     def nearest(self, queries: Floats, length: int, run: Runner) -> Neighbors:

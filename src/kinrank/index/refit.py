@@ -95,9 +95,12 @@ class _RefitStages:
     rows: Ints | None = None
 
     def ranked_by(self, method: CASMethod, *, for_vectors: bool, run: Runner) -> Refit | None:
-        """With the parameters of the ranking, omega and geodesic; None if the paths are missing.
+        """An engine with the parameters of the ranking that ``method`` has: omega and geodesic.
 
-        for_vectors : whether queries are vectors that are no rows: these need all columns of F'
+        for_vectors : whether queries are vectors that are no rows: these need all columns of F',
+            which are then computed and kept in ``state``
+
+        None if shortest paths are wanted and ``find_paths`` did not make them.
         """
         if for_vectors:
             self.state = with_all_columns(self.state, run)
@@ -115,7 +118,10 @@ class _RefitStages:
         return Refit(Engine(state, search_of(state)), n_computed)
 
     def find_paths(self, lists: Neighbors, k: int, run: Runner) -> None:
-        """Make the graph of shortest paths, if it is not there; lists : (n, at least ``k``)."""
+        """Compute ``paths`` if they are not there: d' on the ``k`` nearest of each row.
+
+        lists : the nearest rows of each row, (n, at least k)
+        """
         if self.paths is None:
             self.state = with_all_columns(self.state, run)
             encodings = transposed(self.state.columns, run)
@@ -137,7 +143,11 @@ class _RefitStages:
 
 
 class Refits:
-    """What was computed for one state of an index under other parameters; for several threads."""
+    """What was computed for one state of an index under other parameters; for several threads.
+
+    state : of the index
+    longest_lists : the neighbour lists of all rows, as long as they were searched so far
+    """
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -147,7 +157,7 @@ class Refits:
         self._making_lock = threading.Lock()
         self._clusters: OrderedDict[Key, Clusters] = OrderedDict()
         self._clusters_lock = threading.Lock()
-        self._lists = state.neighbors  # the longest that were searched so far
+        self.longest_lists = state.neighbors
         self._lists_lock = threading.Lock()
         self._is_prepared = False
         # The last stages of ``around_rows``, and for which parameters and rows.
@@ -190,7 +200,7 @@ class Refits:
         rough = method.replace(tol=max(method.tol, _ROUGH))
         sized = resolved(rough.replace(geodesic=False), len(self.state))
         paths_k = min(method.geodesic_k, len(self.state)) if method.geodesic else 0
-        if self.obstacle(method) or self._lists.k < max(sized.list_length(), paths_k):
+        if self.obstacle(method) or self.longest_lists.k < max(sized.list_length(), paths_k):
             return None
         key = (_stage_key(rough), starts.tobytes())
         last_key, stages = self._last_around
@@ -199,7 +209,7 @@ class Refits:
             stages = self._compute_stages(rough, run, rows)
             self._last_around = (key, stages)
         if paths_k:
-            stages.find_paths(self._lists, paths_k, run)
+            stages.find_paths(self.longest_lists, paths_k, run)
         return stages.ranked_by(method, for_vectors=for_vectors, run=run)
 
     def obstacle(self, method: CASMethod) -> str:
@@ -221,15 +231,15 @@ class Refits:
 
     def lists(self, length: int, run: Runner) -> Neighbors:
         """Neighbour lists of all rows, ``length`` or longer; searched if those here are shorter."""
-        if self._lists.k < length:
+        if self.longest_lists.k < length:
             with self._lists_lock:
-                if self._lists.k < length:
+                if self.longest_lists.k < length:
                     state = self.state
                     # Longer than needed, as the slider may move on. By index, which ties go by.
                     longer = min(len(state), 1 << (length - 1).bit_length())
                     by_index = exact_neighbors(state.vectors[state.position], longer, run)
-                    self._lists = state.layout.neighbors(by_index, run)
-        return self._lists
+                    self.longest_lists = state.layout.neighbors(by_index, run)
+        return self.longest_lists
 
     def prepare(self) -> None:
         """Do what the first move of a slider would wait for, once, on a thread of its own."""
@@ -316,7 +326,7 @@ class Refits:
 
         A step leads to the first k1 of a row's list, and to rows that have it among their first k2.
         """
-        lists = self._lists.indices
+        lists = self.longest_lists.indices
         most = min(max(_ROWS_TIMES_K1 // method.k1, 800), 3_000)
         first_lists = np.ascontiguousarray(lists[:, : method.k2 + 1])
         listed_by = transposed(cluster_stage.regular(first_lists, None, len(lists)), run)
