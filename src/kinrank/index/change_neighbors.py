@@ -76,10 +76,11 @@ def _mark_lost_farthest(
     """Mark in ``lost_farthest``, (n_old,), the rows of a block whose farthest row may have gone.
 
     block : products of old rows with the removed ones
-    vectors, farthest : of all old rows, and their largest squared distances
+    vectors, farthest : (n_old, d) and (n_old,) of all old rows, their largest squared distances
+    removed : the old numbers of the removed rows
     """
     norms = _squared_norms(vectors)
-    slack = _rounding(vectors)
+    rounding = _rounding(vectors)
     block.runner(run).map(
         "neighbours",
         lambda low, high: kernels.lose_farthest(
@@ -89,7 +90,7 @@ def _mark_lost_farthest(
             block.products,
             norms,
             removed,
-            slack,
+            rounding,
             farthest,
             lost_farthest,
         ),
@@ -138,7 +139,7 @@ def _admit_new(
     """
     vectors = change.vectors
     norms = _squared_norms(vectors)
-    slack = _rounding(vectors)
+    rounding = _rounding(vectors)
     return block.runner(run).map(
         "neighbours",
         lambda low, high: kernels.admit_rows(
@@ -149,7 +150,7 @@ def _admit_new(
             block.products,
             vectors,
             norms,
-            slack,
+            rounding,
             change.order,
             lists.indices,
             lists.distances,

@@ -96,10 +96,12 @@ class Engine:
         *,
         plain: bool = False,
     ) -> Ranking:
-        """The first ``k`` gallery rows of each query.
+        """The first ``k`` gallery rows of each query; waits until a core is free.
+
+        Requests of one query each, without a filter, may be computed together while they wait.
 
         row_filter : which rows may be results of which query; None for all
-        plain : rank by the plain distance, without re-ranking
+        plain : rank by the plain distance, without re-ranking or waiting
         """
         if plain:
             return self._search_plain(queries, k, run, row_filter)
@@ -110,7 +112,7 @@ class Engine:
             self.queue.wait(request)
             if len(request.batch) == 1:
                 return self.search_now(queries, k, run, row_filter)
-            if request.batch:
+            if request.batch:  # of this request and others; if empty, another thread computed this
                 self._search_batch(request.batch, k, run)
         finally:
             self.queue.finish(request)

@@ -247,7 +247,9 @@ def weights_of(row: SparseRows) -> dict[int, float]:
 
 
 def row_divergences(rows: list[dict[int, float]], item: dict[int, float], measure: str) -> Floats:
-    """d' from each of some rows to the item's, (len(rows),), by the stage that compares rows.
+    """The divergence of each of some rows and the item's, (len(rows),) float32.
+
+    Computed by the stage that does it for all rows, over a small matrix of these rows.
 
     rows, item : entries by column; measure : the name of the divergence
     """
@@ -260,7 +262,7 @@ def row_divergences(rows: list[dict[int, float]], item: dict[int, float], measur
         data=np.array([weight for entries in ordered for _, weight in entries], np.float32),
         n_columns=max(len(columns), 1),
     )
-    # The item is listed for every row, so that one with nothing in common has its distance too.
+    # The item, the last row, is a candidate of every row: also where they have nothing in common.
     lists = np.full((len(lengths), 1), len(rows), np.int32)
     return Divergence.of(stacked, measure).to_candidates(len(rows), lists, ALONE).values
 

@@ -255,7 +255,7 @@ def rank_items(
 def _distances_of_items(
     engine: Engine,
     items: ItemQueries,
-    waiting: Longs,
+    item_numbers: Longs,
     candidates: list[Ints],
     run: Runner,
     *,
@@ -263,18 +263,20 @@ def _distances_of_items(
 ) -> list[Floats]:
     """The distances from some items to the candidates of each, as the file's docstring has them.
 
-    waiting : (m,) numbers of items
-    candidates : for each of these gallery indices, ascending
+    item_numbers : (m,) which items
+    candidates : for each of these items gallery indices, ascending
+    plain : by plain distances, without re-ranking
 
     Returns for each of these items float32, one distance for each candidate.
     """
-    vectors = [np.concatenate([items.near[item], items.far[item]]) for item in waiting]
+    # For each item the numbers of its vectors, those that results are near to first.
+    vectors = [np.concatenate([items.near[item], items.far[item]]) for item in item_numbers]
     allow_lists: list[Ints] = []  # for each vector the candidates of its item
     for rows, numbers in zip(candidates, vectors, strict=True):
         allow_lists += [rows] * len(numbers)
     most_candidates = max(len(rows) for rows in allow_lists)
     if most_candidates == 0:
-        return [np.empty(0, np.float32) for _ in waiting]
+        return [np.empty(0, np.float32) for _ in item_numbers]
     n_gallery = engine.state.n_gallery
     rule = PerQuery.of_lists(allow_lists, n_gallery, is_allow_list=True)
     only_candidates = Filter(len(allow_lists), n_gallery, (rule,))
@@ -282,7 +284,7 @@ def _distances_of_items(
     ranking = engine.search(every_vector, most_candidates, run, only_candidates, plain=plain)
     start = 0
     distances_of_items = []
-    for item, rows, numbers in zip(waiting, candidates, vectors, strict=True):
+    for item, rows, numbers in zip(item_numbers, candidates, vectors, strict=True):
         lines = slice(start, start + len(numbers))
         start += len(numbers)
         # The ranking is by distance, the candidates are by index.

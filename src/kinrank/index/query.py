@@ -65,14 +65,14 @@ class Overlay(NamedTuple):
     def over(self, stored: SparseRows) -> Rows:
         """The rows of a stage as kernels read them: the overlay before the stored rows."""
         return Rows(
-            stored.indptr,
-            stored.indices,
-            stored.values,
-            self.groups,
-            self.replaced,
-            self.ptr,
-            self.ids,
-            self.values,
+            ptr=stored.indptr,
+            ids=stored.indices,
+            values=stored.values,
+            groups=self.groups,
+            replaced=self.replaced,
+            over_ptr=self.ptr,
+            over_ids=self.ids,
+            over_values=self.values,
         )
 
 
@@ -167,6 +167,7 @@ class _QueryKernels:
     def __init__(
         self, state: State, nearest: Neighbors, distances: QueryDistances, space: Workspace
     ) -> None:
+        """Put the queries into the neighbour lists; parameters are those of ``encode_queries``."""
         self.state = state
         self.parameters = state.method.stage_parameters
         self.distances = distances
@@ -183,14 +184,14 @@ class _QueryKernels:
             stored.farthest,
         )
         self.lists = Lists(
-            stored.indices,
-            stored.distances,
-            stored.farthest,
-            groups,
-            replaced,
-            ids,
-            list_distances,
-            list_farthest,
+            ids=stored.indices,
+            squared=stored.distances,
+            farthest=stored.farthest,
+            groups=groups,
+            replaced=replaced,
+            over_ids=ids,
+            over_squared=list_distances,
+            over_farthest=list_farthest,
         )
         self.farthest: Floats = farthest
         self.query_groups, self.query_rows = _one_row_per_query(self.n_queries, len(state))
@@ -212,14 +213,14 @@ class _QueryKernels:
         half_ptr, half_ids = self._reciprocal_rows(full.ids, full.ptr, parameters.half_k)
         # All of these are in the overlay: stored ones are not read, so any may stand behind.
         half = Rows(
-            half_ptr,
-            half_ids,
-            _NO_VALUES,
-            full.ptr,
-            full.ids,
-            half_ptr,
-            half_ids,
-            _NO_VALUES,
+            ptr=half_ptr,
+            ids=half_ids,
+            values=_NO_VALUES,
+            groups=full.ptr,
+            replaced=full.ids,
+            over_ptr=half_ptr,
+            over_ids=half_ids,
+            over_values=_NO_VALUES,
         )
         ptr, ids = reciprocal.expanded_rows(
             0, self.n_queries, full.ptr, full.ids, self.query_groups, half, self.space
@@ -292,6 +293,7 @@ class _QueryKernels:
         k : each row averages the first ``k`` of its list, beside its xi
         """
         stored = self.state.confident
+        # An overlay of weights: with which each of these rows averages which rows of smoothed F.
         groups, replaced, ptr, ids, weights = partner_rows(
             self.lists,
             k,

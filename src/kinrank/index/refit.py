@@ -274,7 +274,10 @@ class Refits:
             return stages
 
     def _keep(self, method: CASMethod, stages: _RefitStages) -> None:
-        """Keep stages, and let go of those that nobody used for longest."""
+        """Keep the stages under ``method``, and let go of others until these fit into memory.
+
+        Those that nobody used for longest go first; ``self._kept`` has them in this order.
+        """
         with self._kept_lock:
             sizes = {key: kept.bytes_beside(self.state) for key, kept in self._kept.items()}
             del sizes[_stage_key(self.state.unresolved)]  # the index itself always stays

@@ -223,9 +223,12 @@ def search_of(state: State, store: Store | None = None, refine: bool = True) -> 
 
 
 def check_store(store: Store, table: IdTable, scaling: Scaling) -> None:
-    """Raise if a few distances of a store are not those of the vectors that it fetches.
+    """Raise if a store does not compute the distances that its vectors have.
 
-    table : the ids of the store's rows
+    A few of its rows are searched for, and the distances that it answers are compared with those
+    of fetched vectors.
+
+    table : the ids of the store's rows; scaling : of its vectors
     """
     ids = table.ids
     sample = np.unique(np.linspace(0, len(ids) - 1, _CHECKED_ROWS).astype(np.int64))

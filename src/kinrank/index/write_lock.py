@@ -28,14 +28,16 @@ class WriteLock:
     def __init__(self, path: PathLike) -> None:
         """Take the lock of the index at ``path``, which need not be there yet, or raise."""
         self._target = Path(path).resolve()
-        self._path = self._target.with_name(f"{self._target.name}.lock")
+        self._lock_path = self._target.with_name(f"{self._target.name}.lock")
         self._owner = os.getpid()
         beside = None
         while beside is None:
             beside = self._lock_beside(path)
-        self._files = [beside]
+        self._files = [beside]  # open and locked: the file beside the index, then the index
         # Also when the holder is forgotten, or the process ends, without a release.
-        self._end = weakref.finalize(self, _release_files, self._files, self._path, self._owner)
+        self._end = weakref.finalize(
+            self, _release_files, self._files, self._lock_path, self._owner
+        )
         if not self._lock_target():
             self.release()
             raise _locked_error(path)
@@ -70,12 +72,13 @@ class WriteLock:
         path : of the index as the user gave it, for messages
         """
         try:
-            file = self._path.open("ab")
+            file = self._lock_path.open("ab")
         except OSError as error:
             if error.errno not in READ_ONLY:
                 raise
+            folder = self._lock_path.parent
             raise InvalidInputError(
-                f"{os.fspath(path)} cannot be opened for writing: {self._path.parent} cannot be "
+                f"{os.fspath(path)} cannot be opened for writing: {folder} cannot be "
                 f"written to ({error.strerror}). To search it, leave out writable=True."
             ) from error
         try:
@@ -84,7 +87,7 @@ class WriteLock:
             file.close()
             raise _locked_error(path) from error
         with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
+            if os.path.samestat(os.fstat(file.fileno()), self._lock_path.stat()):
                 return file
         file.close()
         return None
