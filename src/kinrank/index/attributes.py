@@ -93,7 +93,7 @@ class Attributes:
         """
         new = Attributes.of(given, len(added))
         for name in new.columns:
-            self.column(name)
+            self.column(name)  # raises for a name that the index does not have
         old_rows = old.find(ids)
         added_rows = IdTable(added).find(ids)
         return Attributes(

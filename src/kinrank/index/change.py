@@ -6,6 +6,10 @@ others, since these make rows of the next stage dirty. The result is that of a f
 rounding. ``change_rows`` has the steps that all stages share, ``change_neighbors`` the neighbour
 lists, ``change_paths`` the graph of shortest paths.
 
+``_patched_state`` goes through the stages; the functions of the stages all take ``old`` (the state
+before), ``change`` (which rows go and come), ``lists`` (how neighbour lists changed) and
+``parameters`` (k1, k2 and others). ``graph.w`` is the affinity W, ``graph.s`` the normalised S.
+
 Row numbers and masks of rows, (n,) bool, are those after the change unless they are called old;
 rows that stay come first, in their old order, and new ones behind. ``run`` says how many threads
 work, and changes no result.
@@ -213,13 +217,13 @@ def _patched_state(old: State, source: Source, change: Change, run: Runner) -> S
 class ListChanges:
     """What a change does to the neighbour lists, from which every stage starts.
 
-    lists : (n, K) int32, the nearest rows of each row after the change, itself first
+    indices : (n, K) int32, the nearest rows of each row after the change, itself first
     first_change : (n,) int32, the first place of each list that holds another row than before:
         0 for a new row, K where the whole list is what it was
     is_rescaled : (n,) rows with another largest distance, so that all their affinities change
     """
 
-    lists: Ints
+    indices: Ints
     first_change: Ints
     is_rescaled: Mask
 
@@ -246,7 +250,7 @@ class ListChanges:
     def around(self, k: int) -> Mask:
         """(n,) rows whose first ``k`` neighbours changed, or those of one of these neighbours."""
         has_changed = self.within(k)
-        return has_changed | rows_that_hold(has_changed, self.lists[:, :k])
+        return has_changed | rows_that_hold(has_changed, self.indices[:, :k])
 
 
 def _changed_confident(
@@ -256,7 +260,7 @@ def _changed_confident(
     k = parameters.confident_k
     moved = MovedRows.of(old.confident, change)
     rows = moved.rows_to_compute(lists.around(k))
-    return moved.put(rows, reciprocal(lists.lists, k, run, rows))
+    return moved.put(rows, reciprocal(lists.indices, k, run, rows))
 
 
 def _changed_half(
@@ -268,7 +272,7 @@ def _changed_half(
     k = parameters.half_k
     moved = MovedRows.of(old.half, change)
     rows = moved.rows_to_compute(lists.around(k))
-    return moved.put(rows, reciprocal(lists.lists, k, run, rows))
+    return moved.put(rows, reciprocal(lists.indices, k, run, rows))
 
 
 def _changed_clusters(
@@ -282,12 +286,12 @@ def _changed_clusters(
     """C, the clusters of all rows after a change; half : of ``_changed_half``."""
     is_dirty = lists.around(parameters.cluster_k)
     if half is not None:
-        is_dirty |= rows_that_hold(half.is_changed, lists.lists[:, : parameters.cluster_k])
+        is_dirty |= rows_that_hold(half.is_changed, lists.indices[:, : parameters.cluster_k])
     kept_similarity = old.similarity or old.smoothed  # both have an entry wherever C has one
     moved = MovedRows.of(kept_similarity.with_data(None), change)
     rows = moved.rows_to_compute(is_dirty)
     half_rows = None if half is None else half.rows
-    return moved.put(rows, local_clusters(lists.lists, parameters, half_rows, run, rows))
+    return moved.put(rows, local_clusters(lists.indices, parameters, half_rows, run, rows))
 
 
 class _Smoothing(NamedTuple):
@@ -361,7 +365,7 @@ def _reached_by_diffusion(
     """(n,) rows of F that a changed edge of the graph can reach.
 
     Diffusion from i to j over a changed edge at m weighs u_i(m) u_j(m), where u_i(m) is the weight
-    that arrives at m from i. The sum over all m is bounded at once: one vector, 1 at all rows with
+    that arrives at m from i. The sum over all m is bounded at once: one vector, 1 at all ends of
     changed edges, is diffused for half as many steps as F takes.
 
     graph, clusters : after the change
@@ -392,7 +396,7 @@ def _reached_by_smoothing_walk(
     if parameters.smoothing is None or parameters.reads_similarity_again:
         return np.zeros(len(clusters), np.bool_)
     has_other_step = lists.within(parameters.walk_k) | lists.is_rescaled
-    walk_lists = lists.lists[:, : parameters.walk_k]
+    walk_lists = lists.indices[:, : parameters.walk_k]
     has_other_walk = has_other_step | rows_that_hold(has_other_step, walk_lists)
     return rows_that_hold(has_other_walk, clusters)
 
@@ -412,11 +416,13 @@ def _changed_enhanced(
         return smoothed
     is_dirty = confident.is_changed | lists.within(k)
     is_dirty |= rows_that_hold(smoothed.is_changed, confident.rows)
-    is_dirty |= rows_that_hold(smoothed.is_changed, lists.lists[:, :k])
+    is_dirty |= rows_that_hold(smoothed.is_changed, lists.indices[:, :k])
     moved = MovedRows.of(old.enhanced, change)
     rows = moved.rows_to_compute(is_dirty)
     their_confident = take(confident.rows, rows)
-    computed = enhance(smoothed.rows, their_confident, lists.lists[rows], k, parameters.kappa, run)
+    computed = enhance(
+        smoothed.rows, their_confident, lists.indices[rows], k, parameters.kappa, run
+    )
     return moved.put(rows, computed)
 
 

@@ -47,6 +47,8 @@ def _without_removed(
 ) -> tuple[Neighbors, Mask]:
     """The lists of the rows that stay, without those that go.
 
+    old, vectors : the lists and the vectors of all rows before the change
+
     Returns lists under new numbers, -1 for a row that went, and (n_kept,) which lists are broken
     and have to be searched again.
     """

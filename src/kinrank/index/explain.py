@@ -97,6 +97,7 @@ class Explanation:
         return asdict(self)
 
     def __str__(self) -> str:
+        """All of it as text of several lines."""
         kind = "path" if self.path else "modified"
         modified = f"{1 - self.omega:g} x {self.modified:.4f} ({kind})"
         plain = f"{self.omega:g} x {self.plain:.4f} (plain)"

@@ -70,7 +70,10 @@ def open_index(
 def _open(
     path: PathLike, lock: WriteLock | None, store: Store | None, refine: bool, verify: bool | None
 ) -> Index:
-    """Read the file and make an index of it; lock : the right to write, None to search alone."""
+    """Read a file and make an index of it; parameters are those of ``open_index``.
+
+    lock : the right to write the file, None to search alone
+    """
     stored = file.read(path, writable=lock is not None)
     is_verified = verify or (verify is None and stored.size <= _MOST_VERIFIED)
     if is_verified:

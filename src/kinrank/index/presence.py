@@ -87,8 +87,9 @@ class PresenceModel:
     def least_evidence(self, unknown_rate: float) -> float:
         """The evidence that no more than this share of the queries with unknown items exceed.
 
-        Rows that were taken out left fewer behind that they could be mistaken for, so that as many
-        fewer of them are allowed.
+        It is one of the evidences of unknown rows, which descend: the n-th of these is exceeded by
+        n - 1 others. These rows could be mistaken for fewer rows than a query can, as others were
+        taken out with them; so the share is made smaller by the share that was taken out.
         """
         rate = check_float("unknown_rate", unknown_rate, 0, 1)
         if rate == 1:
