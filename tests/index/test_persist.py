@@ -199,6 +199,9 @@ def test_notes_larger_than_a_table_may_be(path, monkeypatch):
         index.recipe, index.notes = None, {"a": object()}
         with pytest.raises(InvalidInputError, match="`notes` must be what can be written as JSON"):
             index.save()
+        index.notes = 7
+        with pytest.raises(InvalidInputError, match="`notes` must be a dict, got 7"):
+            index.save()
     assert path.read_bytes() == whole
     assert sorted(file.name for file in path.parent.iterdir()) == ["an.index"]
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank._version import __version__
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, shown
 from kinrank.index import file
 from kinrank.index.attributes import Attributes, as_column
 from kinrank.index.auto_parameters import AutoParameters
@@ -67,7 +67,7 @@ def save_state(
     *,
     recipe: str | None,
     auto_parameters: AutoParameters | None,
-    notes: dict[str, Any],
+    notes: Any,
     further_arrays: Arrays,
 ) -> None:
     """Write a state to a file, whole or not at all; for a caller who holds the file's lock.
@@ -100,6 +100,8 @@ def save_state(
         "recipe": recipe,
         "chosen": None if auto_parameters is None else asdict(auto_parameters),
     }
+    if not isinstance(notes, dict):  # users set them as they like
+        raise InvalidInputError(f"`notes` must be a dict, got {shown(notes)}.")
     try:
         text = json.dumps(notes).encode()
     except (TypeError, ValueError, RecursionError) as error:
