@@ -179,7 +179,10 @@ class StoreSearch:
 
 @dataclass(frozen=True, eq=False)
 class StoreAttributes:
-    """Attributes of an index, and beside them those that its store knows and filters by."""
+    """The attributes of an index, and beside them those that its store knows and filters by.
+
+    kept : of the index; table : finds the gallery index of an id of the store
+    """
 
     kept: Attributes
     store: FilteringStore

@@ -38,7 +38,7 @@ from kinrank.validation import LARGEST
 _NOTES = "notes"
 ATTRIBUTE = "attribute."  # begins the name of the array of an attribute,
 CALIBRATION = "calibration."  # and of an array of the calibration
-FINGERPRINTS = "fingerprints"  # of the vectors that are in a store
+FINGERPRINTS = "fingerprints"  # one for each vector in a store, which tells when it is another
 _CHUNK = 1 << 20  # entries that are compared at a time
 # Fields of a state that the description holds, or that follow from it.
 _DESCRIBED = ("unresolved", "method", "scaling", "recall")
@@ -76,7 +76,7 @@ def save_state(
     auto_parameters : what ``fit(params="auto")`` chose; None where parameters were given
     notes : what users keep with an index, of any size; written as JSON
     further_arrays : of attributes and calibration, whose names begin with ``ATTRIBUTE`` and
-        ``CALIBRATION``
+        ``CALIBRATION``, and perhaps ``FINGERPRINTS``
     """
     scaling = state.scaling
     shift = scaling.shift
