@@ -10,6 +10,18 @@ weight U add at most g(U, 1) to any sum. So the entries of each row have levels,
 sums over the lower levels of both rows bound the whole sum, and only rows that may still be among
 the first are summed in full, in the order of ``divergence.add_columns`` and so to the same bits.
 
+Records (``kernels/records.py``):
+    encodings : Encodings: ``measure``, a code; F' by rows, ``ptr, ids, values``: row i has the
+        columns ids[ptr[i]:ptr[i + 1]]; ``entropies``, x log2 x of the values; ``columns``, F' by
+        columns, of the gallery alone; ``norms``, (n,) squared norms of the rows
+    fusion : Fusion: ``omega``; ``root``, whether d is a root; ``vectors``, and ``order``, (n,): row
+        i has the vector order[i], which is also the number that results tell; ``farthest``, (n,)
+        the largest squared distance of each row; ``lists, list_d``, (n_queries, K) the nearest rows
+        of each query, and d to them
+    levels : Levels: ``marks``, of each entry of F' by rows LEVELS times its column plus its level;
+        ``rests``, (n, LEVELS - 1) the weight of a row in levels above each; ``starts``, where level
+        l of column c begins, at LEVELS c + l
+
 Arrays with an entry for each of n rows: ``total``, the sums of f(u) + f(v) - f(u + v) so far;
 ``omega_d``, omega d or a bound from below; ``measured``, ``done``, ``seen``, marked by a stamp.
 ``touched`` lists the rows that share a column with the query, or are in its list of neighbours.
@@ -263,9 +275,7 @@ def first_bounded(
 ):
     """The first k of queries [low, high) by d*, for Jensen-Shannon where columns are long.
 
-    levels : ``records.Levels``; encodings : F' by rows, and by columns of the gallery, with the
-        entries of a column by levels, ``records.Encodings``
-    fusion : omega, vectors and lists of the nearest rows with d to them, ``records.Fusion``
+    levels, encodings, fusion : see the top of the file; the entries of a column are by levels
     least_background : (n_queries,) no row that is not listed and shares no column has a smaller d'
     first : the first gallery row
     out_ids, out : (n_queries, k) numbers of gallery rows, from 0, and d*; complete : (n_queries,)

@@ -133,6 +133,7 @@ def moved_rows(ptr, ids, values, columns, origin):
 def put_rows(ptr, ids, values, replaced, new_ptr, new_ids, new_values):
     """A sparse matrix whose rows ``replaced``, ascending, are exchanged for new ones.
 
+    ptr, ids, values : the matrix
     new_ptr, new_ids, new_values : the new rows, one for each of ``replaced``
     Returns pointers, columns, values.
     """

@@ -145,8 +145,8 @@ def column_entries(ids, column_ptr):
 def add_listed(listed, first, stamp, total, seen, touched):
     """Mark the listed rows >= ``first`` and set their sums to 0; returns how many there are.
 
-    listed : int32, neighbours of a row, which are compared with it whether they share columns or
-        not
+    They are compared with a row whether they share columns or not.
+    listed : int32, neighbours of the row
     stamp, total, seen, touched : see the top of the file; ``touched`` is empty before
     """
     count = 0
@@ -163,7 +163,8 @@ def add_listed(listed, first, stamp, total, seen, touched):
 def divergence_rows(low, high, encodings, lists, first):
     """d' of rows [low, high) to all rows >= ``first`` that share a column or are listed for them.
 
-    encodings : F' by rows, and by columns those >= ``first`` alone, ``records.Encodings``
+    encodings : ``records.Encodings``: ``measure``; F' by rows, ``ptr, ids, values``, with their
+        ``entropies`` and squared ``norms``; F' by ``columns``, those of rows >= ``first`` alone
     lists : (n, K) int32, further rows to compare each row with
     Returns the length of each row, and the row numbers (in no order) and distances of all of them.
     """

@@ -116,8 +116,8 @@ def refined_value(member_number, values, positions, weights):
 def raise_largest(member_number, members, gallery, positions, weights, total, buffer, largest):
     """Raise ``largest`` to the components of the refined vector of a member where these are more.
 
-    member_number, positions, weights : as in ``refined_value``; members : the gallery rows of the
-        list
+    member_number, positions, weights : as in ``refined_value``; gallery : vectors
+    members : (m,) the gallery rows of the list
     total, buffer : (d,) scratch; largest : (d,) float32, changed
     """
     norm = 1.0

@@ -9,6 +9,13 @@ Sparse rows are ``ptr, ids`` and values: row i has the columns ids[ptr[i]:ptr[i 
 rows, or lists, that stand in for stored ones while a query is computed (``kernels/overlay.py``):
 overlay_row[row] is the one that does, -1 for none. A row is marked where ``seen`` or ``stepped``
 has a stamp, a number that nothing else uses at that time.
+
+Records (``kernels/records.py``):
+    f : Rows: F, ``ptr, ids, values``, and its overlay, ``over_ptr, over_ids, over_values``; query t
+        has the overlay rows groups[t] to groups[t + 1], which stand in for the rows ``replaced``
+    lists : Lists: the nearest rows of each, itself first, ``ids`` and ``squared`` distances, (n,
+        K), and the largest squared distance of each row, ``farthest``; the overlay as of ``f``
+    walk : SmoothingWalk: P by rows, ``ids, p``, (n, k), and by columns: ``in_ptr, in_ids, in_p``
 """
 
 from __future__ import annotations
@@ -267,7 +274,7 @@ def query_guides(ptr, members, xi_ptr, xi_ids, lists, k, sigma2, norms, guide, a
     k : rows of the walk, the row itself counted; sigma2 : sigma^2 of the affinity
     norms : (n,) the sum of the affinities of each stored row to the k - 1 others
     guide, anchor : T and r of the queries, the output; workspace : scratch arrays
-    A kernel of its own: there the columns of P are at hand, here they would have to be found. The
+    ``guide_by_walk`` has the columns of P at hand; for a query they would have to be found. The
     walk is followed forwards instead, which takes ten times as many steps for a row.
     """
     space = named_space(workspace)

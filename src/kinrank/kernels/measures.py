@@ -157,16 +157,16 @@ def exact_term(measure, u, v):
 
 
 @filling
-def finish(measure, total, u_norm, v_norm):
+def finish(measure, total, u_squared_norm, v_squared_norm):
     """The distance d' of two rows, from the sum of terms over the columns that both hold.
 
-    u_norm, v_norm : the squared Euclidean norms of both rows, which "cosine" and "euclidean" read
+    u_squared_norm, v_squared_norm : of both rows, Euclidean; "cosine" and "euclidean" read them
     """
     if measure == JS:
         return min(max(1.0 + 0.5 * total, 0.0), 1.0)
     if measure == JACCARD:
         return min(max(1.0 - total / (2.0 - total), 0.0), 1.0)
     if measure == COSINE:
-        norm = np.sqrt(np.float64(u_norm) * v_norm)
+        norm = np.sqrt(np.float64(u_squared_norm) * v_squared_norm)
         return min(max(1.0 - total / norm, 0.0), 1.0) if norm > 0 else 1.0
-    return np.sqrt(max(np.float64(u_norm) + v_norm - 2.0 * total, 0.0))
+    return np.sqrt(max(np.float64(u_squared_norm) + v_squared_norm - 2.0 * total, 0.0))

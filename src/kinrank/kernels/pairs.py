@@ -200,6 +200,7 @@ def keep_near(band_row, key, wanted, keep, contenders):
 def keep_far(band_row, value, column, contenders):
     """Keep a column that may be the farthest of a row of the band; drop those that no longer may.
 
+    The bound becomes the largest value so far less the margin of rounding.
     band_row : the row, counted from ``low``; value, column : what is offered
     """
     far_bounds = contenders.far_bounds

@@ -35,7 +35,7 @@ _STEP = np.float32(0.25)
 
 @kernel
 def near_divergences(
-    low, high, neighbors, counts, groups, replaced, ptr, ids, values, rows, workspace
+    low, high, neighbors, counts, groups, replaced, ptr, ids, values, answerable, workspace
 ):
     """d' from queries [low, high) to their nearest rows: the edges of the query.
 
@@ -43,14 +43,16 @@ def near_divergences(
     groups, replaced, ptr, ids, values : F' of the queries and of the rows that they change: query t
         has the sparse rows groups[t] to groups[t + 1], itself first, row i of it in place of the
         stored row replaced[i], with columns ids[ptr[i]:ptr[i + 1]]
-    rows : F' of the stored rows by columns, ``records.Answerable``
+    answerable : F' of the stored rows by columns, ``records.Answerable``
     workspace : scratch arrays, as long as there are rows
     Returns (high - low, E) float32; 1 for rows that share no column.
     """
     space = named_space(workspace)
     out = np.ones((high - low, neighbors.shape[1]), np.float32)
     for query in range(low, high):
-        _, shared_stamp = compare_query(query, groups, replaced, ptr, ids, values, rows, space)
+        _, shared_stamp = compare_query(
+            query, groups, replaced, ptr, ids, values, answerable, space
+        )
         for t in range(min(counts[query], neighbors.shape[1])):
             row = neighbors[query, t]
             if space.seen[row] == shared_stamp:
@@ -163,8 +165,8 @@ def first_by_path(query, queries, fetched, edges, graph, heap, out_ids, out, spa
             elif n_best == k and value + unlisted_omega_d > out[0]:
                 pass
             elif graph.vectors.shape[0] > 0:
-                d2 = squared_distance(queries.vectors[query], graph.vectors[node])
-                value += omega * scaled_distance(d2, farthest, root)
+                node_squared = squared_distance(queries.vectors[query], graph.vectors[node])
+                value += omega * scaled_distance(node_squared, farthest, root)
                 n_best = heap_offer(out, out_ids, n_best, k, value, order[node])
             else:
                 space.touched[n_unmeasured] = node

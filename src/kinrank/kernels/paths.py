@@ -5,6 +5,13 @@ The graph is a sparse matrix of edges: row i has edges to ids[ptr[i]:ptr[i + 1]]
 the shortest path from the query, ``limit`` where there is none, and d the squared distance over
 the largest one of the query, or the root of that. The gallery begins with row ``first``.
 A heap has (length, row) pairs as int64 (``kernels/heap.py``).
+
+Records (``kernels/records.py``):
+    edges : Csr: ``ptr, ids, values``, the graph; the edges of a row ascend by length
+    fusion : Fusion: ``omega``; ``root``, whether d is a root; ``vectors``, and ``order``, (n,): row
+        i has the vector order[i], which is also the number that results tell; ``farthest``, (n,)
+        the largest squared distance of each row; ``lists, list_d``, (n_queries, K) the nearest rows
+        of each query, and d to them
 """
 
 from __future__ import annotations
@@ -129,9 +136,7 @@ def count_value(value, before, counts, step, within, k):
 def first_by_path(low, high, edges, limit, fusion, first, out_ids, out, complete):
     """The first k of queries [low, high) by d* = (1 - omega) path + omega d.
 
-    edges : ``ptr, ids, values``, the shortest of a row first; limit : the length where there is no
-        path
-    fusion : omega, vectors and lists of the nearest rows with d to them, ``records.Fusion``
+    edges, fusion, limit, first : see the top of the file
     out_ids, out : (n_queries, k) numbers of gallery rows, from 0, and d*; complete : (n_queries,)
         bool, whether no other row can be among them; the output
     Paths are followed no farther than the first k need.
@@ -229,9 +234,10 @@ def shortest_paths(
     shortest_edge : (n,) the length of the shortest edge of each row
     reached : (n,) int32, the output, the rows that are reached
     counts, heap, y_buffer : scratch
-    A row waits to be left only if a row behind it can still be among the first. As no d is known
-    there, it counts as the least of the rows whose paths may become shorter; the list of the
-    nearest tells. Rows that are not listed are no nearer than the last that is.
+    A reached row goes into the heap only if a row behind it can still be among the first k. The d
+    of such a row is not known yet: it is bounded by the least d of all rows whose paths may still
+    become shorter, which the list of the nearest tells. Rows that are not listed are no nearer than
+    the last that is.
     Returns how many rows were reached, and a value of d* that k of them do not exceed.
     """
     ptr = edges.ptr

@@ -2,7 +2,10 @@
 
 A sparse matrix is ``ptr, ids, values``: row i has the columns ids[ptr[i]:ptr[i + 1]]. The right
 matrix B may have an overlay, rows that stand in for stored ones while a query is computed
-(``kernels/overlay.py``); overlay_row[row] is the one that does, -1 for none.
+(``kernels/overlay.py``); overlay_row[row] is the one that does, -1 for none. ``b`` is B with its
+overlay, a ``records.Rows``: ``ptr, ids, values`` and ``over_ptr, over_ids, over_values``. A row of
+A times B is a sum of rows of B, held by column: ``total``, float64, for the columns that ``seen``
+marks with a stamp, a number used for nothing else; ``touched`` lists these columns.
 """
 
 from __future__ import annotations

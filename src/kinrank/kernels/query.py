@@ -206,24 +206,24 @@ def graph_rows(lists, xi_ptr, xi_ids, k, sigma2, kappa, w_ptr, w_ids, w_values, 
     n_rows = np.int64(0)
     n_entries = np.int64(0)
     for query in range(m):
-        stamp = new_stamp(space.last_stamp)
-        listed = new_stamp(space.last_stamp)
+        degree_stamp = new_stamp(space.last_stamp)
+        listed_stamp = new_stamp(space.last_stamp)
         query_degree = np.float64(0)
         n_changed = np.int64(0)
         xi = xi_ids[xi_ptr[query] : xi_ptr[query + 1]]
         n_edges = edges_of(query, lists, xi, k, sigma2, kappa, edge_ids, edge_weights)
         for e in range(n_edges):
             row = edge_ids[e]
-            space.seen[row] = stamp
-            space.stepped[row] = listed
+            space.seen[row] = degree_stamp
+            space.stepped[row] = listed_stamp
             space.total[row] = degree[row] + edge_weights[e]
             query_degree += edge_weights[e]
             space.touched[n_changed] = row
             n_changed += 1
         for e in range(n_edges):
             for entry in range(w_ptr[edge_ids[e]], w_ptr[edge_ids[e] + 1]):
-                if space.stepped[w_ids[entry]] != listed:
-                    space.stepped[w_ids[entry]] = listed
+                if space.stepped[w_ids[entry]] != listed_stamp:
+                    space.stepped[w_ids[entry]] = listed_stamp
                     space.touched[n_changed] = w_ids[entry]
                     n_changed += 1
         space.total[n] = query_degree
@@ -256,7 +256,7 @@ def graph_rows(lists, xi_ptr, xi_ids, k, sigma2, kappa, w_ptr, w_ids, w_values, 
                 w_ids,
                 w_values,
                 degree,
-                stamp,
+                degree_stamp,
                 n_entries,
                 ids,
                 s,

@@ -11,8 +11,8 @@ Records (``kernels/records.py``):
         entries ptr[t] to ptr[t + 1] of ``rows, squared``
     filter_lists : FilterLists: query t lists rows[indptr[t] : indptr[t + 1]], is_allow_list[t] says
         whether only these may be answers, or all others
-    rows : Answerable: F' of the stored rows by columns, their vectors (or none), omega, and the
-        numbers ``order`` that users know them by
+    answerable : Answerable: F' of the stored rows by columns, their vectors (or none), omega, and
+        the numbers ``order`` that users know them by
     space : Space, scratch arrays, an entry for each row: ``seen`` and ``stepped`` mark rows by
         stamps, ``touched`` lists them, ``total`` and ``scratch`` hold a number for each
     groups, replaced, ptr, ids, values : F' of the queries and of the rows that they change, an
@@ -45,14 +45,15 @@ def answer_rows(
     ptr,
     ids,
     values,
-    rows,
+    answerable,
     out_ids,
     out,
     workspace,
 ):
     """The first k of queries [low, high) by d*, ascending by (d*, number).
 
-    queries to rows : see the top of the file; workspace : scratch arrays, as long as there are rows
+    queries to answerable : see the top of the file; workspace : scratch arrays, as long as there
+        are rows
     out_ids, out : (m, k) int32 and float32, the output: the numbers that rows have for users, -1
         for none, and d*
     Returns ``complete``, (high - low,) bool, whether no other row can be among the first k of a
@@ -67,13 +68,15 @@ def answer_rows(
     unmeasured_rows = np.empty(0, np.int32)
     size = np.int64(0)
     for query in range(low, high):
-        count, shared_stamp = compare_query(query, groups, replaced, ptr, ids, values, rows, space)
+        count, shared_stamp = compare_query(
+            query, groups, replaced, ptr, ids, values, answerable, space
+        )
         complete[query - low], n_unmeasured = rank(
             query,
             queries,
             fetched,
             filter_lists,
-            rows,
+            answerable,
             count,
             shared_stamp,
             space,
@@ -90,7 +93,7 @@ def answer_rows(
 
 
 @helper
-def compare_query(query, groups, replaced, ptr, ids, values, rows, space):
+def compare_query(query, groups, replaced, ptr, ids, values, answerable, space):
     """d' from a query to all rows that share a column: ``touched`` lists these, ``total`` has d'.
 
     query : its number; groups to values : F' of queries and of what they change; rows :
@@ -100,14 +103,14 @@ def compare_query(query, groups, replaced, ptr, ids, values, rows, space):
     query_row = groups[query]
     query_ids = ids[ptr[query_row] : ptr[query_row + 1]]
     query_values = values[ptr[query_row] : ptr[query_row + 1]]
-    count, shared_stamp = compare(query_ids, query_values, rows, space)
+    count, shared_stamp = compare(query_ids, query_values, answerable, space)
     for e in range(query_ids.shape[0]):
         space.slot[query_ids[e]] = e
     for t in range(query_row + 1, groups[query + 1]):
         row = replaced[t]
         entries = slice(ptr[t], ptr[t + 1])
         d_prime = exact_divergence(
-            rows.measure, query_values, ids[entries], values[entries], space.slot
+            answerable.measure, query_values, ids[entries], values[entries], space.slot
         )
         if space.seen[row] != shared_stamp:
             space.seen[row] = shared_stamp
@@ -127,36 +130,36 @@ def exact_divergence(measure, u, v_ids, v, slot):
     v_ids, v : the columns and values of the other
     """
     total = 0.0
-    u_norm = 0.0
-    v_norm = 0.0
+    u_squared_norm = 0.0
+    v_squared_norm = 0.0
     for e in range(v.shape[0]):
         entry = slot[v_ids[e]]
         if entry >= 0 and v[e] > 0 and u[entry] > 0:
             total += exact_term(measure, np.float64(u[entry]), np.float64(v[e]))
     for value in u:
-        u_norm += np.float64(value) * value
+        u_squared_norm += np.float64(value) * value
     for value in v:
-        v_norm += np.float64(value) * value
-    return finish(measure, total, u_norm, v_norm)
+        v_squared_norm += np.float64(value) * value
+    return finish(measure, total, u_squared_norm, v_squared_norm)
 
 
 @helper
-def compare(ids, values, rows, space):
+def compare(ids, values, answerable, space):
     """d' from one row of F' to all stored rows that share a column: in ``touched`` and ``total``.
 
     ids, values : the row; columns that no stored row has, as a query's own, are left out
-    rows, space : see the top of the file
+    answerable, space : see the top of the file
     Returns how many rows there are, and the stamp that marks them in ``seen``.
     """
-    measure = rows.measure
-    norms = rows.norms
+    measure = answerable.measure
+    norms = answerable.norms
     n = norms.shape[0]
     n_stored = 0
-    norm = 0.0
+    squared_norm = 0.0
     stored_ids = np.empty_like(ids)
     stored_values = np.empty_like(values)
     for e in range(ids.shape[0]):
-        norm += np.float64(values[e]) * values[e]
+        squared_norm += np.float64(values[e]) * values[e]
         if ids[e] < n:
             stored_ids[n_stored] = ids[e]
             stored_values[n_stored] = values[e]
@@ -169,7 +172,7 @@ def compare(ids, values, rows, space):
         stored_ids[:n_stored],
         stored_values[:n_stored],
         entropies(stored_values[:n_stored]),
-        rows.columns,
+        answerable.columns,
         stamp,
         total,
         space.seen,
@@ -178,21 +181,23 @@ def compare(ids, values, rows, space):
     )
     for t in range(count):
         other = touched[t]
-        total[other] = finish(measure, total[other], norm, norms[other])
+        total[other] = finish(measure, total[other], squared_norm, norms[other])
     return count, stamp
 
 
 @kernel
-def compared_rows(ids, values, rows, workspace):
+def compared_rows(ids, values, answerable, workspace):
     """The rows that share a column with a row of F', and d' to them, float64; see ``compare``."""
     space = named_space(workspace)
-    count, _ = compare(ids, values, rows, space)
+    count, _ = compare(ids, values, answerable, space)
     shared_rows = space.touched[:count].copy()
     return shared_rows, space.total[shared_rows]
 
 
 @inner
-def rank(query, queries, fetched, filter_lists, rows, n_touched, shared_stamp, space, out_ids, out):
+def rank(
+    query, queries, fetched, filter_lists, answerable, n_touched, shared_stamp, space, out_ids, out
+):
     """The first k of a query among its nearest rows and those that share a column with it.
 
     n_touched, shared_stamp : of ``compare_query``, whose rows are in ``touched`` with d' in
@@ -204,11 +209,11 @@ def rank(query, queries, fetched, filter_lists, rows, n_touched, shared_stamp, s
     Returns whether no other row can be among the first k, and how many rows, the first in
     ``touched``, were ranked by the bound.
     """
-    order = rows.order
-    vectors = rows.vectors
-    n_gallery = rows.n_gallery
-    omega = rows.omega
-    root = rows.root
+    order = answerable.order
+    vectors = answerable.vectors
+    n_gallery = answerable.n_gallery
+    omega = answerable.omega
+    root = answerable.root
     farthest = queries.farthest[query]
     neighbors = queries.ids[query]
     neighbor_squared = queries.squared[query]

@@ -33,9 +33,9 @@ def half_rows(low, high, ptr, ids, values, alpha, upper):
     Returns the length of each row, and the columns and values of all of them.
     """
     lengths = np.zeros(high - low, np.int64)
-    room = ptr[high] - ptr[low]
-    half_ids = np.empty(room, np.int32)
-    half_values = np.empty(room, np.float32)
+    capacity = ptr[high] - ptr[low]
+    half_ids = np.empty(capacity, np.int32)
+    half_values = np.empty(capacity, np.float32)
     size = 0
     for row in range(low, high):
         row_begin = size

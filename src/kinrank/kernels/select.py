@@ -2,7 +2,16 @@
 
 d' compares rows of F', the sparse encoding of a row (``kernels/measures.py``); d is the squared
 distance over the largest one of the query, or the root of that (``kernels/fusion.py``). Queries are
-the first rows; the gallery begins with row ``first``.
+the first of n rows; the gallery begins with row ``first``.
+
+Records (``kernels/records.py``):
+    encodings : Encodings: ``measure``, a code; F' by rows, ``ptr, ids, values``: row i has the
+        columns ids[ptr[i]:ptr[i + 1]]; ``entropies``, x log2 x of the values; ``columns``, F' by
+        columns, of the gallery alone; ``norms``, (n,) squared norms of the rows
+    fusion : Fusion: ``omega``; ``root``, whether d is a root; ``vectors``, and ``order``, (n,): row
+        i has the vector order[i], which is also the number that results tell; ``farthest``, (n,)
+        the largest squared distance of each row; ``lists, list_d``, (n_queries, K) the nearest rows
+        of each query, and d to them
 """
 
 from __future__ import annotations
@@ -46,10 +55,8 @@ def distances_at(low, high, rows, vectors, order, farthest, ptr, ids, out):
 def first_by_columns(low, high, encodings, fusion, least_background, first, out_ids, out, complete):
     """The first k of queries [low, high) by d*, ascending by (d*, number).
 
-    encodings : F' by rows, and by columns of the gallery, ``records.Encodings``
-    fusion : omega, vectors and lists of the nearest rows with d to them, ``records.Fusion``
+    encodings, fusion, first : see the top of the file
     least_background : (n_queries,) no row that is not listed and shares no column has a smaller d'
-    first : the first gallery row
     out_ids, out : (n_queries, k) numbers of gallery rows, from 0, and d*; complete : (n_queries,)
         bool, whether no row that is not listed and shares no column can be among them; the output
     First come the listed rows, then the others, small d' first: one that is not listed is no nearer

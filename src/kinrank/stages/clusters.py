@@ -28,9 +28,8 @@ from kinrank.types import Floats, Ints, Longs, SparseRows
 def regular(ids: Ints, data: Floats | None, n_columns: int) -> SparseRows:
     """A sparse matrix from arrays whose rows have the same number of entries.
 
-    ids, data : (n, k) columns, and values or None; entries of -1, which lists that are too short
-        begin
-    or end with, are left out
+    ids, data : (n, k) columns, and values or None; columns of -1, with which lists that are too
+        short begin or end, are left out
     """
     n, k = ids.shape
     if k and (ids[:, 0].min(initial=0) < 0 or ids[:, -1].min(initial=0) < 0):

@@ -326,9 +326,9 @@ class Ranker:
         )
         fused = self._fuse(self._divergence_to_all(queries, block_start, candidates), d)
         position = self._layout.position[self.first :] - self.first
-        for at, query in enumerate(queries):
-            row = fused[at][position]
-            order = self._order(row, scaled_squared[at][position], ranking.k)
+        for i, query in enumerate(queries):
+            row = fused[i][position]
+            order = self._order(row, scaled_squared[i][position], ranking.k)
             ranking.indices[query] = order
             ranking.distances[query] = row[order]
 
@@ -350,9 +350,9 @@ class Ranker:
                 self._divergence_to_candidates(slice(low, high), answers) if len(rows) else None
             )
             for row in rows:
-                at = output_row[row]
+                i = output_row[row]
                 self._rank_allowed_of(
-                    row, low, candidates, ranking.indices[at], ranking.distances[at]
+                    row, low, candidates, ranking.indices[i], ranking.distances[i]
                 )
 
         blocks.map("ranking", rank_block, self.n_queries)
@@ -411,17 +411,17 @@ class Ranker:
             assert self.graph is not None
             paths.path_rows(0, len(queries), queries, *self.graph.csr, UNREACHABLE, self.first, out)
             return out
-        for at, query in enumerate(queries):
-            out[at] = self.divergence.background(int(query), self.first)
-            _put_row(candidates, query - block_start, self.first, out[at])
+        for i, query in enumerate(queries):
+            out[i] = self.divergence.background(int(query), self.first)
+            _put_row(candidates, query - block_start, self.first, out[i])
         return out
 
     def _diffusion_distance(self, queries: Ints) -> Floats:
         """The diffusion distance from each query to the whole gallery."""
         assert self.diffusion is not None
         out = np.ones((len(queries), self.n_answers), np.float32)
-        for at, query in enumerate(queries):
-            _put_row(self.diffusion, query, self.first, out[at])
+        for i, query in enumerate(queries):
+            _put_row(self.diffusion, query, self.first, out[i])
         return out
 
     def _mapped(self, fused: Floats) -> Floats:
