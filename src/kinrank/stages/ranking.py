@@ -48,8 +48,8 @@ def within_one(values: Floats) -> Floats:
 
 def fuse(divergence: Floats, distance: Floats, omega: float) -> Floats:
     """d* = (1 - omega) d' + omega d, in float32 as the kernels compute it."""
-    one_minus_omega = np.float32(omega)
-    return (np.float32(1) - one_minus_omega) * divergence + one_minus_omega * distance
+    weight = np.float32(omega)
+    return (np.float32(1) - weight) * divergence + weight * distance
 
 
 @dataclass(frozen=True, eq=False)
