@@ -22,7 +22,7 @@ from kinrank.kernels.records import Columns, Encodings, Levels
 from kinrank.kernels.rows import values_at
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.stages.clusters import nearest, regular
-from kinrank.stages.sparse import columns, transposed
+from kinrank.stages.sparse import columns_as_rows, transposed
 from kinrank.types import Floats, Ints, SparseRows
 
 _LONG = 8  # entries of a column for each result, from which on bounds cost less than they save
@@ -72,7 +72,7 @@ class Divergence:
         first : None stands for ``n_queries``
         """
         start = n_queries if first is None else first
-        answers = columns(self.rows, start, self._wanted(n_queries), run)
+        answers = columns_as_rows(self.rows, start, self._wanted(n_queries), run)
         return AnswerColumns(
             query_entropies=self._entropies(self.rows, n_queries, run),
             columns=Columns(
@@ -109,7 +109,7 @@ class Divergence:
         )
         by_level = SparseRows(rows.indptr, marks, rows.data, bounded.LEVELS * rows.n_columns)
         wanted = np.repeat(self._wanted(n_queries), bounded.LEVELS)
-        answers = columns(by_level, first, wanted, run)
+        answers = columns_as_rows(by_level, first, wanted, run)
         return AnswerColumns(
             query_entropies=self._entropies(rows, n_queries, run),
             columns=Columns(

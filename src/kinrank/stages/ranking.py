@@ -168,7 +168,7 @@ class Ranker:
         return self.divergence.has_long_columns(self.n_queries, k, self.first)
 
     def _in_given_order(self, rows: Any) -> Any:
-        """Rows of queries in the order in which these were given."""
+        """Results of all queries, (n_queries, k), in the order in which the queries were given."""
         position = self._layout.position[: self.n_queries]
         if rows.shape[1] < _WIDE or not rows.flags.writeable:  # files of a run stay as they are
             return rows[position]
@@ -182,9 +182,11 @@ class Ranker:
         ranking: Ranking,
         complete: npt.NDArray[np.bool_],
     ) -> SparseRows | None:
-        """The first k of the candidates of each query of a block, and whether that is the answer.
+        """The first k of the candidates of each query of a block.
 
-        ranking, complete : of all queries, written for those of the block
+        answers : of ``_answer_columns``
+        ranking, complete : of all queries, written for those of the block: the first k, and whether
+            no other row can be among them
         Returns d' to the candidates where it was stored, else None.
         """
         if not isinstance(self.distances, VectorDistances):
@@ -425,7 +427,7 @@ class Ranker:
         return out
 
     def _mapped(self, fused: Floats) -> Floats:
-        """d* as results tell it: lengths of paths in [0, 1)."""
+        """d* as results have it: with shortest paths x / (1 + x), in [0, 1)."""
         return fused if self.graph is None else within_one(fused)
 
     def _root(self, scaled_squared: Floats) -> Floats:
@@ -455,7 +457,7 @@ class _AllowedRanking:
 
 
 def _put_row(matrix: SparseRows, row: int, first: int, out: Floats) -> None:
-    """Write the entries of a sparse row from column ``first`` on into a dense one."""
+    """Write the entries of a sparse row from column ``first`` on into a dense one, (n - first,)."""
     entries = slice(matrix.indptr[row], matrix.indptr[row + 1])
     is_answer = matrix.indices[entries] >= first
     out[matrix.indices[entries][is_answer] - first] = matrix.values[entries][is_answer]

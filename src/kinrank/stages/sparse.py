@@ -24,7 +24,7 @@ Doubles: TypeAlias = npt.NDArray[np.float64]
 
 
 def take(a: SparseRows, wanted: Ints) -> SparseRows:
-    """The wanted rows of A, in that order."""
+    """Rows ``wanted`` of A, in that order."""
     ptr, ids, data = gather_rows(wanted, wanted, *a.csr, *a.csr)
     return SparseRows(ptr, ids, None if a.data is None else data, a.n_columns)
 
@@ -40,7 +40,7 @@ def transposed(a: SparseRows, run: Runner = ALONE) -> SparseRows:
     """A^T."""
     wanted = np.ones(a.n_columns, np.bool_)
     if a.data is not None:
-        return columns(a, 0, wanted, run)
+        return columns_as_rows(a, 0, wanted, run)
     starts = rows.column_starts(0, a.indptr, a.indices, wanted)
     args = (a.indptr, a.indices, starts)
     out = Out(np.int32, indptr=starts)
@@ -48,8 +48,13 @@ def transposed(a: SparseRows, run: Runner = ALONE) -> SparseRows:
     return SparseRows(starts, ids, None, len(a))
 
 
-def columns(a: SparseRows, first: int, wanted: npt.NDArray[np.bool_], run: Runner) -> SparseRows:
-    """The wanted columns of A as rows, from its row ``first`` on; the others are empty."""
+def columns_as_rows(
+    a: SparseRows, first: int, wanted: npt.NDArray[np.bool_], run: Runner
+) -> SparseRows:
+    """A by columns: row c of the result holds the values of column c, for the wanted columns.
+
+    first : only rows of A from this one on count; wanted : (n_columns,) bool, the others are empty
+    """
     starts = rows.column_starts(first, a.indptr, a.indices, wanted)
     ids, data = _by_thread(run, a.n_columns).fill(
         "graph",
@@ -63,7 +68,7 @@ def columns(a: SparseRows, first: int, wanted: npt.NDArray[np.bool_], run: Runne
 
 
 def _by_thread(run: Runner, n: int) -> Runner:
-    """Every block goes through all entries: one for each thread."""
+    """The runner with one block of ``n`` for each thread: every block goes through all entries."""
     return run.cut(-(-n // run.threads))
 
 
@@ -162,6 +167,7 @@ def _product_rows(
     order: Ints,
     position: Ints,
 ) -> tuple[Longs, Ints, Floats]:
+    """``product`` of rows [low, high): what ``run`` calls for each block."""
     stored = plain_rows(b_ptr, b_ids, b)
     with free_workspace(n) as space:
         indptr, ids, data = product_rows(

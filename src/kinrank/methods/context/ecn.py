@@ -18,7 +18,7 @@ from kinrank.parallel import Out, Runner
 from kinrank.search.exact import dense_search
 from kinrank.stages.clusters import regular
 from kinrank.stages.graph import weighted_lists
-from kinrank.stages.sparse import columns, product_sum
+from kinrank.stages.sparse import columns_as_rows, product_sum
 from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 
@@ -106,4 +106,4 @@ def _late(a: SparseRows, asked: SparseRows, rows: JointRows, run: Runner) -> Spa
     """The columns of A that the queries' rows of another matrix use, of gallery rows."""
     wanted = np.zeros(a.n_columns, np.bool_)
     wanted[asked.indices[: asked.indptr[rows.n_queries]]] = True
-    return columns(a, rows.first, wanted, run)
+    return columns_as_rows(a, rows.first, wanted, run)
