@@ -1,8 +1,9 @@
 """Weighted sums of vectors (query expansion), and the refined lists of SuperGlobal.
 
-SuperGlobal ranks the m members of a query's list again: every member is refined, which is averaged
-with those of the list that are most similar to it; the score is the mean of two similarities, of
-the query to the refined members, and of the refined query to the members.
+SuperGlobal ranks the m members of a query's list again. Every member is refined: averaged with the
+members that are most similar to it. The score is the mean of two similarities of the refined
+member: to the query, and to the refined query, whose components are the largest ones of the first
+refined members.
 Vectors are (n, d), float32 or the bits of float16; |y|^2 - 2 xy is the squared distance of x and y
 less |x|^2, and so in the same order for one x.
 """

@@ -1,8 +1,8 @@
 """Conjugate gradients with relaxation: far fewer steps to the same solution, each as cheap.
 
-Solves A X = Y for A = I - alpha S, S a sparse symmetric matrix. A = L + D + L^T with D a number is
-preconditioned by (I + L) (I + L)^T: one sweep forth and one back. In p = (I + L)^T x the system has
-the matrix
+Solves A X = Y for A = L + D + L^T, where D is a number, the diagonal, and L + L^T = -alpha S, S a
+sparse symmetric matrix without a diagonal. A is preconditioned by (I + L) (I + L)^T: one sweep
+forth and one back. In p = (I + L)^T x the system has the matrix
 
     (I + L)^-1 A (I + L)^-T p = t + (I + L)^-1 (p - (2 - D) t),  t = (I + L)^-T p
 
