@@ -75,6 +75,16 @@ def test_examples_show_gains_and_a_loss_and_each_query_once(demo):
     assert (first[1] - first[0])[examples["top"][0]] == (first[1] - first[0]).max()
 
 
+def test_groups_are_found_without_labels_and_shown(demo, page):
+    assert demo.grouping.ari > 0.8
+    assert 10 <= len(demo.groups) <= 40
+    shown = demo.shown_groups()
+    assert len(shown) == 10
+    assert all(len(rows) == 10 for _, rows in shown)
+    assert "Who is the same" in page
+    assert f"adjusted Rand index {100 * demo.grouping.ari:.1f}" in " ".join(page.split())
+
+
 # Pictures
 
 
@@ -163,7 +173,8 @@ def test_page_shows_ten_before_and_ten_after(demo, page):
     queries = [attributes for tag, attributes in tags if attributes.get("class") == "query"]
     assert len(queries) == 10
     marks = [attributes["class"] for tag, attributes in tags if tag == "li"]
-    assert len(marks) == 200
+    assert marks.count("member") == 100  # ten of each of ten groups
+    assert len(marks) == 300
     rows = [row for group in demo.examples().values() for row in group]
     right = sum(demo.right(outcome)[rows, :10].sum() for outcome in (demo.before, demo.after))
     assert marks.count("right") == right
@@ -173,7 +184,7 @@ def test_page_shows_ten_before_and_ten_after(demo, page):
 
 def test_every_picture_says_what_it_shows(page):
     pictures = [attributes for tag, attributes in outline(page) if tag == "img"]
-    assert len(pictures) == 210
+    assert len(pictures) == 310
     assert all(re.search(r"\d", picture["alt"]) for picture in pictures)
 
 
@@ -257,7 +268,7 @@ def test_browser_loads_it_alone(shown):
     sizes = shown.evaluate(
         "[...document.images].map(image => [image.complete, image.naturalWidth])"
     )
-    assert len(sizes) == 210
+    assert len(sizes) == 310
     assert all(size == [True, 8] for size in sizes)
 
 

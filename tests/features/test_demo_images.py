@@ -44,7 +44,8 @@ def test_files_of_the_digits_end_to_end(tmp_path):
     assert after > before + 10
     assert "extract" in words
     page = out.read_text(encoding="utf-8")
-    assert page.count("data:image/jpeg;base64,") == 210
+    # Ten queries with twice ten results, and ten of each of ten groups.
+    assert page.count("data:image/jpeg;base64,") == 310
     assert "kinrank demo --images" in page
 
 

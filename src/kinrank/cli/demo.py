@@ -37,8 +37,9 @@ def demo(out: Path, open_page: bool, images: str | None, threads: int | None) ->
     """Re-rank handwritten digits and show what changed.
 
     100 digits of scikit-learn look for their own kind among the other 1,697, by plain Euclidean
-    distance and by CAS. Prints mAP, R1 and mINP before and after and the time of each stage, and
-    writes a page with the pictures.
+    distance and by CAS, and all are put into groups without a label. Prints mAP, R1 and mINP
+    before and after, how right the groups are, and the time of each stage, and writes a page with
+    the pictures.
 
     With --images the same from picture files: features by efficientnet-lite0 (extra
     `efficientnet`), search, re-ranking and the page. A folder per class, or a data set, is
@@ -74,12 +75,28 @@ def _table(result: Demo) -> str:
         expected = result.tuning.expectation
         because = result.tuning.diagnosis.reason
         rows += [f"Expected without labels: {expected}. {because}", ""]
+    rows += [*_groups(result), ""]
     for name, value in result.preparation.items():
         rows.append(f"{name:<{_WIDTH}}{format_seconds(value):>9}\n")
     rows.append(f"Time of each stage of {result.call}")
     timed = {**result.after.seconds, "in all": sum(result.after.seconds.values())}
     rows += [f"  {name:<{_WIDTH - 2}}{format_seconds(value):>9}" for name, value in timed.items()]
     return "\n".join(rows)
+
+
+def _groups(result: Demo) -> list[str]:
+    """What was found without labels, and how right it is where that is known."""
+    groups = result.groups
+    single = len(groups.singles)
+    several = len(groups) - single
+    lines = [f"Grouped without labels: {several} groups of 2 and more, {single} single items"]
+    scores = result.grouping
+    if scores is not None:
+        lines.append(
+            f"  adjusted Rand index {100 * scores.ari:.1f}, B-cubed precision "
+            f"{100 * scores.bcubed_precision:.1f}, recall {100 * scores.bcubed_recall:.1f}"
+        )
+    return lines
 
 
 def _figures(result: Demo) -> list[str]:

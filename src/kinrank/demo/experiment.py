@@ -1,4 +1,4 @@
-"""Rank a small set twice, and measure both: scikit-learn's digits, unless others are brought."""
+"""Rank a small set twice, measure both, and group it: scikit-learn's digits, or what is brought."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from kinrank import progress
+from kinrank._api import group
 from kinrank.cas import CAS
 from kinrank.datasets.base import Dataset, Part
 from kinrank.datasets.digits import digits
 from kinrank.evaluate import Evaluation
 from kinrank.evaluate.search import Plain
+from kinrank.groups import Groups
+from kinrank.metrics.grouping import GroupingScores, score_grouping
 from kinrank.report.thumbnails import Side, picture
 from kinrank.tune.result import Tuning
 from kinrank.types import Ranking
 
 FIRST = 10  # how many results the page shows
+GROUPS_SHOWN = 10
 CELLS = 1 << 26  # of a ranking of all rows for all rows
 HEADLINES = ("mAP", "R1", "mINP")
 # Each digit has some 170 of its kind: clusters may be larger than the default's.
@@ -89,6 +93,7 @@ class Demo:
     """Everything that the table and the page show.
 
     ``preparation`` is the time of what both rankings need, such as features of pictures.
+    ``groups`` are those of the gallery, found without labels.
     ``tuning`` is what was expected before, without labels.
     """
 
@@ -96,6 +101,7 @@ class Demo:
     params: Mapping[str, Any]
     before: Outcome
     after: Outcome
+    groups: Groups
     subject: Subject = DIGITS
     preparation: Mapping[str, float] = field(default_factory=dict)
     tuning: Tuning | None = None
@@ -129,6 +135,22 @@ class Demo:
         before = self.before.headline
         after = self.after.headline
         return {name: round(after[name], 2) - round(before[name], 2) for name in before}
+
+    @property
+    def grouping(self) -> GroupingScores | None:
+        """The groups against the labels; None where nobody knows them."""
+        labels = self.gallery.labels
+        return None if labels is None else score_grouping(labels, self.groups.labels)
+
+    def shown_groups(self) -> list[tuple[int, list[int]]]:
+        """The largest groups: sizes, and the rows that are most central."""
+        sizes = np.bincount(self.groups.labels)
+        largest = np.argsort(-sizes, kind="stable")[:GROUPS_SHOWN].tolist()
+        return [
+            (int(sizes[number]), self.groups.members(number)[:FIRST].tolist())
+            for number in largest
+            if sizes[number] > 1
+        ]
 
     def picture(self, side: Side, row: int) -> str:
         return picture(self.data, side, row) or ""
@@ -205,13 +227,13 @@ def run(threads: int | None = None, **params: Any) -> Demo:
     Each runs twice and the second time is measured, so that the times are those of the method and
     not of the compiler.
     """
-    return Demo(*rank_twice(digits(), params or PARAMS, threads))
+    return Demo(*rank_and_group(digits(), params or PARAMS, threads))
 
 
-def rank_twice(
+def rank_and_group(
     data: Dataset, params: Mapping[str, Any], threads: int | None = None
-) -> tuple[Dataset, Mapping[str, Any], Outcome, Outcome]:
-    """What a Demo begins with: the gallery ranked for the queries before and after.
+) -> tuple[Dataset, Mapping[str, Any], Outcome, Outcome, Groups]:
+    """What a Demo begins with: the gallery ranked for the queries before and after, and grouped.
 
     Where the queries are rows of the gallery, every row is asked, and theirs are looked at.
     """
@@ -233,4 +255,4 @@ def rank_twice(
         evaluation = data.evaluate(ranking) if known else None
         outcomes.append(Outcome(name, ranking, evaluation, watch.seconds))
     before, after = outcomes
-    return data, params, before, after
+    return data, params, before, after, group(gallery, threads=threads)

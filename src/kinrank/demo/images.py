@@ -18,7 +18,7 @@ import numpy as np
 from kinrank import datasets, tune
 from kinrank.datasets.base import Part
 from kinrank.datasets.digits import digits
-from kinrank.demo.experiment import DIGITS, PARAMS, Demo, Subject, rank_twice
+from kinrank.demo.experiment import DIGITS, PARAMS, Demo, Subject, rank_and_group
 from kinrank.errors import InvalidInputError, KinrankWarning
 from kinrank.features import Descriptor, Extracted, ImageList, collect, extract, load_model
 from kinrank.features.images import read_image
@@ -127,7 +127,7 @@ def _run(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KinrankWarning)  # the table and the page say the verdict
         tuning = tune(query.features, gallery.features, threads=threads)
-    ranked = rank_twice(data, params or tuning.params, threads)
+    ranked = rank_and_group(data, params or tuning.params, threads)
     return PictureDemo(*ranked, subject, {"extract": seconds, "choice": tuning.seconds}, tuning)
 
 
