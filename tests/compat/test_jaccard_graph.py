@@ -12,7 +12,7 @@ import naive_methods as slow
 
 
 @pytest.fixture(scope="module")
-def blobs():
+def labelled_rows():
     rng = np.random.default_rng(5)
     labels = np.repeat(np.arange(6), 30)
     centres = rng.normal(size=(6, 12)) * 3
@@ -28,8 +28,8 @@ def dense(graph):
 
 @pytest.mark.filterwarnings("ignore:The vectors have norms:kinrank.KinrankWarning")
 @pytest.mark.parametrize("dialect", ["spcl", "zhong", "torchreid"])
-def test_equal_to_the_dense_one(blobs, dialect):
-    points = blobs[0]
+def test_equal_to_the_dense_one(labelled_rows, dialect):
+    points = labelled_rows[0]
     d2 = slow.squared(points.astype(float))
     base = d2 if dialect == "spcl" else naive.over_farthest(d2) ** (1 + (dialect == "torchreid"))
     rank = naive.ranks(d2)
@@ -40,8 +40,8 @@ def test_equal_to_the_dense_one(blobs, dialect):
     np.testing.assert_allclose(dense(graph), slow.jaccard(v), atol=2e-5)
 
 
-def test_form(blobs):
-    graph = kinrank.jaccard_graph(blobs[0], 8, 3, metric="cosine")
+def test_form(labelled_rows):
+    graph = kinrank.jaccard_graph(labelled_rows[0], 8, 3, metric="cosine")
     assert graph.dtype == np.float32
     assert graph.nnz < 180 * 100
     for row in range(180):
@@ -51,13 +51,13 @@ def test_form(blobs):
         assert (np.diff(graph.data[part]) >= 0).all()
         assert graph.data[part].max() < 1
     run = kinrank.Run(block_size=7)
-    same = kinrank.jaccard_graph(blobs[0], 8, 3, metric="cosine", threads=3, run=run)
+    same = kinrank.jaccard_graph(labelled_rows[0], 8, 3, metric="cosine", threads=3, run=run)
     assert same.data.tobytes() == graph.data.tobytes()
     assert same.indices.tobytes() == graph.indices.tobytes()
 
 
-def test_the_default_metric_is_that_of_rerank(blobs):
-    points = blobs[0]
+def test_the_default_metric_is_that_of_rerank(labelled_rows):
+    points = labelled_rows[0]
     unit = points / np.linalg.norm(points, axis=1, keepdims=True)
     metric = inspect.signature(kinrank.jaccard_graph).parameters["metric"].default
     assert metric == kinrank.CAS().metric == kinrank.evaluate.Plain().metric
@@ -69,8 +69,8 @@ def test_the_default_metric_is_that_of_rerank(blobs):
         kinrank.jaccard_graph(points, 8, 3)
 
 
-def test_dbscan(blobs):
-    points, labels = blobs
+def test_dbscan(labelled_rows):
+    points, labels = labelled_rows
     graph = kinrank.jaccard_graph(points, 20, 6, metric="cosine", max_distance=0.6)
     found = cluster.DBSCAN(eps=0.6, min_samples=4, metric="precomputed").fit(graph).labels_
     assert metrics.adjusted_rand_score(labels, found) > 0.95
@@ -79,15 +79,15 @@ def test_dbscan(blobs):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_hdbscan(blobs):
-    points, labels = blobs
+def test_hdbscan(labelled_rows):
+    points, labels = labelled_rows
     graph = kinrank.jaccard_graph(points, 20, 6, metric="cosine", connected=True)
     model = cluster.HDBSCAN(metric="precomputed", min_cluster_size=10, copy=True)
     assert metrics.adjusted_rand_score(labels, model.fit(graph).labels_) > 0.95
 
 
-def test_parameters_are_checked(blobs):
-    points = blobs[0]
+def test_parameters_are_checked(labelled_rows):
+    points = labelled_rows[0]
     for name, value in {
         "k1": 0, "k2": 1.5, "max_distance": 0.0, "metric": "cos", "dialect": "x", "connected": 1,
     }.items():  # fmt: skip

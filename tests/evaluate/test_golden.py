@@ -13,6 +13,7 @@ from sklearn.datasets import load_digits
 from kinrank import datasets, evaluate
 from kinrank.evaluate.cells import measure
 from kinrank.evaluate.spec import parse_method
+from row_data import unit
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 GOLDEN, DATA = SHARED / "golden", SHARED / "data"
@@ -27,17 +28,15 @@ def golden(name):
     return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def unit(rows):
-    rows = rows.astype(np.float32)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
 def features(name):
     if name == "digits":
         pixels = load_digits().data
         is_query = np.arange(len(pixels)) % 18 == 0
-        return unit(pixels[is_query]), unit(pixels[~is_query])
-    return tuple(unit(np.load(DATA / name / f"{part}.npy")) for part in ("query", "gallery"))
+        return unit(pixels[is_query].astype(np.float32)), unit(pixels[~is_query].astype(np.float32))
+    return tuple(
+        unit(np.load(DATA / name / f"{part}.npy").astype(np.float32))
+        for part in ("query", "gallery")
+    )
 
 
 def evaluator(name):

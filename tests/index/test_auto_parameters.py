@@ -10,13 +10,7 @@ from click.testing import CliRunner
 import kinrank
 from kinrank.cli.app import app
 from kinrank.index.auto_parameters import AutoParameters
-
-
-def blobs(n_groups=25, size=12, seed=0):
-    random = np.random.default_rng(seed)
-    centres = np.repeat(random.normal(size=(n_groups, 24)), size, axis=0)
-    return random.permutation(centres + 0.6 * random.normal(size=centres.shape)).astype(np.float32)
-
+from row_data import blobs
 
 ROWS = blobs()
 

@@ -18,12 +18,9 @@ from kinrank.learned.networks import (
 )
 from kinrank.learned.recipes import CSARecipe, GSSRecipe, LAttQERecipe, SSRRecipe
 from kinrank.parallel import Runner
+from row_data import unit
 
 RUN = Runner.of(1)
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
 def points(n, width, seed=0):

@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 
 import kinrank
 from kinrank import evaluate
+from row_data import unit
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 GOLDEN, DATA = SHARED / "golden", SHARED / "data"
@@ -44,11 +45,6 @@ DIGITS = {
 }  # fmt: skip
 
 
-def unit(rows):
-    rows = rows.astype(np.float32)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
 def shared(ids, expected):
     """The mean share of the expected first hundred that is found."""
     pairs = zip(ids, expected, strict=True)
@@ -59,7 +55,7 @@ def shared(ids, expected):
 def digits():
     data = load_digits()
     is_query = np.arange(len(data.data)) % 18 == 0
-    rows, labels = unit(data.data), data.target
+    rows, labels = unit(data.data.astype(np.float32)), data.target
     return rows[is_query], rows[~is_query], labels[is_query], labels[~is_query]
 
 
@@ -90,7 +86,9 @@ SETS = {
 @pytest.mark.parametrize(("name", "key"), [(name, key) for name in SETS for key in SETS[name]])
 def test_real_sets(name, key):
     method, params = RUNS[key]
-    queries, gallery = (unit(np.load(DATA / name / f"{p}.npy")) for p in ("query", "gallery"))
+    queries, gallery = (
+        unit(np.load(DATA / name / f"{p}.npy").astype(np.float32)) for p in ("query", "gallery")
+    )
     ranking = kinrank.rerank(queries, gallery, method, **params)
     golden = json.loads((GOLDEN / f"{name}.json").read_text())[key]["metrics"]
     if (DATA / name / "gnd.json").exists():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kinrank
+from row_data import unit
 
 
 def by_formula(query, gallery, m, k1, beta):
@@ -25,15 +26,15 @@ def by_formula(query, gallery, m, k1, beta):
     return dict(zip(first.tolist(), scores.tolist(), strict=True))
 
 
-def unit(rng, n, d=16):
+def grouped(rng, n, d=16):
     rows = rng.normal(size=(n, d)) + 2 * rng.normal(size=(5, d))[rng.integers(0, 5, n)]
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return unit(rows).astype(np.float32)
 
 
 @pytest.mark.parametrize(("m", "k1"), [(30, 4), (7, 6), (2, 1), (120, 9)])
 def test_scores_are_those_of_the_formula(m, k1):
     rng = np.random.default_rng(m)
-    queries, gallery = unit(rng, 20), unit(rng, 120)
+    queries, gallery = grouped(rng, 20), grouped(rng, 120)
     method = kinrank.SG(m=m, k1=k1)
     for many in (method.rerank(queries, gallery, m), method.rerank(queries[:1], gallery, m)):
         for query, ids, distances in zip(queries, many.indices, many.distances, strict=False):
@@ -44,9 +45,9 @@ def test_scores_are_those_of_the_formula(m, k1):
 @pytest.mark.parametrize("vectors", ["float32", "float16"])
 def test_neither_way_to_find_members_changes_a_bit(vectors):
     rng = np.random.default_rng(0)
-    gallery = unit(rng, 150)
+    gallery = grouped(rng, 150)
     gallery[40:60] = gallery[:20]  # duplicates tie
-    queries, method = unit(rng, 30), kinrank.SG(m=40, k1=5)
+    queries, method = grouped(rng, 30), kinrank.SG(m=40, k1=5)
     together = method.rerank(queries, gallery, 60, run=kinrank.Run(vectors=vectors))
     for row, query in enumerate(queries):
         alone = method.rerank(query[None], gallery, 60, run=kinrank.Run(vectors=vectors))

@@ -6,14 +6,11 @@ import pytest
 import kinrank
 from engine_data import clustered
 from kinrank import Neighbors
+from row_data import unit
 from row_store import RowStore
 
 ROWS = clustered(500, d=8, clusters=20, seed=3, spread=0.3)
 QUERIES = clustered(30, d=8, clusters=20, seed=3, spread=0.33)
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 class Recording(RowStore):

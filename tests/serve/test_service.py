@@ -154,7 +154,7 @@ def test_services_in_one_process_count_apart():
         ({"vectors": []}, "at least 1 item"),
         ({"vector": [1] * 8, "k": 0}, "greater than or equal to 1"),
         ({"vector": [1] * 8, "k": 1001}, "between 1 and 1,000"),
-        ({"vector": [1] * 8, "l": 3}, "not permitted"),
+        ({"vector": [1] * 8, "l": 3}, "unknown field `l`"),
         ({"vector": [1e300] * 8}, "less than or equal to"),
         ({"vectors": [[1] * 8] * 257}, "at most 256"),
     ],

@@ -10,7 +10,7 @@ from kinrank.tune import look as looking
 from kinrank.tune.look import FAR, NEAR, RANKS, compare_lists, dimension, hubness, look
 
 
-def blobs(sizes, d=16, spread=0.2, seed=0):
+def groups_of(sizes, d=16, spread=0.2, seed=0):
     random = np.random.default_rng(seed)
     centres = np.repeat(random.normal(size=(len(sizes), d)), sizes, axis=0)
     return (centres + spread * random.normal(size=centres.shape) / np.sqrt(d)).astype(np.float32)
@@ -44,7 +44,7 @@ def test_shares_against_sets(seed, n):
 
 
 def test_groups_share_their_lists():
-    seen = look(blobs([11] * 40), 200, np.random.default_rng(0), Runner(1))
+    seen = look(groups_of([11] * 40), 200, np.random.default_rng(0), Runner(1))
     assert seen.together[NEAR] == 1
     assert seen.mutual[NEAR] == 1
     assert seen.together[FAR] < 0.6
@@ -52,7 +52,7 @@ def test_groups_share_their_lists():
 
 
 def test_of_a_large_collection_only_some_lists_are_found(monkeypatch):
-    rows = blobs([15] * 60, spread=2.0)
+    rows = groups_of([15] * 60, spread=2.0)
     whole = look(rows, 900, np.random.default_rng(0), Runner(1))
     monkeypatch.setattr(looking, "WHOLE", 300)
     some = look(rows, 900, np.random.default_rng(0), Runner(1))

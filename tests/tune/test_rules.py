@@ -19,6 +19,7 @@ from kinrank.tune.rules import (
     two_of_a_kind,
 )
 from kinrank.tune.views import Evidence
+from row_data import unit
 
 RUN = Runner(1)
 
@@ -43,23 +44,19 @@ def said(agreed=0.05):
     )
 
 
-def unit(rows):
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-
-
 def hidden(n_groups=80, size=12, seed=0):
     """Groups in weak directions, below strong ones that say nothing: a map shows them."""
     random = np.random.default_rng(seed)
     centres = np.repeat(random.normal(size=(n_groups, 24)), size, axis=0)
     rows = np.hstack([centres, 1.2 * random.normal(size=(len(centres), 24))])
-    return unit(rows + 0.2 * random.normal(size=rows.shape))
+    return unit(rows + 0.2 * random.normal(size=rows.shape)).astype(np.float32)
 
 
 def clear(n_groups=80, size=12, seed=0):
     """Groups that need no map."""
     random = np.random.default_rng(seed)
     centres = np.repeat(random.normal(size=(n_groups, 24)), size, axis=0)
-    return unit(centres + 0.5 * random.normal(size=centres.shape))
+    return unit(centres + 0.5 * random.normal(size=centres.shape)).astype(np.float32)
 
 
 SURFACES = {"near_dimension": 10.0, "wide_dimension": 6.0}

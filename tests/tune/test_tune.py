@@ -8,17 +8,7 @@ import pytest
 import kinrank
 from kinrank.tune import look, views
 from kinrank.tune.rules import SIZES
-
-DIMENSION = 24
-
-
-def blobs(n_groups=25, size=12, noise=0.6, seed=0):
-    """Groups that overlap a little, shuffled."""
-    random = np.random.default_rng(seed)
-    centres = np.repeat(random.normal(size=(n_groups, DIMENSION)), size, axis=0)
-    rows = centres + noise * random.normal(size=centres.shape)
-    return random.permutation(rows).astype(np.float32)
-
+from row_data import blobs
 
 ROWS = blobs()
 QUERIES, GALLERY = ROWS[:30], ROWS[30:]

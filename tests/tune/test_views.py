@@ -13,14 +13,7 @@ from kinrank.tune import views
 from kinrank.tune.diagnosis import expected_gain, judge
 from kinrank.tune.look import Look
 from kinrank.tune.views import ASKED, NEAR, Evidence, cross_examine, draw, halves, precision
-
-
-def blobs(n_groups=25, size=12, noise=0.6, seed=0):
-    random = np.random.default_rng(seed)
-    centres = np.repeat(random.normal(size=(n_groups, 24)), size, axis=0)
-    rows = centres + noise * random.normal(size=centres.shape)
-    return random.permutation(rows).astype(np.float32)
-
+from row_data import blobs
 
 ROWS = blobs()
 

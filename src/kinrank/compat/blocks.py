@@ -48,7 +48,7 @@ class BlockDistances:
 
         def fill(low: int, high: int) -> None:
             for row in range(low, high):
-                values = made._row(row)
+                values = made.distances_of(row)
                 ranked = values.copy()
                 ranked[row] = -1
                 order = ascending(ranked, length)
@@ -60,7 +60,8 @@ class BlockDistances:
         run.map("neighbours", fill, n)
         return made
 
-    def _row(self, row: int) -> Floats:
+    def distances_of(self, row: int) -> Floats:
+        """From one row to all, queries first."""
         n_queries = len(self.q_q)
         if row < n_queries:
             return np.concatenate([self.q_q[row], self.q_g[row]])
@@ -72,14 +73,14 @@ class BlockDistances:
         def fill(low: int, high: int) -> None:
             for at in range(low, high):
                 wanted = slice(indptr[at], indptr[at + 1])
-                out[wanted] = self._scaled(self._row(rows[at])[ids[wanted]], rows[at])
+                out[wanted] = self._scaled(self.distances_of(rows[at])[ids[wanted]], rows[at])
 
         run.map("distances", fill, len(rows))
         return out
 
     def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
         del run  # rows are copied, not computed
-        return np.stack([self._scaled(self._row(row)[first:], row) for row in rows])
+        return np.stack([self._scaled(self.distances_of(row)[first:], row) for row in rows])
 
     def _scaled(self, values: Floats, row: int) -> Floats:
         farthest = self.neighbors.farthest[row]

@@ -271,7 +271,7 @@ class Dataset:
         if self.protocol == "judged":
             assert self.qrels is not None
             return judged(ranking, self.qrels, self.query.labels, self._documents())
-        labels = (self._labels("query"), self._labels("gallery"))
+        labels = (self.needed_labels("query"), self.needed_labels("gallery"))
         cams = (self.query.cams, self.gallery.cams)
         if self.protocol == "reid":
             return reid(ranking, *labels, *cams)
@@ -294,8 +294,8 @@ class Dataset:
                 if grades.get(str(document), 0) > 0:
                     codes[row] = RIGHT
             return codes
-        labels = self._labels("gallery")
-        codes[labels == self._labels("query")[query]] = RIGHT
+        labels = self.needed_labels("gallery")
+        codes[labels == self.needed_labels("query")[query]] = RIGHT
         if self.protocol in ("reid", "single_shot"):
             if labels.dtype.kind in "iu":
                 codes[labels == -1] = NOT_COUNTED
@@ -318,7 +318,8 @@ class Dataset:
         """The names of the gallery's rows; their numbers where there are none."""
         return range(len(self.gallery)) if self.gallery.labels is None else self.gallery.labels
 
-    def _labels(self, side: str) -> npt.NDArray[Any]:
+    def needed_labels(self, side: str) -> npt.NDArray[Any]:
+        """The labels of "query" or "gallery"; an error where there are none."""
         labels = getattr(self, side).labels
         if labels is None:
             raise InvalidInputError(
@@ -339,7 +340,7 @@ def _extend(column: npt.NDArray[Any], value: Any, extra: int) -> npt.NDArray[Any
 
 def _unused_label(data: Dataset) -> Any:
     """A label that is no query's and not junk."""
-    labels = np.concatenate([data._labels("query"), data._labels("gallery")])
+    labels = np.concatenate([data.needed_labels("query"), data.needed_labels("gallery")])
     if labels.dtype.kind in "iu":
         return max(int(labels.max()), 0) + 1
     return f"{max(labels.tolist(), key=len)}+"

@@ -1,9 +1,9 @@
 """Bodies of requests: read up to a limit, within a time, and never executed.
 
 A parser of JSON makes an object of every number, and a validator an error of every wrong one: 27 MB
-of ``[],[],`` became gigabytes, while nobody else was answered. So lists of numbers are taken out of
-the text first, ``[[0.5, 1], [2, 3]]`` leaves ``[[0], [1]]``, and each is read by itself once it is
-known what it should be. What is left is short, or refused.
+of ``[],[],`` became gigabytes, while nobody else was answered. So msgspec checks the text and hands
+over the known fields as they stand in it. What is beside the vectors is short, or refused; vectors
+are counted first, and become an array row by row.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from __future__ import annotations
 import asyncio
 import io
 import math
-import re
-from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 from fastapi import Request
 from pydantic import BaseModel
-from pydantic_core import PydanticCustomError, from_json
+from pydantic_core import PydanticCustomError
 from starlette.requests import ClientDisconnect
 
 from kinrank.reading import read_npy_header
@@ -32,13 +32,11 @@ NPY = "application/x-npy"
 IMAGE = "image/*"
 LIMIT = 1e15  # squares of larger numbers do not fit
 WIDEST = 65_536  # numbers of a vector
-_LONGEST = 2_000_000  # bytes of a list of numbers, or of a text
-_WORDS = 2_000_000  # bytes of all that is no list of numbers: ids, labels, names of fields
-_FIELDS = 1000  # objects, their fields, and lists of other things
-_LISTS = 8  # of a body beside its vectors
-_START = re.compile(rb'["\[]')
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_LIST = re.compile(rb'\[[^\[\]{}"]*+\]')
+VECTORS = ("vectors", "candidates")  # fields of many vectors
+_WORDS = 2_000_000  # bytes of all fields that are not vectors: ids, labels, conditions
+_FIELDS = 1000  # objects, their fields, and nested lists
+_COLONS = 200_000  # in all texts too
+_SPARE = 8  # brackets beside those of the rows
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -74,9 +72,139 @@ async def read_body(request: Request) -> bytes:
 
 def parse_json(model: type[Body], body: bytes, settings: Settings) -> Body:
     """The body as ``model``, with vectors as arrays."""
-    lists = max(settings.max_batch, settings.max_pool) + _LISTS
-    content, context = take_out(body, lists, settings.max_numbers)
-    return model.model_validate(content, context=context)
+    content: dict[str, Any] = {}
+    length = count = 0
+    for name, text in read_fields(tuple(model.model_fields), body).items():
+        if name in VECTORS:
+            content[name] = text  # ``read_rows`` reads it when the model is made
+            continue
+        length += len(memoryview(text))
+        if length > _WORDS:
+            words = f"at most {_WORDS:,} bytes of everything else"
+            raise _refused(f"The body must be mostly vectors: {words}.", "too-many")
+        content[name] = _decoded(text)
+        count += _count_fields(content[name])
+        if count > _FIELDS:
+            words = f"The body must have at most {_FIELDS:,} objects, fields and nested lists."
+            raise _refused(words, "too-many")
+    return model.model_validate(content, context=settings)
+
+
+def read_fields(names: tuple[str, ...], body: bytes) -> dict[str, msgspec.Raw]:
+    """The fields of an object that were sent, each as its text; all of the body is checked."""
+    if body.count(b":") > _COLONS:  # the same field again and again would be read each time
+        raise _refused(f"The body must have at most {_COLONS:,} colons.", "too-many")
+    sent = _decoded(body, _object_of(names))
+    values = {name: getattr(sent, name) for name in names}
+    return {name: text for name, text in values.items() if text is not msgspec.UNSET}
+
+
+@cache
+def _object_of(names: tuple[str, ...]) -> Any:
+    """What msgspec reads an object with these fields into, and no others."""
+    fields: list[Any] = [(name, msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for name in names]
+    return msgspec.defstruct("Fields", fields, forbid_unknown_fields=True)
+
+
+def _decoded(text: bytes | msgspec.Raw, kind: Any = Any) -> Any:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except RecursionError:
+        raise _broken("it is nested too deeply") from None
+    except msgspec.ValidationError as error:  # it is JSON, but not an object of these fields
+        raise _refused(f"The body cannot be used: {error}.") from None
+    except (msgspec.MsgspecError, ValueError) as error:  # it ends, or its text is no UTF-8
+        raise _broken(str(error)) from None
+
+
+def _count_fields(value: Any) -> int:
+    """Objects, their fields and nested lists of a value; no further than to one too many."""
+    count = 0
+    waiting = [value]
+    while waiting and count <= _FIELDS:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            count += len(one)
+            one = list(one.values())
+        if isinstance(one, list):
+            nested = [each for each in one if type(each) in (dict, list)]
+            count += len(nested)
+            waiting += nested
+    return count
+
+
+def read_row(numbers: Any) -> npt.NDArray[np.float64]:
+    """A vector of what was sent."""
+    if not isinstance(numbers, list) or not {*map(type, numbers)} <= {int, float}:
+        raise _wrong("Input should be a list of valid numbers")
+    if not numbers:
+        raise _wrong("Input should have at least 1 item")
+    if len(numbers) > WIDEST:
+        raise _wrong(f"Input should have at most {WIDEST:,} numbers")
+    if not -LIMIT <= min(numbers) <= max(numbers) <= LIMIT:
+        raise _wrong(f"Numbers should be less than or equal to {LIMIT:g}")
+    return np.array(numbers, np.float64)
+
+
+class _Row:
+    """The type of a vector for msgspec: what it read of one goes to ``_Rows.add``."""
+
+
+class _Rows:
+    """Vectors of one length, (n, d), while they are read.
+
+    most : how many there can be; most_numbers : how many numbers all may have
+    """
+
+    def __init__(self, most: int, most_numbers: int) -> None:
+        self._most = most
+        self._most_numbers = most_numbers
+        self._count = 0
+        self._rows = np.empty((0, 0))
+
+    def add(self, row_type: type[_Row], numbers: Any) -> _Row:
+        row = read_row(numbers)
+        if not self._count:
+            if self._most * len(row) > self._most_numbers:
+                raise _wrong(f"Input should have at most {self._most_numbers:,} numbers")
+            self._rows = np.empty((self._most, len(row)))
+        width = self._rows.shape[1]
+        if len(row) != width:
+            raise _wrong(
+                f"Input must have rows of one length: the first must have {width} columns, "
+                f"got {len(row)}"
+            )
+        self._rows[self._count] = row
+        self._count += 1
+        return row_type()
+
+    def array(self) -> npt.NDArray[np.float64]:
+        if not self._count:
+            raise _wrong("Input should be a list of at least 1 item, each a list of numbers")
+        return self._rows[: self._count]
+
+
+def read_rows(text: msgspec.Raw, settings: Settings) -> npt.NDArray[np.float64]:
+    """Vectors of one length, (n, d), out of their text."""
+    most = max(settings.max_batch, settings.max_pool) + _SPARE
+    lists = _checked_lists(bytes(text), most)
+    rows = _Rows(lists - 1, settings.max_numbers)
+    try:
+        msgspec.json.decode(text, type=list[_Row], dec_hook=rows.add)
+    except msgspec.ValidationError as error:
+        raise _wrong(str(error)) from None
+    return rows.array()
+
+
+def _checked_lists(text: bytes, most: int) -> int:
+    """How many lists a text has, before any of its numbers becomes an object."""
+    lists = text.count(b"[")
+    if max(lists, text.count(b"]")) > most:
+        raise _wrong(f"Input should have at most {most:,} lists")
+    # What lies between the ends of two rows is one of them, and the comma in front of it.
+    if max(row.count(b",") for row in text.split(b"]")) > WIDEST:
+        raise _wrong(f"Input should have at most {WIDEST:,} numbers in a list")
+    return lists
 
 
 def parse_npy(body: bytes, settings: Settings) -> npt.NDArray[Any]:
@@ -120,98 +248,6 @@ def checked_rows(
     if not -LIMIT <= float(rows.min()) <= float(rows.max()) <= LIMIT:
         raise _refused(f"`{name}` must be numbers up to {LIMIT:g}, and no NaN.")
     return rows
-
-
-@dataclass(frozen=True, eq=False)
-class NumberLists:
-    """The lists of numbers of a body, by the number that stands in their place.
-
-    most : numbers that the rows of one field may have together
-    """
-
-    body: bytes
-    spans: list[tuple[int, int]]
-    most: int
-
-    def values(self, value: Any) -> Any:
-        """What was sent where ``value`` stands: such a list, or ``value`` itself."""
-        # All other lists hold text, objects or lists, or they would have been taken out.
-        if not (isinstance(value, list) and len(value) == 1 and type(value[0]) is int):
-            return value
-        begin, end = self.spans[value[0]]
-        if self.body.count(b",", begin, end) >= WIDEST:
-            raise _wrong(f"Input should have at most {WIDEST:,} numbers")
-        return _parsed(self.body[begin:end])
-
-    def row(self, value: Any) -> npt.NDArray[np.float64]:
-        numbers = self.values(value)
-        if not isinstance(numbers, list) or not {*map(type, numbers)} <= {int, float}:
-            raise _wrong("Input should be a list of valid numbers")
-        if not numbers:
-            raise _wrong("Input should have at least 1 item")
-        if not -LIMIT <= min(numbers) <= max(numbers) <= LIMIT:
-            raise _wrong(f"Numbers should be less than or equal to {LIMIT:g}")
-        return np.array(numbers, np.float64)
-
-    def rows(self, value: Any) -> npt.NDArray[np.float64]:
-        """Vectors of one length, (n, d)."""
-        if not isinstance(value, list) or self.values(value) is not value:
-            raise _wrong("Input should be a list of at least 1 item, each a list of numbers")
-        width = len(self.row(value[0]))
-        if len(value) * width > self.most:
-            raise _wrong(f"Input should have at most {self.most:,} numbers")
-        rows = np.empty((len(value), width))
-        for at, entry in enumerate(value):
-            row = self.row(entry)
-            if len(row) != width:
-                raise _wrong(
-                    f"Input must have rows of one length: the first must have {width} "
-                    f"columns, got {len(row)}"
-                )
-            rows[at] = row
-        return rows
-
-
-def take_out(body: bytes, most_lists: int, most_numbers: int) -> tuple[Any, NumberLists]:
-    """The body with a number instead of each list of numbers, and these lists."""
-    rest: list[bytes] = []
-    spans: list[tuple[int, int]] = []
-    at = length = fields = 0
-    while at < len(body):
-        start = _START.search(body, at, at + _LONGEST)
-        begin = start.start() if start else min(len(body), at + _LONGEST)
-        between = body[at:begin]
-        at = begin
-        fields += between.count(b":") + between.count(b"{")
-        if start:
-            text = start[0] == b'"'
-            token = (_STRING if text else _LIST).match(body, begin, begin + _LONGEST)
-            at = token.end() if token else begin + 1
-            if token and not text:
-                between += b"[%d]" % len(spans)
-                spans.append((begin, at))
-            elif token:
-                between += body[begin:at]
-            elif text:
-                raise _broken("a text has no end, or is too long")
-            else:
-                between += b"["
-                fields += 1
-        rest.append(between)
-        length += len(between)
-        if length > _WORDS or fields > _FIELDS:
-            words = f"at most {_WORDS:,} bytes and {_FIELDS:,} fields that are not"
-            raise _refused(f"The body must be mostly numbers: {words}.", "too-many")
-        if len(spans) > most_lists:
-            raise _refused(f"The body must have at most {most_lists:,} lists.", "too-many")
-    return _parsed(b"".join(rest)), NumberLists(body, spans, most_numbers)
-
-
-def _parsed(text: bytes) -> Any:
-    try:
-        return from_json(text, allow_inf_nan=False)
-    except ValueError as error:  # it counts from where the text begins, not from the body's start
-        raise _broken(str(error).partition(" at line")[0]) from None
 
 
 def _refused(words: str, kind: str = "invalid-input") -> Problem:

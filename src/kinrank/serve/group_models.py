@@ -6,10 +6,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from kinrank.serve.models import SENT, RequestBody, Words, described
+from kinrank.serve.models import RequestBody, Words, described
 
 Number: TypeAlias = Annotated[int, Field(ge=0, le=2**53)]
-Numbers: TypeAlias = Annotated[list[Number], Field(fail_fast=True, max_length=1000), SENT]
+Numbers: TypeAlias = Annotated[list[Number], Field(fail_fast=True, max_length=1000)]
 Kind: TypeAlias = Literal[
     "merge", "split", "move", "remove", "name", "confirm", "together", "apart", "undo"
 ]

@@ -19,23 +19,20 @@ from pydantic.dataclasses import dataclass
 
 from kinrank.conditions import Conditions
 from kinrank.index import Explanation
-from kinrank.serve.bodies import LIMIT, WIDEST
+from kinrank.serve.bodies import LIMIT, WIDEST, read_row, read_rows
 
 _NUMBER = {"type": "number", "minimum": -LIMIT, "maximum": LIMIT}
 _VECTOR = {"type": "array", "items": _NUMBER, "minItems": 1, "maxItems": WIDEST}
 _VECTORS = {"type": "array", "items": _VECTOR, "minItems": 1}
 # A vector is an array, and so are several of one length; see ``bodies``, which reads them.
-Vector: TypeAlias = Annotated[
-    Any, PlainValidator(lambda value, info: info.context.row(value)), WithJsonSchema(_VECTOR)
-]
+Vector: TypeAlias = Annotated[Any, PlainValidator(read_row), WithJsonSchema(_VECTOR)]
 Vectors: TypeAlias = Annotated[
-    Any, PlainValidator(lambda value, info: info.context.rows(value)), WithJsonSchema(_VECTORS)
+    Any, PlainValidator(lambda text, info: read_rows(text, info.context)), WithJsonSchema(_VECTORS)
 ]
-SENT = BeforeValidator(lambda value, info: info.context.values(value))
 Number: TypeAlias = Annotated[float, Field(ge=-LIMIT, le=LIMIT, allow_inf_nan=False)]
 Id: TypeAlias = int | str
-Ids: TypeAlias = Annotated[list[Id], Field(fail_fast=True), SENT]
-Words: TypeAlias = Annotated[list[str], Field(fail_fast=True), SENT]
+Ids: TypeAlias = Annotated[list[Id], Field(fail_fast=True)]
+Words: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
 # Sizes and steps of a method are work: they have a limit.
 Parameter: TypeAlias = bool | Annotated[int, Field(ge=0, le=5000)] | Number | str | None
 # For JSON 10.0 is an integer too.
@@ -45,7 +42,7 @@ WHOLE = BeforeValidator(
 K: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
 # Of attributes: one value, or several.
 Value: TypeAlias = bool | int | Number | str
-Values: TypeAlias = Annotated[Value | Annotated[list[Value], Field(fail_fast=True)], SENT]
+Values: TypeAlias = Value | Annotated[list[Value], Field(fail_fast=True)]
 Attributes: TypeAlias = dict[str, Values] | None
 # The index says what is wrong with a range; here nobody would know that it was meant as one.
 _END = {"type": ["number", "string", "null"]}
@@ -56,7 +53,7 @@ _RANGE = {
     "additionalProperties": False,
 }
 Range: TypeAlias = Annotated[dict[str, Value | None], WithJsonSchema(_RANGE)]
-Wanted: TypeAlias = Annotated[Value | Annotated[list[Value], Field(fail_fast=True)] | Range, SENT]
+Wanted: TypeAlias = Value | Annotated[list[Value], Field(fail_fast=True)] | Range
 Distance: TypeAlias = Annotated[float, Field(ge=0, le=LIMIT)] | None
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)] | None
 _PLAIN = {"vector", "vectors", "k", "base"}  # of a search; all else are conditions

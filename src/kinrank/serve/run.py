@@ -103,18 +103,18 @@ class Connection(H11Protocol):
     """A connection of uvicorn with these limits."""
 
     _deadline: asyncio.TimerHandle | None = None
-    _since = 0.0  # when it began to wait for its client
+    waits_since = 0.0  # when it began to wait for its client
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a head, and let the one go that has waited longest if there are too many."""
         super().connection_made(transport)
-        self._since = time.monotonic()
+        self.waits_since = time.monotonic()
         self._watch()
         if len(self.connections) > min(_MOST, open_files() // 3):
             every: Any = self.connections
             waiting = [each for each in every if each.waits and not each.transport.is_closing()]
             # Whoever came last has to go where all others are being answered.
-            longest = min(waiting, key=lambda each: each._since, default=None)
+            longest = min(waiting, key=lambda each: each.waits_since, default=None)
             if longest is not None:
                 longest.transport.abort()
 
@@ -129,7 +129,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         """From now on the client has to say what comes next."""
-        self._since = time.monotonic()
+        self.waits_since = time.monotonic()
         super().on_response_complete()
 
     def timeout_keep_alive_handler(self) -> None:
