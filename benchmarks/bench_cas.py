@@ -108,8 +108,8 @@ def grown(rounds, per_cluster, *sizes):
     Sizes take turns, and rounds are short as the search is not repeated: a machine that is slow for
     a while is slow for all sizes of a round.
     """
-    find = importlib.import_module("kinrank.search.find")
-    find.exact_neighbors_and_more = remembered(find.exact_neighbors_and_more)
+    searcher = importlib.import_module("kinrank.search.exact").ExactSearch
+    searcher.neighbors_and_more = remembered(searcher.neighbors_and_more)
     method = kinrank.CAS()
     rows = {int(n): clustered(int(n), per_cluster=int(per_cluster)) for n in sizes}
     times = {n: {"search": 0.0, "after": []} for n in rows}
@@ -127,10 +127,11 @@ def remembered(search):
     """A search that answers from memory when it is asked again for as many rows."""
     known = {}
 
-    def answer(vectors, *args):
-        if len(vectors) not in known:
-            known[len(vectors)] = search(vectors, *args)
-        return known[len(vectors)]
+    def answer(searcher, *args):
+        n = len(searcher.vectors)
+        if n not in known:
+            known[n] = search(searcher, *args)
+        return known[n]
 
     return answer
 

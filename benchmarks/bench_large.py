@@ -102,15 +102,15 @@ def shared_lists(folder, per_cluster, least=52):
     from kinrank.search import find
     from kinrank.types import Neighbors
 
-    search = find.approximate_neighbors_and_more
+    search = find.ApproximateSearch.neighbors_and_more
     names = ("indices", "distances", "farthest")
 
-    def known(vectors, k, n_first, first_k, run):
+    def known(searcher, k, n_first, first_k):
         long, first_long = max(k, least), max(first_k, least)
-        stem = f"{folder}/lists-{len(vectors)}-{per_cluster}-{n_first}-{long}-{first_long}"
+        stem = f"{folder}/lists-{len(searcher.vectors)}-{per_cluster}-{n_first}-{long}-{first_long}"
         files = [[Path(f"{stem}-{at}-{name}.npy") for name in names] for at in range(2)]
         if not files[1][2].exists():
-            parts = search(vectors, long, n_first, first_long, run)
+            parts = search(searcher, long, n_first, first_long)
             for some, part in zip(files, parts, strict=True):
                 for file, name in zip(some, names, strict=True):
                     np.save(file, getattr(part, name))
@@ -119,7 +119,7 @@ def shared_lists(folder, per_cluster, least=52):
             cut = (np.ascontiguousarray(part[:, :width]) for part in (ids, values))
             yield Neighbors(*cut, far)
 
-    find.approximate_neighbors_and_more = lambda *args: tuple(known(*args))
+    find.ApproximateSearch.neighbors_and_more = lambda *args: tuple(known(*args))
 
 
 def child(

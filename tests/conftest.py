@@ -74,7 +74,7 @@ def pytest_collection_finish():
 @pytest.fixture(autouse=True)
 def own_methods(monkeypatch):
     """What a test registers is gone after it."""
-    monkeypatch.setattr(registry, "_OWN", {})
+    monkeypatch.setattr(registry, "_REGISTERED", {})
 
 
 @pytest.fixture

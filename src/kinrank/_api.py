@@ -88,13 +88,15 @@ def rerank(
     elif groups is not None:
         ranking = _rerank_groups(ranker, queries, gallery, groups, k, row_filter)
     else:
-        ranking = ranker.rank(queries, gallery, k, row_filter)
+        ranking = ranker.method_for(queries, gallery).rerank_filtered(
+            queries, gallery, k, row_filter, threads, ranker.run
+        )
     return conditions.near_enough(ranking)
 
 
 @dataclass(frozen=True)
 class _Ranker:
-    """What stays the same when one call ranks several times: for groups, for items."""
+    """How a call ranks, however often it does: for each group, or the pictures of items."""
 
     method: str
     params: str | None
@@ -102,17 +104,17 @@ class _Ranker:
     run: Run
     options: dict[str, Any]
 
-    def rank(self, queries: Any, gallery: Any, k: int | None, row_filter: Filter | None) -> Ranking:
-        """The first ``k`` gallery rows of each query; gallery : None for the queries themselves."""
+    def method_for(self, queries: Any, gallery: Any) -> Any:
+        """The method with its parameters; gallery : None for the queries themselves."""
         if self.params is None:
-            method = make_method(self.method, **self.options)
-        else:
-            tuning_run = Run(block_size=self.run.block_size)
-            tuning = tune(
-                queries, gallery, self.method, threads=self.threads, run=tuning_run, **self.options
-            )
-            method = tuning.make()
-        ranking: Ranking = method.rerank_filtered(
+            return make_method(self.method, **self.options)
+        run = Run(block_size=self.run.block_size)
+        tuning = tune(queries, gallery, self.method, threads=self.threads, run=run, **self.options)
+        return tuning.make()
+
+    def rank(self, queries: Any, gallery: Any, k: int | None, row_filter: Filter | None) -> Ranking:
+        """The first ``k`` gallery rows of each query."""
+        ranking: Ranking = self.method_for(queries, gallery).rerank_filtered(
             queries, gallery, k, row_filter, self.threads, self.run
         )
         return ranking

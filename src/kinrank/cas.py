@@ -126,7 +126,7 @@ class CAS(CASMethod):
         return index
 
     def _not_default(self) -> dict[str, Any]:
-        """The parameters that were given and are not their defaults."""
-        given: dict[str, Any] = getattr(self, "_given")  # noqa: B009
+        """The parameters that were passed and are not their defaults."""
         defaults = {item.name: item.default for item in fields(self)}
-        return {name: value for name, value in given.items() if value is not defaults[name]}
+        passed = self.given_options
+        return {name: value for name, value in passed.items() if value is not defaults[name]}

@@ -120,8 +120,8 @@ def jobs() -> dict[str, list[Entry]]:
     """The kernels of every job."""
     text = files("kinrank.kernels").joinpath("signatures.json").read_text("utf-8")
     table = json.loads(text)
-    every = [Entry(**entry) for entry in table["kernels"]]
-    return {job: [every[at] for at in places] for job, places in table["jobs"].items()}
+    entries = [Entry(**entry) for entry in table["kernels"]]
+    return {job: [entries[number] for number in numbers] for job, numbers in table["jobs"].items()}
 
 
 _prepared: set[str] = set()
@@ -171,13 +171,13 @@ def warmup(for_: str | Iterable[str] = "all", *, processes: int | None = None) -
 
 def kernels_of(for_: str | Iterable[str]) -> list[Entry]:
     """The kernels of jobs and of what people do."""
-    known = jobs()
-    parts = {**{job: (job,) for job in known}, **GROUPS, "all": tuple(known)}
-    every: dict[Entry, None] = {}
+    entries_of = jobs()
+    jobs_of = {**{job: (job,) for job in entries_of}, **GROUPS, "all": tuple(entries_of)}
+    entries: dict[Entry, None] = {}  # each once, in order
     for name in [for_] if isinstance(for_, str) else for_:
-        for job in parts[check_choice("for_", name, tuple(parts))]:
-            every |= dict.fromkeys(known[job])
-    return list(every)
+        for job in jobs_of[check_choice("for_", name, tuple(jobs_of))]:
+            entries |= dict.fromkeys(entries_of[job])
+    return list(entries)
 
 
 def check_kernels(for_: str | Iterable[str], since: float = 0.0) -> dict[str, Any]:
@@ -258,19 +258,20 @@ def compile_all(
     work = _Work(deque(entries), strict)
     with progress.stage("compiling kernels", len(entries)) as advance:
         threads = [
-            threading.Thread(target=_ask, args=(work,), daemon=True) for _ in range(count - 1)
+            threading.Thread(target=_compile_elsewhere, args=(work,), daemon=True)
+            for _ in range(count - 1)
         ]
         for thread in threads:
             thread.start()
-        told = 0
+        reported = 0
         while work.left:
             try:
                 entry = work.left.popleft()
             except IndexError:  # another took it
                 break
             work.note(entry, entry.compile())
-            advance(len(work.done) - told)
-            told = len(work.done)
+            advance(len(work.done) - reported)
+            reported = len(work.done)
         for thread in threads:
             thread.join()
     for entry in entries:
@@ -300,7 +301,7 @@ class _Work:
             self.left.clear()
 
 
-def _ask(work: _Work) -> None:
+def _compile_elsewhere(work: _Work) -> None:
     """Let another process compile, one kernel after the other."""
     command = [sys.executable, "-c", _CODE]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

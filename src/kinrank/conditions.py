@@ -103,10 +103,10 @@ class Conditions:
             )
         if among_themselves:
             rules.append(NotItself(n_gallery))
-        for name, given in (("allowed", self.allowed), ("exclude", self.exclude)):
-            if given is not None:
-                find = rows_of_ids or partial(_row_numbers, name, n_gallery)
-                rules.append(_rule_of_rows(name, given, n_queries, n_gallery, find))
+        for name, rows in (("allowed", self.allowed), ("exclude", self.exclude)):
+            if rows is not None:
+                to_rows = rows_of_ids or partial(_row_numbers, name, n_gallery)
+                rules.append(_rule_of_rows(name, rows, n_queries, n_gallery, to_rows))
         return Filter(n_queries, n_gallery, tuple(rules)) if rules else None
 
     def filter_of_arrays(self, queries: Any, gallery: Any) -> Filter | None:
@@ -124,12 +124,12 @@ class Conditions:
         return ranking if self.threshold is None else ranking.within(self.threshold)
 
 
-def _rule_of_rows(name: str, given: Any, n_queries: int, n: int, rows_of_ids: RowsOfIds) -> Rule:
+def _rule_of_rows(name: str, value: Any, n_queries: int, n: int, rows_of_ids: RowsOfIds) -> Rule:
     """The rule of ``allowed`` or ``exclude``: ids, ids for each query, or a mask."""
     is_allow_list = name == "allowed"
-    if type(given).__module__.partition(".")[0] == "scipy":
-        return _of_sparse(name, given, n_queries, n)
-    lists = _lists_per_query(given)
+    if type(value).__module__.partition(".")[0] == "scipy":
+        return _rule_of_sparse(name, value, n_queries, n)
+    lists = _lists_per_query(value)
     if lists is not None:
         if len(lists) != n_queries:
             raise InvalidInputError(
@@ -137,7 +137,7 @@ def _rule_of_rows(name: str, given: Any, n_queries: int, n: int, rows_of_ids: Ro
             )
         rows = [_rows(rows_of_ids, ids, n, is_allow_list) for ids in lists]
         return PerQuery.of_lists(rows, n, is_allow_list=is_allow_list)
-    array = as_array(name, list(given) if isinstance(given, (set, frozenset)) else given)
+    array = as_array(name, list(value) if isinstance(value, (set, frozenset)) else value)
     if array.dtype.kind == "b":
         if array.shape == (n,):
             return SameForAll(array if is_allow_list else ~array)
@@ -158,7 +158,7 @@ def _rule_of_rows(name: str, given: Any, n_queries: int, n: int, rows_of_ids: Ro
 
 
 def _rows(rows_of_ids: RowsOfIds, ids: Any, n: int, is_allow_list: bool) -> Ints:
-    """Rows by their ids, ascending; None is no condition: all rows are allowed, none excluded."""
+    """Rows by their ids, ascending; None stands for all rows that are allowed, none excluded."""
     if ids is None:
         return np.arange(n if is_allow_list else 0, dtype=np.int32)
     ids = list(ids) if isinstance(ids, (set, frozenset)) else ids
@@ -167,25 +167,26 @@ def _rows(rows_of_ids: RowsOfIds, ids: Any, n: int, is_allow_list: bool) -> Ints
     return np.unique(rows_of_ids(ids)).astype(np.int32)
 
 
-def _lists_per_query(given: Any) -> list[Any] | None:
-    """One list of ids for each query, if that is what was given."""
-    if isinstance(given, np.ndarray):
-        return list(given) if given.ndim == 2 and given.dtype.kind in "iuUO" else None
-    if not isinstance(given, (list, tuple)) or not any(
-        isinstance(row, _LIST_TYPES) for row in given
+def _lists_per_query(value: Any) -> list[Any] | None:
+    """One list of ids for each query; None if the value is something else."""
+    if isinstance(value, np.ndarray):
+        return list(value) if value.ndim == 2 and value.dtype.kind in "iuUO" else None
+    if not isinstance(value, (list, tuple)) or not any(
+        isinstance(row, _LIST_TYPES) for row in value
     ):
         return None
-    filled = [row for row in given if isinstance(row, _LIST_TYPES) and len(row) > 0]
-    masks = [row for row in filled if as_array("mask", row).dtype.kind == "b"]
-    return None if filled and len(masks) == len(given) else list(given)
+    lists = [row for row in value if isinstance(row, _LIST_TYPES) and len(row) > 0]
+    masks = [row for row in lists if as_array("mask", row).dtype.kind == "b"]
+    is_matrix = len(lists) > 0 and len(masks) == len(value)
+    return None if is_matrix else list(value)
 
 
-def _of_sparse(name: str, given: Any, n_queries: int, n: int) -> PerQuery:
-    if given.shape != (n_queries, n):
+def _rule_of_sparse(name: str, value: Any, n_queries: int, n: int) -> PerQuery:
+    if value.shape != (n_queries, n):
         raise InvalidInputError(
-            f"`{name}` must be a sparse matrix of shape ({n_queries}, {n}), got {given.shape}."
+            f"`{name}` must be a sparse matrix of shape ({n_queries}, {n}), got {value.shape}."
         )
-    matrix = given.tocsr(copy=True)
+    matrix = value.tocsr(copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     indptr = matrix.indptr.astype(np.int64)
@@ -215,21 +216,21 @@ class Range:
     high: Any
 
     @classmethod
-    def of(cls, name: str, given: Mapping[Any, Any]) -> Range:
+    def of(cls, name: str, value: Mapping[Any, Any]) -> Range:
         """``{"min": 0, "max": 0.5}``, of which one may be missing or None."""
-        unknown = [key for key in given if key not in ("min", "max")]
-        low = _bound(name, given.get("min"))
-        high = _bound(name, given.get("max"))
+        unknown = [key for key in value if key not in ("min", "max")]
+        low = _bound(name, value.get("min"))
+        high = _bound(name, value.get("max"))
         if unknown or (low is None and high is None):
             raise InvalidInputError(
                 f"`{name}` as a range must have 'min', 'max' or both, such as "
-                f"{{'min': 0, 'max': 0.5}}, got {shown(dict(given))}."
+                f"{{'min': 0, 'max': 0.5}}, got {shown(dict(value))}."
             )
         text = [isinstance(bound, str) for bound in (low, high) if bound is not None]
         if len(set(text)) > 1 or (len(text) == 2 and low > high):
             raise InvalidInputError(
                 f"`{name}` as a range must have a 'min' that is not above its 'max', "
-                f"got {shown(dict(given))}."
+                f"got {shown(dict(value))}."
             )
         return cls(low, high)
 
@@ -279,30 +280,30 @@ def _nearest_float(number: Any) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-def _bound(name: str, given: Any) -> Any:
+def _bound(name: str, value: Any) -> Any:
     """An end of a range: a number or text."""
-    if isinstance(given, (np.generic, np.ndarray)) and given.ndim == 0:
-        given = given.item()
-    if isinstance(given, str):
-        refuse_last_nulls(name, given)
-        return given
-    number = isinstance(given, Real) and not isinstance(given, bool)
-    if given is None or (number and given == given):  # noqa: PLR0124 - not NaN
-        return given
+    if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, str):
+        refuse_last_nulls(name, value)
+        return value
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if value is None or (number and value == value):  # noqa: PLR0124 - not NaN
+        return value
     raise InvalidInputError(
-        f"`{name}` as a range must have numbers or text as its ends, got {shown(given)}."
+        f"`{name}` as a range must have numbers or text as its ends, got {shown(value)}."
     )
 
 
-def refuse_pair(name: str, given: Any) -> None:
+def refuse_pair(name: str, value: Any) -> None:
     """Refuse a tuple of two numbers, which could be meant as a range or as two values."""
-    numbers = isinstance(given, tuple) and all(
-        isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) for value in given
+    numbers = isinstance(value, tuple) and all(
+        isinstance(number, Real) and not isinstance(number, (bool, np.bool_)) for number in value
     )
-    if numbers and len(given) == 2:
-        low, high = given
+    if numbers and len(value) == 2:
+        low, high = value
         raise InvalidInputError(
-            f"`{name}` must be a list of values or a range, got the tuple {shown(given)}, which "
+            f"`{name}` must be a list of values or a range, got the tuple {shown(value)}, which "
             f"could be both: write {{'min': {low}, 'max': {high}}} for all values from one to the "
             f"other, or [{low}, {high}] for these two."
         )

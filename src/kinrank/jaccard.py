@@ -120,26 +120,26 @@ def jaccard_rows(
     whiten: Whiten = None,
 ) -> SparseRows:
     """As ``jaccard_graph``, by rows."""
-    chosen = DIALECTS[check_choice("dialect", dialect, _CHOICES)]
+    weighting = DIALECTS[check_choice("dialect", dialect, _CHOICES)]
     check_choice("metric", metric, ("euclidean", "cosine"))
     limit = check_float("max_distance", max_distance, 0, 1, low_open=True)
     connected = check_bool("connected", connected)
     named = same_width(("features", features))
     onto = projection_for(check_whiten("whiten", whiten), named, run.threads)
-    cosine = metric == "cosine" or chosen.cosine
+    cosine = metric == "cosine" or weighting.cosine
     vectors = as_vectors(("features", features), cosine=cosine, onto=onto)
-    if chosen.plain and not cosine and onto is None:
-        _warn_of_lengths(named[0][1])
+    if weighting.plain and not cosine and onto is None:
+        _warn_of_norms(named[0][1])
     n = len(vectors)
-    extra = 0 if chosen.plain else 1
+    extra = 0 if weighting.plain else 1
     k1 = reduce_k("k1", check_int("k1", k1, 1), max(n - extra, 1), "rows")
     k2 = reduce_k("k2", check_int("k2", k2, 1), n, "rows")
-    length = min(max(list_length(k1, k2, chosen), k1 + 1), n)
+    length = min(max(list_length(k1, k2, weighting), k1 + 1), n)
     neighbors = exact_neighbors(vectors, length, run)
     distances: Distances = VectorDistances.of(neighbors, neighbors[:0], vectors)
-    if chosen.squared_twice:
+    if weighting.squared_twice:
         distances = SquaredDistances(distances)
-    v = encode(distances, k1, k2, chosen, run)
+    v = encode(distances, k1, k2, weighting, run)
     listed = distances.neighbors.indices[:, : k1 + 1 if connected else 0]
     below = np.float32(2.0 if connected else limit)  # no distance is above 1
     columns = transposed(v, run)
@@ -157,11 +157,11 @@ def jaccard_rows(
     return _joined(graph) if connected else graph
 
 
-def _warn_of_lengths(vectors: npt.NDArray[Any]) -> None:
+def _warn_of_norms(vectors: npt.NDArray[Any]) -> None:
     """Say that weights exp(-d^2) are meant for unit vectors, where these are not."""
-    some = vectors[:: max(1, len(vectors) // _NORMS)].astype(np.float64)
+    sample = vectors[:: max(1, len(vectors) // _NORMS)].astype(np.float64)
     with np.errstate(over="ignore"):
-        typical = float(np.median(np.linalg.norm(some, axis=1)))
+        typical = float(np.median(np.linalg.norm(sample, axis=1)))
     if abs(typical - 1) > _UNIT:
         warnings.warn(
             f"The vectors have norms of about {typical:.3g}. The dialect 'spcl' weighs neighbours "

@@ -36,8 +36,8 @@ class Checked:
     """A dataclass whose fields are checked by ``check_options``."""
 
     def __post_init__(self) -> None:
-        given = {item.name: getattr(self, item.name) for item in fields(self)}
-        for name, value in check_options(type(self), given).items():
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        for name, value in check_options(type(self), values).items():
             object.__setattr__(self, name, value)
 
 
@@ -83,21 +83,21 @@ def _check(item: Field[Any], hint: Any) -> Callable[[Any], Any]:
     facts = item.metadata
     if "check" in facts:
         return partial(facts["check"], name)
-    may = Hint.of(hint, item.default)
-    words = tuple(may.words.values())
+    allowed = Hint.of(hint, item.default)
+    words = tuple(allowed.words.values())
     ends = ((key, facts[key]) for key in ("within", "above", "below") if key in facts)
     which, (low, high) = next(ends, ("within", (-math.inf, math.inf)))
 
     def check(value: Any) -> Any:
         if value is None and item.default is None:
             return None
-        if words and (may.number is None or (isinstance(value, str) and value in words)):
+        if words and (allowed.number is None or (isinstance(value, str) and value in words)):
             return check_choice(name, value, words)
-        if may.flag:
+        if allowed.flag:
             return check_bool(name, value)
-        if may.number is float:
+        if allowed.number is float:
             opened = {"low_open": which == "above", "high_open": which == "below"}
             return check_float(name, value, low, high, **opened)
-        return value if may.number is None else check_size(name, value)
+        return value if allowed.number is None else check_size(name, value)
 
     return check

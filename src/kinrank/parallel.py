@@ -5,18 +5,18 @@ bit, for any number of threads and any block size.
 
 Heavy stages say what they compute in two forms, ``rows`` and ``fill``: an importable kernel, the
 arrays it reads, and what it makes. A runner of another kind can then do the same work elsewhere, in
-files (``kinrank.runs``) or on other machines (``kinrank.cluster``).
+files (``runs/disk.py``) or on other machines (``runs/ray``).
 """
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, starmap
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -36,7 +36,10 @@ Args: TypeAlias = tuple[Any, ...]
 
 BLOCKS_PER_THREAD = 8
 MAX_BLOCK = 8192
-_MOST = 4  # idle pools of each size that are kept: to start threads costs more than many a block
+# Rows of a block at least: where one thread works, and where several do.
+_LEAST_BLOCK_ALONE = 1024
+_LEAST_BLOCK = 64
+_MOST_IDLE = 4  # pools of each size that are kept: to start threads costs more than many a block
 _idle: defaultdict[int, list[ThreadPoolExecutor]] = defaultdict(list)
 
 if hasattr(os, "register_at_fork"):
@@ -44,7 +47,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def thread_count(threads: int | None = None) -> int:
-    """The number of threads to use: as asked, or one for each core this process may run on."""
+    """The number of threads to use; None is one for each core that this process may run on."""
     if threads is not None:
         return check_int("threads", threads, 1, 1024)
     if hasattr(os, "sched_getaffinity"):
@@ -52,23 +55,14 @@ def thread_count(threads: int | None = None) -> int:
     return os.cpu_count() or 1
 
 
-class _Here(Executor):
-    """Does the work at once, in the thread that asks, which would only wait for another."""
-
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        done: Future[T] = Future()
-        done.set_result(fn(*args, **kwargs))
-        return done
-
-
 @contextmanager
-def borrowed(threads: int) -> Iterator[Executor]:
+def thread_pool(threads: int) -> Iterator[Executor | None]:
     """A pool of threads that nobody else uses meanwhile, so that no work waits behind other work.
 
-    After an error nothing of it runs any more.
+    None for one thread: this one would only wait for it. After an error nothing runs any more.
     """
     if threads == 1:
-        yield _Here()
+        yield None
         return
     try:
         pool = _idle[threads].pop()  # atomic, as is append
@@ -79,10 +73,21 @@ def borrowed(threads: int) -> Iterator[Executor]:
     except BaseException:
         pool.shutdown(cancel_futures=True)
         raise
-    if len(_idle[threads]) < _MOST:
+    if len(_idle[threads]) < _MOST_IDLE:
         _idle[threads].append(pool)
     else:
         pool.shutdown()
+
+
+def call_each(pool: Executor | None, function: Callable[..., T], calls: Iterable[Args]) -> list[T]:
+    """The results of ``function(*args)`` for the arguments of each call, in order.
+
+    pool : of ``thread_pool``; raises what a call raises
+    """
+    if pool is not None:
+        started = [pool.submit(function, *args) for args in calls]
+        return [future.result() for future in started]
+    return list(starmap(function, calls))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,33 +134,49 @@ class Runner:
         return replace(self, block_size=block_size, threads=threads or self.threads)
 
     def blocks(self, n: int) -> list[Range]:
-        """``range(n)`` cut into ranges."""
-        size = self.block_size or min(MAX_BLOCK, -(-n // (self.threads * BLOCKS_PER_THREAD)))
-        return [(low, min(n, low + size)) for low in range(0, n, max(1, size))]
+        """``range(n)`` cut into ranges: several for each thread, so that these balance each other.
 
-    def map(self, name: str, kernel: Callable[[int, int], T], n: int) -> list[T]:
-        """Call ``kernel(low, high)`` for every block of ``range(n)``; results in order.
+        One thread has nothing to balance, and small blocks cost more than they help.
+        """
+        if n == 0:
+            return []
+        size = self.block_size
+        if size is None:
+            least = _LEAST_BLOCK_ALONE
+            if self.threads > 1:
+                least = min(_LEAST_BLOCK, -(-n // self.threads))
+            share = -(-n // (self.threads * BLOCKS_PER_THREAD))
+            size = min(MAX_BLOCK, max(share, least))
+        if n <= size:
+            return [(0, n)]
+        return [(low, min(n, low + size)) for low in range(0, n, size)]
+
+    def map(self, name: str, kernel: Callable[..., T], n: int, *args: Any) -> list[T]:
+        """Call ``kernel(low, high, *args)`` for every block of ``range(n)``; results in order.
 
         ``name`` is the stage that finished blocks are reported under. For work that is not worth
         more than the threads of this process.
         """
         ranges = self.blocks(n)
+        results = []
         with progress.stage(name, n) as advance:
-            if len(ranges) == 1:
-                return [kernel(*ranges[0])]
-            with self._each(kernel, ranges) as results:
-                blocks = []
-                for (low, high), result in results:
+            if self.threads == 1 or len(ranges) == 1:
+                for low, high in ranges:
+                    results.append(kernel(low, high, *args))
                     advance(high - low)
-                    blocks.append(result)
-                return blocks
+                return results
+            with self.running(kernel, args, ranges) as finished:
+                for (low, high), result in finished:
+                    results.append(result)
+                    advance(high - low)
+        return results
 
     def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
         """Sparse rows from ``kernel(low, high, *args) -> (lengths, indices[, data])`` of blocks.
 
         kernel : importable; args : arrays and numbers, or dataclasses of such, never changed
         """
-        blocks = self.map(name, lambda low, high: kernel(low, high, *args), n)
+        blocks = self.map(name, kernel, n, *args)
         # Without a row, an empty block says whether rows have values.
         return join_blocks(blocks or [kernel(0, 0, *args)], n, n_columns)
 
@@ -164,24 +185,28 @@ class Runner:
 
         kernel, args : as in ``rows``. Returns one array, or a tuple of as many as there are outs.
         """
-        arrays = tuple(np.empty(out.shape(n), out.dtype) for out in outs)
-        self.map(name, lambda a, b: kernel(a, b, *args, *arrays), n)
-        return arrays if len(arrays) > 1 else arrays[0]
+        arrays = [np.empty(out.shape(n), out.dtype) for out in outs]
+        self.map(name, kernel, n, *args, *arrays)
+        return tuple(arrays) if len(arrays) > 1 else arrays[0]
 
     @contextmanager
-    def _each(
-        self, kernel: Callable[[int, int], T], ranges: list[Range]
+    def running(
+        self, kernel: Callable[..., T], args: Args, ranges: list[Range]
     ) -> Iterator[Iterator[tuple[Range, T]]]:
-        """The results of ranges, in order; no more than a few wait to be taken."""
+        """Each range with what ``kernel(low, high, *args)`` returns, in order.
+
+        No more than a few results wait to be taken.
+        """
         if self.threads == 1 or len(ranges) <= 1:
-            yield ((rows, kernel(*rows)) for rows in ranges)
+            yield ((ends, kernel(*ends, *args)) for ends in ranges)
             return
-        with borrowed(self.threads) as pool:
+        with thread_pool(self.threads) as pool:
+            assert pool is not None
             if len(ranges) > self.threads:
-                yield _in_order(pool, kernel, ranges, 4 * self.threads)
+                yield _in_order(pool, kernel, args, ranges, 4 * self.threads)
                 return
-            others = [pool.submit(kernel, *rows) for rows in ranges[1:]]
-            first = kernel(*ranges[0])  # here, as we would only wait
+            others = [pool.submit(kernel, *ends, *args) for ends in ranges[1:]]
+            first = kernel(*ranges[0], *args)  # here, as we would only wait
             yield zip(ranges, [first, *(other.result() for other in others)], strict=True)
 
 
@@ -189,21 +214,21 @@ ALONE = Runner(1, 1 << 40)  # all at once, for work inside a block
 
 
 def _in_order(
-    pool: Executor, kernel: Callable[[int, int], T], ranges: list[Range], window: int
+    pool: Executor, kernel: Callable[..., T], args: Args, ranges: list[Range], window: int
 ) -> Iterator[tuple[Range, T]]:
-    started = ((rows, pool.submit(kernel, *rows)) for rows in ranges)
+    started = ((ends, pool.submit(kernel, *ends, *args)) for ends in ranges)
     waiting = deque(islice(started, window))
     while waiting:
-        rows, future = waiting.popleft()
+        ends, future = waiting.popleft()
         result = future.result()
         waiting.extend(islice(started, 1))
-        yield rows, result
+        yield ends, result
 
 
 def join_blocks(
     blocks: list[Any], n: int, n_columns: int, empty: Callable[[int, Any], Array] = np.empty
 ) -> SparseRows:
-    """Blocks of (lengths, indices[, data]) as one; each is let go of when it is copied."""
+    """Blocks of (lengths, indices[, data]) as one; each is released when it is copied."""
     indptr = np.zeros(n + 1, np.int64)
     np.cumsum(np.concatenate([block[0] for block in blocks]), out=indptr[1:])
     if len(blocks) == 1 and empty is np.empty:

@@ -42,7 +42,7 @@ def rerank_pool(
     threads: int | None = None,
     **params: Any,
 ) -> Ranking:
-    """Rank the candidates of a query by what they know of each other, and of no other row.
+    """Rank the candidates of a query among themselves: no other row has a say.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ class Pool:
 def pool_method(method: str | Method, params: dict[str, Any]) -> Method:
     """A method by its name and parameters, or as it is."""
     if isinstance(method, str):
-        made: Method = make_method(method, **params)
-        return made
+        named: Method = make_method(method, **params)
+        return named
     if not callable(getattr(method, "rerank", None)):
         raise InvalidInputError(
             f"`method` must be a name or a method such as kinrank.CAS(), got {shown(method)}."
@@ -169,7 +169,7 @@ def _pools(query: Any, candidates: Any, ids: Any) -> list[Pool]:
 
 
 def _filtered(pools: list[Pool], allowed: Any, exclude: Any) -> list[Pool]:
-    """The pools with what may be an answer of each."""
+    """The pools, with the candidates of each that may be results."""
     allowed_per_pool = _per_pool("allowed", allowed, len(pools))
     exclude_per_pool = _per_pool("exclude", exclude, len(pools))
     filtered = []
@@ -181,12 +181,12 @@ def _filtered(pools: list[Pool], allowed: Any, exclude: Any) -> list[Pool]:
     return filtered
 
 
-def _per_pool(name: str, given: Any, n_pools: int) -> list[Any]:
+def _per_pool(name: str, value: Any, n_pools: int) -> list[Any]:
     """A condition as one value for each pool; None for none."""
-    if given is None:
+    if value is None:
         return [None] * n_pools
     what = f"one list or mask for each of the {n_pools} queries"
-    values = [given] if n_pools == 1 else as_list(name, given, what)
+    values = [value] if n_pools == 1 else as_list(name, value, what)
     if len(values) != n_pools:
         raise InvalidInputError(f"`{name}` must be {what}, got {len(values)}.")
     return values
@@ -227,11 +227,13 @@ def _ranked_ids(pools: list[Pool], indices: npt.NDArray[np.int32]) -> Ids | None
     """The ids of the ranked candidates, "" or -1 where there is none; None if nobody gave ids."""
     if all(pool.ids is None for pool in pools):
         return None
-    given = [pool.ids for pool in pools if pool.ids is not None and len(pool)]
-    if len({ids.dtype.kind for ids in given}) > 1:
+    all_ids = [pool.ids for pool in pools if pool.ids is not None and len(pool)]
+    if len({ids.dtype.kind for ids in all_ids}) > 1:
         raise InvalidInputError("`ids` must be all text or all integers, got both.")
-    text = bool(given) and given[0].dtype.kind == "U"
-    ranked = np.full(indices.shape, "" if text else -1, np.result_type(*given) if given else None)
+    is_text = bool(all_ids) and all_ids[0].dtype.kind == "U"
+    ranked = np.full(
+        indices.shape, "" if is_text else -1, np.result_type(*all_ids) if all_ids else None
+    )
     for row, pool in enumerate(pools):
         is_ranked = indices[row] >= 0
         if pool.ids is not None:

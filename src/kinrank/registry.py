@@ -45,7 +45,7 @@ _METHODS = {
 ENTRY_POINTS = "kinrank.methods"  # the group under which other packages offer methods
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _RESERVED = frozenset({"none", "all"})  # words of `--methods`
-_OWN: dict[str, type[Any]] = {}  # what `register` was given
+_REGISTERED: dict[str, type[Any]] = {}  # what `register` was given
 # Methods of the extra `torch`; those that cannot do without a file of weights.
 _TORCH = frozenset({"csa", "gss", "lattqe", "ssr"})
 _WEIGHTS = frozenset({"csa", "lattqe", "ssr"})
@@ -60,7 +60,7 @@ def methods() -> list[str]:
     >>> kinrank.methods()[:4]
     ['alphaqe', 'aqe', 'aqewd', 'cas']
     """
-    return sorted({*_METHODS, *_OWN, *_offered()})
+    return sorted({*_METHODS, *_REGISTERED, *_offered()})
 
 
 def register(name: str, method: type[Any]) -> None:
@@ -95,7 +95,7 @@ def register(name: str, method: type[Any]) -> None:
         )
     if name in _METHODS:
         raise InvalidInputError(f"`name` must not be that of a method of kinrank, got {name!r}.")
-    _OWN[name] = _checked_class(method, "`method`")
+    _REGISTERED[name] = _checked_class(method, "`method`")
 
 
 def _is_text(name: object) -> bool:
@@ -133,9 +133,9 @@ def _offered() -> dict[str, Any]:
 
 def import_path(name: str) -> str | None:
     """Where another process finds a method that was registered: "module:Class"; None for others."""
-    if name not in _OWN:
+    if name not in _REGISTERED:
         return None
-    cls = _OWN[name]
+    cls = _REGISTERED[name]
     if cls.__module__ == "__main__" or "<locals>" in cls.__qualname__:
         raise InvalidInputError(
             f"The method {name!r} is defined in {cls.__module__}.{cls.__qualname__}, where another "
@@ -177,10 +177,10 @@ def method_class(name: str) -> type[Any]:
         raise UnknownNameError("method", name, methods())
     if name in _METHODS:
         module, _, attribute = _METHODS[name].partition(":")
-        found: type[Any] = getattr(import_module(module), attribute)
-        return found
-    if name in _OWN:
-        return _OWN[name]
+        cls: type[Any] = getattr(import_module(module), attribute)
+        return cls
+    if name in _REGISTERED:
+        return _REGISTERED[name]
     if name in _offered():
         point = _offered()[name]
         try:
@@ -205,7 +205,7 @@ def make_method(method: str, **params: Any) -> Any:
 
 def check_parameters(method: str, cls: type[Any], params: Iterable[str]) -> None:
     """Refuse names that no field of a method, or of its recipe, has."""
-    known = [field.name for field in fields(cls)]
+    allowed = [field.name for field in fields(cls)]
     for name in params:
-        if name not in known:
-            raise UnknownNameError(f"parameter of {method}", name, known)
+        if name not in allowed:
+            raise UnknownNameError(f"parameter of {method}", name, allowed)

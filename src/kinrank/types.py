@@ -109,9 +109,9 @@ class Ranking:
             yield [Result(rank, *pair) for rank, pair in enumerate(pairs, 1)]
 
     def __repr__(self) -> str:
-        asked = "query" if len(self) == 1 else "queries"
-        told = "result" if self.k == 1 else "results"
-        lines = [f"Ranking of {len(self):,} {asked}, {self.k:,} {told} each"]
+        queries = "query" if len(self) == 1 else "queries"
+        per_query = "result" if self.k == 1 else "results"
+        lines = [f"Ranking of {len(self):,} {queries}, {self.k:,} {per_query} each"]
         for row, results in zip(range(_SHOWN), self.top(_SHOWN), strict=False):
             near = ", ".join(f"{result.id!r} ({result.distance:.3f})" for result in results)
             lines.append(f"  {row}: {near}{', ...' if self.k > _SHOWN else ''}")
@@ -255,18 +255,18 @@ class Ranking:
 
     def save(self, path: PathLike) -> None:
         """Write to ``path`` (npz), whole or not at all."""
-        more = {"ids": self.ids, "presence": self.presence}
-        given = {name: array for name, array in more.items() if array is not None}
-        save_npz(path, indices=self.indices, distances=self.distances, **given)
+        optional = {"ids": self.ids, "presence": self.presence}
+        present = {name: array for name, array in optional.items() if array is not None}
+        save_npz(path, indices=self.indices, distances=self.distances, **present)
 
     @classmethod
     def load(cls, path: PathLike) -> Ranking:
         """Read what ``save`` wrote; nothing in the file is executed."""
         what = "a ranking saved by kinrank (npz with `indices`, `distances` and perhaps `ids`)"
         needed = {"indices", "distances"}
-        more = {"ids", "presence"}
+        optional = {"ids", "presence"}
         with open_npz(path, what) as file:
-            if not needed <= set(file.names) <= needed | more:
+            if not needed <= set(file.names) <= needed | optional:
                 raise ValueError(f"the arrays {', '.join(sorted(file.names)) or 'none'}")
             indices = file["indices"]
             distances = file["distances"]

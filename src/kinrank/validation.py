@@ -346,12 +346,12 @@ def as_half_vectors(
 def _sampled(matrices: Matrices, exponent: int) -> npt.NDArray[np.float32]:
     """The rows that ``origin_shift`` would look at, were they all in one array."""
     step = max(1, sum(len(matrix) for _, matrix in matrices) // _SAMPLE)
-    some = []
+    sampled = []
     begin = 0
     for name, matrix in matrices:
-        some.append((name, matrix[-begin % step :: step]))
+        sampled.append((name, matrix[-begin % step :: step]))
         begin += len(matrix)
-    return stack_rows(some, False, exponent)
+    return stack_rows(sampled, False, exponent)
 
 
 def origin_shift(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:
@@ -359,10 +359,10 @@ def origin_shift(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | Non
 
     The shift has few bits, so that subtracting it is exact for all but the largest differences.
     """
-    some = rows[:: max(1, len(rows) // _SAMPLE)]
-    centre = some.mean(axis=0, dtype=np.float64)
+    sample = rows[:: max(1, len(rows) // _SAMPLE)]
+    centre = sample.mean(axis=0, dtype=np.float64)
     offset = float(np.mean(centre**2))
-    spread = float(np.einsum("ij,ij->", some, some, dtype=np.float64)) / some.size - offset
+    spread = float(np.einsum("ij,ij->", sample, sample, dtype=np.float64)) / sample.size - offset
     if offset <= _FAR * max(spread, 1e-30):
         return None
     mantissa, exponent = np.frexp(centre)

@@ -10,7 +10,7 @@ from kinrank.cluster import connect
 from kinrank.parallel import Runner
 from kinrank.registry import make_method
 from kinrank.runs.ray.shards import ShardSearch
-from kinrank.search.exact import exact_neighbors_and_more
+from kinrank.search.exact import ExactSearch
 from kinrank.stages.clusters import reciprocal
 
 
@@ -60,7 +60,7 @@ def test_storage(joined, tmp_path, kind):
 
 def test_lists_of_shards(cluster):
     vectors = np.concatenate(data())
-    expected = exact_neighbors_and_more(vectors, 15, 90, 60, Runner(2))
+    expected = ExactSearch(vectors, Runner(2)).neighbors_and_more(15, 90, 60)
     found = ShardSearch(vectors, cluster.runner(block_size=300)).neighbors_and_more(15, 90, 60)
     for one, other in zip(found, expected, strict=True):
         for name in ("indices", "distances", "farthest"):

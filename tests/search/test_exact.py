@@ -14,7 +14,7 @@ from engine_data import clustered
 from kinrank.parallel import Runner
 from kinrank.search import tiles
 from kinrank.search.blas import one_blas_thread
-from kinrank.search.exact import exact_neighbors, exact_neighbors_and_more
+from kinrank.search.exact import ExactSearch, exact_neighbors
 from kinrank.validation import as_vectors
 
 
@@ -116,7 +116,7 @@ def test_a_thousand_duplicates():
 def test_longer_lists_for_the_first_rows(first):
     rows = clustered(700)
     rows[650:] = rows[:50]  # each of them twice: the row itself comes first
-    found, longer = exact_neighbors_and_more(rows, 10, first, 40, Runner(2))
+    found, longer = ExactSearch(rows, Runner(2)).neighbors_and_more(10, first, 40)
     full = exact_neighbors(rows, 40, Runner(1))
     np.testing.assert_array_equal(found.indices, full.indices[:, :10])
     np.testing.assert_array_equal(found.farthest, full.farthest)

@@ -173,7 +173,7 @@ def _search(change: Change, rows: Ints, k: int, run: Runner) -> tuple[Ints, Floa
         change.vectors,
         k - 1,
         run,
-        own=change.order[rows],
+        own_rows=change.order[rows],
         numbers=change.order,
     )
     to_itself = np.zeros((len(rows), 1), np.float32)

@@ -103,7 +103,7 @@ class GalleryGraph:
         own : rows that the queries are, to which they are not linked again. The gallery does not
         know the queries, so that each is answered on its own.
         """
-        near = exact_search(queries, gallery, kq, run, own=own)
+        near = exact_search(queries, gallery, kq, run, own_rows=own)
         weight = np.maximum(1 - near.distances / 2, 0)
         root = 1 / np.sqrt(1 + weight.sum(axis=1, dtype=np.float64))
         weight = (weight * root[:, None] * self.root[near.indices]).astype(np.float32)

@@ -1,11 +1,11 @@
-"""From scores to a ranking: scored rows first, all others behind, ordered by distance."""
+"""From scores to a ranking: rows with a score first, the others behind them by their distance."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,131 +14,140 @@ from kinrank.filters import Filter, empty_ranking, first_answer
 from kinrank.kernels.answer import first_candidates, first_positive
 from kinrank.ordering import ascending
 from kinrank.parallel import ALONE, Runner
-from kinrank.search.exact import dense_search, few
+from kinrank.search.exact import dense_blocks, dense_search
 from kinrank.search.stored import Stored
 from kinrank.stages.distances import Distances
 from kinrank.stages.divergence import Divergence
 from kinrank.types import Floats, Ints, Longs, Neighbors, Ranking, SparseRows
 
-Dense = Callable[[Ints], Floats]
+# The original distances of some queries, by their numbers, to the whole gallery.
+GalleryDistances: TypeAlias = Callable[[Ints], Floats]
+# Scores or distances of the queries low to high to the whole gallery, (high - low, n_gallery).
+BlockOfValues: TypeAlias = Callable[[int, int], Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
-    """The rows of each query that have a score, nearest first, not yet filled up to k.
+class ScoredRows:
+    """The rows of each query that have a score, best first, in the first places of a ranking.
 
-    indices, values : (n_queries, k); counts : (n_queries,) how many of them are known
-    allowed : which gallery rows may be answers
+    indices, values : (n_queries, k); counts : (n_queries,) how many places are taken
+    row_filter : which gallery rows may be results
     """
 
     indices: Ints
     values: Floats
     counts: Longs
-    allowed: Filter | None = None
+    row_filter: Filter | None = None
 
     @classmethod
-    def empty(cls, n_queries: int, k: int, allowed: Filter | None = None) -> Scored:
-        none = empty_ranking(n_queries, k)
-        return cls(none.indices, none.distances, np.zeros(n_queries, np.int64), allowed)
+    def empty(cls, n_queries: int, k: int, row_filter: Filter | None = None) -> ScoredRows:
+        """No place is taken yet."""
+        ranking = empty_ranking(n_queries, k)
+        counts = np.zeros(n_queries, np.int64)
+        return cls(ranking.indices, ranking.distances, counts, row_filter)
 
-    def filled(
+    def then_nearest(
         self,
-        dense: Dense,
+        distances: GalleryDistances,
         n_gallery: int,
         run: Runner,
-        rest: float | None,
         lists: Ints | None = None,
+        value: float | None = None,
     ) -> Ranking:
-        """With the rows that have no score behind, nearest first, at the value ``rest``.
+        """The whole ranking: behind the rows with a score come the nearest of the others.
 
-        dense : the original distances of a few queries to the whole gallery
-        rest : None counts on from the last value, one by one
-        lists : the nearest gallery rows of each query as far as they are known (-1: none)
+        A list of near rows serves where it holds enough of them. For the queries that lack results
+        after that, the whole gallery is put in order.
+
+        lists : gallery rows near each query, nearest first, -1 for none
+        value : of a row without a score; None where the places have their values already
         """
         k = self.indices.shape[1]
-        short = np.flatnonzero(self.counts < k).astype(np.int32)
-        for row in short:
-            known = self.counts[row]
-            self.values[row, known:] = np.arange(known, k) if rest is None else rest
+        if value is not None:
+            self.values[np.arange(k) >= self.counts[:, None]] = value
+        lacking = np.flatnonzero(self.counts < k).astype(np.int32)
         if lists is not None:
-            short = np.array(
-                [row for row in short if not self._fill(int(row), lists[row])], np.int32
-            )
-
-        def fill(low: int, high: int) -> None:
-            for row, distances in zip(short[low:high], dense(short[low:high]), strict=True):
-                self._fill(int(row), ascending(distances), every=True)
-
-        few(run, max(len(short), 1), n_gallery).map("ranking", fill, len(short))
+            is_full = [self._append(query, lists[query]) for query in lacking.tolist()]
+            lacking = lacking[~np.array(is_full, np.bool_)]
+        blocks = dense_blocks(run, max(len(lacking), 1), n_gallery)
+        blocks.map("ranking", self._append_gallery, len(lacking), lacking, distances)
         return Ranking(self.indices, self.values)
 
-    def _fill(self, row: int, order: npt.NDArray[Any], *, every: bool = False) -> bool:
-        """Put the rows of ``order`` that are not there yet behind; whether they suffice.
+    def _append_gallery(
+        self, low: int, high: int, lacking: Ints, distances: GalleryDistances
+    ) -> None:
+        """Give the queries lacking[low:high] the nearest rows of the whole gallery."""
+        queries = lacking[low:high]
+        for query, to_gallery in zip(queries.tolist(), distances(queries), strict=True):
+            self._append(query, ascending(to_gallery), is_whole_gallery=True)
 
-        every : these are all rows, so that nothing else can be put behind them
+    def _append(
+        self, query: int, rows: npt.NDArray[Any], *, is_whole_gallery: bool = False
+    ) -> bool:
+        """Put rows, nearest first, into the places that are left; False if they do not suffice.
+
+        Then nothing is changed, unless there are no other rows: places stay empty.
         """
-        known = self.counts[row]
-        order = order[order >= 0]
-        if self.allowed is not None:
-            order = order[self.allowed.allows(np.array([row]), order[None])[0]]
-        fresh = order[~np.isin(order, self.indices[row, :known])]
-        missing = self.indices.shape[1] - known
-        if len(fresh) < missing and not every:
+        count = self.counts[query]
+        rows = rows[rows >= 0]
+        if self.row_filter is not None:
+            rows = rows[self.row_filter.allows(np.array([query]), rows[None])[0]]
+        rows = rows[~np.isin(rows, self.indices[query, :count])]
+        n_places = self.indices.shape[1] - count
+        if len(rows) < n_places and not is_whole_gallery:
             return False
-        self.indices[row, known : known + len(fresh)] = fresh[:missing]
-        self.values[row, known + len(fresh) :] = np.inf
+        end = count + min(len(rows), n_places)
+        self.indices[query, count:end] = rows[:n_places]
+        self.values[query, end:] = np.inf
         return True
 
 
 def rank_candidates(
-    near: SparseRows,
+    candidates: SparseRows,
     lists: Neighbors,
-    dense: Dense,
+    distances: GalleryDistances,
     k: int,
-    rest: float,
+    background: float,
     run: Runner,
-    allowed: Filter | None = None,
+    row_filter: Filter | None = None,
 ) -> Ranking:
-    """The candidates of each query with values below ``rest``, then all others by their distance.
+    """The candidates with values below ``background``, then all other rows by their distance.
 
-    near : (n_queries, n), rows from n_queries on are gallery rows (all, where these are the
-        queries); lists : the queries' nearest
+    candidates : (n_queries, n), rows from n_queries on are gallery rows (all, where these are the
+        queries); lists : the nearest rows of the queries
     """
-    n_queries = len(near)
-    n = near.n_columns
-    first = first_answer(n_queries, allowed)
-    scored = Scored.empty(n_queries, k, allowed)
-    if allowed is not None:
-        near = near.with_data(_allowed_values(near, first, allowed))
+    n_queries = len(candidates)
+    n = candidates.n_columns
+    first = first_answer(n_queries, row_filter)
+    scored = ScoredRows.empty(n_queries, k, row_filter)
+    if row_filter is not None:
+        candidates = candidates.with_data(_allowed_values(candidates, first, row_filter))
     run.map(
         "ranking",
-        lambda a, b: first_candidates(
-            a,
-            b,
-            0,
-            near.indptr,
-            near.indices,
-            near.values,
-            first,
-            np.float32(rest),
-            np.arange(n, dtype=np.int32),
-            scored.indices,
-            scored.values,
-            scored.counts,
-        ),
+        first_candidates,
         n_queries,
+        0,
+        candidates.indptr,
+        candidates.indices,
+        candidates.values,
+        first,
+        np.float32(background),
+        np.arange(n, dtype=np.int32),
+        scored.indices,
+        scored.values,
+        scored.counts,
     )
-    known = np.maximum(lists.indices[:n_queries] - np.int32(first), -1)
-    return scored.filled(dense, n - first, run, rest, known)
+    near_rows = np.maximum(lists.indices[:n_queries] - np.int32(first), -1)
+    return scored.then_nearest(distances, n - first, run, near_rows, background)
 
 
-def _allowed_values(near: SparseRows, first: int, allowed: Filter) -> Floats:
-    """The values of candidates, infinite for those that may not be answers."""
-    values = near.values.copy()
-    for query in range(len(near)):
-        part = slice(near.indptr[query], near.indptr[query + 1])
-        rows = np.maximum(near.indices[part] - np.int32(first), -1)
-        values[part][~allowed.allows(np.array([query]), rows[None])[0]] = np.inf
+def _allowed_values(candidates: SparseRows, first: int, row_filter: Filter) -> Floats:
+    """The values of candidates, infinite for those that may not be results."""
+    values = candidates.values.copy()
+    for query in range(len(candidates)):
+        entries = slice(candidates.indptr[query], candidates.indptr[query + 1])
+        rows = np.maximum(candidates.indices[entries] - np.int32(first), -1)
+        values[entries][~row_filter.allows(np.array([query]), rows[None])[0]] = np.inf
     return values
 
 
@@ -148,86 +157,94 @@ def rank_by_divergence(
     n_queries: int,
     k: int,
     run: Runner,
-    allowed: Filter | None = None,
+    row_filter: Filter | None = None,
 ) -> Ranking:
     """The rows that share something with the query, then all others by their distance."""
-    lists = distances.neighbors.indices[:, :0]  # rows that share nothing are not asked for
-    first = first_answer(n_queries, allowed)
-    near = divergence.to_candidates(n_queries, lists, run, first=first)
-    dense = partial(distances.dense, first=first, run=ALONE)
-    return rank_candidates(near, distances.query_lists, dense, k, 1.0, run, allowed)
+    no_lists = distances.neighbors.indices[:, :0]  # rows that share nothing are not candidates
+    first = first_answer(n_queries, row_filter)
+    candidates = divergence.to_candidates(n_queries, no_lists, run, first=first)
+    to_gallery = partial(distances.dense, first=first, run=ALONE)
+    return rank_candidates(candidates, distances.query_lists, to_gallery, k, 1.0, run, row_filter)
 
 
 def rank_scores(
-    rows: Callable[[int, int], Floats],
+    scores: BlockOfValues,
     queries: Stored,
     gallery: Stored,
     k: int,
     run: Runner,
     together: int = 1,
-    allowed: Filter | None = None,
+    row_filter: Filter | None = None,
 ) -> Ranking:
-    """The largest positive scores that ``rows(low, high)`` computes, the others by their distance.
+    """The rows with the largest positive scores, then all others by their distance.
 
     together : queries that cost no more than one of them
     """
     n_queries = len(queries)
     n_gallery = len(gallery)
-    scored = Scored.empty(n_queries, k, allowed)
-
-    def block(low: int, high: int) -> None:
-        part = slice(low, high)
-        scores = np.ascontiguousarray(rows(low, high))
-        if allowed is not None:
-            for query, row in enumerate(scores, start=low):
-                row[~allowed.mask(query)] = 0
-        first_positive(scores, scored.indices[part], scored.values[part], scored.counts[part])
-
-    few(run, n_queries, n_gallery, together).map("ranking", block, n_queries)
-    return scored.filled(lambda q: dense_search(queries[q], gallery), n_gallery, run, 0.0)
+    scored = ScoredRows.empty(n_queries, k, row_filter)
+    blocks = dense_blocks(run, n_queries, n_gallery, together)
+    blocks.map("ranking", _put_scores, n_queries, scores, scored)
+    return scored.then_nearest(
+        lambda numbers: dense_search(queries[numbers], gallery), n_gallery, run, value=0.0
+    )
 
 
-def reorder_first(first: Neighbors, row: int, scores: Floats) -> None:
-    """Put the first rows of one query into the order of their new scores, highest first.
-
-    The others keep their order and lie as far behind the last of them as their similarity lies
-    below that of the list's last; first : squared distances of unit vectors, which are replaced
-    """
-    m = len(scores)
-    order = ascending(-scores)
-    behind = (first.distances[row, m:] - first.distances[row, m - 1]) / 2
-    first.indices[row, :m] = first.indices[row, :m][order]
-    first.distances[row, :m] = -scores[order]
-    first.distances[row, m:] = behind - scores[order[-1]]
+def _put_scores(low: int, high: int, scores: BlockOfValues, scored: ScoredRows) -> None:
+    block_scores = np.ascontiguousarray(scores(low, high))
+    if scored.row_filter is not None:
+        for query, query_scores in enumerate(block_scores, start=low):
+            query_scores[~scored.row_filter.mask(query)] = 0
+    block = slice(low, high)
+    first_positive(block_scores, scored.indices[block], scored.values[block], scored.counts[block])
 
 
 def rank_dense(
+    distances: BlockOfValues,
     n_queries: int,
     n_gallery: int,
     k: int,
     run: Runner,
-    rows: Callable[[int, int], Floats],
-    allowed: Filter | None = None,
+    row_filter: Filter | None = None,
 ) -> Ranking:
-    """The first ``k`` of distances that ``rows(low, high)`` computes, (high - low, n_gallery)."""
-    found = empty_ranking(n_queries, k)
-
-    def block(low: int, high: int) -> None:
-        for row, values in enumerate(rows(low, high), start=low):
-            put_first(found, row, values, allowed)
-
-    few(run, n_queries, n_gallery).map("ranking", block, n_queries)
-    return found
+    """The first ``k`` rows by distances that are computed from each query to the whole gallery."""
+    ranking = empty_ranking(n_queries, k)
+    blocks = dense_blocks(run, n_queries, n_gallery)
+    blocks.map("ranking", _put_distances, n_queries, distances, ranking, row_filter)
+    return ranking
 
 
-def put_first(found: Ranking, row: int, values: Floats, allowed: Filter | None) -> None:
-    """The first rows of one query by its distances from the whole gallery."""
-    if allowed is None:
-        order = ascending(values, found.k)
-        found.indices[row] = order
-        found.distances[row] = values[order]
+def _put_distances(
+    low: int, high: int, distances: BlockOfValues, ranking: Ranking, row_filter: Filter | None
+) -> None:
+    for query, to_gallery in enumerate(distances(low, high), start=low):
+        put_nearest_rows(ranking, query, to_gallery, row_filter)
+
+
+def put_nearest_rows(
+    ranking: Ranking, query: int, distances: Floats, row_filter: Filter | None
+) -> None:
+    """Fill in the results of one query by its distances to the whole gallery."""
+    if row_filter is None:
+        order = ascending(distances, ranking.k)
+        ranking.indices[query] = order
+        ranking.distances[query] = distances[order]
         return
-    rows = allowed.allowed_rows(row)
-    order = ascending(values[rows], found.k)
-    found.indices[row, : len(order)] = rows[order]
-    found.distances[row, : len(order)] = values[rows[order]]
+    rows = row_filter.allowed_rows(query)
+    nearest = rows[ascending(distances[rows], ranking.k)]
+    ranking.indices[query, : len(nearest)] = nearest
+    ranking.distances[query, : len(nearest)] = distances[nearest]
+
+
+def reorder_first(lists: Neighbors, query: int, scores: Floats) -> None:
+    """Put the first rows of one list into the order of their new scores, highest first.
+
+    The others keep their order and lie as far behind the last of them as their similarity lies
+    below that of the list's last; lists : squared distances of unit vectors, which are replaced
+    """
+    m = len(scores)
+    order = ascending(-scores)
+    behind = (lists.distances[query, m:] - lists.distances[query, m - 1]) / 2
+    lists.indices[query, :m] = lists.indices[query, :m][order]
+    lists.distances[query, :m] = -scores[order]
+    lists.distances[query, m:] = behind - scores[order[-1]]

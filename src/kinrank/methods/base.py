@@ -54,9 +54,9 @@ class Method(Checked):
     )
 
     def parameters(self) -> dict[str, Any]:
-        """All parameters by name; a fitted projection is told by its text."""
-        known = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {name: str(v) if isinstance(v, Projection) else v for name, v in known.items()}
+        """All parameters by name; a fitted projection as text."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: str(v) if isinstance(v, Projection) else v for name, v in values.items()}
 
     def resolved(self, n: int, what: str = "rows") -> Self:
         """The same method with sizes that fit ``n`` rows; a warning for each that does not."""
@@ -69,8 +69,8 @@ class Method(Checked):
 
     def _limits(self, n: int) -> dict[str, int]:
         """The largest value that each size can take with ``n`` rows."""
-        known = {item.name: item.metadata.get("spare") for item in fields(self)}
-        return {name: n - spare for name, spare in known.items() if spare is not None}
+        spares = {item.name: item.metadata.get("spare") for item in fields(self)}
+        return {name: n - spare for name, spare in spares.items() if spare is not None}
 
     def rerank(
         self,
@@ -149,7 +149,7 @@ class Method(Checked):
         gallery: Any,
         k: int | None,
         execution: Execution,
-        allowed: Filter | None = None,
+        row_filter: Filter | None = None,
     ) -> Ranking:
         """As ``rerank``, of a call whose execution has begun."""
         raise NotImplementedError

@@ -38,7 +38,7 @@ _WIDE = (1e-6, 1e6)  # of parameters that are only above 0
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Rows as the ranking takes them: laid out anew, with the distance d' between them."""
+    """Rows in the order of their layout, with the graph and the distance d' between them."""
 
     distances: Distances
     layout: Layout
@@ -87,16 +87,16 @@ class CASMethod(JointMethod):
     geodesic_k: int = option(100, "neighbours in the graph of shortest paths, itself counted")
 
     def __post_init__(self) -> None:
-        given = {item.name: getattr(self, item.name) for item in fields(self)}
-        object.__setattr__(self, "_given", given)
-        for name, value in filled_options(type(self), given).items():
+        passed = {item.name: getattr(self, item.name) for item in fields(self)}
+        object.__setattr__(self, "_passed", passed)
+        for name, value in filled_options(type(self), passed).items():
             object.__setattr__(self, name, value)
 
     @property
     def given_options(self) -> dict[str, Any]:
-        """The options as they were given; None for those that follow from others."""
-        given: dict[str, Any] = getattr(self, "_given")  # noqa: B009
-        return given
+        """The parameters as they were passed: None where a value follows from others."""
+        passed: dict[str, Any] = self.__dict__["_passed"]
+        return passed
 
     def replace(self, **changes: Any) -> Self:
         """A copy with other values; what followed from the old ones follows from the new."""
@@ -114,7 +114,7 @@ class CASMethod(JointMethod):
         threads: int | None = None,
         run: Run | None = None,
     ) -> Ranking:
-        """Rank from neighbours or distances that are already known.
+        """Rank from neighbours or distances that were computed before.
 
         Rows are numbered [queries; gallery]: query 0 is row 0, gallery row 0 is row n_queries.
 
@@ -148,21 +148,24 @@ class CASMethod(JointMethod):
         n_queries = check_int("n_queries", n_queries, 1, n - 1)
         k = results(k, n - n_queries)
         limit = n if indices is None else source.neighbors.k
-        fitted = self.resolved(limit, "rows" if indices is None else "listed neighbours")
-        return fitted.order(fitted.compare(source, n_queries, runner), n_queries, k, runner)
+        method = self.resolved(limit, "rows" if indices is None else "listed neighbours")
+        return method.order(method.compare(source, n_queries, runner), n_queries, k, runner)
 
     def resolved(self, limit: int, what: str = "rows") -> Self:
         """The same method with no list longer than ``limit``."""
         extra = 0 if self.self_counts else 1
-        given = self.given_options
+        passed = self.given_options
         sizes = {
             "k1": reduce_k("k1", self.k1, max(limit - extra, 1), what),
             "k2": reduce_k("k2", self.k2, limit, what),
         }
-        for name, low in (("walk_k", 0), ("enhance_k", 0), ("graph_k", 1)):
+        for name, n_left_out in (("walk_k", 0), ("enhance_k", 0), ("graph_k", 1)):
             size = getattr(self, name)
-            top = max(limit - low, 1)
-            sizes[name] = min(size, top) if given[name] is None else reduce_k(name, size, top, what)
+            most = max(limit - n_left_out, 1)
+            if passed[name] is None:
+                sizes[name] = min(size, most)
+            else:
+                sizes[name] = reduce_k(name, size, most, what)
         sizes["geodesic_k"] = min(self.geodesic_k, limit)
         if self.geodesic and self.geodesic_k != type(self).geodesic_k:
             reduce_k("geodesic_k", self.geodesic_k, limit, what)
@@ -175,8 +178,10 @@ class CASMethod(JointMethod):
         """The longest list of neighbours that any stage asks for."""
         extra = 0 if self.self_counts else 1
         sizes = [self.k1 + extra, self.k2, int(self.graph_k or 1) + 1, int(self.enhance_k or 1)]
-        sizes += [int(self.walk_k or 1)] if self.smoothing == "nss" and self.guide == "walk" else []
-        sizes += [self.geodesic_k] if self.geodesic else []
+        if self.smoothing == "nss" and self.guide == "walk":
+            sizes.append(int(self.walk_k or 1))
+        if self.geodesic:
+            sizes.append(self.geodesic_k)
         return max(sizes)
 
     @cached_property
@@ -212,21 +217,21 @@ class CASMethod(JointMethod):
             keep=int(self.keep or 0),
         )
 
-    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
-        # Long enough to hold k gallery rows and some beside the other queries, so that k rows are
-        # certain; where the whole gallery is ranked, lists do not matter.
+    def rank_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         n_gallery = len(rows.gallery)
         n_queries = rows.n_queries
-        deep = rows.depth(k)
-        spare = (
-            (deep + deep // 4 + 16) * len(rows) // n_gallery - deep if deep < n_gallery else -deep
-        )
+        depth = rows.depth(k)
+        # Lists that hold k gallery rows beside the other queries, and some more, so that k rows are
+        # certain; where the whole gallery is ranked, lists do not matter.
+        spare = -depth
+        if depth < n_gallery:
+            spare += (depth + depth // 4 + 16) * len(rows) // n_gallery
         distances = rows.distances(self.list_length(), k, spare)
         encoded = self.compare(distances, n_queries, run)
-        return self.order(encoded, n_queries, k, run, rows.allowed)
+        return self.order(encoded, n_queries, k, run, rows.row_filter)
 
     def compare(self, distances: Distances, n_queries: int, run: Runner) -> EncodedRows:
-        """All stages before shortest paths and the original distance come in."""
+        """All stages up to d': clusters, graph, diffusion, smoothing, propagation, divergence."""
         n = len(distances.neighbors)
         regularizer = check_regularizer(self.regularizer, n)
         with progress.stage("layout", n):
@@ -243,9 +248,9 @@ class CASMethod(JointMethod):
         n_queries: int,
         k: int,
         run: Runner,
-        allowed: Filter | None = None,
+        row_filter: Filter | None = None,
     ) -> Ranking:
-        """What ``geodesic``, ``omega`` and ``fusion`` make of rows that were compared."""
+        """The ranking by d*: d' or shortest paths of it, mixed with the original distance."""
         distances = encoded.distances
         paths = None
         if self.geodesic:
@@ -262,7 +267,7 @@ class CASMethod(JointMethod):
                 diffusion=self._diffusion_distance(encoded.graph, n_queries, run),
                 graph=paths,
                 layout=encoded.layout,
-                allowed=allowed,
+                allowed=row_filter,
             )
             return ranker.rank(k, run)
 
@@ -276,9 +281,11 @@ class CASMethod(JointMethod):
         ball = diffusion.surroundings(graph, queries, alpha, self.tol, run)
         exact = diffusion.converged(alpha, "identity", self.tol)
         f = diffusion.apply(graph, ball, exact, run, queries)
-        own = SparseRows(np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int32), None, n)
-        root = np.sqrt(diffusion.apply(graph, own, exact, run).values)
+        identity = SparseRows(
+            np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int32), None, n
+        )
+        root = np.sqrt(diffusion.apply(graph, identity, exact, run).values)
         scale = root[np.repeat(queries, ball.lengths)] * root[ball.indices]
         # A tiny mu leaves the series unfinished, and F_ii perhaps at 0.
-        near = np.divide(f.values, scale, out=np.zeros_like(scale), where=scale > 0)
-        return ball.with_data(np.clip(1 - near, 0, 1).astype(np.float32))
+        cosine = np.divide(f.values, scale, out=np.zeros_like(scale), where=scale > 0)
+        return ball.with_data(np.clip(1 - cosine, 0, 1).astype(np.float32))

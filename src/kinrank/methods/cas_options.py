@@ -27,10 +27,12 @@ _DIFFER: dict[str, tuple[Any, Any]] = {
 VARIANTS = ("authors", "paper")
 
 
-def filled_options(cls: type, given: dict[str, Any]) -> dict[str, Any]:
-    """All options with the variant's values filled in, or an error about the first bad one."""
-    column = VARIANTS.index(check_choice("variant", given["variant"], VARIANTS))
-    values = given | {name: v[column] for name, v in _DIFFER.items() if given[name] is None}
+def filled_options(cls: type, passed: dict[str, Any]) -> dict[str, Any]:
+    """All options, with values for those that were not passed; an error about the first bad one."""
+    column = VARIANTS.index(check_choice("variant", passed["variant"], VARIANTS))
+    values = passed | {
+        name: choices[column] for name, choices in _DIFFER.items() if passed[name] is None
+    }
     values = check_options(cls, values)
     extra = 0 if values["self_counts"] else 1
     if values["k2"] > values["k1"] + extra:

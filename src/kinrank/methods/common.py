@@ -35,15 +35,15 @@ from kinrank.validation import (
     same_width,
 )
 
-# What only the index of CAS has, whose fitted form others resemble.
-_OF_AN_INDEX = ("save", "add", "remove", "update", "neighbors", "vectors", "explain", "calibrate")
-# Rows beside k that a list of a query holds, so that the first k can be told from it alone.
+# Methods of the index that ``CAS.fit`` makes and a fitted method of another kind lacks.
+_INDEX_ONLY = ("save", "add", "remove", "update", "neighbors", "vectors", "explain", "calibrate")
+# Rows beside k that the list of a query holds, so that the first k follow from it alone.
 SPARE_ROWS = 64
-_FEW_DISTANCES = 8192
+_FEW_DISTANCES = 8192  # that are computed sooner than longer lists
 
 
 def results(k: int | None, n_gallery: int) -> int:
-    """How many results a user gets who asks for ``k``."""
+    """How many results there are for each query; None is the whole gallery."""
     if k is None:
         return n_gallery
     return reduce_k("k", check_int("k", k, 1), n_gallery, "gallery rows")
@@ -54,18 +54,18 @@ class JointRows:
     """Queries and gallery, one above the other; or rows that are both.
 
     searcher : finds the neighbours of these rows
-    allowed : which gallery rows may be answers
+    row_filter : which gallery rows may be results
     """
 
     vectors: Stored
     n_queries: int
     searcher: RowSearcher
-    allowed: Filter | None = None
+    row_filter: Filter | None = None
 
     @property
     def first(self) -> int:
         """The number of the first gallery row."""
-        return first_answer(self.n_queries, self.allowed)
+        return first_answer(self.n_queries, self.row_filter)
 
     @property
     def queries(self) -> Stored:
@@ -78,12 +78,12 @@ class JointRows:
 
     @property
     def n_answers(self) -> int:
-        """How many rows may be answers to a query, before any filter."""
-        return len(self) - (self.first or 1)  # a row is no answer to itself
+        """How many rows may be results of a query, before any filter."""
+        return len(self) - (self.first or 1)  # a row is no result of itself
 
     def depth(self, k: int) -> int:
         """How many results are ranked to have ``k`` that are allowed."""
-        return k if self.allowed is None else self.allowed.depth(k)
+        return k if self.row_filter is None else self.row_filter.depth(k)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -94,33 +94,34 @@ class JointRows:
         spare : rows beside k that a query's list has
         """
         n = len(self)
-        longer = min(n, max(length, self.n_queries and self.depth(k) + spare))
-        # The whole row will be ranked anyway, or of so few rows it is sooner than a longer list.
-        if 4 * longer > n or self.n_queries * n <= _FEW_DISTANCES:
-            longer = length
-        lists, more = self.searcher.neighbors_and_more(length, self.n_queries, longer)
-        return VectorDistances.of(lists, more, self.vectors)
+        query_length = min(n, max(length, self.n_queries and self.depth(k) + spare))
+        # Where lists of most rows were needed, or rows are few, the whole row is ranked instead.
+        if 4 * query_length > n or self.n_queries * n <= _FEW_DISTANCES:
+            query_length = length
+        lists = self.searcher.neighbors_and_more(length, self.n_queries, query_length)
+        return VectorDistances.of(*lists, self.vectors)
 
     def neighbors(self, length: int) -> Neighbors:
         """The nearest rows of every row, itself first."""
         return self.searcher.neighbors(length)
 
 
-def stacked(
+def begin_ranking(
+    method: Method,
     queries: Any,
     gallery: Any,
-    method: Method,
+    k: int | None,
     execution: Execution,
-    allowed: Filter | None = None,
-) -> JointRows:
-    """What was given as checked rows that the method asks for.
+    row_filter: Filter | None = None,
+) -> tuple[JointRows, int]:
+    """The inputs of a ranking as checked rows, and how many results each query has.
 
     gallery : None where the queries are the gallery
     """
-    given = [("vectors", queries)]
+    named = [("vectors", queries)]
     if gallery is not None:
-        given = [("queries", queries), ("gallery", gallery)]
-    matrices = same_width(*given)
+        named = [("queries", queries), ("gallery", gallery)]
+    matrices = same_width(*named)
     threads = execution.runner.threads
     projection = projection_for(method.whiten, matrices[-1:], threads, execution.arrays)
     cosine = measures_angles(method)
@@ -136,8 +137,11 @@ def stacked(
     if not (cosine or isinstance(execution.search, str)):
         as_given = as_vectors(*matrices, together=False)
     n_queries = len(matrices[0][1])
-    searcher = execution.searcher(vectors, as_given, first_answer(n_queries, allowed))
-    return JointRows(vectors, n_queries, searcher, allowed)
+    searcher = execution.searcher(vectors, as_given, first_answer(n_queries, row_filter))
+    rows = JointRows(vectors, n_queries, searcher, row_filter)
+    k = results(k, rows.n_answers)
+    prepare(type(method).__name__.lower(), whole=k == rows.n_answers)
+    return rows, k
 
 
 def measures_angles(method: Method) -> bool:
@@ -173,14 +177,13 @@ class JointMethod(Method):
         gallery: Any,
         k: int | None,
         execution: Execution,
-        allowed: Filter | None = None,
+        row_filter: Filter | None = None,
     ) -> Ranking:
-        rows = stacked(queries, gallery, self, execution, allowed)
-        k = results(k, rows.n_answers)
-        prepare(type(self).__name__.lower(), whole=k == rows.n_answers)
-        return self.resolved(len(rows))._rank(rows, k, execution.runner)
+        rows, k = begin_ranking(self, queries, gallery, k, execution, row_filter)
+        return self.resolved(len(rows)).rank_rows(rows, k, execution.runner)
 
-    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
+    def rank_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
+        """The first ``k`` gallery rows of each query; what a method computes."""
         raise NotImplementedError
 
 
@@ -208,37 +211,40 @@ class InductiveMethod(Method):
         gallery: Any,
         k: int | None,
         execution: Execution,
-        allowed: Filter | None = None,
+        row_filter: Filter | None = None,
     ) -> Ranking:
-        rows = stacked(queries, gallery, self, execution, allowed)
-        k = results(k, rows.n_answers)
-        prepare(type(self).__name__.lower(), whole=k == rows.n_answers)
+        rows, k = begin_ranking(self, queries, gallery, k, execution, row_filter)
         fitted = self.fitted(rows.gallery, execution, rows.n_answers)
-        return fitted.answer(rows.queries, k, execution, allowed)
+        return fitted.search_vectors(rows.queries, k, execution, row_filter)
 
     def fitted(
         self, gallery: Stored, execution: Execution, n_answers: int | None = None
     ) -> FittedMethod:
-        """As ``fit``, of unit rows that were checked before; n_answers : None is all of them."""
-        method = self.resolved(n_answers or len(gallery), "gallery rows")
-        return FittedMethod(method, gallery, method._prepare(gallery, execution))
+        """As ``fit``, of unit rows that were checked before.
 
-    def _prepare(self, gallery: Stored, execution: Execution) -> Any:
-        """All that can be computed before a query is known."""
+        n_answers : how many of them may be results of a query; None is all
+        """
+        method = self.resolved(n_answers or len(gallery), "gallery rows")
+        return FittedMethod(method, gallery, method.prepare_gallery(gallery, execution))
+
+    def prepare_gallery(self, gallery: Stored, execution: Execution) -> Any:
+        """All that can be computed before there is a query."""
         raise NotImplementedError
 
-    def _search(
+    def search_prepared(
         self,
         state: Any,
         gallery: Stored,
         queries: Stored,
         k: int,
         execution: Execution,
-        own: Ints | None = None,
+        own_rows: Ints | None = None,
     ) -> Ranking:
         """The first ``k`` gallery rows of each query.
 
-        own : the gallery row that each query is, which does not count as one of its nearest
+        state : of ``prepare_gallery``
+        own_rows : the gallery row that each query is, which does not count as one of its nearest;
+            None where queries are not in the gallery
         """
         raise NotImplementedError
 
@@ -261,7 +267,7 @@ class FittedMethod:
     if not TYPE_CHECKING:  # or every name would be an attribute
 
         def __getattr__(self, name: str) -> Any:
-            if name in _OF_AN_INDEX:
+            if name in _INDEX_ONLY:
                 raise UnsupportedError(
                     f"A fitted {type(self.method).__name__} can only `search`, got `{name}`: "
                     "files, changes and explanations are for the index that `CAS.fit` makes."
@@ -300,21 +306,41 @@ class FittedMethod:
         vectors = as_vectors(("queries", queries), cosine=True, onto=projection)
         conditions = Conditions(allowed=allowed, exclude=exclude)
         row_filter = conditions.filter(len(vectors), len(self))
-        return self.answer(vectors, results(k, len(self)), execution, row_filter)
+        return self.search_vectors(vectors, results(k, len(self)), execution, row_filter)
 
-    def answer(
-        self, queries: Stored, k: int, execution: Execution, allowed: Filter | None = None
+    def search_vectors(
+        self, queries: Stored, k: int, execution: Execution, row_filter: Filter | None = None
     ) -> Ranking:
         """As ``search``, of unit vectors that were checked before."""
-        method = self.method
-        if allowed is None:
-            return method._search(self.state, self.gallery, queries, k, execution)
-        own = np.arange(len(self), dtype=np.int32) if allowed.among_themselves else None
+        own_rows = None
+        if row_filter is not None and row_filter.among_themselves:
+            own_rows = np.arange(len(self), dtype=np.int32)
+        search = _QueriesOfFitted(self, queries, own_rows, execution)
+        if row_filter is None:
+            return search.rank(None, k)
+        return row_filter.rank(k, RankAndDrop(row_filter, search.rank))
 
-        def rank(some: Longs | None, depth: int) -> Ranking:
-            if some is None:
-                return method._search(self.state, self.gallery, queries, depth, execution, own)
-            mine = None if own is None else own[some]
-            return method._search(self.state, self.gallery, queries[some], depth, execution, mine)
 
-        return allowed.rank(k, RankAndDrop(allowed, rank))
+@dataclass(frozen=True, eq=False)
+class _QueriesOfFitted:
+    """Queries of a fitted method, which it ranks without regard to any filter.
+
+    own_rows : as of ``search_prepared``
+    """
+
+    fitted: FittedMethod
+    queries: Stored
+    own_rows: Ints | None
+    execution: Execution
+
+    def rank(self, numbers: Longs | None, depth: int) -> Ranking:
+        """The first ``depth`` gallery rows of the queries with these numbers; None for all."""
+        queries = self.queries
+        own_rows = self.own_rows
+        if numbers is not None:
+            queries = queries[numbers]
+            own_rows = None if own_rows is None else own_rows[numbers]
+        fitted = self.fitted
+        return fitted.method.search_prepared(
+            fitted.state, fitted.gallery, queries, depth, self.execution, own_rows
+        )

@@ -61,23 +61,25 @@ class DistanceMethod(Method):
         gallery: Any,
         k: int | None,
         execution: Execution,
-        allowed: Filter | None = None,
+        row_filter: Filter | None = None,
     ) -> Ranking:
-        """As ``rerank``, with a given execution."""
-        among_themselves = gallery is None or (allowed is not None and allowed.among_themselves)
-        names = ["vectors"] if among_themselves else ["queries", "gallery"]
-        given = same_width(*zip(names, (queries, gallery), strict=False))
-        projection = projection_for(self.whiten, given[-1:], execution.runner.threads)
-        sides = [
-            as_vectors(side, cosine=self.metric == "cosine", together=False, onto=projection)
-            for side in given
+        """As ``rerank``, of a call whose execution has begun."""
+        named = [("vectors", queries)]
+        if gallery is not None:
+            named = [("queries", queries), ("gallery", gallery)]
+        matrices = same_width(*named)
+        projection = projection_for(self.whiten, matrices[-1:], execution.runner.threads)
+        vectors = [
+            as_vectors(matrix, cosine=self.metric == "cosine", together=False, onto=projection)
+            for matrix in matrices
         ]
-        n_gallery = len(sides[-1])
-        k = results(k, n_gallery - 1 if among_themselves else n_gallery)
-        distances = self._checked(self.distances(sides[0], sides[-1]), len(sides[0]), n_gallery)
-        if allowed is not None:
-            for query in range(len(distances)):
-                distances[query, ~allowed.mask(query)] = np.inf
+        n_queries = len(vectors[0])
+        n_gallery = len(vectors[-1])
+        k = results(k, n_gallery - 1 if gallery is None else n_gallery)
+        distances = self._checked(self.distances(vectors[0], vectors[-1]), n_queries, n_gallery)
+        if row_filter is not None:
+            for query in range(n_queries):
+                distances[query, ~row_filter.mask(query)] = np.inf
         order = np.argsort(distances, axis=1, kind="stable")[:, :k].astype(np.int32)
         nearest = np.take_along_axis(distances, order, axis=1)
         return Ranking(np.where(np.isinf(nearest), np.int32(-1), order), nearest)

@@ -84,58 +84,53 @@ class DiskRunner(Runner):
         call = self._call(name, kernel, args, n, shapes)
         files = [(call.file(at), *shape) for at, shape in enumerate(shapes)]
         arrays = [self.memory.mapped(*file, write=True) for file in files]
-
-        def check(low: int, high: int) -> int:
-            owned = zip(arrays, outs, strict=True)
-            return check_sum(array[out.part(low, high)] for array, out in owned)
-
-        def block(low: int, high: int) -> int:
-            kernel(low, high, *args, *arrays)
-            return check(low, high)
-
-        call.checked(lambda listed, _: check(listed.low, listed.high))
-        self._work(call, name, n, block, lambda rows, total: BlockEntry(*rows, 0, total))
-        read = tuple(self.memory.mapped(*file) for file in files)
-        return read if len(read) > 1 else read[0]
+        call.checked(lambda block, _: _sum_of_rows(arrays, outs, block.low, block.high))
+        work = (kernel, args, arrays, outs)
+        with self._missing_blocks(call, name, n, _fill_block, work) as blocks:
+            for (low, high), check in blocks:
+                call.finished(BlockEntry(low, high, 0, check))
+        filled = tuple(self.memory.mapped(*file) for file in files)
+        return filled if len(filled) > 1 else filled[0]
 
     def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
         call = self._call(name, kernel, args, n, [])
         lengths = self.memory.mapped(call.file(0), (n,), np.int64, write=True)
-        kinds: Any = ((call.file(1), np.int32), (call.file(2), np.float32))
-        self._check_rows(call, lengths, kinds)
+        entry_files = (call.file(1), call.file(2))
+        self._check_rows(call, lengths, entry_files)
         with ExitStack() as stack:
-            files = [stack.enter_context(_cut_off(call.file(at), 4 * call.end)) for at in (1, 2)]
-
-            def listed(rows: Range, block: tuple[Array, ...]) -> BlockEntry:
-                lengths[slice(*rows)] = block[0]
-                for file, values in zip(files, block[1:], strict=False):
-                    file.write(np.ascontiguousarray(values).data)
-                    file.flush()
-                return BlockEntry(*rows, call.end + len(block[1]), check_sum(block))
-
-            self._work(call, name, n, lambda low, high: kernel(low, high, *args), listed)
+            streams = [stack.enter_context(_cut_off(file, 4 * call.end)) for file in entry_files]
+            blocks = stack.enter_context(self._missing_blocks(call, name, n, kernel, args))
+            for (low, high), block in blocks:
+                lengths[low:high] = block[0]
+                for stream, entries in zip(streams, block[1:], strict=False):
+                    stream.write(np.ascontiguousarray(entries).data)
+                    stream.flush()
+                end = call.end + len(block[1])
+                call.finished(BlockEntry(low, high, end, check_sum(block)))
         indptr = ArrayFiles(self.journal, self.memory).empty(n + 1, np.int64)
         indptr[0] = 0
         np.cumsum(lengths, out=indptr[1:])
-        made = [
-            self.memory.mapped(file, (int(indptr[-1]),), dtype)
-            for file, dtype in kinds
-            if file.stat().st_size or dtype is np.int32
-        ]
-        return SparseRows(indptr, made[0], made[1] if len(made) > 1 else None, n_columns)
+        nnz = (int(indptr[-1]),)
+        indices = self.memory.mapped(entry_files[0], nnz, np.int32)
+        data = None
+        if entry_files[1].stat().st_size:
+            data = self.memory.mapped(entry_files[1], nnz, np.float32)
+        return SparseRows(indptr, indices, data, n_columns)
 
-    def _check_rows(self, call: Call, lengths: Array, kinds: Any) -> None:
+    def _check_rows(self, call: Call, lengths: Array, entry_files: tuple[Path, Path]) -> None:
         """Forget blocks whose entries are not what they were.
 
         The entries are mapped here alone: Windows cuts off no file that is mapped.
         """
-        indices, data = (
-            self.memory.mapped(file, (file.stat().st_size // 4,), dtype) for file, dtype in kinds
-        )
+        counts = [(file.stat().st_size // 4,) for file in entry_files]
+        indices = self.memory.mapped(entry_files[0], counts[0], np.int32)
+        data = self.memory.mapped(entry_files[1], counts[1], np.float32)
 
         def check(block: BlockEntry, begin: int) -> int:
-            entries = (indices[begin : block.end], data[begin : block.end])
-            return check_sum([lengths[block.low : block.high], *entries[: 1 + (len(data) > 0)]])
+            arrays = [lengths[block.low : block.high], indices[begin : block.end]]
+            if len(data):
+                arrays.append(data[begin : block.end])
+            return check_sum(arrays)
 
         call.checked(check, in_order=True)
 
@@ -148,21 +143,41 @@ class DiskRunner(Runner):
         }
         return self.journal.call(name, facts)
 
-    def _work(
-        self,
-        call: Call,
-        name: str,
-        n: int,
-        block: Callable[[int, int], Any],
-        listed: Callable[[Range, Any], BlockEntry],
-    ) -> None:
-        """Do the blocks that are missing, and list each that is finished."""
+    @contextmanager
+    def _missing_blocks(
+        self, call: Call, name: str, n: int, kernel: Kernel, args: Args
+    ) -> Iterator[Iterator[tuple[Range, Any]]]:
+        """The blocks that are not finished yet, each with what the kernel returns for it.
+
+        To take the next is to say that one was listed.
+        """
         ranges = call.missing(n, self.blocks)
-        with progress.stage(name, n) as advance, self._each(block, ranges) as results:
+        with (
+            progress.stage(name, n) as advance,
+            self.running(kernel, args, ranges) as results,
+        ):
             advance(n - sum(high - low for low, high in ranges))
-            for rows, result in results:
-                call.finished(listed(rows, result))
-                advance(rows[1] - rows[0])
+            yield _reported(results, advance)
+
+
+def _reported(
+    results: Iterator[tuple[Range, Any]], advance: progress.Advance
+) -> Iterator[tuple[Range, Any]]:
+    for ends, result in results:
+        yield ends, result
+        advance(ends[1] - ends[0])
+
+
+def _fill_block(
+    low: int, high: int, kernel: Kernel, args: Args, arrays: list[Array], outs: tuple[Out, ...]
+) -> int:
+    """Fill the rows low to high of arrays; the sum over what they own."""
+    kernel(low, high, *args, *arrays)
+    return _sum_of_rows(arrays, outs, low, high)
+
+
+def _sum_of_rows(arrays: list[Array], outs: tuple[Out, ...], low: int, high: int) -> int:
+    return check_sum([a[out.part(low, high)] for a, out in zip(arrays, outs, strict=True)])
 
 
 def _cut_off(path: Path, size: int) -> IO[bytes]:
@@ -183,7 +198,10 @@ def disk_run(
     budget: int | str | None,
     work: PathLike | None,
 ) -> Iterator[Execution]:
-    """The same in files of ``work``, which are removed when the block ends without an error."""
+    """The execution in files of ``work``, which are removed when the block ends without an error.
+
+    budget : bytes of memory, or a size such as "4GB"
+    """
     if work is not None:
         check_path("work", work)
     matrices = (as_matrix("queries", queries), as_matrix("gallery", gallery))
@@ -191,8 +209,8 @@ def disk_run(
     if limit is not None:
         plan = make_plan(method, *matrices, k, execution, limit)
         progress.tell("plan", plan)
-        wanted = Path(temporary_folder() if work is None else work).absolute()
-        plan.check(next(path for path in (wanted, *wanted.parents) if path.exists()))
+        folder = Path(temporary_folder() if work is None else work).absolute()
+        plan.check(next(path for path in (folder, *folder.parents) if path.exists()))
     key = run_key(method, matrices, k, execution)
     temporary = {"prefix": "kinrank-", "dir": temporary_folder()}
     folder = Path(tempfile.mkdtemp(**temporary) if work is None else work)
@@ -217,10 +235,10 @@ def disk_run(
             ) from error
         if error.errno not in _FULL:
             raise
-        then = "" if work is None else " What is finished is kept: make room and call again."
+        advice = "" if work is None else " What is finished is kept: make room and call again."
         raise InvalidInputError(
             f"`work` must be on a disk with room for all stages, got {folder}: "
-            f"{error.strerror}.{then}"
+            f"{error.strerror}.{advice}"
         ) from error
     finally:
         if work is None:
@@ -232,8 +250,13 @@ def run_key(
 ) -> str:
     """What all results of a run follow from."""
     digest = hashlib.blake2b(digest_size=16)
-    facts: list[Any] = [type(method).__qualname__, __version__, k, execution.search]
-    facts.append(execution.vectors)
+    facts: list[Any] = [
+        type(method).__qualname__,
+        __version__,
+        k,
+        execution.search,
+        execution.vectors,
+    ]
     parameters: Any = method
     facts += [(item.name, _value(getattr(method, item.name))) for item in fields(parameters)]
     digest.update(repr(facts).encode())

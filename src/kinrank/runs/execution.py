@@ -45,12 +45,14 @@ class Execution:
             return self.own_searcher(vectors)
         from kinrank.search.find import GivenSearch
 
-        given = vectors if as_given is None else as_given
-        return GivenSearch(self.search, vectors, given, n_queries, self.runner)
+        if as_given is None:
+            as_given = vectors
+        return GivenSearch(self.search, vectors, as_given, n_queries, self.runner)
 
     def own_searcher(self, vectors: Stored) -> RowSearcher:
         """The search over rows that were computed: nobody else's searcher knows them."""
-        from kinrank.search.find import ApproximateSearch, ExactSearch
+        from kinrank.search.exact import ExactSearch
+        from kinrank.search.find import ApproximateSearch
 
         if self.search == "approximate":
             return ApproximateSearch(vectors, self.runner, self.search_block, self.arrays)
@@ -73,6 +75,6 @@ class RankingMethod(Protocol):
         gallery: Any,
         k: int | None,
         execution: Execution,
-        allowed: Filter | None = None,
+        row_filter: Filter | None = None,
     ) -> Ranking:
         """The ranking of one call."""

@@ -13,7 +13,6 @@ of the machine bytes may be missing, and a folder can be touched by others.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import os
@@ -34,7 +33,7 @@ from kinrank.parallel import Array, Range, Runner
 from kinrank.reading import read_json
 
 FORMAT = 1
-_OWN = ("run.json", "[0-9][0-9][0-9]-*", "kept-*", "scratch-*")
+_PATTERNS = ("run.json", "[0-9][0-9][0-9]-*", "kept-*", "scratch-*")
 
 
 class BlockEntry(NamedTuple):
@@ -64,13 +63,13 @@ class Journal:
                 f"`work` must be an empty or new folder, or one of a run that was stopped, "
                 f"got {folder} with other files in it."
             )
-        if not _is_of(file, {"format": FORMAT, "key": key}):
+        if not _says(file, {"format": FORMAT, "key": key}):
             raise InvalidInputError(
                 f"`work` must be a new folder for other vectors, parameters or versions, got "
                 f"{folder} with another run in it. Remove it, or repeat that run."
             )
-        for left in folder.glob("scratch-*"):
-            left.unlink()
+        for file in folder.glob("scratch-*"):
+            file.unlink()
 
     def call(self, name: str, facts: dict[str, Any]) -> Call:
         """The next call of the run; a folder that was begun before is gone on with."""
@@ -92,7 +91,7 @@ class Journal:
 
         Windows keeps files whose arrays are still in use; the next run there removes them.
         """
-        for path in [path for pattern in _OWN for path in self.folder.glob(pattern)]:
+        for path in [path for pattern in _PATTERNS for path in self.folder.glob(pattern)]:
             try:
                 if path.is_dir():
                     shutil.rmtree(path)
@@ -111,7 +110,7 @@ class Call:
     def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
         self.folder = folder
         self.folder.mkdir(exist_ok=True)
-        if not _is_of(folder / "call.json", facts):
+        if not _says(folder / "call.json", facts):
             raise InvalidInputError(
                 f"`work` must be a folder of this version's runs, got {folder.parent}, where "
                 f"{folder.name} was made by something else. Remove it and begin again."
@@ -155,12 +154,12 @@ class Call:
 
     def missing(self, n: int, cut: Callable[[int], list[Range]]) -> list[Range]:
         """What is left of ``range(n)``, cut into blocks."""
-        left = []
-        at = 0
+        missing = []
+        begin = 0  # of a gap between finished blocks
         for block in sorted(self.blocks, key=lambda block: block.low):
-            left += [(at + low, at + high) for low, high in cut(block.low - at)]
-            at = block.high
-        return left + [(at + low, at + high) for low, high in cut(n - at)]
+            missing += [(begin + low, begin + high) for low, high in cut(block.low - begin)]
+            begin = block.high
+        return missing + [(begin + low, begin + high) for low, high in cut(n - begin)]
 
     def _listed(self, n: int) -> list[BlockEntry]:
         """The blocks in the list; what is no block of ``n`` rows is left out."""
@@ -176,9 +175,10 @@ class Call:
 
 def check_sum(arrays: Iterable[Array]) -> int:
     """A sum over the bytes of arrays."""
-    return functools.reduce(
-        lambda total, array: zlib.crc32(np.ascontiguousarray(array).data, total), arrays, 0
-    )
+    total = 0
+    for array in arrays:
+        total = zlib.crc32(np.ascontiguousarray(array).data, total)
+    return total
 
 
 def described(value: Any) -> Any:
@@ -194,13 +194,13 @@ def described(value: Any) -> Any:
     return type(value).__name__
 
 
-def _is_of(file: Path, facts: dict[str, Any]) -> bool:
+def _says(file: Path, facts: dict[str, Any]) -> bool:
     """Whether a file says these facts; they are written if it is not there."""
     if not file.exists():
         write_text_atomic(file, json.dumps(facts))
         return True
     what = "a file of a stopped run"
-    known = read_json(file, what)
-    if not isinstance(known, dict):
-        raise FileFormatError(f"{file} must be {what}, got {type(known).__name__}.")
-    return known == facts
+    written = read_json(file, what)
+    if not isinstance(written, dict):
+        raise FileFormatError(f"{file} must be {what}, got {type(written).__name__}.")
+    return written == facts

@@ -36,7 +36,7 @@ _QUERIES = 64
 _LOADING = 256  # rows that are ranked before, so that kernels are loaded
 _SEEDS = 16  # rows whose nearest are in the sample
 _LIST = 26  # the nearest of these
-_PIECE = 65536  # rows that are looked at at a time
+_PIECE = 65536  # rows that are read at a time
 _PROBED = 1.8  # time of a distance in a cell over that of one in a search of all rows
 _ROW_BYTES = 140  # of arrays as long as there are rows, outside files
 _THREAD_BYTES = 48  # the same, for each thread
@@ -232,26 +232,26 @@ class _Sample(Runner):
     ) -> _Sample:
         """What a run over some rows took and made, by stage."""
         run = execution.runner
-        some_queries = _strided(queries, _QUERIES)
-        some_rows = _regions(gallery, run)
+        sample_queries = _strided(queries, _QUERIES)
+        sample_rows = _regions(gallery, run)
         sample = cls(
             run.threads,
             run.block_size,
-            n_rows=len(some_queries) + len(some_rows),
-            n_queries=len(some_queries),
+            n_rows=len(sample_queries) + len(sample_rows),
+            n_queries=len(sample_queries),
         )
-        k = None if k is None else min(check_int("k", k, 1), len(some_rows))
-        few_rows = some_rows[:_LOADING]
+        k = None if k is None else min(check_int("k", k, 1), len(sample_rows))
+        few_rows = sample_rows[:_LOADING]
         few_k = None if k is None else min(k, len(few_rows))
         vectors = execution.vectors
         with warnings.catch_warnings(), progress.gather():
             warnings.simplefilter("ignore", KinrankWarning)
             with progress.listen(progress.Stopwatch()):  # kernels are loaded
                 here = Execution(Runner(run.threads, run.block_size), vectors=vectors)
-                method.ranked(some_queries, few_rows, few_k, here)
+                method.ranked(sample_queries, few_rows, few_k, here)
             watch = progress.Stopwatch(then=sample.note)
             with progress.listen(watch):
-                method.ranked(some_queries, some_rows, k, Execution(sample, vectors=vectors))
+                method.ranked(sample_queries, sample_rows, k, Execution(sample, vectors=vectors))
         return replace(sample, seconds=watch.seconds)
 
     def note(self, stage: str, done: int, total: int) -> None:
@@ -292,5 +292,5 @@ def _regions(rows: Array, run: Runner) -> Array:
         floats = (piece.astype(np.float32) for piece in pieces)
         return np.unique(search_pieces(queries.astype(np.float32), floats, _LIST, run).indices)
 
-    near = nearest(_strided(rows, _SEEDS))
-    return np.array(rows[nearest(rows[near])[:_ROWS]])
+    seeds = nearest(_strided(rows, _SEEDS))
+    return np.array(rows[nearest(rows[seeds])[:_ROWS]])

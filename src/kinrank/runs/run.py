@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -83,45 +82,40 @@ class Run:
         if self.cluster is not None:
             self._refuse_others("with `cluster`", ("cluster", "storage", "search", "block_size"))
 
-    def in_memory(self, threads: int | None, call: str, *allowed: str) -> Execution:
-        """The execution of a call that works in memory and takes no fields but ``allowed``.
+    def in_memory(self, threads: int | None, call: str, *more_fields: str) -> Execution:
+        """The execution of a call that works in memory.
 
-        call : its name for messages
+        call : its name for messages; more_fields : what it takes beside ``block_size``
         """
-        self._refuse_others(f"with `{call}`", ("block_size", *allowed))
+        self._refuse_others(f"with `{call}`", ("block_size", *more_fields))
         return Execution(Runner.of(threads, self.block_size), self.search)
 
-    @contextmanager
     def execution(
         self, method: RankingMethod, queries: Any, gallery: Any, k: int | None, threads: int | None
-    ) -> Iterator[Execution]:
+    ) -> AbstractContextManager[Execution]:
         """The execution of one call of ``method.rerank`` on this machine."""
         if method.reads_in_blocks:
             self._refuse_others(f"with {type(method).__name__}", ("block_size",))
         execution = Execution(Runner.of(threads, self.block_size), self.search, self.vectors)
         if self.memory_budget is None and self.work is None:
-            yield execution
-            return
+            return nullcontext(execution)
         from kinrank.runs.disk import disk_run
 
-        with disk_run(
-            method, queries, gallery, k, execution, self.memory_budget, self.work
-        ) as in_files:
-            yield in_files
+        return disk_run(method, queries, gallery, k, execution, self.memory_budget, self.work)
 
     def _refuse_others(self, beside: str, allowed: tuple[str, ...]) -> None:
-        """Refuse fields that are set and mean nothing here."""
+        """Refuse fields that are set and are not allowed beside something else."""
         for field in fields(self):
             value = getattr(self, field.name)
-            usual = isinstance(value, type(field.default)) and value == field.default
-            if field.name not in allowed and not usual:
+            is_default = isinstance(value, type(field.default)) and value == field.default
+            if field.name not in allowed and not is_default:
                 raise InvalidInputError(
                     f"`{field.name}` cannot be used {beside}, got {shown(value)}: leave it out."
                 )
 
 
 def as_run(run: Run | None) -> Run:
-    """What a user gave as ``run``, or the usual one."""
+    """The value of a parameter ``run``; None is ``Run()``."""
     if run is None:
         return Run()
     if not isinstance(run, Run):

@@ -6,8 +6,9 @@ searched in tiles of products, few of them by all their values; the bits are the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from kinrank.kernels.lanes import LANES
 from kinrank.kernels.scan import search_rows
 from kinrank.kernels.search import dense_values, merge
 from kinrank.ordering import ascending
-from kinrank.parallel import Array, Out, Runner
+from kinrank.parallel import Out, Runner
 from kinrank.search.stored import Stored, for_kernels, rows_between
 from kinrank.search.tiles import BLOCK, band_rows, search_pairs, search_tiles, squared_norms
 from kinrank.types import Floats, Ints, Longs, Neighbors
@@ -28,84 +29,133 @@ _FEW = 12  # queries below which to read the gallery for each is quicker than pr
 
 def exact_neighbors(vectors: Stored, k: int, run: Runner) -> Neighbors:
     """The ``k`` nearest rows of every row, the row itself first and counted; 1 <= k <= n."""
-    return exact_neighbors_and_more(vectors, k, 0, k, run)[0]
+    return ExactSearch(vectors, run).neighbors(k)
 
 
-def search_range(
-    vectors: Stored,
-    norms: Floats,
-    low: int,
-    high: int,
-    k: int,
-    run: Runner,
-    block: int | None = None,
-) -> Neighbors:
-    """The ``k`` nearest rows of rows low to high.
+@dataclass(frozen=True, eq=False)
+class ExactSearch:
+    """All rows are compared.
 
-    norms : of ``squared_norms``; block : how many rows at most are searched together, of which the
-        more the fewer products are computed twice
+    block : how many rows at most are searched together, of which the more the fewer products are
+        computed twice; None is what is quickest
     """
-    # One block at a time, which uses all threads.
-    together = band_rows(k, len(vectors))
-    alone = run.cut(together if block is None else min(block, together), 1)
-    outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
-    args = (vectors, low, norms, Runner(run.threads))
-    return Neighbors(*alone.fill("neighbours", _search_rows, args, high - low, *outs))
 
+    vectors: Stored
+    run: Runner
+    block: int | None = None
 
-def exact_neighbors_and_more(
-    vectors: Stored,
-    k: int,
-    n_first: int,
-    first_k: int,
-    run: Any,
-    search: Callable[..., Neighbors] = search_range,
-) -> tuple[Neighbors, Neighbors]:
-    """As ``exact_neighbors``, and lists of ``first_k`` >= k for the first ``n_first`` rows."""
-    n = len(vectors)
-    norms = squared_norms(vectors)
-    with progress.stage("neighbours", n):
-        if first_k == k:
-            every = search(vectors, norms, 0, n, k, run)
-            return every, every[:n_first]
-        if n_first < _FEW:
-            longer = _search_few(vectors, n_first, first_k)
-        else:
-            longer = search(vectors, norms, 0, n_first, first_k, run)
-        rest = search(vectors, norms, n_first, n, k, run)
-        return stacked(longer, rest, run), longer
+    def search(self, queries: Stored, k: int) -> Neighbors:
+        """See Searcher."""
+        return exact_search(queries, self.vectors, k, self.run)
+
+    def neighbors(self, k: int) -> Neighbors:
+        """See RowSearcher."""
+        return self.neighbors_and_more(k, 0, k)[0]
+
+    def neighbors_and_more(self, k: int, n_first: int, first_k: int) -> tuple[Neighbors, Neighbors]:
+        """See RowSearcher."""
+        n = len(self.vectors)
+        norms = squared_norms(self.vectors)
+        with progress.stage("neighbours", n):
+            if first_k == k:
+                neighbors = self.search_range(norms, 0, n, k)
+                return neighbors, neighbors[:n_first]
+            if n_first < _FEW:
+                longer = _search_few(self.vectors, n_first, first_k)
+            else:
+                longer = self.search_range(norms, 0, n_first, first_k)
+            others = self.search_range(norms, n_first, n, k)
+            return stacked(longer, others, self.run), longer
+
+    def search_range(self, norms: Floats, low: int, high: int, k: int) -> Neighbors:
+        """The ``k`` nearest rows of rows low to high; norms : ``squared_norms`` of all rows."""
+        # One block at a time, which uses all threads.
+        together = band_rows(k, len(self.vectors))
+        in_turn = self.run.cut(together if self.block is None else min(self.block, together), 1)
+        args = (self.vectors, low, norms, Runner(self.run.threads))
+        outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
+        return Neighbors(*in_turn.fill("neighbours", search_pairs, args, high - low, *outs))
 
 
 def _search_few(vectors: Stored, count: int, k: int) -> Neighbors:
     """The ``k`` nearest rows of the first ``count``, by all their distances."""
-    every = dense_search(vectors[:count], vectors)
-    farthest = every.max(axis=1, initial=0)
-    np.fill_diagonal(every, -1)  # before all others, whatever equals it
-    order = np.array([ascending(row, k) for row in every], np.int32).reshape(count, k)
-    return Neighbors(order, np.maximum(np.take_along_axis(every, order, axis=1), 0), farthest)
+    distances = dense_search(vectors[:count], vectors)
+    farthest = distances.max(axis=1, initial=0)
+    np.fill_diagonal(distances, -1)  # before all others, even those that equal it
+    order = np.array([ascending(row, k) for row in distances], np.int32).reshape(count, k)
+    nearest = np.take_along_axis(distances, order, axis=1)
+    return Neighbors(order, np.maximum(nearest, 0), farthest)
 
 
-def _search_rows(
+def stacked(longer: Neighbors, others: Neighbors, run: Runner) -> Neighbors:
+    """Lists of the first rows, cut to the length of the others, above those of the others."""
+    if len(longer) == 0:
+        return others
+    n = len(longer) + len(others)
+    outs = (Out(np.int32, others.k), Out(np.float32, others.k), Out(np.float32))
+    return Neighbors(*run.fill("neighbours", _stack_block, (longer, others), n, *outs))
+
+
+def _stack_block(
     low: int,
     high: int,
-    vectors: Stored,
-    start: int,
-    norms: Floats,
-    run: Runner,
+    longer: Neighbors,
+    others: Neighbors,
     indices: Ints,
-    values: Floats,
+    distances: Floats,
     farthest: Floats,
 ) -> None:
-    """Lists of rows low to high of those from number ``start`` on."""
-    search_pairs(
-        vectors,
-        norms,
-        start + low,
-        indices[low:high],
-        values[low:high],
-        farthest[low:high],
-        run.threads,
-    )
+    n_first = len(longer)
+    k = indices.shape[1]
+    if low < n_first:
+        early = slice(low, min(high, n_first))
+        indices[early] = longer.indices[early, :k]
+        distances[early] = longer.distances[early, :k]
+        farthest[early] = longer.farthest[early]
+    if high > n_first:
+        late = slice(max(low, n_first), high)
+        source = slice(late.start - n_first, late.stop - n_first)
+        indices[late] = others.indices[source]
+        distances[late] = others.distances[source]
+        farthest[late] = others.farthest[source]
+
+
+def exact_search(
+    queries: Stored,
+    gallery: Stored,
+    k: int,
+    run: Runner,
+    measure: Measure = "squared",
+    own_rows: Ints | None = None,
+    numbers: Ints | None = None,
+) -> Neighbors:
+    """The ``k`` nearest gallery rows of each query, 1 <= k <= len(gallery).
+
+    measure : "inner" gives minus the inner products in place of squared distances
+    own_rows : the row that each query is, which is left out; there may then be one fewer
+    numbers : (n,) what gallery rows go by, a permutation: ties go to the lower, the result and
+        ``own_rows`` are such; None where that is their position
+    """
+    if own_rows is not None:
+        more = exact_search(
+            queries, gallery, min(k + 1, len(gallery)), run, measure, numbers=numbers
+        )
+        return without_own_rows(more, own_rows, k)
+    n = len(queries)
+    inner = measure == "inner"
+    numbers = np.empty(0, np.int32) if numbers is None else numbers
+    indices = np.empty((n, k), np.int32)
+    values = np.empty((n, k), np.float32)
+    if 4 * k > len(gallery):
+        args = (queries, gallery, measure, np.argsort(numbers), indices, values)
+        dense_blocks(run, n, len(gallery)).map("search", _sort_all, n, *args)
+    elif n < _FEW:
+        rows = (queries[:], for_kernels(gallery), numbers, inner)
+        Runner(run.threads, 1).map("search", search_rows, n, *rows, indices, values)
+    else:
+        whole = (queries, gallery, squared_norms(gallery), numbers, inner, run.threads)
+        Runner(1, BLOCK).map("search", _search_block, n, *whole, indices, values)
+    return Neighbors(indices, values)
 
 
 def _search_block(
@@ -116,121 +166,33 @@ def _search_block(
     norms: Floats,
     numbers: Ints,
     inner: bool,
-    run: Runner,
+    threads: int,
     indices: Ints,
     values: Floats,
 ) -> None:
-    """Queries in the gallery."""
-    rows = rows_between(queries, low, high)
+    """The lists of queries low to high, by tiles."""
     search_tiles(
-        rows,
+        rows_between(queries, low, high),
         gallery,
         norms,
         indices[low:high],
         values[low:high],
-        threads=run.threads,
+        threads=threads,
         inner=inner,
         numbers=numbers,
     )
 
 
-def stacked(longer: Neighbors, rest: Neighbors, run: Runner) -> Neighbors:
-    """Lists of the first rows, cut to the length of the others, above those of the others."""
-    if len(longer) == 0:
-        return rest
-    n = len(longer) + len(rest)
-    return Neighbors(
-        *run.fill(
-            "neighbours",
-            _stack_block,
-            (longer, rest),
-            n,
-            Out(np.int32, rest.k),
-            Out(np.float32, rest.k),
-            Out(np.float32),
-        )
-    )
-
-
-def _stack_block(low: int, high: int, longer: Neighbors, rest: Neighbors, *outs: Array) -> None:
-    first = len(longer)
-    early = slice(low, min(high, first))
-    late = slice(max(low, first), high)
-    moved = slice(late.start - first, max(late.stop - first, 0))
-    for out, name in zip(outs, ("indices", "distances", "farthest"), strict=True):
-        width = () if out.ndim == 1 else (slice(out.shape[1]),)
-        if early.start < early.stop:
-            out[early] = getattr(longer, name)[(early, *width)]
-        if late.start < late.stop:
-            out[late] = getattr(rest, name)[moved]
-
-
-def exact_search(
-    queries: Stored,
-    gallery: Stored,
-    k: int,
-    run: Runner,
-    measure: Measure = "squared",
-    own: Ints | None = None,
-    numbers: Ints | None = None,
-) -> Neighbors:
-    """The ``k`` nearest gallery rows of each query, 1 <= k <= len(gallery).
-
-    measure : "inner" gives minus the inner products in place of squared distances
-    own : the row that each query is, which is left out; there may then be one fewer
-    numbers : (n,) what gallery rows go by, a permutation: ties go to the lower, the result and
-        ``own`` tell it; None where that is their position
-    """
-    if own is not None:
-        more = exact_search(
-            queries, gallery, min(k + 1, len(gallery)), run, measure, numbers=numbers
-        )
-        return without_own(more, own, k)
-    n = len(queries)
-    inner = measure == "inner"
-    numbers = np.empty(0, np.int32) if numbers is None else numbers
-    indices = np.empty((n, k), np.int32)
-    values = np.empty((n, k), np.float32)
-    if 4 * k > len(gallery):
-        positions = np.argsort(numbers)
-        few(run, n, len(gallery)).map(
-            "search",
-            lambda low, high: _search_all(
-                low, high, queries, gallery, measure, positions, indices, values
-            ),
-            n,
-        )
-    elif n < _FEW:
-        vectors = queries[:]
-        rows = for_kernels(gallery)
-        Runner(run.threads, 1).map(
-            "search",
-            lambda low, high: search_rows(
-                low, high, vectors, rows, numbers, inner, indices, values
-            ),
-            n,
-        )
-    else:
-        norms = squared_norms(gallery)
-        Runner(1, BLOCK).map(
-            "search",
-            lambda low, high: _search_block(
-                low, high, queries, gallery, norms, numbers, inner, run, indices, values
-            ),
-            n,
-        )
-    return Neighbors(indices, values)
-
-
-def without_own(found: Neighbors, own: Ints, k: int) -> Neighbors:
+def without_own_rows(neighbors: Neighbors, own_rows: Ints, k: int) -> Neighbors:
     """At most ``k`` rows of each query, the one that it is left out."""
-    others = np.argsort(found.indices == own[:, None], axis=1, kind="stable")
-    others = others[:, : min(k, found.indices.shape[1] - 1)]
-    indices = np.ascontiguousarray(np.take_along_axis(found.indices, others, axis=1))
-    return Neighbors(indices, np.take_along_axis(found.distances, others, axis=1))
+    is_own = neighbors.indices == own_rows[:, None]
+    others = np.argsort(is_own, axis=1, kind="stable")
+    others = others[:, : min(k, neighbors.indices.shape[1] - 1)]
+    indices = np.ascontiguousarray(np.take_along_axis(neighbors.indices, others, axis=1))
+    return Neighbors(indices, np.take_along_axis(neighbors.distances, others, axis=1))
 
 
-def _search_all(
+def _sort_all(
     low: int,
     high: int,
     queries: Stored,
@@ -245,10 +207,12 @@ def _search_all(
     positions : (n,) the gallery row of each number, or nothing where that is the number
     """
     k = indices.shape[1]
-    for row, found in enumerate(dense_search(queries[low:high], gallery, measure), start=low):
-        every = found[positions] if len(positions) else found
-        indices[row] = order = ascending(every, k)
-        values[row] = every[order]
+    distances = dense_search(queries[low:high], gallery, measure)
+    for row, row_distances in enumerate(distances, start=low):
+        by_number = row_distances[positions] if len(positions) else row_distances
+        order = ascending(by_number, k)
+        indices[row] = order
+        values[row] = by_number[order]
 
 
 def search_pieces(queries: Floats, pieces: Iterable[Floats], k: int, run: Runner) -> Neighbors:
@@ -260,16 +224,9 @@ def search_pieces(queries: Floats, pieces: Iterable[Floats], k: int, run: Runner
         more = exact_search(queries, piece, min(k, len(piece)), run)
         args = (best.indices, best.distances, more.indices + np.int32(first), more.distances)
         first += len(piece)
-        best = Neighbors(
-            *Runner(run.threads).fill(
-                "search",
-                merge,
-                args,
-                n,
-                Out(np.int32, min(k, first)),
-                Out(np.float32, min(k, first)),
-            )
-        )
+        length = min(k, first)
+        outs = (Out(np.int32, length), Out(np.float32, length))
+        best = Neighbors(*Runner(run.threads).fill("search", merge, args, n, *outs))
     return best
 
 
@@ -280,8 +237,8 @@ def dense_search(queries: Floats, gallery: Stored, measure: Measure = "squared")
     return out
 
 
-def few(run: Runner, n_rows: int, n_columns: int, together: int = 1) -> Runner:
-    """A runner whose dense blocks of ``n_columns`` stay near the caches.
+def dense_blocks(run: Runner, n_rows: int, n_columns: int, together: int = 1) -> Runner:
+    """A runner whose blocks of ``n_columns`` values a row stay near the caches.
 
     together : rows that cost no more than one of them
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -13,13 +13,7 @@ from kinrank.errors import InvalidInputError
 from kinrank.kernels.scan import pair_distances
 from kinrank.parallel import Out, Runner
 from kinrank.search.cells import CellSearch, cell_count, far_rows, landmark_rows, measured_recall
-from kinrank.search.exact import (
-    exact_neighbors_and_more,
-    exact_search,
-    search_range,
-    stacked,
-    without_own,
-)
+from kinrank.search.exact import ExactSearch, exact_search, stacked, without_own_rows
 from kinrank.search.searcher import Searcher, checked_search
 from kinrank.search.stored import Stored, for_kernels, rows_between
 from kinrank.search.tiles import squared_norms
@@ -27,31 +21,6 @@ from kinrank.types import Floats, Ints, Neighbors
 
 FEW = 20_000  # rows up to which an approximate search is not worth its while
 _BLOCK = 1024  # rows that a searcher of users is asked for at a time
-
-
-@dataclass(frozen=True, eq=False)
-class ExactSearch:
-    """All rows are compared.
-
-    block : how many rows at most are searched together; None is what is quickest
-    """
-
-    vectors: Stored
-    run: Runner
-    block: int | None = None
-
-    def search(self, queries: Stored, k: int) -> Neighbors:
-        """See Searcher."""
-        return exact_search(queries, self.vectors, k, self.run)
-
-    def neighbors(self, k: int) -> Neighbors:
-        """See RowSearcher."""
-        return self.neighbors_and_more(k, 0, k)[0]
-
-    def neighbors_and_more(self, k: int, n_first: int, first_k: int) -> tuple[Neighbors, Neighbors]:
-        """See RowSearcher."""
-        in_blocks = partial(search_range, block=self.block)
-        return exact_neighbors_and_more(self.vectors, k, n_first, first_k, self.run, in_blocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +67,7 @@ class ApproximateSearch:
                 longer = cells.first(n_first, first_k)
             else:
                 norms = squared_norms(self.vectors)
-                longer = search_range(
-                    self.vectors, norms, 0, n_first, first_k, self.run, self.block
-                )
+                longer = self._exact.search_range(norms, 0, n_first, first_k)
             neighbors = stacked(longer, cells.rows(n_first, n, k), self.run)
         progress.tell("recall", measured_recall(self.vectors, neighbors, self.run, n_first))
         return neighbors, longer
@@ -115,10 +82,10 @@ class ApproximateSearch:
 class GivenSearch:
     """A searcher that users bring chooses the neighbours; distances are computed from the rows.
 
-    searcher : over the rows from number ``first`` on, which it numbers from 0
-    vectors : (n, d) all rows; as_given : (n, d) the same in the searcher's own space, where rows
-        may have been moved or scaled
-    first : rows before it, the queries of a call, are compared with all others here
+    searcher : over the gallery, the rows from number ``first`` on, which it numbers from 0
+    vectors : (n, d) queries and gallery; as_given : (n, d) the same in the searcher's own space, as
+        rows may have been moved or scaled
+    first : how many rows are queries of the call; the searcher does not know these
     """
 
     searcher: Searcher
@@ -148,14 +115,13 @@ class GivenSearch:
         n = len(self.vectors)
         with progress.stage("neighbours", n):
             longer = self._lists(0, n_first, first_k)
-            every = self._lists(n_first, n, k)
-            return stacked(longer, every, self.run), longer
+            return stacked(longer, self._lists(n_first, n, k), self.run), longer
 
     def _lists(self, low: int, high: int, k: int) -> Neighbors:
         """The ``k`` nearest of all rows for rows low to high, itself first."""
         indices = np.empty((high - low, k), np.int32)
         distances = np.empty((high - low, k), np.float32)
-        others = rows_between(self.vectors, 0, self.first)
+        queries = rows_between(self.vectors, 0, self.first)
         gallery = rows_between(self.vectors, self.first)
         for begin in range(low, high, _BLOCK):
             end = min(begin + _BLOCK, high)
@@ -165,26 +131,26 @@ class GivenSearch:
             candidates = [listed.indices + np.int32(self.first)]
             squared = [listed.distances]
             if self.first:
-                more = exact_search(rows, others, min(k, self.first), self.run)
-                candidates.append(more.indices)
-                squared.append(more.distances)
-            own = np.arange(begin, end, dtype=np.int32)
+                near_queries = exact_search(rows, queries, min(k, self.first), self.run)
+                candidates.append(near_queries.indices)
+                squared.append(near_queries.distances)
+            own_rows = np.arange(begin, end, dtype=np.int32)
             block = slice(begin - low, end - low)
             indices[block], distances[block] = _itself_first(
-                np.concatenate(candidates, axis=1), np.concatenate(squared, axis=1), own, k
+                np.concatenate(candidates, axis=1), np.concatenate(squared, axis=1), own_rows, k
             )
         listed_rows = rows_between(self.vectors, low, high)
         args = (for_kernels(listed_rows), landmark_rows(self.vectors), distances)
         farthest = self.run.fill("neighbours", far_rows, args, high - low, Out(np.float32))
         return Neighbors(indices, distances, farthest)
 
-    def _chosen(self, asked: Floats, rows: Floats, gallery: Stored, k: int) -> Neighbors:
-        """The ``k`` rows that the searcher lists, ascending by (distance, index).
+    def _chosen(self, queries: Floats, rows: Floats, gallery: Stored, k: int) -> Neighbors:
+        """The ``k`` gallery rows that the searcher lists, ascending by (distance, index).
 
-        asked : the queries in the searcher's space; rows : the same in ours
+        queries : in the searcher's space; rows : the same in ours
         """
         n = len(gallery)
-        listed = checked_search(self.searcher, asked, k).indices
+        listed = checked_search(self.searcher, queries, k).indices
         name = type(self.searcher).__name__
         if listed.dtype.kind not in "iu" or listed.max(initial=-1) >= n:
             raise InvalidInputError(
@@ -213,23 +179,23 @@ class GivenSearch:
         )
 
 
-def _itself_first(indices: Ints, distances: Floats, own: Ints, k: int) -> tuple[Ints, Floats]:
+def _itself_first(indices: Ints, distances: Floats, own_rows: Ints, k: int) -> tuple[Ints, Floats]:
     """The first ``k`` of each list by (distance, index), the row itself in front."""
-    # Before all others, whatever equals it.
-    indices = np.concatenate([own[:, None], indices], axis=1)
-    distances = np.concatenate([np.full((len(own), 1), -1, np.float32), distances], axis=1)
-    again = indices == own[:, None]
-    again[:, 0] = False
-    distances[again] = np.inf
+    # Before all others, even those that equal it.
+    indices = np.concatenate([own_rows[:, None], indices], axis=1)
+    distances = np.concatenate([np.full((len(own_rows), 1), -1, np.float32), distances], axis=1)
+    is_repeated = indices == own_rows[:, None]
+    is_repeated[:, 0] = False
+    distances[is_repeated] = np.inf
     order = np.lexsort((indices, distances), axis=1)[:, :k]
     nearest = np.take_along_axis(distances, order, axis=1)
     return np.take_along_axis(indices, order, axis=1), np.maximum(nearest, 0)
 
 
 def search_others(
-    searcher: Searcher, queries: Stored, k: int, n: int, own: Ints | None = None
+    searcher: Searcher, queries: Stored, k: int, n: int, own_rows: Ints | None = None
 ) -> Neighbors:
-    """The ``k`` nearest of ``n`` rows; own : the row that each query is, which is left out."""
-    if own is None:
+    """The ``k`` nearest of ``n`` rows; own_rows : the row that each query is, which is left out."""
+    if own_rows is None:
         return searcher.search(queries, k)
-    return without_own(searcher.search(queries, min(k + 1, n)), own, k)
+    return without_own_rows(searcher.search(queries, min(k + 1, n)), own_rows, k)

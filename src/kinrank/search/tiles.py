@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from threading import Lock
@@ -25,7 +25,7 @@ from kinrank.kernels.pairs import arrange, choose, first_bounds, scan_pairs, set
 from kinrank.kernels.records import Contenders
 from kinrank.kernels.search import settle
 from kinrank.kernels.topk import scan_products
-from kinrank.parallel import Range, borrowed
+from kinrank.parallel import Range, Runner, call_each, thread_pool
 from kinrank.search.blas import one_blas_thread
 from kinrank.search.stored import HalfRows, Stored, for_kernels
 from kinrank.types import Floats, Ints
@@ -39,14 +39,15 @@ SLACK = 8 * 2.0**-24
 TILE = 640
 _LEAST_TILE = 16
 _BAND_BYTES = 1 << 27  # of what is kept of rows while they are searched
-_ROOM = 3  # times what must be kept of a row
-_CONTENDERS = 8
-_SAMPLED = 20  # one row of so many is in the sample
+_ROOM = 3  # entries that there is room for, times those that must be kept of a row
+_FARTHEST = 8  # columns that may be the farthest: room for these
+_SAMPLED = 20  # one row in 20 is in the sample
 _LEAST_SAMPLE = 64
 _MOST_SAMPLE = 1024
-_GROUPS = 64  # of the sample, whose least values bound
-_LONG = 2048  # lists that are better sorted than arranged
-_BLOCK = 256  # rows that are settled at a time
+_GROUPS = 64  # parts of the sample, whose least values give a bound
+_LONG = 2048  # lists from this length on are sorted, shorter ones arranged
+_SETTLED_TOGETHER = 256  # rows
+_COLUMN = 0x7FFFFFFF  # the lower half of a packed contender: its column
 
 # Sees each tile: its rows, their products, what is added to them, and the first column.
 Watch: TypeAlias = Callable[[slice, Floats, Floats, int], None]
@@ -72,58 +73,73 @@ def search_tiles(
     """
     tile = np.empty(min(len(rows), TILE_ROWS) * min(len(gallery), TILE_COLUMNS), np.float32)
     offsets = np.zeros_like(norms) if inner else norms
-    with borrowed(threads) as pool:
+    with thread_pool(threads) as pool:
         for low in range(0, len(rows), TILE_ROWS):
             part = slice(low, min(low + TILE_ROWS, len(rows)))
-            some = rows[part]
+            tile_rows = rows[part]
             count = part.stop - low
             heaps = empty_heaps(count, min(len(gallery), indices.shape[1] + SPARE))
             for first in range(0, len(gallery), TILE_COLUMNS):
                 columns = gallery[first : first + TILE_COLUMNS]
                 products = tile[: count * len(columns)].reshape(count, len(columns))
-                np.dot(some, columns.T, out=products)
+                np.dot(tile_rows, columns.T, out=products)
                 scan = (products, offsets[first : first + len(columns)], first)
                 _spread(pool, threads, scan_products, count, *scan, *heaps)
                 if watch is not None:
                     watch(part, *scan)
             bounds = None
             if heaps[0].shape[1] < len(gallery):  # no row outside the heaps is below their last
-                own = squared_norms(some)
-                slack = np.float32(SLACK * math.sqrt(some.shape[1])) * (own + norms.max())
-                bounds = (heaps[0][:, 0] / 2 if inner else heaps[0][:, 0] + own) - slack
+                row_norms = squared_norms(tile_rows)
+                width = tile_rows.shape[1]
+                slack = np.float32(SLACK * math.sqrt(width)) * (row_norms + norms.max())
+                bounds = (heaps[0][:, 0] / 2 if inner else heaps[0][:, 0] + row_norms) - slack
             args = settling(
-                some, for_kernels(gallery), heaps[1], numbers=numbers, bounds=bounds, inner=inner
+                tile_rows,
+                for_kernels(gallery),
+                heaps[1],
+                numbers=numbers,
+                bounds=bounds,
+                inner=inner,
             )
             _spread(pool, threads, settle, count, *args, indices[part], values[part])
 
 
-def _spread(pool: Executor, threads: int, kernel: Callable[..., Any], n: int, *args: Any) -> None:
+def _spread(
+    pool: Executor | None, threads: int, kernel: Callable[..., Any], n: int, *args: Any
+) -> None:
     """Run a kernel over ranges of rows; raises what it raises."""
-    step = -(-n // (4 * threads))
-    ranges = [(low, min(n, low + step)) for low in range(0, n, step)]
-    list(pool.map(lambda ends: kernel(*ends, *args), ranges))
+    calls = [(*ends, *args) for ends in _ranges(0, n, -(-n // (4 * threads)))]
+    call_each(pool, kernel, calls)
 
 
 def empty_heaps(count: int, capacity: int) -> tuple[Any, ...]:
     """What ``scan_products`` fills: values, columns and sizes."""
-    places = (count, capacity)
-    return np.empty(places, np.float32), np.empty(places, np.int32), np.zeros(count, np.int64)
+    shape = (count, capacity)
+    return np.empty(shape, np.float32), np.empty(shape, np.int32), np.zeros(count, np.int64)
 
 
 def settling(
     rows: Floats,
     gallery: Any,
     candidates: Ints,
-    names: Ints | None = None,
+    row_numbers: Ints | None = None,
     numbers: Ints | None = None,
     bounds: Floats | None = None,
     inner: bool = False,
 ) -> tuple[Any, ...]:
-    """The arguments of ``kernels.search.settle`` before its results."""
-    names = np.full(len(rows), -1, np.int32) if names is None else names
-    numbers = np.empty(0, np.int32) if numbers is None else numbers
-    bounds = np.full(len(rows), np.inf, np.float32) if bounds is None else bounds
-    return rows, names, gallery, numbers, inner, bounds, candidates
+    """The arguments of ``kernels.search.settle`` before its results.
+
+    row_numbers : (n_rows,) which gallery rows the rows are; None for none of them
+    numbers : (n,) what gallery rows go by; None where that is their position
+    bounds : (n_rows,) values from which on rows may be missing in ``candidates``; None for no bound
+    """
+    if row_numbers is None:
+        row_numbers = np.full(len(rows), -1, np.int32)
+    if numbers is None:
+        numbers = np.empty(0, np.int32)
+    if bounds is None:
+        bounds = np.full(len(rows), np.inf, np.float32)
+    return rows, row_numbers, gallery, numbers, inner, bounds, candidates
 
 
 def squared_norms(vectors: Stored) -> Floats:
@@ -136,76 +152,89 @@ def squared_norms(vectors: Stored) -> Floats:
 
 
 def search_pairs(
-    vectors: Stored,
-    norms: Floats,
     low: int,
+    high: int,
+    vectors: Stored,
+    start: int,
+    norms: Floats,
+    run: Runner,
     indices: Ints,
     values: Floats,
     farthest: Floats,
-    threads: int,
 ) -> None:
-    """The nearest rows of those from ``low`` on, each itself first, and how far the farthest is.
+    """The nearest rows of rows low to high, counted from ``start`` on, and how far the farthest is.
 
-    norms : ``squared_norms`` of all vectors
+    A row comes first in its own list.
+
+    norms : ``squared_norms`` of all vectors; run : whose threads work
     indices, values : (n_rows, k), squared distances, ties by lower index; farthest : (n_rows,)
     """
-    size = band_rows(indices.shape[1], len(vectors))
     k = indices.shape[1]
     # Each thread computes small products of its own, and looks at them while they are in its cache.
-    with borrowed(threads) as pool, one_blas_thread():
-        for begin, end in _ranges(0, len(indices), size):
-            band = _Band(vectors, norms, (low + begin, low + end), k, pool, threads)
+    with thread_pool(run.threads) as pool, one_blas_thread():
+        for begin, end in _ranges(low, high, band_rows(k, len(vectors))):
+            band = _Band(vectors, norms, start + begin, start + end, k, pool, run.threads)
             band.scan()
             band.settle(indices[begin:end], values[begin:end], farthest[begin:end])
 
 
 def band_rows(k: int, n: int) -> int:
     """How many rows are searched together: the more, the fewer products are computed twice."""
-    return max(TILE, _BAND_BYTES // (8 * _room(k, n)))
+    return max(TILE, _BAND_BYTES // (8 * _contender_room(k, n)))
 
 
-def _room(k: int, n: int) -> int:
+def _contender_room(k: int, n: int) -> int:
     return min(n + 1, _ROOM * (k + SPARE))
 
 
 class _Band:
-    """Rows low to high, and what is known of them so far, the contenders."""
+    """Rows low to high, which are searched together.
+
+    contenders : the columns that may be among the nearest of each row, or be its farthest
+    """
 
     def __init__(
-        self, vectors: Stored, norms: Floats, ends: Range, k: int, pool: Executor, threads: int
+        self,
+        vectors: Stored,
+        norms: Floats,
+        low: int,
+        high: int,
+        k: int,
+        pool: Executor | None,
+        threads: int,
     ) -> None:
         self.vectors = vectors
         self.norms = norms
+        self.low = low
+        self.high = high
         self.k = k
         self.pool = pool
         self.threads = threads
-        self.low, self.high = low, high = ends
         count = high - low
-        room = _room(k, len(vectors))
         slack = np.float32(2 * SLACK * math.sqrt(vectors.shape[1]))
         self.contenders = Contenders(
             low=np.array([low]),
             bounds=np.empty(count, np.float32),
             counts=np.zeros(count, np.int64),
-            nearest=np.empty((count, room), np.int64),
+            nearest=np.empty((count, _contender_room(k, len(vectors))), np.int64),
             far_bounds=np.empty(count, np.float32),
             margins=slack * (norms[low:high] + norms.max()),
             far_counts=np.zeros(count, np.int64),
-            farthest=np.empty((count, _CONTENDERS), np.int64),
+            farthest=np.empty((count, _FARTHEST), np.int64),
         )
 
     def scan(self) -> None:
-        """Find the columns that may be neighbours, or the farthest."""
+        """Find the contenders: bounds by a sample first, then all products."""
         size = -(-(self.high - self.low) // (2 * self.threads))
-        tiles = list(_ranges(self.low, self.high, max(_LEAST_TILE, min(size, TILE))))
+        tiles = _ranges(self.low, self.high, max(_LEAST_TILE, min(size, TILE)))
         sample = _sample(self.vectors)
-        norms = squared_norms(sample)
-        list(self.pool.map(lambda tile: self._bound(tile, sample, norms), tiles))
+        sample_norms = squared_norms(sample)
+        call_each(self.pool, self._bound, [(tile, sample, sample_norms) for tile in tiles])
+        outside = [*_ranges(0, self.low, TILE), *_ranges(self.high, len(self.vectors), TILE)]
+        pairs = deque(_pairs(tiles))
+        pairs.extend((tile, other) for other in outside for tile in tiles)
         locks = {tile: Lock() for tile in tiles}
-        others = [*_ranges(0, self.low, TILE), *_ranges(self.high, len(self.vectors), TILE)]
-        pairs = deque([*_pairs(tiles), *((tile, other) for other in others for tile in tiles)])
-        most = max(end - begin for begin, end in tiles) * max(b - a for a, b in [*tiles, *others])
-        list(self.pool.map(lambda _: self._scan_all(pairs, locks, most), range(self.threads)))
+        call_each(self.pool, self._scan_pairs, [(pairs, locks)] * self.threads)
 
     def _bound(self, tile: Range, sample: Floats, norms: Floats) -> None:
         """First bounds: that hold as much of the sample as almost surely makes k of all rows."""
@@ -220,72 +249,67 @@ class _Band:
         first = tile[0] - self.low
         first_bounds(products, norms, first, rank, least, most, self.contenders)
 
-    def _scan_all(
-        self, pairs: deque[tuple[Range, Range]], locks: dict[Range, Lock], most: int
-    ) -> None:
-        """Take pairs of tiles, which have at most ``most`` products, until there are none."""
-        room = np.empty(most, np.float32)
+    def _scan_pairs(self, pairs: deque[tuple[Range, Range]], locks: dict[Range, Lock]) -> None:
+        """Take pairs of tiles until there are none; every thread does."""
+        workspace = np.empty(TILE * TILE, np.float32)
         while True:
             try:
                 tile, other = pairs.popleft()  # atomic
             except IndexError:
                 return
-            self._scan(tile, other, locks, room)
+            self._scan(tile, other, locks, workspace)
 
-    def _scan(self, tile: Range, other: Range, locks: dict[Range, Lock], room: Floats) -> None:
+    def _scan(self, tile: Range, other: Range, locks: dict[Range, Lock], workspace: Floats) -> None:
         """Offer the products of two tiles to the rows of both, as far as they are in the band."""
         rows = slice(*tile)
         columns = slice(*other)
         shape = (tile[1] - tile[0], other[1] - other[0])
-        products = room[: math.prod(shape)].reshape(shape)
+        products = workspace[: math.prod(shape)].reshape(shape)
         np.dot(self.vectors[rows], self.vectors[columns].T, out=products)
-        keep = min(self.k + SPARE, len(self.vectors))
-        width = products.shape[1]
+        width = shape[1]
         words = np.zeros(-(-width // 8), np.uint64)
         # Nothing passes these: the bounds of columns that are no rows of the band.
         column_bounds = np.full(width, -np.inf, np.float32)
         column_far_bounds = np.full(width, np.inf, np.float32)
-        filled_words = np.empty(len(words) + 1, np.int64)
-        hits = np.empty(8 * len(words) + 1, np.int64)
         with ExitStack() as held:
             for touched in sorted({tile, other} & locks.keys()):
                 held.enter_context(locks[touched])
-            mutual = other != tile and other in locks
-            if mutual:
-                part = slice(other[0] - self.low, other[1] - self.low)
-                column_bounds[:] = self.contenders.bounds[part]
-                column_far_bounds[:] = self.contenders.far_bounds[part]
+            both_ways = other != tile and other in locks
+            if both_ways:
+                in_band = slice(other[0] - self.low, other[1] - self.low)
+                column_bounds[:] = self.contenders.bounds[in_band]
+                column_far_bounds[:] = self.contenders.far_bounds[in_band]
             scan_pairs(
                 products,
                 self.norms[columns],
                 other[0],
                 self.norms[rows],
                 tile[0],
-                mutual,
+                both_ways,
                 column_bounds,
                 column_far_bounds,
-                keep,
+                min(self.k + SPARE, len(self.vectors)),
                 words.view(np.uint8),
                 words,
-                filled_words,
-                hits,
+                np.empty(len(words) + 1, np.int64),
+                np.empty(8 * len(words) + 1, np.int64),
                 self.contenders,
             )
 
     def settle(self, indices: Ints, values: Floats, farthest: Floats) -> None:
-        """Exact lists from what was found."""
-
-        def block(ends: Range) -> None:
-            part = slice(*ends)
-            self._settle(*ends, indices[part], values[part], farthest[part])
-
+        """Exact lists from the contenders."""
         count = self.high - self.low
-        size = max(1, min(_BLOCK, -(-count // (2 * self.threads))))
-        list(self.pool.map(block, _ranges(0, count, size)))
+        size = max(1, min(_SETTLED_TOGETHER, -(-count // (2 * self.threads))))
+        calls = [
+            (begin, end, indices[begin:end], values[begin:end], farthest[begin:end])
+            for begin, end in _ranges(0, count, size)
+        ]
+        call_each(self.pool, self._settle, calls)
 
     def _settle(
         self, begin: int, end: int, indices: Ints, values: Floats, farthest: Floats
     ) -> None:
+        """The lists of the band's rows begin to end."""
         first = self.low + begin
         count = end - begin
         gallery = for_kernels(self.vectors)
@@ -303,17 +327,21 @@ class _Band:
             self.contenders.farthest[begin:end],
             farthest,
         )
-        slow = np.arange(count) if self.k > _LONG else np.flatnonzero(bounds < 0)
         if self.k <= _LONG:
             arrange(0, count, rows, first, gallery, counts, nearest, indices, values)
-        if len(slow):
-            kept = np.arange(nearest.shape[1]) < counts[slow, None]
-            candidates = np.where(kept, nearest[slow] & 0x7FFFFFFF, -1).astype(np.int32)
-            names = (first + slow).astype(np.int32)
-            lists = (indices[slow], values[slow])
-            args = settling(rows[slow], gallery, candidates, names, bounds=bounds[slow])
-            settle(0, len(slow), *args, *lists)
-            indices[slow], values[slow] = lists
+            unsettled = np.flatnonzero(bounds < 0)
+        else:
+            unsettled = np.arange(count)
+        if len(unsettled):
+            is_kept = np.arange(nearest.shape[1]) < counts[unsettled, None]
+            candidates = np.where(is_kept, nearest[unsettled] & _COLUMN, -1).astype(np.int32)
+            row_numbers = (first + unsettled).astype(np.int32)
+            args = settling(
+                rows[unsettled], gallery, candidates, row_numbers, bounds=bounds[unsettled]
+            )
+            lists = (indices[unsettled], values[unsettled])
+            settle(0, len(unsettled), *args, *lists)
+            indices[unsettled], values[unsettled] = lists
 
 
 def _sample(vectors: Stored) -> Floats:
@@ -324,11 +352,13 @@ def _sample(vectors: Stored) -> Floats:
     return rows
 
 
-def _ranges(low: int, high: int, size: int) -> Iterator[Range]:
-    return ((at, min(at + size, high)) for at in range(low, high, size))
+def _ranges(low: int, high: int, size: int) -> list[Range]:
+    return [(at, min(at + size, high)) for at in range(low, high, size)]
 
 
-def _pairs(tiles: list[Range]) -> Iterator[tuple[Range, Range]]:
+def _pairs(tiles: list[Range]) -> list[tuple[Range, Range]]:
     """Every two, and each with itself, in an order in which threads rarely want the same tile."""
+    pairs: list[tuple[Range, Range]] = []
     for apart in range(len(tiles)):
-        yield from zip(tiles, tiles[apart:], strict=False)
+        pairs += zip(tiles, tiles[apart:], strict=False)
+    return pairs

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from kinrank.methods.cas import CASMethod
 from kinrank.parallel import Runner
-from kinrank.search.exact import exact_neighbors_and_more, exact_search
+from kinrank.search.exact import ExactSearch, exact_search
 from kinrank.stages.distances import VectorDistances
 from kinrank.tune.look import unit_rows
 from kinrank.types import Floats, Ints, Values
@@ -134,7 +134,8 @@ def _view(rows: Floats, n_asked: int, run: Runner) -> View:
     method = CASMethod(omega=0.0).resolved(n)
     # So long that enough is left without the rows that are asked for.
     longer = max(kept + n_asked, method.list_length())
-    lists = exact_neighbors_and_more(rows, method.list_length(), n_asked, longer, run)
+    search = ExactSearch(rows, run)
+    lists = search.neighbors_and_more(method.list_length(), n_asked, longer)
     encoded = method.compare(VectorDistances.of(*lists, rows), n_asked, run)
     after = method.order(encoded, n_asked, kept, run)
     later_first = np.argsort(lists[1].indices < n_asked, axis=1, kind="stable")[:, :kept]

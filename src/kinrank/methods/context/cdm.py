@@ -56,7 +56,7 @@ class CDM(JointMethod):
     def _limits(self, n: int) -> dict[str, int]:
         return {"k1": n - 1, "pool": n - 1} if self.steps > 1 else {"k1": n - 1}
 
-    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
+    def rank_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         length = self.k1 if self.steps == 1 else max(self.k1, self.pool)
         # Many steps over copies make factors without end: products of two must fit float32.
         scale = np.minimum(self._scales(rows.neighbors(length + 1)), 1e9).astype(np.float32)
@@ -66,7 +66,7 @@ class CDM(JointMethod):
             d = np.sqrt(dense_search(rows.queries[low:high], rows.gallery))
             return d * scale[low:high, None] * scale[first:]
 
-        return rank_dense(rows.n_queries, len(rows.gallery), k, run, block, rows.allowed)
+        return rank_dense(block, rows.n_queries, len(rows.gallery), k, run, rows.row_filter)
 
     def _scales(self, lists: Neighbors) -> npt.NDArray[np.float64]:
         """The factors of d* = d scale_i scale_j."""

@@ -24,7 +24,7 @@ from kinrank.types import Floats, Ints, Ranking, SparseRows
 
 @dataclass(frozen=True, kw_only=True)
 class ECN(JointMethod):
-    """Expanded cross neighbourhood: how alike the rank lists around query and gallery row are.
+    """Expanded cross neighbourhood: how similar the rank lists around query and gallery row are.
 
     r(i, j) = sum over x of max(0, k1 - pos_i(x)) max(0, k1 - pos_j(x))
     E(i) = the t nearest of i and the q nearest of each of them
@@ -54,7 +54,7 @@ class ECN(JointMethod):
     t: int = option(3, "nearest rows that join the neighbourhood", spare=1)
     q: int = option(8, "nearest of each of these that join too", spare=1)
 
-    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
+    def rank_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         n = len(rows)
         distances = rows.distances(max(self.k1, self.t + 1, self.q + 1), k)
         lists = distances.neighbors.indices
@@ -63,17 +63,17 @@ class ECN(JointMethod):
         positions = weighted_lists(lists, 0, weights, run)
         args = (lists, self.t, self.q)
         out = Out(np.int32, self.t * (1 + self.q))
-        expanded = run.fill("context", _wider, args, n, out)
+        expanded = run.fill("context", _expanded_rows, args, n, out)
         scores = cross_scores(expanded, positions, positions, rows, run)
-        near = scores.with_data(np.float32(-1 / (2 * expanded.shape[1])) * scores.values)
+        means = np.float32(-1 / (2 * expanded.shape[1])) * scores.values
         return rank_candidates(
-            near,
+            scores.with_data(means),
             distances.query_lists,
-            lambda q: dense_search(rows.queries[q], rows.gallery),
+            lambda numbers: dense_search(rows.queries[numbers], rows.gallery),
             k,
             0.0,
             run,
-            rows.allowed,
+            rows.row_filter,
         )
 
 
@@ -81,11 +81,11 @@ def _positions(low: int, high: int, out: Floats) -> None:
     out[low:high] = np.arange(out.shape[1], 0, -1)
 
 
-def _wider(low: int, high: int, lists: Ints, t: int, q: int, out: Ints) -> None:
+def _expanded_rows(low: int, high: int, lists: Ints, t: int, q: int, out: Ints) -> None:
     """The t nearest of each row, and the q nearest of each of these."""
-    near = lists[low:high, 1 : t + 1]
-    out[low:high, :t] = near
-    out[low:high, t:] = lists[near, 1 : q + 1].reshape(high - low, -1)
+    nearest = lists[low:high, 1 : t + 1]
+    out[low:high, :t] = nearest
+    out[low:high, t:] = lists[nearest, 1 : q + 1].reshape(high - low, -1)
 
 
 def cross_scores(
@@ -95,15 +95,19 @@ def cross_scores(
 
     U_i = the sum of the rows K_e, e in lists[i]; one that is listed twice counts twice
     """
-    every = regular(np.ascontiguousarray(lists), None, len(k))
-    u = product_sum("context", [(every, k)], len(lists), run)
-    return product_sum(
-        "context", [(u, _late(v, u, rows, run)), (v, _late(u, v, rows, run))], rows.n_queries, run
-    )
+    members = regular(np.ascontiguousarray(lists), None, len(k))
+    u = product_sum("context", [(members, k)], len(lists), run)
+    pairs = [
+        (u, _columns_of_gallery(v, u, rows, run)),
+        (v, _columns_of_gallery(u, v, rows, run)),
+    ]
+    return product_sum("context", pairs, rows.n_queries, run)
 
 
-def _late(a: SparseRows, asked: SparseRows, rows: JointRows, run: Runner) -> SparseRows:
-    """The columns of A that the queries' rows of another matrix use, of gallery rows."""
-    wanted = np.zeros(a.n_columns, np.bool_)
-    wanted[asked.indices[: asked.indptr[rows.n_queries]]] = True
-    return columns_as_rows(a, rows.first, wanted, run)
+def _columns_of_gallery(
+    a: SparseRows, multiplied: SparseRows, rows: JointRows, run: Runner
+) -> SparseRows:
+    """A^T for gallery rows: the columns that the rows of the queries in another matrix use."""
+    is_used = np.zeros(a.n_columns, np.bool_)
+    is_used[multiplied.indices[: multiplied.indptr[rows.n_queries]]] = True
+    return columns_as_rows(a, rows.first, is_used, run)

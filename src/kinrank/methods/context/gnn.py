@@ -62,15 +62,15 @@ class GNN(JointMethod):
     mix: float = option(0.0, "share of the cosine of the vectors", within=(0, 1))
     dialect: Literal["cas", "zhang"] = option("cas", "whose copy of the method to reproduce")
 
-    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
+    def rank_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         n = len(rows)
         first = rows.first
         lists = rows.neighbors(max(self.k1, self.k2))
         m = nearest(lists.indices, self.k1, run)
         if self.k2 == 1:  # the original does not propagate then
             back = transposed(m, run)
-            every = np.arange(n + 1)
-            passed = SparseRows(every, every[:n].astype(np.int32), None, n)
+            numbers = np.arange(n + 1)
+            passed = SparseRows(numbers, numbers[:n].astype(np.int32), None, n)
         else:
             passed = self._passing(lists)
             a = sorted_rows(product("context", passed, half_sum(m, run), run), run)
@@ -89,13 +89,13 @@ class GNN(JointMethod):
             mixed = np.float32(1 - self.mix) * out - np.float32(self.mix) * cosine
             return mixed.astype(np.float32)
 
-        return rank_scores(block, rows.queries, rows.gallery, k, run, allowed=rows.allowed)
+        return rank_scores(block, rows.queries, rows.gallery, k, run, row_filter=rows.row_filter)
 
     def _passing(self, lists: Neighbors) -> SparseRows:
         """P: the k2 nearest with their similarity, and the row itself once more."""
-        near = lists.indices[:, : self.k2]
+        nearest_rows = lists.indices[:, : self.k2]
         d = lists.distances[:, : self.k2]
         similarity = np.maximum(1 - d / 2, 0) ** np.float32(self.alpha)
         if self.dialect == "cas":
             similarity[:, 0] += 1
-        return regular(np.ascontiguousarray(near), similarity, len(lists))
+        return regular(np.ascontiguousarray(nearest_rows), similarity, len(lists))

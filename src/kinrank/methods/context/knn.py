@@ -14,7 +14,7 @@ import numpy as np
 from kinrank.filters import empty_ranking
 from kinrank.kernels.answer import add_votes
 from kinrank.kernels.search import dense_values
-from kinrank.methods.answer import put_first
+from kinrank.methods.answer import put_nearest_rows
 from kinrank.methods.common import JointMethod, JointRows
 from kinrank.options import option
 from kinrank.ordering import ascending
@@ -55,18 +55,17 @@ class KNN(JointMethod):
     k1: int = option(50, "rows that vote beside the query", spare=1)
     dialect: Literal["cas", "shen"] = option("cas", "how votes are weighted")
 
-    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
+    def rank_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         lists = rows.neighbors(self.k1 + 1).indices[: rows.n_queries]
         n_queries = rows.n_queries
-        n_gallery = len(rows.gallery)
-        found = empty_ranking(n_queries, k)
-        size = max(1, _CELLS // n_gallery)
+        ranking = empty_ranking(n_queries, k)
+        size = max(1, _CELLS // len(rows.gallery))
         for low in range(0, n_queries, size):
             high = min(low + size, n_queries)
             scores = self._scores(rows, lists[low:high], low, run)
             for query, score in enumerate(scores, start=low):
-                put_first(found, query, -score, rows.allowed)
-        return found
+                put_nearest_rows(ranking, query, -score, rows.row_filter)
+        return ranking
 
     def _scores(self, rows: JointRows, lists: Ints, low: int, run: Runner) -> Floats:
         """Scores of a block of queries, whose first is number ``low``."""
@@ -76,23 +75,23 @@ class KNN(JointMethod):
         ends = np.cumsum(np.bincount(inverse.ravel(), minlength=len(voters)))
         step = 64 * run.threads
         for begin in range(0, len(voters), step):  # ranks of many rows, votes of one after another
-            some = voters[begin : begin + step]
-            orders = run_orders(rows.vectors, some, run)
-            for at, order in enumerate(orders, start=begin):
-                votes = uses[ends[at - 1] if at else 0 : ends[at]]
-                shape = (lists.shape[1], low, self.dialect == "cas")
-                add_votes(order, rows.first, votes, *shape, scores)
+            orders = rank_orders(rows.vectors, voters[begin : begin + step], run)
+            for voter, order in enumerate(orders, start=begin):
+                votes = uses[ends[voter - 1] if voter else 0 : ends[voter]]
+                with_backward_rank = self.dialect == "cas"
+                add_votes(order, rows.first, votes, lists.shape[1], low, with_backward_rank, scores)
         return scores
 
 
-def run_orders(vectors: Stored, some: Ints, run: Runner) -> list[Ints]:
-    """All rows by their distance from each of ``some``, itself first."""
-    every = for_kernels(vectors)
+def rank_orders(vectors: Stored, rows: Ints, run: Runner) -> list[Ints]:
+    """All vectors by their distance from each of some rows, itself first."""
+    blocks = run.map("ranks", _block_of_orders, len(rows), vectors, rows)
+    return [order for block in blocks for order in block]
 
-    def ordered(low: int, high: int) -> list[Ints]:
-        values = np.empty((high - low, len(vectors)), np.float32)
-        dense_values(0, high - low, vectors[some[low:high]], every, False, values)
-        values[np.arange(high - low), some[low:high]] = -1
-        return [ascending(row).astype(np.int32) for row in values]
 
-    return [order for part in run.map("ranks", ordered, len(some)) for order in part]
+def _block_of_orders(low: int, high: int, vectors: Stored, rows: Ints) -> list[Ints]:
+    members = rows[low:high]
+    distances = np.empty((len(members), len(vectors)), np.float32)
+    dense_values(0, len(members), vectors[members], for_kernels(vectors), False, distances)
+    distances[np.arange(len(members)), members] = -1
+    return [ascending(to_all).astype(np.int32) for to_all in distances]

@@ -27,7 +27,7 @@ from kinrank.types import Floats, Ints, Longs, Neighbors, Ranking, SparseRows
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one of the copies in the wild differs from the others.
+    """How a published copy of the method differs from the original.
 
     squared_twice : the base distance is d^4 over its largest, not d^2
     cosine : vectors are normalised first
@@ -94,10 +94,10 @@ class KReciprocal(JointMethod):
     def _limits(self, n: int) -> dict[str, int]:
         return {"k1": n if DIALECTS[self.dialect].plain else n - 1, "k2": n}
 
-    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
+    def rank_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         length = list_length(self.k1, self.k2, DIALECTS[self.dialect])
         distances = rows.distances(length, k)
-        return self.rank(distances, rows.n_queries, k, run, rows.allowed)
+        return self.rank(distances, rows.n_queries, k, run, rows.row_filter)
 
     def rank(
         self,
@@ -105,7 +105,7 @@ class KReciprocal(JointMethod):
         n_queries: int,
         k: int,
         run: Runner,
-        allowed: Filter | None = None,
+        row_filter: Filter | None = None,
     ) -> Ranking:
         """Rank rows from ``n_queries`` on for each row before, by any kind of distance."""
         dialect = DIALECTS[self.dialect]
@@ -115,9 +115,17 @@ class KReciprocal(JointMethod):
         omega = 0.0 if dialect.plain else self.lambda_value
         divergence = Divergence.of(v, "jaccard", run)
         if omega == 0:
-            return rank_by_divergence(divergence, distances, n_queries, k, run, allowed)
-        share = (omega, "squared", None)
-        ranker = Ranker(distances, divergence, n_queries, *share, None, allowed=allowed)
+            return rank_by_divergence(divergence, distances, n_queries, k, run, row_filter)
+        ranker = Ranker(
+            distances=distances,
+            divergence=divergence,
+            n_queries=n_queries,
+            omega=omega,
+            fusion="squared",
+            diffusion=None,
+            graph=None,
+            allowed=row_filter,
+        )
         return ranker.rank(k, run)
 
 
@@ -131,13 +139,13 @@ def encode(distances: Distances, k1: int, k2: int, dialect: Dialect, run: Runner
     lists = distances.neighbors.indices
     half = round(k1 / 2) + 1  # to even, as numpy does in the original
     full = k1 if dialect.plain else k1 + 1
-    near = clusters.expanded(lists, full, min(half, lists.shape[1]), run)
+    reciprocal = clusters.expanded(lists, full, min(half, lists.shape[1]), run)
     rows = np.arange(len(lists), dtype=np.int32)
-    base = distances.at(rows, near.indptr, near.indices, run)
-    own = Out(np.float32, indptr=near.indptr)
-    args = (near.indptr, base, distances.neighbors.farthest, dialect.plain)
-    weights = run.fill("context", _weight_rows, args, len(near), own)
-    v = unit_rows(near.with_data(weights), run)
+    base = distances.at(rows, reciprocal.indptr, reciprocal.indices, run)
+    args = (reciprocal.indptr, base, distances.neighbors.farthest, dialect.plain)
+    out = Out(np.float32, indptr=reciprocal.indptr)
+    weights = run.fill("context", _weight_rows, args, len(reciprocal), out)
+    v = unit_rows(reciprocal.with_data(weights), run)
     return smooth_by_average(v, lists, k2, run) if k2 > 1 else v
 
 
@@ -145,11 +153,11 @@ def _weight_rows(
     low: int, high: int, indptr: Longs, base: Floats, farthest: Floats, plain: bool, out: Floats
 ) -> None:
     """exp(-d); plain : of squared distances that are not over the row's farthest."""
-    part = slice(indptr[low], indptr[high])
-    d = base[part]
+    entries = slice(indptr[low], indptr[high])
+    d = base[entries]
     if plain:
         d = d * np.repeat(farthest[low:high], np.diff(indptr[low : high + 1]))
-    out[part] = np.exp(-d)
+    out[entries] = np.exp(-d)
 
 
 @dataclass(frozen=True, eq=False)

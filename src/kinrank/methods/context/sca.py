@@ -49,13 +49,13 @@ class SCA(JointMethod):
     k1: int = option(4, "rows activated, the row itself counted", spare=0)
     k2: int = option(2, "rows averaged, the row itself counted", spare=0)
 
-    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
+    def rank_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         distances = rows.distances(max(self.k1, self.k2), k)
         lists = distances.neighbors
         active = nearest(lists.indices, self.k1, run)
-        every = np.arange(len(rows), dtype=np.int32)
-        d = np.sqrt(distances.at(every, active.indptr, active.indices, run))
+        numbers = np.arange(len(rows), dtype=np.int32)
+        d = np.sqrt(distances.at(numbers, active.indptr, active.indices, run))
         f = unit_rows(active.with_data(np.exp(-d)), run)
         f = smooth_by_average(f, lists.indices, self.k2, run)
         divergence = Divergence.of(f, "jaccard", run)
-        return rank_by_divergence(divergence, distances, rows.n_queries, k, run, rows.allowed)
+        return rank_by_divergence(divergence, distances, rows.n_queries, k, run, rows.row_filter)

@@ -50,7 +50,7 @@ class STML(JointMethod):
     k1: int = option(20, "size of the reciprocal neighbourhood, the row itself counted", spare=0)
     sigma: float = option(0.1, "width of the pairwise similarity", within=(1e-6, 1e6))
 
-    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
+    def rank_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         distances = rows.distances(self.k1, k)
         lists = distances.neighbors.indices
         first = rows.first
@@ -64,9 +64,10 @@ class STML(JointMethod):
             queries = np.arange(low, high, dtype=np.int32)
             d2 = distances.dense(queries, first, Runner(1))
             out: Floats = np.exp(-(d2**2) / np.float32(self.sigma)) / np.float32(-2)
-            for at, query in enumerate(queries):
-                part = slice(context.indptr[query], context.indptr[query + 1])
-                out[at, context.indices[part] - first] -= context.values[part] / np.float32(4)
+            for line, query in enumerate(queries):
+                entries = slice(context.indptr[query], context.indptr[query + 1])
+                rows_there = context.indices[entries] - first
+                out[line, rows_there] -= context.values[entries] / np.float32(4)
             return out
 
-        return rank_dense(rows.n_queries, len(rows.gallery), k, run, block, rows.allowed)
+        return rank_dense(block, rows.n_queries, len(rows.gallery), k, run, rows.row_filter)

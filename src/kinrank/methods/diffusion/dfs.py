@@ -7,6 +7,7 @@ Region Manifolds: Recovering Small Objects with Compact CNN Representations, CVP
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from kinrank.kernels.lanes import LANES
@@ -64,25 +65,19 @@ class DFS(InductiveMethod):
     steps: int = option(20, "steps of conjugate gradients, at most")
     tol: float = option(1e-6, "residual at which they stop", within=(0, 0.1))
 
-    def _prepare(self, gallery: Stored, execution: Execution) -> Solver:
+    def prepare_gallery(self, gallery: Stored, execution: Execution) -> Solver:
         s, layout = gallery_graph(gallery, self.k1, self.gamma, execution)
         return by_conjugate_gradients(s, self.alpha, self.steps, self.tol, layout)
 
-    def _search(
+    def search_prepared(
         self,
         state: Any,
         gallery: Stored,
         queries: Stored,
         k: int,
         execution: Execution,
-        own: Ints | None = None,
+        own_rows: Ints | None = None,
     ) -> Ranking:
-        y = query_starts(queries, gallery, self.kq, self.gamma, execution, own)
-        return rank_scores(
-            lambda low, high: solutions(state, y, low, high),
-            queries,
-            gallery,
-            k,
-            execution.runner,
-            LANES,
-        )
+        y = query_starts(queries, gallery, self.kq, self.gamma, execution, own_rows)
+        scores = partial(solutions, state, y)
+        return rank_scores(scores, queries, gallery, k, execution.runner, LANES)

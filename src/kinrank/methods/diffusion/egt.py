@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kinrank.kernels.traverse import traversals
-from kinrank.methods.answer import Scored
+from kinrank.methods.answer import ScoredRows
 from kinrank.methods.common import InductiveMethod
 from kinrank.options import option
 from kinrank.parallel import Runner
@@ -61,7 +61,7 @@ class EGT(InductiveMethod):
     p: int = option(1000, "rows taken by traversal")
     dialect: Literal["symmetric", "layer6"] = option("symmetric", "how edges are made two-way")
 
-    def _prepare(self, gallery: Stored, execution: Execution) -> SparseRows:
+    def prepare_gallery(self, gallery: Stored, execution: Execution) -> SparseRows:
         """The graph of gallery rows."""
         run = execution.runner
         lists = execution.searcher(gallery).neighbors(min(self.k1, len(gallery) - 1) + 1)
@@ -71,26 +71,35 @@ class EGT(InductiveMethod):
             return _last_reverse(directed)
         return _both_ways(directed, run)
 
-    def _search(
+    def search_prepared(
         self,
         state: Any,
         gallery: Stored,
         queries: Stored,
         k: int,
         execution: Execution,
-        own: Ints | None = None,
+        own_rows: Ints | None = None,
     ) -> Ranking:
         run = execution.runner
-        searcher = execution.searcher(gallery)
-        near = search_others(searcher, queries, self.k1, len(gallery), own)
-        weights = self._weights(near.distances)
-        scored = Scored.empty(len(queries), k)
+        n_gallery = len(gallery)
+        near = search_others(execution.searcher(gallery), queries, self.k1, n_gallery, own_rows)
+        scored = ScoredRows.empty(len(queries), k)
         scored.values[:] = np.arange(k)
-        limit = np.float32(self.t)
-        length = min(k, self.p)
-        args = (near.indices, weights, state.csr, limit, length, scored.indices, scored.counts)
-        run.map("traversal", lambda a, b: traversals(a, b, *args), len(queries))
-        return scored.filled(lambda q: dense_search(queries[q], gallery), len(gallery), run, None)
+        run.map(
+            "traversal",
+            traversals,
+            len(queries),
+            near.indices,
+            self._weights(near.distances),
+            state.csr,
+            np.float32(self.t),
+            min(k, self.p),
+            scored.indices,
+            scored.counts,
+        )
+        return scored.then_nearest(
+            lambda numbers: dense_search(queries[numbers], gallery), n_gallery, run
+        )
 
     def _weights(self, squared: Floats) -> Floats:
         s = 1 - squared / 2
@@ -114,6 +123,6 @@ def _last_reverse(directed: SparseRows) -> SparseRows:
     rows = np.concatenate([directed.owners, reached])
     ids = np.concatenate([directed.indices, reverse.indices[last]])
     values = np.concatenate([directed.values, reverse.values[last]])
-    places, entry = np.unique(rows * n + ids, return_inverse=True)
+    edges, entry = np.unique(rows * n + ids, return_inverse=True)
     mean = np.bincount(entry, values) / np.bincount(entry)  # of edges that are in both
-    return SparseRows.of_entries(places // n, places % n, mean.astype(np.float32), n)
+    return SparseRows.of_entries(edges // n, edges % n, mean.astype(np.float32), n)

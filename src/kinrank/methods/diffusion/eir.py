@@ -11,13 +11,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from kinrank.compiling import prepare
 from kinrank.errors import InvalidInputError
 from kinrank.filters import Filter
 from kinrank.kernels import truncated as kernels
 from kinrank.kernels.lanes import LANES
 from kinrank.methods.answer import rank_scores
-from kinrank.methods.common import FittedMethod, InductiveMethod, JointRows, results, stacked
+from kinrank.methods.common import FittedMethod, InductiveMethod, JointRows, begin_ranking
 from kinrank.methods.diffusion.solve import query_starts
 from kinrank.options import option
 from kinrank.parallel import Out
@@ -83,16 +82,14 @@ class EIR(InductiveMethod):
         gallery: Any,
         k: int | None,
         execution: Execution,
-        allowed: Filter | None = None,
+        row_filter: Filter | None = None,
     ) -> Ranking:
         if self.mode == "online":
-            return super().ranked(queries, gallery, k, execution, allowed)
-        rows = stacked(queries, gallery, self, execution, allowed)
-        k = results(k, rows.n_answers)
-        prepare(type(self).__name__.lower(), whole=k == rows.n_answers)
+            return super().ranked(queries, gallery, k, execution, row_filter)
+        rows, k = begin_ranking(self, queries, gallery, k, execution, row_filter)
         return self.resolved(len(rows))._rank_joint(rows, k, execution)
 
-    def _prepare(self, gallery: Stored, execution: Execution) -> tuple[Ints, Floats]:
+    def prepare_gallery(self, gallery: Stored, execution: Execution) -> tuple[Ints, Floats]:
         """F by rows: the places, (n, truncation), and the values there."""
         reach = min(self.truncation, len(gallery))  # no warning: nothing is lost
         run = execution.runner
@@ -103,16 +100,16 @@ class EIR(InductiveMethod):
         out = Out(np.float32, reach)
         return lists, run.fill("diffusion", kernels.diffused_rows, args, len(gallery), out)
 
-    def _search(
+    def search_prepared(
         self,
         state: Any,
         gallery: Stored,
         queries: Stored,
         k: int,
         execution: Execution,
-        own: Ints | None = None,
+        own_rows: Ints | None = None,
     ) -> Ranking:
-        y = query_starts(queries, gallery, self.kq, self.gamma, execution, own)
+        y = query_starts(queries, gallery, self.kq, self.gamma, execution, own_rows)
         lists, values = state
         args = (y.indptr, y.indices, y.values, lists, values)
 
@@ -124,7 +121,7 @@ class EIR(InductiveMethod):
         return rank_scores(block, queries, gallery, k, execution.runner, LANES)
 
     def _rank_joint(self, rows: JointRows, k: int, execution: Execution) -> Ranking:
-        lists, values = self._prepare(rows.vectors, execution)
+        lists, values = self.prepare_gallery(rows.vectors, execution)
         values = values / np.linalg.norm(values, axis=1, keepdims=True)
 
         def block(low: int, high: int) -> Floats:
@@ -133,5 +130,5 @@ class EIR(InductiveMethod):
             return out
 
         return rank_scores(
-            block, rows.queries, rows.gallery, k, execution.runner, LANES, rows.allowed
+            block, rows.queries, rows.gallery, k, execution.runner, LANES, rows.row_filter
         )

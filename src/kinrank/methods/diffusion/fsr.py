@@ -80,7 +80,7 @@ class FSR(InductiveMethod):
         limits = super()._limits(n)
         return limits if self.rank == "full" else {**limits, "rank": n - 1}
 
-    def _prepare(self, gallery: Stored, execution: Execution) -> Any:
+    def prepare_gallery(self, gallery: Stored, execution: Execution) -> Any:
         run = execution.runner
         s, layout = gallery_graph(gallery, self.k1, self.gamma, execution)
         if self.rank == "full":
@@ -97,16 +97,16 @@ class FSR(InductiveMethod):
         gain = 1 / (1 - self.alpha * np.minimum(values, 1))
         return vectors.astype(np.float32), (gain - self.residual).astype(np.float32)
 
-    def _search(
+    def search_prepared(
         self,
         state: Any,
         gallery: Stored,
         queries: Stored,
         k: int,
         execution: Execution,
-        own: Ints | None = None,
+        own_rows: Ints | None = None,
     ) -> Ranking:
-        y = query_starts(queries, gallery, self.kq, self.gamma, execution, own)
+        y = query_starts(queries, gallery, self.kq, self.gamma, execution, own_rows)
 
         def rows(low: int, high: int) -> Floats:
             if self.rank == "full":
@@ -118,9 +118,9 @@ class FSR(InductiveMethod):
     def _filtered(self, y: SparseRows, spectrum: tuple[Floats, Floats], row: int) -> Floats:
         """One query: matrix times vector, whose bits do not depend on how queries are grouped."""
         vectors, gain = spectrum
-        part = slice(y.indptr[row], y.indptr[row + 1])
-        ids = y.indices[part]
-        values = y.values[part]
+        entries = slice(y.indptr[row], y.indptr[row + 1])
+        ids = y.indices[entries]
+        values = y.values[entries]
         scores: Floats = vectors @ (gain * (values @ vectors[ids]))
         if self.residual:
             scores[ids] += values

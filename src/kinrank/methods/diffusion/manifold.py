@@ -64,7 +64,7 @@ class Manifold(JointMethod):
     alpha: float = option(0.99, "how far the diffusion spreads", below=(0, 1))
     tol: float = option(1e-6, "residual at which it counts as converged", above=(0, 0.1))
 
-    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
+    def rank_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         n = len(rows)
         first = rows.first
         lists, layout = laid_out(rows.neighbors(self.k1 + 1), run)
@@ -76,4 +76,4 @@ class Manifold(JointMethod):
         def block(low: int, high: int) -> Floats:
             return np.float32(1 - self.alpha) * solutions(solver, starts, low, high, first)
 
-        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES, rows.allowed)
+        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES, rows.row_filter)

@@ -70,7 +70,7 @@ class RDP(JointMethod):
     steps: int = option(20, "iterations")
     tol: float = option(1e-4, "terms of the polynomial below it are left out", within=(0, 0.1))
 
-    def _rank(self, rows: JointRows, k: int, run: Runner) -> Ranking:
+    def rank_rows(self, rows: JointRows, k: int, run: Runner) -> Ranking:
         first = rows.first
         lists, layout = laid_out(rows.neighbors(self.k1), run)
         s = self._graph(lists, run)
@@ -81,7 +81,7 @@ class RDP(JointMethod):
         def block(low: int, high: int) -> Floats:
             return solutions(solve, starts, low, high, first)
 
-        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES, rows.allowed)
+        return rank_scores(block, rows.queries, rows.gallery, k, run, LANES, rows.row_filter)
 
     def _graph(self, lists: Neighbors, run: Runner) -> SparseRows:
         largest = float(lists.farthest.max())

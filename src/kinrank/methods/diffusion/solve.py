@@ -50,9 +50,9 @@ def solutions(solver: Solver, start: SparseRows, low: int, high: int, first: int
     for begin in range(low, high, LANES):
         end = min(begin + LANES, high)
         x = np.zeros((n, LANES), np.float32)
-        part = slice(start.indptr[begin], start.indptr[end])
+        entries = slice(start.indptr[begin], start.indptr[end])
         lane = np.repeat(np.arange(end - begin), start.lengths[begin:end])
-        x[position[start.indices[part]], lane] = start.values[part]
+        x[position[start.indices[entries]], lane] = start.values[entries]
         solver.apply(x, work)
         out[begin - low : end - low] = x[position[first:], : end - begin].T
     return out
@@ -132,8 +132,8 @@ def least_eigenvalue(s: SparseRows) -> float:
     start = times(s, np.ones(len(s)))
     if len(s) < 64 or not start.any():
         return -1.0
-    found = extreme_value(lambda x: times(s, x), start, "SA", tol=1e-2)
-    return max(found - 0.05, -1.0)
+    estimate = extreme_value(lambda x: times(s, x), start, "SA", tol=1e-2)
+    return max(estimate - 0.05, -1.0)
 
 
 def unit_starts(n_queries: int, n: int) -> SparseRows:
@@ -143,10 +143,10 @@ def unit_starts(n_queries: int, n: int) -> SparseRows:
     return SparseRows(ptr, ids, None, n)
 
 
-def laid_out(found: Neighbors, run: Runner) -> tuple[Neighbors, Layout]:
+def laid_out(neighbors: Neighbors, run: Runner) -> tuple[Neighbors, Layout]:
     """The lists with rows near their neighbours, and where each row is now."""
-    layout = Layout.near(found.indices, found.k, 0)
-    return layout.neighbors(found, run), layout
+    layout = Layout.near(neighbors.indices, neighbors.k, 0)
+    return layout.neighbors(neighbors, run), layout
 
 
 def gallery_graph(
@@ -164,10 +164,13 @@ def query_starts(
     kq: int,
     gamma: float,
     execution: Execution,
-    own: Ints | None = None,
+    own_rows: Ints | None = None,
 ) -> SparseRows:
-    """y = max(s, 0)^gamma at the kq nearest gallery rows of each query; own : as of a method."""
-    nearest = search_others(execution.searcher(gallery), queries, kq, len(gallery), own)
+    """y = max(s, 0)^gamma at the kq nearest gallery rows of each query.
+
+    own_rows : as of ``InductiveMethod.search_prepared``
+    """
+    nearest = search_others(execution.searcher(gallery), queries, kq, len(gallery), own_rows)
     order = np.argsort(nearest.indices, axis=1)
     ids = np.take_along_axis(nearest.indices, order, axis=1).ravel()
     values = np.take_along_axis(similarity_power(nearest.distances, gamma), order, axis=1).ravel()

@@ -74,7 +74,7 @@ class GSS(GSSRecipe, InductiveMethod):
         """What tells results with these weights from those with others."""
         return None if self.weights is None else digest(self.weights)
 
-    def _prepare(self, gallery: Stored, execution: Execution) -> Any:
+    def prepare_gallery(self, gallery: Stored, execution: Execution) -> Any:
         """The network, the graph, elu(z1) and h of the gallery."""
         require("torch", extra="torch", purpose="The method gss")
         from kinrank.learned.fitting import build, load_network, train_graph
@@ -94,20 +94,20 @@ class GSS(GSSRecipe, InductiveMethod):
         hidden, embedded = embed(network, graph.smoothed, lambda h: multiply(graph.matrix, h, run))
         return network, graph, hidden, embedded
 
-    def _search(
+    def search_prepared(
         self,
         state: Any,
         gallery: Stored,
         queries: Stored,
         k: int,
         execution: Execution,
-        own: Ints | None = None,
+        own_rows: Ints | None = None,
     ) -> Ranking:
         run = execution.runner
         from kinrank.learned.gss import embed, multiply
 
         network, graph, hidden, embedded = state
-        links, itself = graph.queries(queries, gallery, self.kq, run, own)
+        links, itself = graph.queries(queries, gallery, self.kq, run, own_rows)
         smoothed = multiply(links, gallery[:], run) + itself * queries[:]
         moved = embed(network, smoothed, lambda h: multiply(links, hidden, run) + itself * h)[1]
         answers = exact_search(moved, embedded, k, run, "inner")

@@ -85,20 +85,20 @@ class LAttQE(TrainedMethod):
         weights = np.sign(weights) * np.abs(weights) ** np.float32(1 / self.temperature)
         return network, add_up(gallery, gallery, ids, weights, run)
 
-    def _search(
+    def search_prepared(
         self,
         state: Any,
         gallery: Stored,
         queries: Stored,
         k: int,
         execution: Execution,
-        own: Ints | None = None,
+        own_rows: Ints | None = None,
     ) -> Ranking:
         run = execution.runner
         network, searched = state
         source = gallery if self.order == "original" else searched
         kqe = min(self.kqe or network.recipe.kqe, len(source))
-        near = exact_search(queries, source, kqe, run, own=own)
+        near = exact_search(queries, source, kqe, run, own_rows=own_rows)
         weights = self._weights(network, queries, source, near.indices, run)
         expanded = add_up(queries, source, near.indices, weights, run)
         answers = exact_search(expanded, searched, k, run, "inner")

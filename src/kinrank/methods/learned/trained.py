@@ -61,7 +61,7 @@ class TrainedMethod(InductiveMethod):
         return digest(self.weights)
 
     def state_of(self, network: Any, gallery: Stored, run: Runner) -> Any:
-        """What ``_search`` needs, with a network that is already there."""
+        """What ``search_prepared`` needs, with a network that is already there."""
         raise NotImplementedError
 
     def rank_with(
@@ -69,9 +69,9 @@ class TrainedMethod(InductiveMethod):
     ) -> Ranking:
         """The first ``k`` rows of each query with a network that is being trained."""
         state = self.state_of(network, gallery, run)
-        return self._search(state, gallery, queries, k, Execution(run))
+        return self.search_prepared(state, gallery, queries, k, Execution(run))
 
-    def _prepare(self, gallery: Stored, execution: Execution) -> Any:
+    def prepare_gallery(self, gallery: Stored, execution: Execution) -> Any:
         require("torch", extra="torch", purpose=f"The method {self.name}")
         from kinrank.learned.fitting import load_network
 
@@ -89,19 +89,19 @@ class ListMethod(TrainedMethod):
         del gallery, run  # a list is made when the query is known
         return network
 
-    def _search(
+    def search_prepared(
         self,
         state: Any,
         gallery: Stored,
         queries: Stored,
         k: int,
         execution: Execution,
-        own: Ints | None = None,
+        own_rows: Ints | None = None,
     ) -> Ranking:
         run = execution.runner
         m = min(getattr(self, "m", None) or state.recipe.m, len(gallery))
         length = min(max(m, state.recipe.length), len(gallery))
-        first = exact_search(queries, gallery, max(k, length), run, own=own)
+        first = exact_search(queries, gallery, max(k, length), run, own_rows=own_rows)
         members = first.indices[:, :length].copy()
 
         def rescore(lists: Any, batch: slice) -> None:

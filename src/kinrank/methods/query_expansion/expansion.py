@@ -58,7 +58,7 @@ class Expansion(InductiveMethod):
         limits = super()._limits(n)
         return limits if self.dba else {name: limits[name] for name in limits if "db" not in name}
 
-    def _prepare(self, gallery: Stored, execution: Execution) -> Stored:
+    def prepare_gallery(self, gallery: Stored, execution: Execution) -> Stored:
         """The gallery that is searched in the end."""
         if not self.dba:
             return gallery
@@ -67,14 +67,14 @@ class Expansion(InductiveMethod):
             gallery, gallery, lists.indices[:, 1:], lists.distances[:, 1:], execution.runner
         )
 
-    def _search(
+    def search_prepared(
         self,
         state: Any,
         gallery: Stored,
         queries: Stored,
         k: int,
         execution: Execution,
-        own: Ints | None = None,
+        own_rows: Ints | None = None,
     ) -> Ranking:
         run = execution.runner
         if self.order == "original":
@@ -83,7 +83,7 @@ class Expansion(InductiveMethod):
         else:
             source = state
             searcher = execution.own_searcher(state)
-        near = search_others(searcher, queries, self.kqe, len(source), own)
+        near = search_others(searcher, queries, self.kqe, len(source), own_rows)
         expanded = self._expand(queries, source, near.indices, near.distances, run)
         answers = exact_search(expanded, state, k, run, "inner")
         return Ranking(answers.indices, answers.distances)

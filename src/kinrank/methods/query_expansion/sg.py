@@ -15,6 +15,7 @@ from kinrank.kernels.expand import refined_scores
 from kinrank.methods.answer import reorder_first
 from kinrank.methods.common import InductiveMethod
 from kinrank.options import option
+from kinrank.parallel import ALONE
 from kinrank.runs.execution import Execution
 from kinrank.search.exact import exact_neighbors, exact_search
 from kinrank.search.stored import Stored, for_kernels
@@ -58,28 +59,28 @@ class SG(InductiveMethod):
     def _limits(self, n: int) -> dict[str, int]:
         return {"m": n, "k1": min(n, self.m) - 1}
 
-    def _prepare(self, gallery: Stored, execution: Execution) -> None:
-        """Nothing is known before the query is."""
+    def prepare_gallery(self, gallery: Stored, execution: Execution) -> None:
+        """Nothing can be computed before there is a query."""
 
-    def _search(
+    def search_prepared(
         self,
         state: Any,
         gallery: Stored,
         queries: Stored,
         k: int,
         execution: Execution,
-        own: Ints | None = None,
+        own_rows: Ints | None = None,
     ) -> Ranking:
         del state  # nothing was prepared
         run = execution.runner
         n = len(gallery)
         m = self.m
-        first = exact_search(queries, gallery, max(k, m), run, own=own)
+        first = exact_search(queries, gallery, max(k, m), run, own_rows=own_rows)
         norms = squared_norms(gallery)
         lists = None
         if len(queries) * m**2 > n**2:  # many lists share their pairs
-            near = exact_neighbors(gallery, min(max(m // 2, self.k1 + SPARE), n), run)
-            lists = (near.indices, near.distances)
+            neighbors = exact_neighbors(gallery, min(max(m // 2, self.k1 + SPARE), n), run)
+            lists = (neighbors.indices, neighbors.distances)
 
         def block(low: int, high: int) -> None:
             scores = np.empty((high - low, m), np.float32)
@@ -100,7 +101,10 @@ class SG(InductiveMethod):
         lists: tuple[Ints, Floats] | None,
         out: Floats,
     ) -> None:
-        """Scores of lists; lists : the nearest of all gallery rows, or those of each list's own."""
+        """Scores of the first rows of queries.
+
+        lists : neighbours of every gallery row; None searches those of each list's rows in it
+        """
         k = min(self.k1, self.m - 1)
         if lists is not None:
             refined_scores(
@@ -119,23 +123,23 @@ class SG(InductiveMethod):
             )
             return
         members_list = np.arange(self.m, dtype=np.int32)[None]
-        for at, ids in enumerate(first.indices[:, : self.m]):
-            part = slice(at, at + 1)
+        for query, ids in enumerate(first.indices[:, : self.m]):
+            line = slice(query, query + 1)
             member_norms = norms[ids]
             members = gallery[ids]
             refined_scores(
                 0,
                 1,
-                queries[part],
+                queries[line],
                 members,
                 member_norms,
                 member_norms.max(),
                 members_list,
-                first.distances[part],
+                first.distances[line],
                 *_nearest(members, member_norms, min(k + SPARE, self.m)),
                 k,
                 self.beta,
-                out[part],
+                out[line],
             )
 
 
@@ -144,5 +148,5 @@ def _nearest(rows: Floats, norms: Floats, k: int) -> tuple[Ints, Floats]:
     n = len(rows)
     ids = np.empty((n, k), np.int32)
     values = np.empty((n, k), np.float32)
-    search_pairs(rows, norms, 0, ids, values, np.empty(n, np.float32), 1)
+    search_pairs(0, n, rows, 0, norms, ALONE, ids, values, np.empty(n, np.float32))
     return ids, values

@@ -80,8 +80,8 @@ class RayRunner(Runner):
         filled = tuple(map(storage.filled, targets, arrays))
         return filled if len(filled) > 1 else filled[0]
 
-    def map(self, name: str, kernel: Callable[[int, int], T], n: int) -> list[T]:
-        return Runner(self.here, self.block_size).map(name, kernel, n)
+    def map(self, name: str, kernel: Callable[..., T], n: int, *args: Any) -> list[T]:
+        return Runner(self.here, self.block_size).map(name, kernel, n, *args)
 
     def _answers(
         self,
@@ -90,16 +90,18 @@ class RayRunner(Runner):
         kernel: Kernel,
         args: Args,
         n: int,
-        more: Callable[[Range], Any],
+        last_argument: Callable[[Range], Any],
     ) -> Iterator[tuple[Range, tasks.Answer]]:
-        """The answers of all blocks, as they come; tasks are also given ``more(block)``."""
+        """The answers of all blocks, as they come; the last argument of a task depends on it."""
         cluster = self.cluster
         blocks = self.blocks(n)
-        looked = {blocks[at * len(blocks) // LOOKS] for at in range(LOOKS)} if blocks else set()
+        measured = {blocks[at * len(blocks) // LOOKS] for at in range(LOOKS)} if blocks else set()
 
         def prepare() -> Begin:
             job = cluster.ray.put(tasks.BlockJob.of(kernel, args, cluster.storage))
-            return lambda block: cluster.begin(task, job, *block, block in looked, more(block))
+            return lambda block: cluster.begin(
+                task, job, *block, block in measured, last_argument(block)
+            )
 
         return self.gather(name, prepare, blocks, AHEAD * cluster.cpus)
 

@@ -19,7 +19,7 @@ from kinrank.kernels.search import merge
 from kinrank.parallel import Runner
 from kinrank.runs.ray.handles import Handle, RowRange
 from kinrank.runs.ray.tasks import Answer
-from kinrank.search.exact import exact_neighbors_and_more, exact_search, search_range
+from kinrank.search.exact import ExactSearch
 from kinrank.search.tiles import BLOCK, SLACK, TILE_COLUMNS, TILE_ROWS, search_tiles, squared_norms
 from kinrank.types import Floats, Ints, Neighbors
 
@@ -44,58 +44,50 @@ class ShardLists(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ShardSearch:
-    """An exact search whose rows are shards on the nodes of a cluster."""
+class ShardSearch(ExactSearch):
+    """An exact search whose rows are shards on the nodes of a cluster.
+
+    Queries that are no rows are few, so this process answers them.
+    """
 
     vectors: Floats
     run: RayRunner
 
-    def search(self, queries: Floats, k: int) -> Neighbors:
-        """See Searcher; queries are few, so this process answers them."""
-        return exact_search(queries, self.vectors, k, self.run)
+    def search_range(self, norms: Floats, low: int, high: int, k: int) -> Neighbors:
+        """As ``ExactSearch``; where products do not tell the farthest, this process does."""
+        vectors = self.vectors
+        run = self.run
+        lists = (high - low, k)
+        out = Neighbors(
+            np.empty(lists, np.int32), np.empty(lists, np.float32), np.empty(high - low, np.float32)
+        )
+        n = len(vectors)
+        cpus = run.cluster.cpus
+        peak = float(norms.max())
+        # One shard for every processor, in whole tiles.
+        size = min(n, run.cluster.shard_rows or -(-n // (cpus * TILE_COLUMNS)) * TILE_COLUMNS)
+        # A block of rows is as many tasks as there are shards, and one that merges.
+        window = max(2, 2 * cpus * size // n)
+        blocks = run.cut(run.block_size or BLOCK).blocks(len(out))
+        unsure: set[int] = set()
 
-    def neighbors(self, k: int) -> Neighbors:
-        """See RowSearcher."""
-        return self.neighbors_and_more(k, 0, k)[0]
+        def prepare() -> Begin:
+            shards = run.cluster.storage.keep_shards(vectors, size)
+            return lambda block: _begin(shards, size, low + block[0], low + block[1], k, peak, run)
 
-    def neighbors_and_more(self, k: int, n_first: int, first_k: int) -> tuple[Neighbors, Neighbors]:
-        """See RowSearcher."""
-        return exact_neighbors_and_more(self.vectors, k, n_first, first_k, self.run, search_shards)
-
-
-def search_shards(
-    vectors: Floats, norms: Floats, low: int, high: int, k: int, run: RayRunner
-) -> Neighbors:
-    """As ``search_range``; where products do not tell the farthest, this process does."""
-    lists = (high - low, k)
-    out = Neighbors(
-        np.empty(lists, np.int32), np.empty(lists, np.float32), np.empty(high - low, np.float32)
-    )
-    n = len(vectors)
-    cpus = run.cluster.cpus
-    peak = float(norms.max())
-    # One shard for every processor, in whole tiles.
-    size = min(n, run.cluster.shard_rows or -(-n // (cpus * TILE_COLUMNS)) * TILE_COLUMNS)
-    # A block of rows is as many tasks as there are shards, and one that merges.
-    window = max(2, 2 * cpus * size // n)
-    blocks = run.cut(run.block_size or BLOCK).blocks(len(out))
-    unsure: set[int] = set()
-
-    def prepare() -> Begin:
-        shards = run.cluster.storage.keep_shards(vectors, size)
-        return lambda block: _begin(shards, size, low + block[0], low + block[1], k, peak, run)
-
-    for (begin, end), answer in run.gather("neighbours", prepare, blocks, window):
-        rows = slice(begin, end)
-        out.indices[rows], out.distances[rows], out.farthest[rows], sure = answer.arrays
-        unsure |= {*((begin + np.flatnonzero(~sure)) // TILE_ROWS).tolist()}
-    for tile in sorted(unsure):
-        # Tiles as this process cuts them when it is alone: the same products, the same choice.
-        begin = low + tile * TILE_ROWS
-        end = min(low + (tile + 1) * TILE_ROWS, high)
-        alone = search_range(vectors, norms, begin, end, k, Runner(run.here))
-        out.farthest[begin - low : end - low] = alone.farthest
-    return out
+        for (begin, end), answer in run.gather("neighbours", prepare, blocks, window):
+            rows = slice(begin, end)
+            out.indices[rows], out.distances[rows], out.farthest[rows], sure = answer.arrays
+            unsure |= {*((begin + np.flatnonzero(~sure)) // TILE_ROWS).tolist()}
+        alone = ExactSearch(vectors, Runner(run.here))
+        for tile in sorted(unsure):
+            # Tiles as this process cuts them when it is alone: the same products, the same choice.
+            begin = low + tile * TILE_ROWS
+            end = min(low + (tile + 1) * TILE_ROWS, high)
+            out.farthest[begin - low : end - low] = alone.search_range(
+                norms, begin, end, k
+            ).farthest
+        return out
 
 
 def _begin(
