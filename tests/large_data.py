@@ -54,6 +54,7 @@ class counted:  # noqa: N801 - used as a function
 
 
 def searched_in_cells(monkeypatch, probes=16):
-    """Approximate even where an exact search would be quicker."""
+    """Approximate even where an exact search would be quicker; ``probes`` cells, and no fewer."""
     monkeypatch.setattr(find, "FEW", 100)
     monkeypatch.setattr(cells, "PROBES", probes)
+    monkeypatch.setattr(cells, "_FEWER", ())
