@@ -314,6 +314,14 @@ CALLS = {
             "attributes": lambda: {"stock": [1, 2, 3], "name": ["a", "b", "c"]},
         },
     ),
+    "Index.upsert": (
+        on_index("upsert", draft=True),
+        {
+            "vectors": lambda: vectors(3, 4), "ids": lambda: [3, 4, 900],
+            "removed": lambda: [5, 6], "threads": lambda: 1,
+            "attributes": lambda: {"stock": [1, 2, 3], "name": ["a", "b", "c"]},
+        },
+    ),
     "Index.remove": (
         on_index("remove", draft=True), {"ids": lambda: [3, 4], "threads": lambda: 1}
     ),
