@@ -152,20 +152,19 @@ class QdrantStore(TableStore):
 
     def _expression(self, wanted: Wanted) -> Any | None:
         """Numbers as ranges, which Qdrant compares as float64; text of a range is checked here."""
+        if not wanted.fits_float64:
+            return None
         field = partial(self._models.FieldCondition, key=wanted.name)
-        exact = wanted.fits_float64
-        if wanted.between is not None:
-            if not exact or wanted.between.of_text:
+        if wanted.values is None:
+            assert wanted.between is not None
+            if wanted.between.of_text:
                 return None
             return field(range=self._models.Range(gte=wanted.between.low, lte=wanted.between.high))
-        values = wanted.values or ()
-        if not exact:
-            return None
-        numbers = wanted.numbers
-        others = [value for value in values if isinstance(value, (str, bool))]
-        any_of = [field(range=self._models.Range(gte=one, lte=one)) for one in numbers]
-        any_of += [field(match=self._models.MatchValue(value=one)) for one in others]
-        if not any_of:  # nothing is wanted, and a filter of nothing allows all
+        any_of = [field(range=self._models.Range(gte=one, lte=one)) for one in wanted.numbers]
+        for value in wanted.values:
+            if isinstance(value, (str, bool)):
+                any_of.append(field(match=self._models.MatchValue(value=value)))
+        if not any_of:  # a filter of nothing would allow all
             return self._models.HasIdCondition(has_id=[])
         return self._models.Filter(should=any_of)
 
