@@ -161,9 +161,8 @@ class QdrantStore(TableStore):
                 return None
             return field(range=self._models.Range(gte=wanted.between.low, lte=wanted.between.high))
         any_of = [field(range=self._models.Range(gte=one, lte=one)) for one in wanted.numbers]
-        for value in wanted.values:
-            if isinstance(value, (str, bool)):
-                any_of.append(field(match=self._models.MatchValue(value=value)))
+        others = [value for value in wanted.values if isinstance(value, (str, bool))]
+        any_of += [field(match=self._models.MatchValue(value=value)) for value in others]
         if not any_of:  # a filter of nothing would allow all
             return self._models.HasIdCondition(has_id=[])
         return self._models.Filter(should=any_of)
