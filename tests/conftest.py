@@ -37,8 +37,9 @@ CHROMIUM_FLAGS = [
 # One worker runs all of a folder: its tests share a cluster of Ray, services, or PostgreSQL.
 TOGETHER = ("tests/cluster/", "tests/serve/", "tests/stores/")
 LONGEST = (
-    "tests/cluster/", "tests/serve/", "tests/fuzz/", "tests/docs/", "tests/test_start.py",
-    "tests/large/", "tests/test_read_only.py", "tests/stores/", "tests/learned/", "tests/features/",
+    "tests/cluster/", "tests/serve/", "tests/test_start.py", "tests/test_machine.py", "tests/fuzz/",
+    "tests/docs/", "tests/report/", "tests/large/", "tests/stores/", "tests/learned/",
+    "tests/features/", "tests/conditions/",
 )  # fmt: skip
 
 
