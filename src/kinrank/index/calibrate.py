@@ -211,6 +211,7 @@ def _rows_of_label(labels: npt.NDArray[Any]) -> RowsOfItem:
     bounds = np.concatenate([[0], np.cumsum(np.bincount(codes))])
 
     def rows_of_item(index: int) -> Ints:
+        """The indices of the rows with the label of the row ``index``."""
         code = codes[index]
         return by_label[bounds[code] : bounds[code + 1]]
 

@@ -206,7 +206,11 @@ def _farthest(queries: Floats, vectors: Floats, run: Runner) -> Floats:
 
 
 class _ProductBlock(NamedTuple):
-    """products : (rows, len(others)) dot products of the rows start, start + 1, ... with others."""
+    """Dot products of some rows, which follow each other, with other rows.
+
+    start : the number of the first row
+    products : (n_rows, n_others) float32
+    """
 
     start: int
     products: Floats
