@@ -197,11 +197,7 @@ def _rounding(vectors: Floats) -> np.float32:
 def _farthest(queries: Floats, vectors: Floats, run: Runner) -> Floats:
     """(n_queries,) the largest squared distance from each query to a vector."""
     farthest = np.empty(len(queries), np.float32)
-    run.map(
-        "farthest",
-        lambda low, high: farthest_of(low, high, queries, vectors, farthest),
-        len(queries),
-    )
+    run.map("farthest", farthest_of, len(queries), queries, vectors, farthest)
     return farthest
 
 

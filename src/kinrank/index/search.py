@@ -75,20 +75,17 @@ class VectorSearch:
         distances = np.empty((n, k), np.float32)
         run.map(
             "search",
-            lambda low, high: search_cells(
-                low,
-                high,
-                queries,
-                state.vectors,
-                state.order,
-                state.centres,
-                indptr,
-                rows_of_cells,
-                _PROBES,
-                indices,
-                distances,
-            ),
+            search_cells,
             n,
+            queries,
+            state.vectors,
+            state.order,
+            state.centres,
+            indptr,
+            rows_of_cells,
+            _PROBES,
+            indices,
+            distances,
         )
         return Neighbors(state.position[indices], distances)
 
