@@ -81,16 +81,16 @@ class Client:
         """
         rows = np.atleast_2d(as_array("vectors", vectors))
         if not conditions:
-            return _ranking(self._ask("POST", "/v1/search", _npy(rows), _NPY, k=k, base=base))
+            return read_ranking(self._ask("POST", "/v1/search", _npy(rows), _NPY, k=k, base=base))
         if isinstance(conditions.get("where"), Mapping):
             for name, wanted in conditions["where"].items():
                 refuse_pair(f"where[{name!r}]", wanted)  # JSON would make a list of it
         body = _plain_fields({"vectors": rows, "k": k, "base": base, **conditions})
-        return _ranking(self._ask("POST", "/v1/search", body))
+        return read_ranking(self._ask("POST", "/v1/search", body))
 
     def search_image(self, picture: bytes | PathLike, k: int = 10) -> Ranking:
         """Rank the index for a picture: its bytes, or its file."""
-        return _ranking(self._ask("POST", "/v1/search", *_picture(picture), k=k))
+        return read_ranking(self._ask("POST", "/v1/search", *_picture(picture), k=k))
 
     def rerank(
         self,
@@ -111,11 +111,11 @@ class Client:
         sent = {"query": as_array("query", query).ravel(), "k": k, "method": method}
         sent |= {"candidates": as_array("candidates", candidates), "params": params}
         sent |= {"ids": ids, "allowed": allowed, "exclude": exclude}
-        return _ranking(self._ask("POST", "/v1/rerank", _plain_fields(sent)))
+        return read_ranking(self._ask("POST", "/v1/rerank", _plain_fields(sent)))
 
     def neighbors(self, item: int | str, k: int = 10) -> Ranking:
         """The rows nearest to a row of the index, itself left out."""
-        return _ranking(self._ask("GET", f"{_item(item)}/neighbors", k=k))
+        return read_ranking(self._ask("GET", f"{_item(item)}/neighbors", k=k))
 
     def explain(self, item: int | str, *, query: Any = None, vector: Any = None) -> dict[str, Any]:
         """Why an item has its distance from a row (``query``, its id) or from a vector."""
@@ -290,7 +290,8 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _ranking(content: Mapping[str, Any]) -> Ranking:
+def read_ranking(content: Mapping[str, Any]) -> Ranking:
+    """The ranking of an answer; results that are missing have the id -1 or an empty text."""
     indices = np.array(content["indices"], np.int32)
     text = any(isinstance(item, str) for row in content["ids"] for item in row)
 

@@ -16,7 +16,7 @@ from kinrank.evaluate.ablation import ablate
 from kinrank.evaluate.cells import Failed, Measured, fingerprint, measure
 from kinrank.evaluate.comparison import compare
 from kinrank.evaluate.spec import parse_method
-from kinrank.evaluate.worker import WorkerError, _ended, run_worker
+from kinrank.evaluate.worker import WorkerError, exit_reason, run_worker
 from kinrank.report.comparison import comparison_table, difference_table
 from kinrank.report.formats import render
 
@@ -176,9 +176,9 @@ def test_the_peak_of_a_process_is_not_that_of_its_parent() -> None:
 def test_a_worker_that_fails_says_why(tmp_path) -> None:
     with pytest.raises(WorkerError, match="FileNotFoundError"):
         run_worker(parse_method("none"), {"path": str(tmp_path / "absent")}, tmp_path / "r.npz")
-    assert "for want of memory" in _ended(-9)
-    assert _ended(-6) == "ended by signal 6"
-    assert _ended(3) == "ended with exit code 3"
+    assert "for want of memory" in exit_reason(-9)
+    assert exit_reason(-6) == "ended by signal 6"
+    assert exit_reason(3) == "ended with exit code 3"
 
 
 def test_differences_are_paired(fake_method, toy_set) -> None:

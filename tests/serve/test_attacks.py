@@ -363,7 +363,7 @@ def test_a_change_that_cannot_be_saved_is_not_made(writable):
 @pytest.mark.parametrize(("ids", "pad"), [([[7, 0, 0]], -1), ([["a", "b", "b"]], "")])
 def test_pads_have_no_id(ids, pad):
     """As in ``rerank_pool``, whatever id a ranking has there."""
-    from kinrank.client import _ranking
+    from kinrank.client import read_ranking
     from kinrank.serve.routes import ranking_json
 
     distances = np.array([[0.5, np.inf, np.inf]], np.float32)
@@ -371,7 +371,7 @@ def test_pads_have_no_id(ids, pad):
     sent = json.loads(ranking_json(ranking).body)
     assert sent == {"ids": [[ids[0][0], None, None]], "distances": [[0.5, None, None]],
                     "indices": [[3, -1, -1]], "presence": None}  # fmt: skip
-    found = _ranking(sent)
+    found = read_ranking(sent)
     assert found.ids.tolist() == [[ids[0][0], pad, pad]]
     assert found.ids.dtype.kind == np.array(ids).dtype.kind
     np.testing.assert_array_equal(found.distances, distances)

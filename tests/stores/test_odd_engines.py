@@ -31,7 +31,7 @@ def test_pads_have_no_id(data):
 def test_pads_travel_over_http(known, none):
     import json
 
-    from kinrank.client import _ranking
+    from kinrank.client import read_ranking
     from kinrank.serve.routes import ranking_json
 
     sent = kinrank.Ranking(
@@ -41,7 +41,7 @@ def test_pads_travel_over_http(known, none):
     )
     content = json.loads(ranking_json(sent).body)
     assert content["ids"] == [[*known, None], [known[1], None, None]]
-    for name, array in vars(_ranking(content)).items():
+    for name, array in vars(read_ranking(content)).items():
         np.testing.assert_array_equal(array, getattr(sent, name))
 
 

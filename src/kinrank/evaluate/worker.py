@@ -62,7 +62,7 @@ def run_worker(
             process.kill()
             raise
     if reason is not None or process.returncode != 0:
-        raise WorkerError(reason or _ended(process.returncode))
+        raise WorkerError(reason or exit_reason(process.returncode))
     return Measured.load(result)
 
 
@@ -107,7 +107,8 @@ class _ProgressTeller:
             _tell(stage=stage, done=done, total=total)
 
 
-def _ended(code: int) -> str:
+def exit_reason(code: int) -> str:
+    """How a process ended that left no words; code : as ``subprocess`` gives it."""
     if code == -9:
         return "ended by the system, most likely for want of memory"
     return f"ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
