@@ -136,7 +136,7 @@ def test_distances_far_beyond_the_farthest_count_as_such():
     known = Neighbors(lists, near, np.array([1e-45, 1e-45], np.float32))
     matrix = np.array([[0, 3e38], [1e-45, 0]], np.float32)
     for source in (ListDistances(known), MatrixDistances(known, matrix)):
-        found = source.dense(np.array([0, 1], np.int32), 0, Runner(1))
+        found = source.to_all(np.array([0, 1], np.int32), 0, Runner(1))
         np.testing.assert_array_equal(found, [[0, 1], [1, 0]])
 
 

@@ -67,7 +67,7 @@ class BlockDistances:
             return np.concatenate([self.q_q[row], self.q_g[row]])
         return np.concatenate([self.q_g[:, row - n_queries], self.g_g[row - n_queries]])
 
-    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
+    def on_pattern(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
         out = np.empty(len(ids), np.float32)
 
         def fill(low: int, high: int) -> None:
@@ -78,7 +78,7 @@ class BlockDistances:
         run.map("distances", fill, len(rows))
         return out
 
-    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
+    def to_all(self, rows: Ints, first: int, run: Runner) -> Floats:
         del run  # rows are copied, not computed
         return np.stack([self._scaled(self.distances_of(row)[first:], row) for row in rows])
 

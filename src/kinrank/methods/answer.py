@@ -163,7 +163,7 @@ def rank_by_divergence(
     no_lists = distances.neighbors.indices[:, :0]  # rows that share nothing are not candidates
     first = first_answer(n_queries, row_filter)
     candidates = divergence.to_candidates(n_queries, no_lists, run, first=first)
-    to_gallery = partial(distances.dense, first=first, run=ALONE)
+    to_gallery = partial(distances.to_all, first=first, run=ALONE)
     return rank_candidates(candidates, distances.query_lists, to_gallery, k, 1.0, run, row_filter)
 
 

@@ -56,7 +56,7 @@ def similarity_on_clusters(
     if parameters.similarity == "original":
         if rows is None:
             rows = np.arange(len(pattern), dtype=np.int32)
-        scaled_squared = distances.at(rows, pattern.indptr, pattern.indices, run)
+        scaled_squared = distances.on_pattern(rows, pattern.indptr, pattern.indices, run)
         # Squared distances over the row's largest: there is nothing left to divide by.
         weights = affinity(scaled_squared, np.ones_like(scaled_squared), parameters.sigma)
         return unit_rows(pattern.with_data(weights), run)

@@ -29,13 +29,19 @@ class Distances(Protocol):
 
     @property
     def query_lists(self) -> Neighbors:
-        """Lists of the first rows, long enough to rank by."""
+        """The nearest rows of the first rows, the queries: lists long enough to rank by."""
 
-    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
-        """From rows[i] to ids[indptr[i]:indptr[i + 1]]; one value per id."""
+    def on_pattern(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
+        """From rows[i] to the rows ids[indptr[i]:indptr[i + 1]], a sparse pattern.
 
-    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
-        """From each of ``rows`` to all rows from ``first`` on, (len(rows), n - first)."""
+        Returns a squared distance over that row's largest for each of ``ids``, float32.
+        """
+
+    def to_all(self, rows: Ints, first: int, run: Runner) -> Floats:
+        """From each of ``rows`` to all rows from ``first`` on, (len(rows), n - first) float32.
+
+        Squared distances over the row's largest.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +64,7 @@ class VectorDistances:
         order = np.arange(len(neighbors), dtype=np.int32)
         return cls(neighbors, query_lists, vectors, order)
 
-    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
+    def on_pattern(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
         args = (rows, for_kernels(self.vectors), self.order, self.neighbors.farthest, indptr, ids)
         out = Out(np.float32, indptr=indptr)
         values: Floats = run.fill("distances", kernels.distances_at, args, len(rows), out)
@@ -71,7 +77,7 @@ class VectorDistances:
         """
         return dense_search(self.vectors[self.order[rows]], rows_between(self.vectors, first))
 
-    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
+    def to_all(self, rows: Ints, first: int, run: Runner) -> Floats:
         out = Out(np.float32, len(self.vectors) - first)
         values: Floats = run.fill("distances", _dense_rows, (self, rows, first), len(rows), out)
         return values
@@ -80,7 +86,7 @@ class VectorDistances:
 def _dense_rows(
     low: int, high: int, distances: VectorDistances, rows: Ints, first: int, out: Floats
 ) -> None:
-    """``VectorDistances.dense`` of rows[low:high]: what a ``Runner`` calls for each block.
+    """``VectorDistances.to_all`` of rows[low:high]: what a ``Runner`` calls for each block.
 
     All distances are computed in the order in which the vectors lie, then put in that of the rows.
     """
@@ -107,11 +113,11 @@ class MatrixDistances:
         """The lists themselves."""
         return self.neighbors
 
-    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:  # noqa: ARG002
+    def on_pattern(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:  # noqa: ARG002
         owner = np.repeat(rows, np.diff(indptr))
         return over_farthest(self.matrix[owner, ids], self.neighbors.farthest[owner])
 
-    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:  # noqa: ARG002
+    def to_all(self, rows: Ints, first: int, run: Runner) -> Floats:  # noqa: ARG002
         return over_farthest(self.matrix[rows, first:], self.neighbors.farthest[rows, None])
 
 
@@ -126,14 +132,14 @@ class ListDistances:
         """The lists themselves."""
         return self.neighbors
 
-    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:  # noqa: ARG002
+    def on_pattern(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:  # noqa: ARG002
         out = np.empty(len(ids), np.float32)
         for at, row in enumerate(rows):
             part = slice(indptr[at], indptr[at + 1])
             out[part] = self._row(row)[ids[part]]
         return out
 
-    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:  # noqa: ARG002
+    def to_all(self, rows: Ints, first: int, run: Runner) -> Floats:  # noqa: ARG002
         return np.stack([self._row(row)[first:] for row in rows])
 
     def _row(self, row: int) -> Floats:

@@ -258,7 +258,9 @@ class Ranker:
         if candidates is None:
             return None
         queries = np.arange(block.start, block.stop, dtype=np.int32)
-        d = self._root(self.distances.at(queries, candidates.indptr, candidates.indices, ALONE))
+        d = self._root(
+            self.distances.on_pattern(queries, candidates.indptr, candidates.indices, ALONE)
+        )
         counts = np.zeros(len(complete), np.int64)
         first_candidates(
             block.start,
@@ -320,7 +322,7 @@ class Ranker:
         self, queries: Ints, block_start: int, candidates: SparseRows | None, ranking: Ranking
     ) -> None:
         """As ``_rank_all`` in numpy: where there are no vectors, or d decides between equal d*."""
-        scaled_squared = self.distances.dense(queries, self.first, ALONE)
+        scaled_squared = self.distances.to_all(queries, self.first, ALONE)
         d = (
             self._root(scaled_squared)
             if self.diffusion is None
@@ -377,7 +379,7 @@ class Ranker:
         allowed = self.allowed.allowed_rows(int(self._layout.order[query]))
         queries = np.array([query], np.int32)
         rows = self._layout.position[self.first :][allowed]
-        scaled_squared = self.distances.at(queries, np.array([0, len(rows)]), rows, ALONE)
+        scaled_squared = self.distances.on_pattern(queries, np.array([0, len(rows)]), rows, ALONE)
         columns = rows - self.first
         divergence = self._divergence_to_all(queries, block_start, candidates)[0, columns]
         if self.diffusion is None:

@@ -141,7 +141,7 @@ def encode(distances: Distances, k1: int, k2: int, dialect: Dialect, run: Runner
     full = k1 if dialect.plain else k1 + 1
     reciprocal = clusters.expanded(lists, full, min(half, lists.shape[1]), run)
     rows = np.arange(len(lists), dtype=np.int32)
-    base = distances.at(rows, reciprocal.indptr, reciprocal.indices, run)
+    base = distances.on_pattern(rows, reciprocal.indptr, reciprocal.indices, run)
     args = (reciprocal.indptr, base, distances.neighbors.farthest, dialect.plain)
     out = Out(np.float32, indptr=reciprocal.indptr)
     weights = run.fill("context", _weight_rows, args, len(reciprocal), out)
@@ -174,11 +174,11 @@ class SquaredDistances:
     def query_lists(self) -> Neighbors:
         return _squared(self.base.query_lists)
 
-    def at(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
-        return self.base.at(rows, indptr, ids, run) ** 2
+    def on_pattern(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
+        return self.base.on_pattern(rows, indptr, ids, run) ** 2
 
-    def dense(self, rows: Ints, first: int, run: Runner) -> Floats:
-        return self.base.dense(rows, first, run) ** 2
+    def to_all(self, rows: Ints, first: int, run: Runner) -> Floats:
+        return self.base.to_all(rows, first, run) ** 2
 
 
 def _squared(lists: Neighbors) -> Neighbors:

@@ -54,7 +54,7 @@ class SCA(JointMethod):
         lists = distances.neighbors
         active = nearest(lists.indices, self.k1, run)
         numbers = np.arange(len(rows), dtype=np.int32)
-        d = np.sqrt(distances.at(numbers, active.indptr, active.indices, run))
+        d = np.sqrt(distances.on_pattern(numbers, active.indptr, active.indices, run))
         f = unit_rows(active.with_data(np.exp(-d)), run)
         f = smooth_by_average(f, lists.indices, self.k2, run)
         divergence = Divergence.of(f, "jaccard", run)

@@ -62,7 +62,7 @@ class STML(JointMethod):
 
         def block(low: int, high: int) -> Floats:
             queries = np.arange(low, high, dtype=np.int32)
-            d2 = distances.dense(queries, first, Runner(1))
+            d2 = distances.to_all(queries, first, Runner(1))
             out: Floats = np.exp(-(d2**2) / np.float32(self.sigma)) / np.float32(-2)
             for line, query in enumerate(queries):
                 entries = slice(context.indptr[query], context.indptr[query + 1])
