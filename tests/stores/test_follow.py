@@ -7,7 +7,7 @@ import pytest
 
 import kinrank
 import store_makers
-from kinrank.stores import QdrantStore
+from kinrank.stores import PgVectorStore, QdrantStore
 from row_store import RowStore
 
 PARAMS = {"k1": 8, "k2": 4}
@@ -394,3 +394,51 @@ def test_qdrant(attached):
         kinrank.follow(index, store)
     assert len(index) == 190
     client.close()
+
+
+def test_the_command_says_what_a_store_must_be(tmp_path, monkeypatch, index):
+    click = pytest.importorskip("click")
+    from click.testing import CliRunner
+
+    from kinrank.cli.app import app
+    from kinrank.cli.stores import opened_store
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a_shop.py").write_text("word = 'items'\ndef made(): return 3\n")
+    for text, message in [
+        ("a_shop", "must be MODULE:NAME"),
+        ("a_shop:", "must be MODULE:NAME"),
+        ("nobodys_shop:store", "nobodys_shop cannot be imported"),
+        ("a_shop:store", "the module a_shop has no 'store'"),
+        ("a_shop:word", "must be a store of kinrank.stores or make one, got str"),
+        ("a_shop:made", "must be a store of kinrank.stores or make one, got int"),
+    ]:
+        with pytest.raises(click.BadParameter, match=message):
+            opened_store(text)
+    index.save("items.index")
+    done = CliRunner().invoke(
+        app, ["index", "follow", "items.index", "--store", "a_shop:word", "--every", "0"]
+    )
+    assert done.exit_code == 2
+    assert "--every" in done.output
+
+
+def test_postgres(postgres):
+    psycopg = pytest.importorskip("psycopg")
+    store_makers.pg_table(postgres, "followed", "bigint", ROWS[:100], np.arange(100))
+    with psycopg.connect(postgres, autocommit=True) as setup:
+        setup.execute("ALTER TABLE followed ADD at timestamptz DEFAULT '2026-01-01'")
+        with PgVectorStore(postgres, "followed") as store:
+            index = kinrank.CAS(**PARAMS).fit(ROWS[:100])
+            assert kinrank.follow(index, store, changed_column="at").rows == 0
+            setup.execute("DELETE FROM followed WHERE id < 10")
+            setup.execute(
+                "UPDATE followed SET embedding = %s, at = '2026-02-01 00:00+00' WHERE id = 50",
+                (str(ROWS[200].tolist()),),
+            )
+            setup.execute("UPDATE followed SET at = '2025-01-01' WHERE id > 90")
+            followed = kinrank.follow(index, store, changed_column="at")
+            assert (followed.came, followed.changed, followed.gone) == (0, 1, 10)
+            assert index.notes["followed"]["mark"] == "2026-02-01T00:00:00.000000Z"
+            rows = dict(enumerate(ROWS[:100])) | {50: ROWS[200]}
+            assert_is_fresh(index, {name: rows[name] for name in range(10, 100)})
