@@ -31,7 +31,6 @@ from kinrank import compiling
 jobs = sys.argv[1].split(",")
 """
 COMPILE = HEAD + "done = compiling.warmup(jobs); print(done['compiled'], done['folder'])"
-# In a new process: code that cannot be loaded must not be delivered.
 # For somebody at work on the kernels: what was edited comes first, and the first failure ends it.
 CHECK = (
     HEAD
@@ -43,6 +42,7 @@ except compiling.KernelError as error:
 print(done['compiled'], done['folder'])
 """
 )
+# In a new process: code that cannot be loaded must not be delivered.
 LOAD = HEAD + "for kernel in compiling.kernels_of(jobs): kernel.compile()"
 
 

@@ -307,7 +307,8 @@ class Index:
             may be a sparse matrix of scipy. Other rows stay in the graph.
         where : attributes that answers must have: a value, ``{"species": "lynx"}``, any of several,
             ``{"species": ["lynx", "fox"]}``, or a range with both its ends,
-            ``{"price": {"min": 0, "max": 0.5}}``, of which one may be left out
+            ``{"price": {"min": 0, "max": 0.5}}``, of which one may be left out. Of an index over a
+            store, names that are no attributes of the index are asked of the store
         differ : attributes that answers must not share with the query, one value per query:
             ``{"camera": [3]}``
         threshold : the largest distance of an answer

@@ -51,7 +51,7 @@ def attach(
 
     Every row is fetched once, its nearest rows are found, and only its list of them is kept.
     Answers carry the store's ids. Rows that come into the store later are not in the graph and are
-    left out of answers: attach again from time to time. ``with progress.listen(print):``, from
+    left out of answers until ``kinrank.follow`` is called. ``with progress.listen(print):``, from
     ``kinrank``, shows how far it is.
 
     Parameters
@@ -79,8 +79,8 @@ def attach(
     -------
     Index
         Its ``search`` asks the store for neighbours and re-ranks them. It keeps no vectors, so
-        ``add``, ``remove``, ``update``, ``neighbors``, ``vectors`` and ``calibrate`` are not
-        available, nor is ``Ranking.presence``.
+        ``add``, ``remove``, ``update``, ``upsert``, ``neighbors``, ``vectors`` and ``calibrate``
+        are not available, nor is ``Ranking.presence``.
 
     Examples
     --------
@@ -203,8 +203,8 @@ def _lists_of_store(store: Store, method: CAS, ids: Ids, block: int) -> _Lists:
             rows = slice(low, min(low + block, n))
             vectors = rows_as_queries(store, method, ids[rows])
             places, values = store_search(store, vectors, min(n, wanted + _SPARE), table)
-            own = np.arange(low, rows.stop, dtype=np.int32)
-            squared[rows], indices[rows] = _nearest_others(places, values, own, wanted, ids)
+            numbers = np.arange(low, rows.stop, dtype=np.int32)
+            squared[rows], indices[rows] = _nearest_others(places, values, numbers, wanted, ids)
             farthest[rows] = _farthest(vectors, sample)
             fingerprints[rows] = fingerprints_of(vectors)
             advance(rows.stop - low)
@@ -243,18 +243,18 @@ def _lists_of_neighbors(store: Store, method: CAS, ids: Ids) -> _Lists:
 
 
 def _nearest_others(
-    places: Ints, values: Floats, own: Ints, wanted: int, ids: Ids
+    places: Ints, values: Floats, of_rows: Ints, wanted: int, ids: Ids
 ) -> tuple[Floats, Ints]:
     """The first ``wanted`` of ascending lists beside the rows themselves.
 
-    places, values : rows and their squared distances, -1 for none; own : the row of each list
+    places, values : rows and their squared distances, -1 for none; of_rows : the row of each list
     """
-    others = (places >= 0) & (places != own[:, None])
+    others = (places >= 0) & (places != of_rows[:, None])
     counts = others.sum(axis=1)
     if counts.min() < wanted:
         raise InvalidInputError(
             f"The store found {counts.min()} of the {wanted} rows asked for beside "
-            f"{ids[own[counts.argmin()]].item()!r}: search more of its lists (nprobe, probes, "
+            f"{ids[of_rows[counts.argmin()]].item()!r}: search more of its lists (nprobe, probes, "
             "ef_search), or exactly."
         )
     first = np.argsort(~others, axis=1, kind="stable")[:, :wanted]
