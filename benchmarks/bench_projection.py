@@ -1,10 +1,11 @@
 """Plain search and re-ranking after the projection that a gallery teaches, without labels.
 
-    python benchmarks/bench_projection.py table|methods|cost|sample|million [--sets a,b] [--save]
-                                          [--data FOLDER]
+    python benchmarks/bench_projection.py table|methods|few|cost|sample|million
+                                          [--sets a,b] [--save] [--data FOLDER]
 
 table    mAP of plain search in the vectors as they are, centred, half-whitened, and projected
 methods  mAP of every method at its defaults, without and with the same map
+few      the same where each label has 2, 3 or 4 rows, each of which asks for the others
 cost     CPU seconds of learning the map and of ranking the gallery by CAS, k=50 and exact search
 sample   plain search after maps that were learnt around fewer rows (Market1501)
 million  CPU seconds and memory of learning from a million rows in a file
@@ -144,6 +145,42 @@ def methods(places):
     ]
 
 
+def few(places):
+    """Plain search before and after where items have few rows."""
+    lines = []
+    for place in places:
+        if not (Path(place) / "gallery_cams.npy").exists():
+            continue
+        line = {"set": place.name}
+        for count in (2, 3, 4):
+            rows, labels = rows_of_each(place, count)
+            learnt = kinrank.Projection.fit(rows)
+            right = (labels[:, None] == labels) & ~np.eye(len(labels), dtype=bool)
+            for word, whiten in (("plain", None), ("projected", learnt)):
+                ranking = Plain(metric="cosine", whiten=whiten).rerank(rows)
+                figure = precision(ranking, right, np.zeros_like(right))
+                line[f"{count} rows, {word}"] = round(figure, 1)
+            line[f"{count} rows, kind"] = learnt.kind
+        lines.append(line)
+        log(line)
+    return lines
+
+
+def rows_of_each(place, count):
+    """As many rows of each label of a set, in random order, at most 3,000 in all."""
+    rows = np.concatenate([np.load(place / f"{side}.npy") for side in ("query", "gallery")])
+    labels = np.concatenate([np.load(place / f"{side}_ids.npy") for side in ("query", "gallery")])
+    random = np.random.default_rng(count)
+    order = random.permutation(np.flatnonzero(labels > 0))
+    chosen = []
+    for label in random.permutation(np.unique(labels[order]))[: 3000 // count]:
+        of_label = order[labels[order] == label]
+        if len(of_label) >= count:
+            chosen.extend(of_label[:count])
+    chosen = random.permutation(chosen)
+    return rows[chosen].astype(np.float32), labels[chosen]
+
+
 def spent(call, times):
     """CPU seconds of a call, the least of some."""
     each = []
@@ -243,7 +280,7 @@ def markdown(lines):
 def main():
     """Run the parts that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("table", "methods", "cost", "sample", "million"))
+    parser.add_argument("part", choices=("table", "methods", "few", "cost", "sample", "million"))
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--sets")
     given = parser.parse_args()
@@ -255,7 +292,8 @@ def main():
     kinrank.CAS().rerank(groups(1000, 24), k=RESULTS)  # kernels
     kinrank.Projection.fit(groups(1000, 24))
     jobs = {"table": table, "methods": methods, "cost": cost, "sample": by_sample}
-    markdown((jobs | {"million": million})[given.part](places))
+    jobs |= {"few": few, "million": million}
+    markdown(jobs[given.part](places))
 
 
 if __name__ == "__main__":

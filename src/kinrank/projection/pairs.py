@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.parallel import Runner
@@ -39,11 +38,6 @@ class Pairs:
 
     def __len__(self) -> int:
         return len(self.first)
-
-    def among(self, chosen: npt.NDArray[np.bool_]) -> Pairs:
-        """Those whose rows are both ``chosen``."""
-        inside = chosen[self.first] & chosen[self.second]
-        return Pairs(self.first[inside], self.second[inside], self.weight[inside])
 
 
 def found_pairs(rows: Floats, run: Runner) -> Pairs:

@@ -114,9 +114,8 @@ class Projection:
 
             z = diag(sqrt(s / (1 + 2 s))) V' A c, over its norm
 
-        Directions in which items of one kind differ as much as any two items vanish. Where the
-        pairs that were held back do not come nearer by it, a gentler map is returned; ``reason``
-        says which, and why.
+        Directions in which items of one kind differ as much as any two items vanish. Where there is
+        nothing to learn the identity is returned; ``reason`` says why.
 
         Parameters
         ----------
