@@ -69,6 +69,11 @@ def test_arguments_that_are_refused(arguments, message):
         judged(LISTS, **given)
 
 
+def test_a_ranking_of_no_query_is_refused():
+    with pytest.raises(InvalidInputError, match="at least one query"):
+        judged(LISTS[:0], QRELS, [], NAMES)
+
+
 def test_files_of_judgements(tmp_path):
     file = tmp_path / "qrels.txt"
     file.write_text("q1 0 a 2\nq1\t0\tb\t-1\n\nq2 Q0 a 0\n", encoding="utf-8")

@@ -66,6 +66,8 @@ def judged(
     check_int("least", least, 1)
     depths = as_depths("k", k)
     indices, documents = _rows_and_names(ranking, gallery)
+    if not len(indices):
+        raise InvalidInputError("`ranking` must have at least one query, got none.")
     names = _query_names(queries, len(indices))
     check_ranking(indices, len(names), max(len(documents), 1), "`queries`")
     graded = [_at_least(1, qrels.get(name, {})) for name in names]
@@ -92,6 +94,7 @@ def judged(
 
 
 def _as_qrels(qrels: Any) -> Qrels:
+    """Judgements with names of text, read if they are a file."""
     if not isinstance(qrels, Mapping):
         return read_qrels(qrels)
     for query, graded in qrels.items():
@@ -111,6 +114,7 @@ def _as_qrels(qrels: Any) -> Qrels:
 
 
 def _query_names(queries: Any, n: int) -> list[str]:
+    """The names of the queries of a ranking as text."""
     if queries is None:
         return [str(number) for number in range(n)]
     what = "one name for each query of the ranking"
