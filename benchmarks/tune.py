@@ -1,10 +1,12 @@
 """Parameters chosen without labels, and the verdict, against what labels know.
 
-    python benchmarks/tune.py [table] [verdict] [cost] [--data FOLDER] [--work FOLDER]
+    python benchmarks/tune.py [table] [left-out] [verdict] [cost] [--data FOLDER] [--work FOLDER]
                               [--sets a,b] [--count N]
 
 table    mAP before re-ranking, of the default and of what `kinrank.tune` chooses, and the evidence
          that it was chosen from
+left-out  the same for thresholds that are best on all other sets: three are chosen anew for each
+         set, among the midpoints between the sets' evidence
 verdict  N small collections made from the sets (default 640), among them couples and galleries
          without any groups: how often the verdict is right, and how often it is silent
 cost     processor seconds of tuning against one ranking of the gallery among itself
@@ -16,6 +18,7 @@ Every figure is kept in the work folder, so that a run that was stopped goes on 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 import warnings
@@ -28,8 +31,9 @@ import kinrank
 import results
 from kinrank import datasets
 from kinrank.parallel import Runner
-from kinrank.tune.agreement import agreement_gain
+from kinrank.tune.agreement import look_under_map
 from kinrank.tune.look import look
+from kinrank.tune.rules import LASTING, SIZES
 from small_collections import KINDS_OF_COLLECTIONS, make
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -136,15 +140,20 @@ def chosen_for(data):
 
 
 def evidence_of(data):
-    """What the rules look at."""
+    """What the rules look at where a map can be learnt."""
     random = np.random.default_rng(0)
     run = Runner(1)
     gallery = np.ascontiguousarray(data.gallery)
+    vectors = np.vstack([data.queries, gallery])
     seen = look(gallery, LOOKED_AT, random, run)
+    mapped = look_under_map(vectors, len(data.queries), random, run)
     return {
-        "agreement": agreement_gain(gallery, random, run),
         "near": seen.near_dimension,
         "wide": seen.wide_dimension,
+        "groups": seen.together[40] / seen.together[10],
+        "gain": mapped.gain,
+        "lasting": mapped.lasting,
+        "confirmed": mapped.confirmed,
     }
 
 
@@ -171,8 +180,8 @@ def measured(name, place, work):
 
 def table(places, work, _):
     """Print one line per set, and means."""
-    print("| set | none | default | auto | agreement | dimensions near, farther | chosen |")
-    print("| --- " * 7 + "|")
+    print("| set | none | default | auto | gain | dimensions | lasting | confirmed | chosen |")
+    print("| --- " * 9 + "|")
     lines = []
     for name, place in places.items():
         found = measured(name, place, work)
@@ -184,15 +193,98 @@ def table(places, work, _):
         cells = [
             name,
             *(f"{figure:.1f}" for figure in figures),
-            f"{evidence['agreement']:.2f}",
+            f"{evidence['gain']:.2f}",
             f"{evidence['near']:.0f}, {evidence['wide']:.0f}",
+            f"{evidence['lasting']:.2f}",
+            f"{evidence['confirmed']:.2f}",
             chosen,
         ]
         print("| " + " | ".join(cells) + " |", flush=True)
     means = np.mean(lines, axis=0)
-    print("| mean | " + " | ".join(f"{figure:.1f}" for figure in means) + " | | | |")
+    print("| mean | " + " | ".join(f"{figure:.1f}" for figure in means) + " | | | | | |")
     margins = np.array(lines)[:, 2] - np.array(lines)[:, 1]
     print(f"\nAuto against the default: mean {margins.mean():+.2f}, least {margins.min():+.2f}")
+
+
+def option(*, learnt, surfaces, large, vast):
+    """The parameters that the rules choose for yes and no in answer to each question."""
+    if learnt:
+        size = "vast" if vast else "surface" if surfaces else "learnt"
+        return {"whiten": "views", **SIZES["cas"][size], "geodesic": surfaces}
+    size = "large" if large else "usual"
+    return {"whiten": None if surfaces else 0.0, **SIZES["cas"][size], "geodesic": surfaces}
+
+
+def left_out(places, work, _):
+    """Print mAP where the thresholds are those that are best on all other sets."""
+    names = list(places)
+    evidence = {name: measured(name, places[name], work)["evidence"] for name in names}
+    facts = {
+        "gain": [evidence[name]["gain"] for name in names],
+        "surfaces": [evidence[name]["wide"] / evidence[name]["near"] for name in names],
+        "groups": [evidence[name]["groups"] for name in names],
+    }
+    scores = {name: _Scores(name, places[name], work) for name in names}
+
+    def chosen(at, thresholds):
+        gain, surfaces, groups = thresholds
+        return option(
+            learnt=bool(facts["gain"][at] > gain),
+            surfaces=bool(facts["surfaces"][at] < surfaces),
+            large=bool(facts["groups"][at] > groups),
+            vast=evidence[names[at]]["lasting"] >= LASTING,
+        )
+
+    def score(at, thresholds):
+        return scores[names[at]](chosen(at, thresholds))
+
+    print("| set | default | left out | of all sets | thresholds: gain, surfaces, groups |")
+    print("| --- " * 5 + "|")
+    every = range(len(names))
+    of_all = _best(every, facts, score)
+    lines = []
+    for left, name in enumerate(names):
+        best = _best([at for at in every if at != left], facts, score)
+        default = measured(name, places[name], work)["default"]
+        figures = [default, score(left, best), score(left, of_all)]
+        lines.append(figures)
+        limits = ", ".join(f"{limit:.2f}" for limit in best)
+        print(
+            f"| {name} | " + " | ".join(f"{x:.1f}" for x in figures) + f" | {limits} |", flush=True
+        )
+    means = np.mean(lines, axis=0)
+    print("| mean | " + " | ".join(f"{figure:.1f}" for figure in means) + " | |")
+
+
+class _Scores:
+    """mAP of parameters on a set, computed once."""
+
+    def __init__(self, name, place, work):
+        self.kept = Kept(work / f"options-{name}.json")
+        self.place = place
+        self.data = None
+
+    def __call__(self, params):
+        return self.kept.get(json.dumps(params), lambda: self._score(params))
+
+    def _score(self, params):
+        if self.data is None:
+            self.data = Judged(self.place)
+        ranking = kinrank.CAS(**params).rerank(self.data.queries, self.data.gallery)
+        return self.data.precision(ranking)
+
+
+def _best(places, facts, score):
+    """The thresholds of the best mean; of equally good ones, the mean of them."""
+    grids = []
+    for values in facts.values():
+        ascending = np.sort([values[at] for at in places])
+        grids.append(
+            [ascending[0] - 0.1, *(ascending[1:] + ascending[:-1]) / 2, ascending[-1] + 0.1]
+        )
+    tried = list(itertools.product(*grids))
+    means = np.array([np.mean([score(at, limits) for at in places]) for limits in tried])
+    return np.mean(np.array(tried)[means > means.max() - 1e-9], axis=0)
 
 
 def judged(place, seed):
@@ -300,7 +392,7 @@ def _seconds(n, width):
 def main():
     """Run what was asked for, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    steps = {"table": table, "verdict": verdict, "cost": cost}
+    steps = {"table": table, "left-out": left_out, "verdict": verdict, "cost": cost}
     parser.add_argument("what", nargs="*", default=list(steps))
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "tune")

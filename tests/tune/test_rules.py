@@ -6,7 +6,7 @@ import pytest
 import kinrank
 from kinrank.parallel import Runner
 from kinrank.tune import agreement, rules
-from kinrank.tune.agreement import agreement_gain, learning_rows
+from kinrank.tune.agreement import UnderMap, learning_rows, look_under_map
 from kinrank.tune.look import Look
 from kinrank.tune.rules import (
     SIZES,
@@ -67,16 +67,45 @@ SMALL = {"mutual": {1: 0.6, 3: 0.9, 10: 0.3}}
 HUBS = {"hubness": 2.0}
 
 
+def under_map(gallery, queries=None):
+    asked = gallery[:0] if queries is None else queries
+    return look_under_map(np.vstack([asked, gallery]), len(asked), np.random.default_rng(0), RUN)
+
+
 def test_a_map_makes_neighbours_agree_where_it_finds_groups():
-    random = np.random.default_rng(0)
-    assert agreement_gain(hidden(), random, RUN) > rules.AGREEMENT
-    assert agreement_gain(clear(), random, RUN) < rules.AGREEMENT
+    assert under_map(hidden()).gain > rules.GAIN
+    assert under_map(clear()).gain < rules.GAIN
 
 
 def test_where_nothing_is_learnt_nothing_is_gained():
     rows = np.eye(20, dtype=np.float32)
-    assert agreement_gain(rows[:1].repeat(900, axis=0), np.random.default_rng(0), RUN) == 1
-    assert agreement_gain(rows.repeat(50, axis=0), np.random.default_rng(0), RUN) <= 1
+    assert under_map(rows[:1].repeat(900, axis=0)) == UnderMap()
+    assert under_map(rows.repeat(50, axis=0)).gain <= 1
+    assert under_map(clear(5)) == UnderMap()
+
+
+def test_longer_lists_are_shared_as_much_where_groups_go_on(monkeypatch):
+    assert under_map(hidden()).lasting < rules.LASTING  # groups of 12 end before 40
+    monkeypatch.setattr(agreement, "FAR", 4)
+    monkeypatch.setattr(agreement, "VAST", 10)
+    assert under_map(hidden()).lasting > rules.LASTING
+
+
+def test_queries_of_another_kind_are_confirmed_less():
+    random = np.random.default_rng(1)
+    gallery = hidden()
+    alike = gallery[random.choice(len(gallery), 60)]
+    strange = unit(alike + 0.35 * random.normal(size=alike.shape))
+    assert under_map(gallery, alike).confirmed > rules.CONFIRMED
+    assert under_map(gallery, strange).confirmed < rules.CONFIRMED
+    assert under_map(gallery, strange[:10]).confirmed == 1
+
+
+def test_a_large_collection_is_not_projected_to_be_looked_at(monkeypatch):
+    monkeypatch.setattr(agreement, "PROJECTED", 500)
+    found = under_map(hidden())
+    assert found.gain > rules.GAIN
+    assert (found.lasting, found.confirmed) == (0, 1)
 
 
 def test_of_many_rows_some_are_learnt_from_each_with_its_nearest(monkeypatch):
@@ -93,21 +122,28 @@ def test_of_many_rows_some_are_learnt_from_each_with_its_nearest(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("rows", "changes", "kind", "words"),
+    ("gain", "changes", "kind", "words"),
     [
-        (hidden(), {}, "views", "found what groups differ in"),
-        (clear(), {}, None, "which is little"),
-        (clear(), HUBS, 0.0, "the mean of all rows is taken out"),
-        (hidden(), {"rows": 500}, None, "500 rows are too few"),
-        (hidden(), {"rows": 500, **HUBS}, 0.0, "hubness 2.0"),
-        (hidden(), COUPLES, None, "rows come in couples"),
-        (hidden() * np.linspace(1, 2, 960)[:, None], {}, None, "differ in length"),
+        (1.5, {}, "views", "found what groups differ in"),
+        (1.1, SURFACES, None, "which is little"),
+        (1.1, {}, 0.0, "says nothing of any group"),
+        (1.1, {**SURFACES, **HUBS}, 0.0, "the mean of all rows is taken out"),
+        (1.0, {"rows": 500}, None, "500 rows are too few"),
+        (1.0, {"rows": 500, **HUBS}, 0.0, "hubness 2.0"),
+        (1.0, COUPLES, None, "rows come in couples"),
     ],
 )
-def test_the_map(rows, changes, kind, words):
-    found, reason = choose_map(seen(**changes), rows, np.random.default_rng(0), RUN)
+def test_the_map(gain, changes, kind, words):
+    found, reason = choose_map(seen(**changes), clear(), UnderMap(gain=gain))
     assert found == kind
     assert words in reason
+
+
+def test_vectors_that_differ_in_length_get_no_map():
+    rows = clear() * np.linspace(1, 2, 960)[:, None]
+    found, reason = choose_map(seen(), rows, UnderMap(gain=2.0))
+    assert found is None
+    assert "differ in length" in reason
 
 
 @pytest.mark.parametrize(
@@ -119,14 +155,21 @@ def test_the_map(rows, changes, kind, words):
         ({"together": {3: 0.4}, "mutual": {1: 0.4, 3: 0.4}}, False, "usual", "only 2,000 rows"),
         (SMALL, False, "few", "groups have few rows"),
         ({}, True, "learnt", "takes out the noise"),
-        (SPREAD, True, "spread", "without close groups"),
-        ({**SPREAD, "wide_dimension": 14.0}, True, "learnt", "takes out the noise"),
+        (SURFACES, True, "surface", "sure of the next ones only"),
     ],
 )
 def test_sizes(changes, learnt, size, words):
-    found, reason = choose_size(seen(**changes), learnt=learnt)
+    found, reason = choose_size(seen(**changes), UnderMap(), learnt=learnt)
     assert found == size
     assert words in reason
+
+
+@pytest.mark.parametrize("changes", [{}, SURFACES])
+def test_sizes_of_groups_of_hundreds(changes):
+    found, reason = choose_size(seen(**changes), UnderMap(lasting=1.04), learnt=True)
+    assert found == "vast"
+    assert "1.04 times" in reason
+    assert choose_size(seen(**changes), UnderMap(lasting=1.04), learnt=False)[0] == "usual"
 
 
 @pytest.mark.parametrize(
@@ -145,17 +188,18 @@ def test_paths(changes, paths, words):
 
 
 @pytest.mark.parametrize(
-    ("agreed", "changes", "share"),
+    ("agreed", "changes", "confirmed", "share"),
     [
-        (-0.03, {"rows": 500}, 0.7),
-        (0.01, {"rows": 500}, 0.5),
-        (0.03, {"rows": 500}, None),
-        (-0.03, {}, None),
-        (0.05, COUPLES, 0.9),
+        (-0.03, {"rows": 500}, 1.0, 0.7),
+        (0.01, {"rows": 500}, 1.0, 0.5),
+        (0.03, {"rows": 500}, 1.0, None),
+        (-0.03, {}, 1.0, None),
+        (0.05, {}, 0.8, 0.7),
+        (0.05, COUPLES, 1.0, 0.9),
     ],
 )
-def test_the_share_of_the_original_distance(agreed, changes, share):
-    found, reason = choose_share(seen(**changes), said(agreed))
+def test_the_share_of_the_original_distance(agreed, changes, confirmed, share):
+    found, reason = choose_share(seen(**changes), said(agreed), UnderMap(confirmed=confirmed))
     assert found == share
     assert bool(reason) == (share is not None)
 
@@ -169,7 +213,7 @@ def test_couples():
 def chosen(method="cas", fixed=None, rows=None, agreed=0.05, **changes):
     vectors = clear() if rows is None else rows
     random = np.random.default_rng(0)
-    return choose(method, fixed or {}, seen(**changes), said(agreed), vectors, random, RUN)
+    return choose(method, fixed or {}, seen(**changes), said(agreed), vectors, 0, random, RUN)
 
 
 def test_cas_in_full():
@@ -205,7 +249,7 @@ def test_sizes_follow_a_map_that_was_given():
 def test_every_choice_is_a_method(method, changes):
     found = chosen(method, **changes)
     made = kinrank.registry.make_method(method, **found.params)
-    assert made.whiten is None
+    assert made.whiten == 0.0
     assert set(found.reasons) <= set(found.params)
     assert all(reason.endswith(".") for reason in found.reasons.values())
 

@@ -16,17 +16,19 @@ from kinrank.parallel import Runner
 from kinrank.projection.kinds import LEARNT
 from kinrank.projection.projection import Projection
 from kinrank.registry import make_method
-from kinrank.tune.agreement import agreement_gain
+from kinrank.tune.agreement import VAST, UnderMap, look_under_map
 from kinrank.tune.look import FAR, FEW, FIRST, NEAR, Look
 from kinrank.tune.views import Evidence
 from kinrank.types import Floats
 
 # Rows from which on a map can be learnt: with fewer, chance teaches more than the collection does.
 LEARNT_ROWS = 800
-AGREEMENT = 1.2  # times what neighbours share without a learnt map, where it is worth having
+GAIN = 1.28  # times as often as without a learnt map neighbours agree, where it is worth having
+LASTING = 0.97  # lists of a hundred are shared hardly less than lists of forty: groups go on
+CONFIRMED = 0.9  # below, what queries find is confirmed less than what gallery rows find
+STRANGERS_SHARE = 0.7  # the share of the original distance then
 # Times the dimension near a row that rows fill farther away: more, and they lie on no surface.
 SURFACES = 1.15
-SPREAD = 12  # dimensions near a row from which on there are no close groups
 LARGE = 0.7  # what is left of ``together`` from NEAR to FAR where groups are large
 SMALL = 0.25  # loss of ``mutual`` from FEW to NEAR that only small groups have
 # Two of a kind: so many rows are the nearest of their nearest, and so many times less are mutual
@@ -41,30 +43,33 @@ COMMON = 0.1  # of the similarity of neighbours that makes hubs where all rows s
 SHARES = ((-0.02, 0.7), (0.02, 0.5))
 SAME_NORM = 0.01  # how far norms of unit vectors may differ; half precision makes them
 
-SIZE_NAMES = ("few", "usual", "large", "learnt", "spread")
-# Sizes for groups of a few rows, for usual and for large ones; where a map was learnt, and there
-# for collections without close groups.
+SIZE_NAMES = ("few", "usual", "large", "learnt", "surface", "vast")
+# Sizes for groups of a few rows, for usual and for large ones; where a map was learnt, there along
+# surfaces, and there for groups of hundreds.
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
     "cas": {
         "few": {"k1": 10, "k2": 3, "enhance_k": 6},
         "usual": {"k1": 20},
         "large": {"k1": 40},
         "learnt": {"k1": 40, "k2": 4, "enhance_k": 8},
-        "spread": {"k1": 100, "k2": 6, "enhance_k": 8},
+        "surface": {"k1": 40, "k2": 3, "enhance_k": 8},
+        "vast": {"k1": 100, "k2": 6, "enhance_k": 8},
     },
     "kreciprocal": {
         "few": {"k1": 10, "k2": 3},
         "usual": {"k1": 20},
         "large": {"k1": 40},
         "learnt": {"k1": 20},
-        "spread": {"k1": 40},
+        "surface": {"k1": 20},
+        "vast": {"k1": 40},
     },
     "alphaqe": {
         "few": {"kqe": 5},
         "usual": {"kqe": 5},
         "large": {"kqe": 20},
         "learnt": {"kqe": 5},
-        "spread": {"kqe": 20},
+        "surface": {"kqe": 5},
+        "vast": {"kqe": 20},
     },
     "rdp": {size: {"k1": 10} for size in SIZE_NAMES},
     "ecn": {
@@ -72,7 +77,8 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
         "usual": {"k1": 20},
         "large": {"k1": 40},
         "learnt": {"k1": 20},
-        "spread": {"k1": 40},
+        "surface": {"k1": 20},
+        "vast": {"k1": 40},
     },
     "gnn": {size: {"k1": 20} for size in SIZE_NAMES},
 }
@@ -108,22 +114,27 @@ def choose(
     seen: Look,
     evidence: Evidence,
     vectors: Floats,
+    n_queries: int,
     random: np.random.Generator,
     run: Runner,
 ) -> Choice:
-    """All rules in their order; vectors : (n, d) of the collection."""
+    """All rules in their order; vectors : (n, d) of the collection, queries first."""
     choice = Choice(dict(fixed))
+    mapped = UnderMap()
     if "whiten" not in fixed:
-        kind, reason = choose_map(seen, vectors, random, run)
+        if can_be_learnt_from(seen, vectors):
+            mapped = look_under_map(vectors, n_queries, random, run)
+        kind, reason = choose_map(seen, vectors, mapped)
         choice.add(reason, whiten=kind)
-    size, reason = choose_size(seen, learnt=is_learnt(choice.params["whiten"]))
+    learnt = is_learnt(choice.params["whiten"])
+    size, reason = choose_size(seen, mapped, learnt=learnt)
     sizes = SIZES[method][size]
     if fits(method, {**sizes, **choice.params}):  # what a user fixed may forbid them
         choice.add(reason, **sizes)
     if method == "cas":
         follow_paths, reason = choose_paths(seen)
         choice.add(reason, geodesic=follow_paths)
-        share, reason = choose_share(seen, evidence)
+        share, reason = choose_share(seen, evidence, mapped)
         if share is not None:
             choice.add(reason, omega=share)
     return choice
@@ -144,43 +155,61 @@ def fits(method: str, params: dict[str, Any]) -> bool:
     return True
 
 
-def choose_map(
-    seen: Look, vectors: Floats, random: np.random.Generator, run: Runner
-) -> tuple[str | float | None, str]:
-    """The projection that suits the rows, or None, and why."""
+def can_be_learnt_from(seen: Look, vectors: Floats) -> bool:
+    """Whether a map could be learnt from the collection at all."""
+    return seen.rows >= LEARNT_ROWS and not differ_in_length(vectors) and not two_of_a_kind(seen)
+
+
+def differ_in_length(vectors: Floats) -> bool:
+    """Whether vectors have norms of their own, which a projection would not keep."""
     norms = np.linalg.norm(vectors[:: max(1, len(vectors) // 1000)], axis=1)
-    if np.ptp(norms) > SAME_NORM * norms.max():
+    return bool(np.ptp(norms) > SAME_NORM * norms.max())
+
+
+def choose_map(seen: Look, vectors: Floats, mapped: UnderMap) -> tuple[str | float | None, str]:
+    """The projection that suits the rows, or None, and why."""
+    if differ_in_length(vectors):
         return None, "Vectors differ in length, which a projection would not keep."
     if two_of_a_kind(seen):
         return None, f"{_couples(seen)}, and two rows teach nothing about a third."
     if seen.rows < LEARNT_ROWS:
         too_little = f"{seen.rows:,} rows are too few to learn a projection from"
     else:
-        gain = agreement_gain(vectors, random, run)
-        if gain > AGREEMENT:
-            return "views", (
-                f"Under a projection learnt from this collection, neighbours share {gain:.2f} "
-                "times as many neighbours with each other: it has found what groups differ in. "
-                "Half-whitened vectors stand beside it."
-            )
-        too_little = (
-            f"Under a projection learnt from this collection, neighbours share {gain:.2f} times as "
-            f"many neighbours with each other, which is little (below {AGREEMENT})"
+        agree = (
+            "Under a projection learnt from this collection, neighbours confirm each other "
+            f"{mapped.gain:.2f} times as often"
         )
+        if mapped.gain > GAIN:
+            return "views", (
+                f"{agree}: it has found what groups differ in. Half-whitened vectors stand beside "
+                "it."
+            )
+        too_little = f"{agree}, which is little (below {GAIN})"
     if many_hubs(seen):
         return 0.0, (f"{too_little}. But {_hubs(seen)}: the mean of all rows is taken out.")
+    if seen.rows >= LEARNT_ROWS and not on_surfaces(seen):
+        return 0.0, (
+            f"{too_little}. {_dimensions(seen)}: the mean of all rows is taken out, which says "
+            "nothing of any group."
+        )
     return None, f"{too_little}: vectors are taken as they are."
 
 
-def choose_size(seen: Look, *, learnt: bool) -> tuple[str, str]:
+def choose_size(seen: Look, mapped: UnderMap, *, learnt: bool) -> tuple[str, str]:
     """The name of sizes in ``SIZES``, and why; learnt : whether the rows get a learnt map."""
     together = seen.together
     mutual = seen.mutual
     if learnt:
-        if seen.near_dimension > SPREAD and not on_surfaces(seen):
-            return (
-                "spread",
-                f"{_dimensions(seen)}: without close groups, many neighbours are needed.",
+        if mapped.lasting >= LASTING:
+            return "vast", (
+                f"Under the projection, a row shares {mapped.lasting:.2f} times as much of its "
+                f"{VAST} nearest with its {VAST}th neighbour as of its {FAR} nearest with its "
+                f"{FAR}th: groups have hundreds of rows."
+            )
+        if on_surfaces(seen):
+            return "surface", (
+                "A learnt projection lets rows of one kind come near; along surfaces a row is sure "
+                "of the next ones only."
             )
         return "learnt", (
             "A learnt projection lets rows of one kind come near; a mean over more rows takes out "
@@ -217,10 +246,16 @@ def choose_paths(seen: Look) -> tuple[bool, str]:
     )
 
 
-def choose_share(seen: Look, evidence: Evidence) -> tuple[float | None, str]:
+def choose_share(seen: Look, evidence: Evidence, mapped: UnderMap) -> tuple[float | None, str]:
     """The share of the original distance, or None for the usual one, and why."""
     if two_of_a_kind(seen):
         return ALMOST_ALL, f"{_couples(seen)}, so that nobody is there to confirm them."
+    if mapped.confirmed < CONFIRMED:
+        return STRANGERS_SHARE, (
+            f"What queries find confirms itself {mapped.confirmed:.2f} times as often as what rows "
+            "of the gallery find: queries are of another kind, and the original distance keeps a "
+            "larger share."
+        )
     if seen.rows >= LEARNT_ROWS:
         return None, ""
     for least, share in SHARES:

@@ -104,7 +104,7 @@ def _tuned(
         norms = np.linalg.norm(rows, axis=1)
         unit = bool(np.ptp(norms) <= SAME_NORM * norms.max())
         evidence = cross_examine(rows, n_asked, random, unit=unit)
-        choice = choose(empty.method, empty.params, seen, evidence, vectors, random, run)
+        choice = choose(empty.method, empty.params, seen, evidence, vectors, n_queries, random, run)
         diagnosis = judge(seen, evidence)
     gain = expected_gain(seen, evidence) if diagnosis.verdict == WILL_HELP else 0.0
     return replace(
