@@ -69,7 +69,8 @@ HUBS = {"hubness": 2.0}
 
 def under_map(gallery, queries=None):
     asked = gallery[:0] if queries is None else queries
-    return look_under_map(np.vstack([asked, gallery]), len(asked), np.random.default_rng(0), RUN)
+    vectors = np.vstack([asked, gallery]).astype(np.float32)
+    return look_under_map(vectors, len(asked), np.random.default_rng(0), RUN)
 
 
 def test_a_map_makes_neighbours_agree_where_it_finds_groups():
