@@ -7,8 +7,7 @@ table      ARI, B-cubed precision, recall and F, V-measure and the share of sing
            ours, HDBSCAN, DBSCAN on the k-reciprocal Jaccard distance, Chinese whispers on cosines
            above 0.5, and average link on cosines with the threshold that the labels like best
 questions  ARI after 40 questions that are worth asking, and after 40 random ones of a thousand
-large      processor seconds of `group` and of one ranking of the same rows, and the peak of memory,
-           without and with a budget
+large      processor seconds of `group` and of one ranking of the same rows, and the peak of memory
 
 FOLDER holds the feature sets (default ../shared/data beside the repository); of larger ones whole
 labels are drawn, about 2,500 rows. Digits and made sets are added: faces (one person with 500
@@ -25,7 +24,6 @@ import json
 import os
 import resource
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -228,16 +226,12 @@ def large(given):
     rows = unit(rows + 0.6 * random.standard_normal(rows.shape))
     kinrank.group(rows[:2000])  # loads the kernels
     lines = []
-    for what in given.what:
+    for what in ("ranking", "group"):
         begin = time.process_time()
         if what == "ranking":
             kinrank.CAS().rerank(rows, k=100)
-        elif what == "group":
-            found = kinrank.group(rows)
         else:
-            with tempfile.TemporaryDirectory() as folder:
-                run = kinrank.Run(memory_budget=given.budget, work=folder)
-                found = kinrank.group(rows, run=run)
+            found = kinrank.group(rows)
         line = {"rows": f"{given.rows:,}", "call": what}
         line["CPU s"] = f"{time.process_time() - begin:.0f}"
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -272,8 +266,6 @@ def main():
     parser.add_argument("--sets", default=";".join(SETS), help="names with ; between them")
     parser.add_argument("--draw", type=int, default=0)
     parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--what", nargs="+", default=["ranking", "group"])
-    parser.add_argument("--budget", default="2GB")
     given = parser.parse_args()
     given.sets = given.sets.split(";")
     {"table": table, "questions": questions, "large": large}[given.part](given)
