@@ -6,6 +6,7 @@ import pytest
 import kinrank
 from kinrank import CAS, InvalidInputError
 from kinrank.errors import UnknownIdError
+from row_store import RowStore
 from struck import rows
 
 NG = 300
@@ -152,3 +153,42 @@ def test_whitened_rows_can_be_marked(sets):
     assert 9 not in got.indices
     fitted.calibrate()
     assert fitted.search(sets[0], 4, of=OF).indices.shape == (3, 4)
+
+
+class Forgetful(RowStore):
+    """A store that does not list a row for one query, as one that searches approximately."""
+
+    lost_query = None
+    lost_row = None
+
+    def search(self, queries, k):
+        neighbors = super().search(queries, k)
+        if self.lost_query is not None:
+            is_lost = (queries == self.lost_query).all(axis=1)[:, None]
+            is_lost = is_lost & (neighbors.indices == self.lost_row)
+            order = np.argsort(is_lost, axis=1, kind="stable")
+            neighbors.indices[is_lost] = -1
+            neighbors.distances[is_lost] = np.inf
+            return kinrank.Neighbors(
+                np.take_along_axis(neighbors.indices, order, axis=1),
+                np.take_along_axis(neighbors.distances, order, axis=1),
+            )
+        return neighbors
+
+
+@pytest.mark.parametrize("given", [{}, {"wrong": [7]}, {"right": [9], "wrong": [7, 8]}])
+def test_a_row_that_a_store_leaves_out(sets, given):
+    queries, gallery = sets[0][:2], sets[1]
+    store = Forgetful(gallery)
+    index = kinrank.attach(store, k1=8, k2=4)
+    expected = whole(index.search(queries, None, of=[0, 0], base=True, **given))
+    store.lost_query = queries[0]
+    store.lost_row = 5
+    got = whole(index.search(queries, None, of=[0, 0], base=True, **given))
+    expected[0, 5] = np.inf
+    np.testing.assert_allclose(got, expected, atol=1e-5)
+    # A row that is not listed for the only wrong row is far from it.
+    store.lost_query = gallery[7]
+    of_pictures = whole(index.search(queries, None, of=[0, 0], base=True))
+    got = whole(index.search(queries, None, of=[0, 0], base=True, wrong=[7]))
+    assert got[0, 5] == pytest.approx(of_pictures[0, 5], abs=1e-5)

@@ -40,6 +40,16 @@ def test_integers_of_64_bits():
     assert -49 in negative
 
 
+def test_the_last_ids_of_64_bits():
+    index = METHOD.fit(ROWS[:100], ids=range(2**63 - 102, 2**63 - 2))
+    with pytest.raises(InvalidInputError, match="3 more integers of 64 bits do not fit behind"):
+        index.add(ROWS[100:103])
+    index.add(ROWS[100:102])
+    assert index.ids[-2:].tolist() == [2**63 - 2, 2**63 - 1]
+    with pytest.raises(InvalidInputError, match="do not fit behind 9223372036854775807"):
+        index.add(ROWS[102:103])
+
+
 def test_rows_are_numbered_by_default():
     index = METHOD.fit(ROWS[:100])
     found = index.search(QUERIES, k=5)

@@ -19,17 +19,24 @@ Ids: TypeAlias = npt.NDArray[Any]
 
 
 def as_ids(ids: Any, n: int | None = None, first: int = 0) -> Ids:
-    """Ids as users give them, as an int64 or text array, checked.
+    """Ids as users give them, as an int64 or text array, (n,).
+
+    Their type, dimensions and number are checked; duplicates are not looked for
+    (``refuse_duplicates``).
 
     n : how many there must be; None for any number
-    first : with ``ids`` None, the ids are first, first + 1, ..., ``n`` of them
+    first : used only with ``ids`` None: the ids are then first, first + 1, ..., ``n`` of them
     """
     if ids is None:
-        if first + (n or 0) > np.iinfo(np.int64).max:
+        count = n or 0
+        if count == 0:
+            return np.empty(0, np.int64)
+        if first + count - 1 > np.iinfo(np.int64).max:
             raise InvalidInputError(
-                f"`ids` must be given: none of 64 bits follows {first - 1}, the largest so far."
+                f"`ids` must be given: {count} more integers of 64 bits do not fit behind "
+                f"{first - 1}, the largest so far."
             )
-        return np.arange(first, first + (n or 0), dtype=np.int64)
+        return first + np.arange(count, dtype=np.int64)
     is_array = isinstance(ids, np.ndarray)
     values = as_array("ids", ids) if is_array else as_list("ids", ids, "a list or an array")
     if isinstance(values, np.ndarray) and values.ndim != 1:

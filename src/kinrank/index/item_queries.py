@@ -255,28 +255,33 @@ def rank_items(
 def _distances_of_items(
     engine: Engine,
     items: ItemQueries,
-    item_numbers: Longs,
+    positions: Longs,
     candidates: list[Ints],
     run: Runner,
     *,
     plain: bool,
 ) -> list[Floats]:
-    """The distances from some items to the candidates of each, as the file's docstring has them.
+    """The distances from some items to the candidates of each.
 
-    item_numbers : (m,) which items
+    That of a row is the mean of d over the item's pictures and right rows, plus 0.6 (1 - m) with m
+    the least d over its wrong rows, where it has any; 0 for right rows. d is the distance d* of the
+    row from a single vector, in [0, 1].
+
+    positions : (m,) where these items are in ``items``
     candidates : for each of these items gallery indices, ascending
-    plain : by plain distances, without re-ranking
+    plain : d is the plain distance of the vectors, without re-ranking
 
-    Returns for each of these items float32, one distance for each candidate.
+    Returns for each of these items float32, one distance for each candidate; infinity where a store
+    does not list the candidate for one of the pictures or right rows.
     """
-    # For each item the numbers of its vectors, those that results are near to first.
-    vectors = [np.concatenate([items.near[item], items.far[item]]) for item in item_numbers]
+    # For each item where its vectors are in ``items.vectors``, first those it has to be near to.
+    vectors = [np.concatenate([items.near[item], items.far[item]]) for item in positions]
     allow_lists: list[Ints] = []  # for each vector the candidates of its item
-    for rows, numbers in zip(candidates, vectors, strict=True):
-        allow_lists += [rows] * len(numbers)
+    for rows, vectors_of_item in zip(candidates, vectors, strict=True):
+        allow_lists += [rows] * len(vectors_of_item)
     most_candidates = max(len(rows) for rows in allow_lists)
     if most_candidates == 0:
-        return [np.empty(0, np.float32) for _ in item_numbers]
+        return [np.empty(0, np.float32) for _ in positions]
     n_gallery = engine.state.n_gallery
     rule = PerQuery.of_lists(allow_lists, n_gallery, is_allow_list=True)
     only_candidates = Filter(len(allow_lists), n_gallery, (rule,))
@@ -284,16 +289,30 @@ def _distances_of_items(
     ranking = engine.search(every_vector, most_candidates, run, only_candidates, plain=plain)
     start = 0
     distances_of_items = []
-    for item, rows, numbers in zip(item_numbers, candidates, vectors, strict=True):
-        lines = slice(start, start + len(numbers))
-        start += len(numbers)
-        # The ranking is by distance, the candidates are by index.
-        order = np.argsort(ranking.indices[lines, : len(rows)], axis=1)
-        by_index = np.take_along_axis(ranking.distances[lines], order, axis=1)
+    for item, rows, vectors_of_item in zip(positions, candidates, vectors, strict=True):
+        lines = slice(start, start + len(vectors_of_item))
+        start += len(vectors_of_item)
+        d = _by_candidate(ranking.indices[lines], ranking.distances[lines], rows)
         n_near = len(items.near[item])
-        distances = by_index[:n_near].mean(axis=0, dtype=np.float64).astype(np.float32)
-        if len(by_index) > n_near:
-            distances += _WRONG_WEIGHT * (1 - by_index[n_near:].min(axis=0))
+        distances = d[:n_near].mean(axis=0, dtype=np.float64).astype(np.float32)
+        if len(d) > n_near:
+            # A row that is not listed for any wrong row is far from all of them.
+            distances += _WRONG_WEIGHT * (1 - np.minimum(d[n_near:].min(axis=0), 1))
         distances[np.isin(rows, items.right[item])] = 0
         distances_of_items.append(distances)
     return distances_of_items
+
+
+def _by_candidate(indices: Ints, distances: Floats, candidates: Ints) -> Floats:
+    """The distances of rankings by candidate, (n, len(candidates)) float32.
+
+    indices, distances : (n, k) rankings of candidates alone, which may lack some of them: a store
+        need not list every row; -1 for none
+    candidates : gallery indices, ascending
+    Returns infinity where a candidate is not listed.
+    """
+    by_candidate = np.full((len(indices), len(candidates)), np.inf, np.float32)
+    lines, columns = np.nonzero(indices >= 0)
+    places = np.searchsorted(candidates, indices[lines, columns])
+    by_candidate[lines, places] = distances[lines, columns]
+    return by_candidate
