@@ -107,3 +107,25 @@ def test_rounds_bring_what_borders_of_cells_keep_apart(monkeypatch):
         held = [len(np.intersect1d(a, b)) for a, b in zip(found, exact, strict=True)]
         recall.append(np.mean(held) / 12)
     assert recall[1] > recall[0] + 0.07, recall
+
+
+def test_as_many_cells_are_probed_as_a_sample_needs(monkeypatch):
+    """Few where rows lie in groups that are no larger than cells, all where they do not."""
+    random = np.random.default_rng(4)
+    centres = 4 * random.normal(size=(150, 16))
+    grouped = centres[np.arange(6000) % 150] + 0.3 * random.normal(size=(6000, 16))
+    probed = []
+
+    def lists(self, k, probes, run):
+        probed.append(probes)
+        return found_lists(self, k, probes, run)
+
+    found_lists = cells.Cells.lists
+    monkeypatch.setattr(cells.Cells, "lists", lists)
+    for made, least in ((grouped, 0.99), (random.normal(size=(6000, 8)), 0.95)):
+        rows = made.astype(np.float32)
+        found = CellSearch(rows, Runner(2)).rows(0, len(rows), 12).indices
+        exact = exact_neighbors(rows, 12, Runner(2)).indices
+        held = [len(np.intersect1d(a, b)) for a, b in zip(found, exact, strict=True)]
+        assert np.mean(held) / 12 > least
+    assert probed == [4, 4, 24, 24]

@@ -193,7 +193,8 @@ class CellSearch:
             self._second.probes_needed(rows, nearest.indices),
         )
         enough = _ENOUGH * (needed <= PROBES).mean()
-        return next((few for few in _FEWER if (needed <= few).mean() >= enough), PROBES)
+        fewer = (few for few in _FEWER if few < PROBES and (needed <= few).mean() >= enough)
+        return next(fewer, PROBES)
 
     def _refined(self, ids: Ints, values: Floats) -> tuple[Ints, Floats]:
         """Lists in the order of the second division, better by what those in them list."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
@@ -12,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from kinrank.groups import Groups
+from kinrank.groups.exporting import as_csv, as_json
 from kinrank.serve import group_models as models
 from kinrank.serve.bodies import JSON, parse_json
 from kinrank.serve.page_routes import static
@@ -224,15 +222,11 @@ async def export(request: Request, kind: Literal["csv", "json"] = "csv") -> Resp
 
 
 def _export(sorting: Sorting, kind: str) -> Response:
-    records = sorting.current().to_records()
+    groups = sorting.current()
     headers = {"Content-Disposition": f'attachment; filename="groups.{kind}"'}
     if kind == "json":
-        return Response(json.dumps(records), headers=headers, media_type=JSON)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(records[0]) if records else [])
-    writer.writeheader()
-    writer.writerows(records)
-    return Response(text.getvalue(), headers=headers, media_type="text/csv")
+        return Response(as_json(groups), headers=headers, media_type=JSON)
+    return Response(as_csv(groups), headers=headers, media_type="text/csv")
 
 
 @router.get(
