@@ -383,7 +383,7 @@ class SparseRows:
     Attributes
     ----------
     indptr : (n_rows + 1,) int64
-    indices : (nnz,) int32, ascending within a row
+    indices : (nnz,) int32, ascending within a row unless whoever returns it says otherwise
     data : (nnz,) float32, or None for a pattern of ones
     n_columns : int
     """

@@ -277,7 +277,7 @@ def make_state(
 def path_graph(source: Source, encoding: EncodingColumns, run: Runner) -> SparseRows:
     """The graph of shortest paths: d' on pairs of which one is near the other, (n, n) sparse.
 
-    Near are the first ``geodesic_k`` rows of a list. The edges of a row ascend.
+    Near are the first ``geodesic_k`` rows of a list. The edges of a row ascend by length.
     """
     method = source.method
     with progress.stage("geodesic", len(source)):

@@ -85,7 +85,7 @@ def _mark_lost_farthest(
     rounding = _rounding(vectors)
     block.runner(run).map(
         "neighbours",
-        lambda low, high: kernels.lose_farthest(
+        lambda low, high: kernels.mark_lost_farthest(
             block.start + low,
             block.start + high,
             block.start,

@@ -141,7 +141,7 @@ class Engine:
     def squared_distances(self, queries: Floats, numbers: Longs, rows: Ints) -> Floats:
         """Squared plain distances of p pairs, (p,) float32; infinite to rows that a store lost.
 
-        numbers, rows : (p,) which query, and which row
+        numbers, rows : (p,) which of ``queries``, and which row of the index, each pair has
         """
         if isinstance(self.searcher, StoreSearch):
             return self.searcher.squared(queries, numbers, rows)
@@ -475,7 +475,10 @@ class _DistancesOfQueries:
     nearest: Neighbors
 
     def squared(self, numbers: Longs, rows: Ints) -> Floats:
-        """Squared distances of p pairs, (p,) float32; numbers, rows : (p,) queries and rows."""
+        """Squared distances of p pairs, (p,) float32.
+
+        numbers, rows : (p,) which of the queries, and which row of the index, each pair has
+        """
         is_listed = self.nearest.indices[numbers] == rows[:, None]
         listed = np.where(is_listed, self.nearest.distances[numbers], np.float32(np.inf))
         squared: Floats = listed.min(axis=1)

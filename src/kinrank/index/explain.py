@@ -250,9 +250,11 @@ def weights_of(row: SparseRows) -> dict[int, float]:
 def row_divergences(rows: list[dict[int, float]], item: dict[int, float], measure: str) -> Floats:
     """The divergence of each of some rows and the item's, (len(rows),) float32.
 
-    Computed by the stage that does it for all rows, over a small matrix of these rows.
+    Computed by the stage that does it for all rows, over a small matrix of these rows, whose
+    columns are counted anew: so not for "similarity", which reads a row's column as the number of a
+    row.
 
-    rows, item : entries by column; measure : the name of the divergence
+    rows, item : entries by column, which need not sum to 1; measure : the name of the divergence
     """
     columns = {column: number for number, column in enumerate(sorted(set(item).union(*rows)))}
     ordered = [sorted(weights.items()) for weights in (*rows, item)]
@@ -263,7 +265,8 @@ def row_divergences(rows: list[dict[int, float]], item: dict[int, float], measur
         data=np.array([weight for entries in ordered for _, weight in entries], np.float32),
         n_columns=max(len(columns), 1),
     )
-    # The item, the last row, is a candidate of every row: also where they have nothing in common.
+    # Row q of ``lists`` belongs to query q. All list the item, the last row: so it is a candidate
+    # of every row, also where they have nothing in common.
     lists = np.full((len(lengths), 1), len(rows), np.int32)
     return Divergence.of(stacked, measure).to_candidates(len(rows), lists, ALONE).values
 

@@ -174,14 +174,16 @@ def _read_table(file: Path, stream: IO[bytes], size: int) -> dict[str, Any]:
 
 
 def _cut_off(file: Path, size: int) -> FileFormatError:
-    """The error for a file that has not the length that its beginning says."""
+    """The error for a file whose length is not the one that its beginning says."""
     return FileFormatError(f"{file} is damaged: it was cut off or added to ({size:,} bytes).")
 
 
 def _array(mapped: mmap.mmap | bytearray, entry: dict[str, Any], size: int) -> npt.NDArray[Any]:
-    """The array that an entry of the table says, as a view of the file's bytes.
+    """The array that an entry of the table describes, as a view of the file's bytes.
 
     mapped : the bytes of the file; size : how many these are
+    entry : with the keys "dtype", "shape" and "offset", which may be anything
+    Raises ValueError for an array that cannot be, or that lies outside the file.
     """
     if not _DTYPES.fullmatch(entry["dtype"]):
         raise ValueError(f"dtype {entry['dtype']!r}")

@@ -36,7 +36,10 @@ class QueryDistances(Protocol):
     """Where the plain distances from queries to stored rows come from."""
 
     def squared(self, numbers: Longs, rows: Ints) -> Floats:
-        """Squared distances of p pairs, (p,) float32; numbers, rows : (p,) queries and rows."""
+        """Squared distances of p pairs, (p,) float32.
+
+        numbers, rows : (p,) which of the queries, and which row of the index, each pair has
+        """
 
 
 class Overlay(NamedTuple):

@@ -118,7 +118,10 @@ class _RefitStages:
         return Refit(Engine(state, search_of(state)), n_computed)
 
     def find_paths(self, lists: Neighbors, k: int, run: Runner) -> None:
-        """Compute ``paths`` if they are not there: d' on the ``k`` nearest of each row.
+        """Set ``self.paths``, the graph of shortest paths, if it is None.
+
+        Its edges are d' on the pairs of which one is among the ``k`` nearest of the other; only on
+        pairs of ``self.rows`` where these are not all. ``self.state`` gets all columns of F'.
 
         lists : the nearest rows of each row, (n, at least k)
         """

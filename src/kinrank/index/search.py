@@ -119,7 +119,8 @@ class StoreSearch:
     def squared(self, queries: Floats, numbers: Longs, rows: Ints) -> Floats:
         """Squared distances of p pairs by fetched vectors, (p,); each row is fetched once.
 
-        numbers, rows : (p,) which query, and which row. Infinite to rows that left the store.
+        numbers, rows : (p,) which of ``queries``, and which row of the index, each pair has
+        Infinite to rows that left the store.
         """
         squared = np.full(len(rows), np.inf, np.float32)
         pairs = np.flatnonzero(~self._is_lost[rows])
@@ -257,11 +258,11 @@ def store_search(store: Store, queries: Floats, k: int, table: IdTable) -> tuple
     behind the last. Rows that the table does not have, as they came into the store later, are left
     out.
     """
-    answer = checked_search(store, queries, k)
-    squared = answer.distances
+    listed = checked_search(store, queries, k)
+    squared = listed.distances
     is_filled = np.isfinite(squared)
     indices = np.full(squared.shape, -1, np.int32)
-    indices[is_filled] = _indices_of_ids(answer.indices[is_filled], table)
+    indices[is_filled] = _indices_of_ids(listed.indices[is_filled], table)
     indices, squared = _without(indices < 0, indices, squared)
     is_repeated = _repeated(indices)
     if is_repeated.any():
@@ -270,7 +271,10 @@ def store_search(store: Store, queries: Floats, k: int, table: IdTable) -> tuple
 
 
 def _indices_of_ids(ids: Any, table: IdTable) -> Ints:
-    """The index in ``table`` of each id that a store returned, -1 for none; checks their kind."""
+    """The index in ``table`` of each id that a store returned, (m,) int32; -1 for those not in it.
+
+    ids : (m,) array; raises unless they are ids of the kind that the table has, text or integers
+    """
     try:
         checked_ids = as_ids(ids.tolist())
     except InvalidInputError as error:

@@ -310,7 +310,10 @@ class State(Source):
 
     @cached_property
     def answerable(self) -> Answerable:
-        """What a ranking reads of the rows: encodings, vectors and omega, as kernels take them."""
+        """What a ranking reads of the rows: encodings, vectors and omega, as kernels take them.
+
+        Not for the divergence "similarity", which has no code.
+        """
         code = MEASURES[self.method.divergence].code
         assert code is not None
         return Answerable(

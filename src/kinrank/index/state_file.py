@@ -333,7 +333,11 @@ def _check_ascending(name: str, matrix: SparseRows) -> None:
 
 
 def _check_neighbors(lists: Neighbors, n: int) -> None:
-    """Raise unless lists begin with the row itself and ascend, -1 and infinity behind their end."""
+    """Raise ValueError unless lists are as a state has them.
+
+    Each of the n begins with the row itself, and its distances ascend; behind its end are -1 and
+    infinity.
+    """
     _check_range("neighbors", lists.indices, -1, n)
     _check_finite("neighbors", lists.farthest)
     step = max(1, _CHUNK // lists.k)

@@ -2,6 +2,9 @@
 
 The graph of all rows, that of a query, the smoothing walk and "original" similarities take it from
 here.
+
+Functions under ``filling`` are called from Python, those under ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ def affinity_lists(low, high, squared, farthest, first, sigma2, out):
 def affinity_pairs(squared, farthest, sigma2, out):
     """The affinity of each of p pairs.
 
-    squared, farthest : (p,) squared distance, and what it is divided by; out : (p,) the output
+    squared, farthest : (p,) squared distance, and what it is divided by; out : (p,) float32, the
+        output
     """
     for pair in range(squared.shape[0]):
         out[pair] = affinity(squared[pair], farthest[pair], sigma2)

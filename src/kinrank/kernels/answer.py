@@ -1,6 +1,10 @@
 """The first k of sparse candidates, of dense scores, and votes by rank.
 
-``out_ids, out, counts`` are the output: row i has counts[i] results, numbers and values.
+``out_ids, out, counts`` : row i has the results out_ids[i, :counts[i]] with values out[i,
+    :counts[i]];
+what is behind them is not written. int32, float32, int64.
+
+Functions under ``kernel`` are called from Python (``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -13,13 +17,13 @@ from kinrank.kernels.topk import heap_offer, sort_heap
 
 @kernel
 def first_candidates(low, high, start, ptr, ids, values, first, below, order, out_ids, out, counts):
-    """The smallest values < ``below`` of each row's candidates >= ``first``, by (value, number).
+    """The smallest values < ``below`` of each row's candidates >= ``first``, by (value, ``order``).
 
     For rows [low, high).
     start, ptr, ids, values : rows start, start + 1, ... have candidates: row start + i has
         ids[ptr[i]:ptr[i + 1]], with values
     first : the first gallery row
-    order : (n,) the number of each candidate, by which ties go; results tell it, less ``first``
+    order : (n,) the number that stands for each row in ties and, less ``first``, in results
     out_ids, out : (n, k); counts : (n,)
     """
     k = out_ids.shape[1]

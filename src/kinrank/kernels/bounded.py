@@ -2,7 +2,8 @@
 
 F' is the sparse encoding of a row, entries of sum 1; d' = 1 + 1/2 sum f(u) + f(v) - f(u + v) over
 the columns that two rows share, f(x) = x log2 x ("entropies"), and rows are ranked by d* =
-(1 - omega) d' + omega d, d the squared distance over the largest one of the query, or its root.
+(1 - omega) d' + omega d, d the squared distance over the largest one of the query, at most 1, or
+the root of this ratio; 0 where all rows are equal.
 
 With g(u, v) = f(u + v) - f(u) - f(v) the distance is d' = 1 - 1/2 sum g(u, v), and 1/2 sum g is the
 similarity of two rows. As g is concave and homogeneous, columns in which one row has the
@@ -15,16 +16,20 @@ Records (``kernels/records.py``):
         columns ids[ptr[i]:ptr[i + 1]]; ``entropies``, x log2 x of the values; ``columns``, F' by
         columns, of the gallery alone; ``norms``, (n,) squared norms of the rows
     fusion : Fusion: ``omega``; ``root``, whether d is a root; ``vectors``, and ``order``, (n,): row
-        i has the vector order[i], which is also the number that results tell; ``farthest``, (n,)
-        the largest squared distance of each row; ``lists, list_d``, (n_queries, K) the nearest rows
-        of each query, and d to them
+        i has the vector order[i], which is also the number that stands for it in results and in
+        ties; ``farthest``, (n,) the largest squared distance of each row; ``lists, list_d``,
+        (n_queries, K) the nearest rows of each query, and d to them
     levels : Levels: ``marks``, of each entry of F' by rows LEVELS times its column plus its level;
         ``rests``, (n, LEVELS - 1) the weight of a row in levels above each; ``starts``, where level
         l of column c begins, at LEVELS c + l
 
 Arrays with an entry for each of n rows: ``total``, the sums of f(u) + f(v) - f(u + v) so far;
-``omega_d``, omega d or a bound from below; ``measured``, ``done``, ``seen``, marked by a stamp.
+``omega_d``, omega d or a bound from below; ``measured``, ``done`` and ``seen``, int32, in which a
+row is marked where the entry equals ``stamp``, a number that is used for this query alone.
 ``touched`` lists the rows that share a column with the query, or are in its list of neighbours.
+
+Functions under ``kernel`` are called from Python, those under ``helper`` and ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -56,9 +61,9 @@ def level_rows(low, high, ptr, ids, bits, values, marks, rests):
     """The level of each entry of rows [low, high) of F', the heavy entries of a row in level 0.
 
     ptr, ids, values : F' by rows; bits : the int32 view of the values
-    marks : int32, the output, LEVELS times the column plus the level, of each entry
-    rests : (n, LEVELS - 1) float32, the output: rests[i, l] is the sum of the entries of row i in
-        levels above l, which are lighter
+    marks : int32, of each entry of these rows set to LEVELS times its column plus its level
+    rests : (n, LEVELS - 1) float32, set for these rows: rests[i, l] is the sum of the entries of
+        row i in levels above l, which are lighter
     """
     bin_weights = np.empty(_BINS, np.float64)
     level_of = np.empty(_BINS, np.int32)
@@ -101,8 +106,9 @@ def left_out_at(step, rests):
 
 @inner
 def enough_steps(needed, rests):
-    """The first step whose sums bound similarities well; STEPS if none does.
+    """The first step, 0 to STEPS - 1, whose sums leave out at most _TIGHT of ``needed``.
 
+    STEPS if none does: whole sums are needed then.
     needed : the least similarity of a row that can be among the first
     rests : (LEVELS - 1,) the query's weight above each level
     """
@@ -210,7 +216,8 @@ def nearest_so_far(rows, k, one_minus_omega, total, omega_d, best, chosen):
     """The k of ``rows`` with the smallest d* by the sums so far, written to ``chosen``.
 
     one_minus_omega, total, omega_d : d* is one_minus_omega (1 + total / 2) + omega_d
-    best : (k,) scratch; chosen : (k,) int32, the output; returns how many there are
+    best : (k,) float32 scratch; chosen : (k,) int32, of which as many are written as there are
+    Returns how many there are, at most k.
     """
     n_chosen = np.int64(0)
     for other in rows:
@@ -236,31 +243,34 @@ def keep_possible(count, one_minus_omega, total, omega_d, touched, done, stamp, 
 
 
 @helper
-def measure_rows(rows, x, farthest, fusion, measured, stamp, omega_d):
-    """Compute omega d from a query to ``rows``, but for rows that ``measured`` marks already.
+def compute_plain_distances(rows, x, farthest, fusion, measured, stamp, omega_d):
+    """Set omega_d[i] = omega d(query, i) for each i of ``rows`` that is not marked, and mark it.
 
     x, farthest : the vector of the query, and its largest squared distance
     fusion : omega, vectors and their order, ``records.Fusion``
-    measured, stamp : rows are marked here; omega_d : (n,) the output
+    measured, stamp : row i is marked where measured[i] == stamp
+    omega_d : (n,) float32; entries of other rows are left as they are
     """
     omega = fusion.omega
     root = fusion.root
     vectors = fusion.vectors
     order = fusion.order
-    space = np.empty(vectors.shape[1], np.float32)
+    buffer = np.empty(vectors.shape[1], np.float32)
     for other in rows:
         if measured[other] != stamp:
             measured[other] = stamp
-            squared = squared_distance(x, row_of(vectors, order[other], space))
+            squared = squared_distance(x, row_of(vectors, order[other], buffer))
             omega_d[other] = omega * scaled_distance(squared, farthest, root)
 
 
 @inner
 def offer_rows(rows, one_minus_omega, order, total, omega_d, best, numbers, size):
-    """Offer rows whose d' and d are known to the heap of the first k; returns its size.
+    """Offer rows whose d' and d are known to the heap of the first k.
 
-    rows : int32; order : (n,) the number of each row, by which ties go
-    best, numbers, size : a max-heap of d* and numbers, and how many it holds
+    rows : int32; total, omega_d : see the top of the file
+    order : (n,) the number that stands for each row in results and in ties
+    best, numbers, size : a max-heap of d* and of these numbers, both (k,), and how many it holds
+    Returns how many it holds then.
     """
     for other in rows:
         d_prime = np.float32(min(max(1.0 + 0.5 * total[other], 0.0), 1.0))
@@ -278,8 +288,9 @@ def first_bounded(
     levels, encodings, fusion : see the top of the file; the entries of a column are by levels
     least_background : (n_queries,) no row that is not listed and shares no column has a smaller d'
     first : the first gallery row
-    out_ids, out : (n_queries, k) numbers of gallery rows, from 0, and d*; complete : (n_queries,)
-        bool, whether no row that is not listed and shares no column can be among them; the output
+    out_ids, out : (n_queries, k) int32 and float32, ``order`` of the results less ``first``, and d*
+    complete : (n_queries,) bool, whether no row that is not listed and shares no column can be
+        among them. Of all three what belongs to queries [low, high) is written.
     The k rows that look nearest by the heavy entries give a bound, which rules out most others.
     """
     ptr = encodings.ptr
@@ -345,9 +356,9 @@ def first_bounded(
         size = nearest_so_far(
             touched[:count], 2 * k, one_minus_omega, total, omega_d, spare, chosen
         )
-        measure_rows(chosen[:size], x, farthest[row], fusion, measured, row, omega_d)
+        compute_plain_distances(chosen[:size], x, farthest[row], fusion, measured, row, omega_d)
         size = nearest_so_far(touched[:count], k, one_minus_omega, total, omega_d, best, chosen)
-        measure_rows(chosen[:size], x, farthest[row], fusion, measured, row, omega_d)
+        compute_plain_distances(chosen[:size], x, farthest[row], fusion, measured, row, omega_d)
         complete_sums(
             chosen[:size], query_ids, query_values, query_entropies, encodings, slot, total
         )
@@ -400,7 +411,9 @@ def first_bounded(
                 count = keep_possible(
                     count, one_minus_omega, total, omega_d, touched, done, row, bound
                 )
-                measure_rows(touched[:count], x, farthest[row], fusion, measured, row, omega_d)
+                compute_plain_distances(
+                    touched[:count], x, farthest[row], fusion, measured, row, omega_d
+                )
             n_likely = nearest_so_far(
                 touched[:count], k, one_minus_omega, total, omega_d, spare, chosen
             )

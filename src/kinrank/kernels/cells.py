@@ -1,8 +1,10 @@
 """Lists of nearest rows made better: rows of one cell against those of the cells around it.
 
-Rows are in the order of their cells; ``position`` has the place of each number in that order. A
-list is (n, K) int32, in that order too, but names rows by their numbers, itself first, -1 behind
-the end.
+Rows are in the order of their cells. The number that stands for a row in lists and in ties is its
+place in the order in which the vectors were given; ``position[number]`` is its place in the order
+of cells. Lists are (n, K) int32, a row's own number first, -1 behind the end.
+
+Functions under ``kernel`` and ``filling`` are called from Python (``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ def merge_lists(low, high, n_self, a_rows, a_ids, a, b_rows, b_ids, b, out_ids, 
     A number that is in both is taken once.
     n_self : how many of the first columns are the row itself: 1 or 0
     a_rows, b_rows : (n,) which row of a_ids, a and of b_ids, b is the list of an output row
-    out_ids, out : (n, k) numbers and squared distances, the output
+    out_ids, out : (n, k) int32 and float32, numbers and squared distances, the output
     """
     k = out.shape[1]
     for row in range(low, high):
@@ -64,7 +66,8 @@ def reverse_lists(low, high, position, lists, is_new, out_rows, out_is_new):
 
     position, lists, is_new : as in ``refine_lists``
     out_rows : (n, R) int32, the output, places in the order of cells, -1 behind the last
-    out_is_new : (n, R), the output, whether the row is a new entry of their lists
+    out_is_new : (n, R) of the type of ``is_new``, the output: whether the row of [low, high) is a
+        new entry in the list of the row in ``out_rows``
     """
     n, k = lists.shape
     counts = np.zeros(high - low, np.int32)
@@ -113,8 +116,8 @@ def refine_lists(
     lists, list_squared : (n, k) numbers, the row itself first, and squared distances
     is_new : (n, k) which entries were found the last time; pairs of two others were compared before
     reverse, reverse_is_new : (n, R) of ``reverse_lists``
-    out_ids, out : (n, k) the new lists and squared distances; out_is_new : which entries of out_ids
-        were not in the list; the output
+    out_ids, out : (n, k) int32 and float32, the output: the new lists and squared distances
+    out_is_new : (n, k) the output, which entries of ``out_ids`` were not in the list
     """
     n, k = lists.shape
     n_reverse = reverse.shape[1]

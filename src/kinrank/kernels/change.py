@@ -3,6 +3,9 @@
 Lists have the K nearest of each row, itself first: (n, K) int32, with squared distances. A sparse
 matrix is ``ptr, ids, values``: row i has the columns ids[ptr[i]:ptr[i + 1]]. Products are inner
 products xy, rounded; |x|^2 + |y|^2 - 2 xy is the squared distance but for that.
+
+Functions under ``kernel`` and ``filling`` are called from Python, those under ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -15,10 +18,10 @@ from kinrank.kernels.topk import squared_distance
 
 @inner
 def insert(row, squared, new, lists, list_squared, order):
-    """Put a new row into a row's list, ordered by (distance, number), if it is near enough.
+    """Put a new row into a row's list, ordered by (distance, ``order``), if it is near enough.
 
     row, new : both rows; squared : their squared distance
-    lists, list_squared : (n, K), changed; order : (n,) the number of each row
+    lists, list_squared : (n, K), changed; order : (n,) the rank of each row, by which ties go
     Returns whether it is in the list now.
     """
     k = lists.shape[1]
@@ -44,11 +47,15 @@ def admit_rows(
 ):
     """Offer m new rows to the lists of rows [low, high), and note where one is the farthest.
 
-    products : (rows, m) of the rows start, start + 1, ... with the new rows first, first + 1, ...
-    vectors, norms, order : of all rows, (n, d), |x|^2 and numbers
-    slack : how far a product may be off, over the squared norms
-    lists, list_squared, farthest : lists, squared distances and the largest of a row, changed
-    Returns for each new row the largest squared distance by products, and whose it is; both (m,).
+    products : (rows, m) float32, inner products of the rows start, start + 1, ... with the new rows
+        first, first + 1, ...
+    vectors, norms : (n, d) and (n,), of all rows, norms |x|^2
+    slack : how far |x|^2 + |y|^2 - 2 xy may be off by rounding, as a part of |x|^2 + |y|^2
+    order : (n,) the rank of each row, by which ties go
+    lists, list_squared : (n, K) the lists of all rows and their squared distances, changed
+    farthest : (n,) the largest squared distance of each row to any other, changed
+    Returns for each new row the largest squared distance by products, float32, and the row that is
+    so far from it, int32; both (m,).
     """
     m = products.shape[1]
     k = lists.shape[1]
@@ -73,12 +80,16 @@ def admit_rows(
 
 
 @filling
-def lose_farthest(low, high, start, products, norms, removed, slack, farthest, out):
+def mark_lost_farthest(low, high, start, products, norms, removed, slack, farthest, out):
     """Mark rows [low, high) whose farthest row may be one of those that are removed.
 
-    products : (rows, removed) of the rows start, start + 1, ... with the removed rows
-    norms, slack : as in ``admit_rows``; removed : row numbers; farthest : (n,)
-    out : (n,) bool, the marks, the output
+    All rows are counted as before the removal.
+    products : (rows, len(removed)) float32, inner products of the rows start, start + 1, ... with
+        the removed rows
+    norms : (n,) |x|^2 of all rows; removed : the removed rows
+    slack : how far |x|^2 + |y|^2 - 2 xy may be off by rounding, as a part of |x|^2 + |y|^2
+    farthest : (n,) the largest squared distance of each row to any other
+    out : (n,) bool, set to True for marked rows; others are left as they are: pass zeros
     """
     two = np.float32(2)
     for row in range(low, high):
@@ -103,11 +114,14 @@ def row_end(ptr, row):
 
 @kernel
 def moved_rows(ptr, ids, values, columns, origin):
-    """A sparse matrix under new numbers of its rows and columns.
+    """A sparse matrix whose rows and columns are moved, and some removed.
 
-    origin : (n,) row i was row origin[i], -1 for a new one, which is empty
-    columns : the new number of each column; entries of removed columns (-1) are left out
-    Returns the length of each row, columns, values, and which rows lost an entry, (n,) bool.
+    ptr, ids, values : the matrix before
+    origin : (n,) row i was row origin[i] before, -1 for a new one, which is empty
+    columns : (columns before,) where each column is now; -1 for a removed one,
+        whose entries are left out
+    Returns the length of each row, (n,) int64, columns, values, and which rows lost an entry, (n,)
+    bool.
     """
     n = origin.shape[0]
     size = np.int64(0)
@@ -189,11 +203,13 @@ def exchange_rows(
     """Columns [low, high) of F' of which some rows are exchanged, rows ascending.
 
     old : the columns before, ``records.Columns``
-    moved : the new number of each row, -1 for those that are removed
-    origin : of each column, which one it was, -1 for a new one
-    exchanged : (rows,) bool, by new numbers; new : the exchanged rows by columns, as ``old``
-    out_ptr : of ``column_lengths``; out_rows, out_values, out_entropies : the output, of each entry
-        its row, its value x, and x log2 x
+    moved : (rows before,) where each row is now, -1 for those that are removed
+    origin : (columns,) which column each one was before, -1 for a new one
+    exchanged : (rows,) bool, which of the rows as they are now are exchanged
+    new : the exchanged rows by columns, as ``old``
+    out_ptr : of ``column_lengths``
+    out_rows, out_values, out_entropies : of each entry its row, int32, its value x, and x log2 x,
+        float32; those of columns [low, high) are written
     """
     ptr = old.ptr
     rows = old.rows

@@ -3,6 +3,9 @@
 A sparse matrix is a NamedTuple ``ptr, ids, values``: row i has the columns ids[ptr[i]:ptr[i + 1]].
 A sum of rows is held by column: ``total``, (n,) float64, for the columns that ``seen``, (n,) int32,
 marks with a stamp; ``touched``, (n + 1,) int32, lists these columns, the first ``count`` of it.
+
+Functions under ``kernel`` are called from Python, those under ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -34,8 +37,9 @@ def add_rows(stamp, members, weights, matrix, total, seen, touched, count):
 def product_sum_rows(low, high, left, right, n):
     """Rows [low, high) of the sum over s of left[s] right[s], products of sparse matrices.
 
-    left, right : tuples of matrices; n : how many columns the products have
-    Returns the length of each row, and the columns (in no order) and values of all of them.
+    left, right : tuples of as many sparse matrices; n : how many columns the products have
+    Returns the length of each row, (high - low,) int64, and the columns, int32, in no order, and
+    values, float32, of all of them.
     """
     total = np.zeros(n, np.float64)
     seen = np.full(n, -1, np.int32)

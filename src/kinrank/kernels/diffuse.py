@@ -21,6 +21,9 @@ Records (``kernels/records.py``):
     terms : DiffusionTerms, the coefficients of the polynomial; decay, what part of the weight is
         left after a step; floor, (n,) the weight up to which a row is left out
     workspace : the arrays of ``space`` as Python hands them over
+
+Functions under ``kernel`` are called from Python, those under ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -161,7 +164,9 @@ def copy_row(begin, end, ids, values, other_values, slot, size, out_ids, out, ot
 
     ids, values, other_values : columns, and the values of two matrices on one pattern
     slot : the local number of each column, -1 outside the ball
-    out_ids, out, other_out : the output, written from entry ``size`` on; returns where it ends
+    out_ids, out, other_out : int32 and float32, written from entry ``size`` on; one entry behind
+        the last is overwritten too
+    Returns where they end.
     """
     for e in range(np.uint64(begin), np.uint64(end)):
         local = slot[np.uint32(ids[e])]
@@ -180,8 +185,8 @@ def copy_ball(size, s, other_values, other_over_values, space, out_ptr, out_ids,
     s, space : see the top of the file; the ball is in ``slot`` and ``touched``
     other_values, other_over_values : the values of a second matrix on the pattern of S, and on
         that of its overlay, which are copied beside those of S
-    out_ptr, out_ids, out, other_out : the output, large enough: the sparse matrix of the ball, and
-        the second matrix's values
+    out_ptr, out_ids, out, other_out : the sparse matrix of the ball, and the second matrix's
+        values; longer than these, and only so far written
     """
     slot = space.slot
     overlay_row = space.overlay_row

@@ -7,6 +7,9 @@ over the part of S inside them, a ball. Rows that follow each other have much of
 in common, so that one ball for all of them costs less than one for each, and products run over
 lanes that vectorise. Which rows share a ball is fixed by their numbers, or by the list of rows
 asked for; a shared ball holds every row's own, so nothing is lost to it.
+
+Functions under ``kernel`` are called from Python, those under ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -58,7 +61,7 @@ def power_groups(low, high, rows, s, b_values, terms, out_ptr, out_ids, out, wor
     """Entries of sum_t powers[t] S^t + sum_t binomial[t] S^t B S^(T-t), for rows[low:high].
 
     rows : int32; a group is LANES of them from a multiple of LANES on; of one that begins before
-        ``low`` or ends behind ``high`` only the rows in between are answered
+        ``low`` or ends behind ``high`` only the rows in between are written
     s : S, ``records.Rows`` without an overlay; b_values : the values of B^T on its pattern
     terms : ``records.DiffusionTerms``: powers and binomial, (T + 1,); decay and floor, by which the
         ball is found

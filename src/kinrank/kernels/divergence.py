@@ -8,6 +8,9 @@ A sparse matrix is ``ptr, ids, values``: row i has the columns ids[ptr[i]:ptr[i 
 marked where ``seen``, (n,) int32, has a stamp, a number used for nothing else; ``touched``,
 (n + 1,) int32, lists the marked rows, the first ``count`` of it, and ``total``, (n,) float64, has
 their sums.
+
+Functions under ``kernel`` and ``filling`` are called from Python, those under ``helper`` and
+``inner`` by kernels (``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -83,6 +86,7 @@ def add_ranges(
     """As ``add_columns``, over given ranges of entries, where most rows >= ``first`` share one.
 
     begins, ends : for each entry of the row, the range of entries of its column that are summed
+    touched : rows whose sum is not 0 are added to it; they are not marked in ``seen``
     Sums of all rows begin with 0 and none is looked up, which saves about a third of the time.
     """
     terms = np.empty(BUFFER, np.float32)
@@ -165,8 +169,10 @@ def divergence_rows(low, high, encodings, lists, first):
 
     encodings : ``records.Encodings``: ``measure``; F' by rows, ``ptr, ids, values``, with their
         ``entropies`` and squared ``norms``; F' by ``columns``, those of rows >= ``first`` alone
-    lists : (n, K) int32, further rows to compare each row with
-    Returns the length of each row, and the row numbers (in no order) and distances of all of them.
+    lists : (``high`` or more, K) int32, row i has further rows to compare row i with; those below
+        ``first``, and -1, are skipped
+    Returns the length of each row, (high - low,) int64, and the other rows, int32, in no order, and
+    the distances, float32, of all of them.
     """
     measure = encodings.measure
     ptr = encodings.ptr
@@ -221,7 +227,8 @@ def divergence_pairs(
     list_ptr, list_ids : which rows each row lists; back_ptr, back_ids : which rows list it
     A pair is compared once, at its lower row. A column that only one of two rows holds adds
     nothing: f(0) + f(v) - f(0 + v) = 0.
-    Returns the length of each row, and the row numbers and distances of all of them.
+    Returns the length of each row, (high - low,) int64, and the other rows, int32, in no order, and
+    the distances, float32, of all of them.
     """
     n = ptr.shape[0] - 1
     held = np.zeros(n, np.uint8)  # 1 for the columns that the row holds

@@ -6,6 +6,9 @@ member: to the query, and to the refined query, whose components are the largest
 refined members.
 Vectors are (n, d), float32 or the bits of float16; |y|^2 - 2 xy is the squared distance of x and y
 less |x|^2, and so in the same order for one x.
+
+Functions under ``kernel`` and ``summing_kernel`` are called from Python, those under ``helper`` and
+``inner`` by kernels; the sums of ``summing_kernel`` may be regrouped (``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -63,15 +66,15 @@ def similar_members(
 ):
     """The members of a list that are most similar to its member ``member_number``, nearest first.
 
-    members : (m,) the gallery rows of the list; position : (n,) where each row is in it, -1 for
-        none
+    members : (m,) the gallery rows of the list; position : (n,) int32, where each row is in it, -1
+        for none
     gallery, norms, largest_norm : vectors of the gallery, |y|^2 of each, the largest of these
     neighbor_ids, neighbor_squared : (n, K) the nearest rows of gallery rows and their squared
         distances; where they are not enough to tell, the member is compared with all members
-    values, positions : (wanted,) |y|^2 - 2 xy of the most similar, and where they are in the list;
-        the output
-    x_buffer, y_buffer : (d,) scratch
-    Returns how many there are.
+    values, positions : (wanted,) float32 and int32, |y|^2 - 2 xy of the most similar, and where
+        they are in the list; only as many are written as there are
+    x_buffer, y_buffer : (d,) float32, scratch for decoding float16
+    Returns how many there are, at most ``wanted``.
     """
     member = members[member_number]
     ids = neighbor_ids[member]
@@ -115,11 +118,14 @@ def refined_value(member_number, values, positions, weights):
 
 @helper
 def raise_largest(member_number, members, gallery, positions, weights, total, buffer, largest):
-    """Raise ``largest`` to the components of the refined vector of a member where these are more.
+    """Set each component of ``largest`` to the larger of itself and that of the refined member.
 
-    member_number, positions, weights : as in ``refined_value``; gallery : vectors
-    members : (m,) the gallery rows of the list
-    total, buffer : (d,) scratch; largest : (d,) float32, changed
+    The refined member is the weighted mean of its vector, at weight 1, and those of the members
+    that are most similar to it.
+    member_number, positions, weights : as in ``refined_value``; gallery : (n, d) vectors
+    members : (m,) int32, the gallery rows of the list
+    total : (d,) float64, buffer : (d,) float32, scratch; ``buffer`` is for decoding float16
+    largest : (d,) float32, changed
     """
     norm = 1.0
     x = row_of(gallery, members[member_number], buffer)
@@ -159,7 +165,7 @@ def refined_scores(
     neighbor_ids, neighbor_squared : (n, K) the nearest rows of gallery rows and their squared
         distances, ascending
     k : how many members one is refined by; beta : the weight of a similarity
-    out : (n_queries, m) the output
+    out : (n_queries, m) float32, the output
     """
     m = out.shape[1]
     d = gallery.shape[1]

@@ -1,4 +1,7 @@
-"""The last step of a ranking by d* = (1 - omega) d' + omega d: what d is, and the first k."""
+"""The last step of a ranking by d* = (1 - omega) d' + omega d: what d is, and the first k.
+
+Functions under ``inner`` are called by kernels (``kernels/jit.py``).
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,8 @@ def scaled_distance(squared, farthest, root):
 def put_first(values, numbers, size, first, out_ids, out):
     """Write a heap as a ranking: ascending by (value, number), then -1 and infinity.
 
-    values, numbers, size : a max-heap of d* and row numbers (``topk.heap_offer``), which is sorted
-        in place, and how many it holds
+    values, numbers, size : a max-heap of d* and of the numbers that stand for rows in ties
+        (``topk.heap_offer``), which is sorted in place, and how many it holds
     first : what is subtracted from the numbers: results count from the first gallery row
     out_ids, out : (k,) int32 and float32, the output
     """

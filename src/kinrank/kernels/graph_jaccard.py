@@ -1,4 +1,7 @@
-"""A graph of distances: rows in the order of their distance, and its connected parts."""
+"""A graph of distances: rows in the order of their distance, and its connected parts.
+
+Functions under ``kernel`` are called from Python (``kernels/jit.py``).
+"""
 
 from __future__ import annotations
 

@@ -16,6 +16,9 @@ Records (``kernels/records.py``):
     lists : Lists: the nearest rows of each, itself first, ``ids`` and ``squared`` distances, (n,
         K), and the largest squared distance of each row, ``farthest``; the overlay as of ``f``
     walk : SmoothingWalk: P by rows, ``ids, p``, (n, k), and by columns: ``in_ptr, in_ids, in_p``
+
+Functions under ``kernel`` and ``filling`` are called from Python, those under ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -125,7 +128,8 @@ def guide_by_walk(low, high, ptr, members, xi_ptr, xi_ids, walk, diagonal, guide
     ptr, members : C; xi_ptr, xi_ids : xi; walk : P by rows and by columns,
         ``records.SmoothingWalk``
     diagonal : (n,) Q_cc, of ``walk_diagonal``
-    guide : T, float32, an entry for each of ``members``; anchor : (n,) float32, r; the output
+    guide : T, float32, an entry for each of ``members``; anchor : (n,) float32, r; both are set for
+        these rows
     r_i = 0, which means "leave the row as it is", where xi[i] is the row alone or C[i] has less
     than two members outside xi[i].
     """
@@ -195,7 +199,7 @@ def walk_norms(query, k, sigma2, lists, out):
     updated from the stored sum: what came and went could leave less than nothing where weights are
     tiny.
     query : its number; k, sigma2 : of the walk, the row itself counted; lists : ``records.Lists``
-    out : (n + 2,) float64, the output, at the number of the row that the list stands in for
+    out : (n + 2,) float64, set at the rows that the lists stand in for; the rest is left as it is
     """
     ids = lists.over_ids
     squared = lists.over_squared
@@ -273,7 +277,7 @@ def query_guides(ptr, members, xi_ptr, xi_ids, lists, k, sigma2, norms, guide, a
     ptr, members, xi_ptr, xi_ids : C and xi of the queries; lists : ``records.Lists``
     k : rows of the walk, the row itself counted; sigma2 : sigma^2 of the affinity
     norms : (n,) the sum of the affinities of each stored row to the k - 1 others
-    guide, anchor : T and r of the queries, the output; workspace : scratch arrays
+    guide, anchor : float32, T and r of the queries, the output; workspace : scratch arrays
     ``guide_by_walk`` has the columns of P at hand; for a query they would have to be found. The
     walk is followed forwards instead, which takes ten times as many steps for a row.
     """

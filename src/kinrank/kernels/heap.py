@@ -1,6 +1,8 @@
 """A heap of (key, number) pairs, the least first, ties by the lower number.
 
 A pair is one int64, the bits of its float32 key above its number: then one comparison orders it.
+
+Functions under ``inner`` are called by kernels (``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def unpacked(pair):
 
 @inner
 def push(heap, size, key, number):
-    """Add a pair to heap[:size], which has room for one more; returns the new size."""
+    """Add a pair to the heap heap[:size], int64, longer than that; returns the new size."""
     pair = packed(key, number)
     slot = size
     while slot > 0:
@@ -45,7 +47,7 @@ def push(heap, size, key, number):
 
 @inner
 def pop(heap, size):
-    """Remove the least pair, heap[0]; returns the new size."""
+    """Remove the least pair, heap[0], from the heap heap[:size]; returns the new size."""
     size -= 1
     pair = heap[size]
     heap[size] = _LAST_PAIR  # so that every child has a sibling

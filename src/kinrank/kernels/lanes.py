@@ -6,6 +6,10 @@ on its company, so that neither threads nor block sizes can change a bit.
 ``ptr, ids, values`` is S: row i has the columns ids[ptr[i]:ptr[i + 1]] and the values in the same
 places. Names of conjugate gradients, each of one lane: the solution x, residual y - A x, direction
 p, A p, step = |residual|^2 / p . A p.
+
+Functions under ``summing_kernel``, ``filling`` and ``summing`` are called from Python, those under
+``inner_sum`` by kernels; the sums of ``summing_kernel``, ``summing`` and ``inner_sum`` may be
+regrouped (``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -80,9 +84,10 @@ def chebyshev(ptr, ids, values, series, centre, radius, x, previous, current, pr
 
 @inner_sum
 def subtract_product(direction, product, alpha, p_dot_ap):
-    """A p = p - alpha S p of each lane, written over ``product`` = S p; sets p_dot_ap to p . A p.
+    """A p = p - alpha S p of each lane, written over ``product``, which has S p.
 
-    direction : (n, LANES) p; p_dot_ap : (LANES,) float64
+    direction, product : (n, LANES) p and S p
+    p_dot_ap : (LANES,) float64, set to p . A p of each lane
     """
     p_dot_ap[:] = 0
     for row in range(direction.shape[0]):
@@ -96,9 +101,10 @@ def subtract_product(direction, product, alpha, p_dot_ap):
 
 @inner_sum
 def advance(x, residual, direction, product, step, residual_sq):
-    """x += step p and residual -= step A p, by lane; residual_sq becomes the residuals' |.|^2.
+    """x += step p and residual -= step A p, by lane.
 
-    direction : p; product : A p, (n, LANES) as x and residual; step, residual_sq : (LANES,)
+    direction : p; product : A p, (n, LANES) as x and residual; step : (LANES,) float32
+    residual_sq : (LANES,) float64, set to the squared norm of each lane's new residual
     """
     residual_sq[:] = 0
     for row in range(x.shape[0]):
@@ -115,7 +121,10 @@ def advance(x, residual, direction, product, step, residual_sq):
 
 @inner_sum
 def next_direction(residual, direction, factor):
-    """p <- residual + factor p, by lane; direction : (n, LANES) p; factor : (LANES,)."""
+    """direction = residual + factor direction, by lane.
+
+    residual, direction : (n, LANES), the latter p, overwritten; factor : (LANES,) float32
+    """
     for row in range(residual.shape[0]):
         row_residual = residual[row]
         row_p = direction[row]

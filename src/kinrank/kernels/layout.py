@@ -2,6 +2,9 @@
 
 Rows are joined in groups by how strongly they draw each other, and groups follow one another.
 Lists have the nearest rows of each row: (n, K) int32, nearest first, -1 for none.
+
+Functions under ``kernel`` are called from Python, those under ``helper`` and ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations

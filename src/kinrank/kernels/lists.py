@@ -3,6 +3,9 @@
 A list has the K nearest of a row, itself first, -1 behind the end of a short one: (n, K) int32. A
 sparse matrix is ``ptr, ids, values``: row i has the columns ids[ptr[i]:ptr[i + 1]], and the values
 in the same places. ``out`` and names that begin with ``out_`` are the output.
+
+Functions under ``kernel`` and ``filling`` are called from Python, those under ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -17,10 +20,10 @@ from kinrank.kernels.rows import sort_ids
 def gather_lists(
     low, high, order, position, lists, squared, farthest, out_ids, out_squared, out_farthest
 ):
-    """Rows [low, high) of lists under new numbers.
+    """Rows [low, high) of lists whose rows are put into another order.
 
-    order : (n,) int32, the old number of each row; position : (n,) the new number of each old one
-    lists, squared, farthest : (n, K), (n, K), (n,) by old numbers: lists, squared distances, and
+    order : (n,) int32, row i was row order[i] before; position : (n,) int32, its inverse
+    lists, squared, farthest : (n, K), (n, K), (n,) as before: lists, squared distances, and
         the largest squared distance of each row
     """
     for row in range(low, high):
@@ -43,7 +46,10 @@ def gather_rows(low, high, order, vectors, out):
 
 @filling
 def sorted_lists(low, high, lists, first, last, out):
-    """Columns [first, last) of each list, ascending by row number; out : (n, last - first)."""
+    """Columns [first, last) of the lists of rows [low, high), ascending by row, -1 in front.
+
+    lists : (n, K) int32; out : (n, last - first) int32, the output
+    """
     for row in range(low, high):
         row_out = out[row]
         for t in range(first, last):

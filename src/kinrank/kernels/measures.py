@@ -13,6 +13,9 @@ To add one: a code and a line of ``MEASURES``; its name in ``MeasureName``; its 
 and for a pair in float64; its last step in ``finish``. ``tests/naive.py`` has the slow twin.
 
 "similarity" is no such sum: it is 1 - F'_ij / max_j F'_ij, F' itself.
+
+Functions under ``kernel`` and ``filling`` are called from Python, those under ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations

@@ -12,6 +12,9 @@ what a cluster is known to be.
 
 A cluster goes by the number of one of its rows, ``root_of(parent, row)``; ``parent`` is a
 union-find forest. A pair of clusters is called ``one, other``.
+
+Functions under ``kernel`` are called from Python, those under ``inner`` and ``inner_sum`` by
+kernels; the sums of ``inner_sum`` may be regrouped (``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -103,9 +106,11 @@ def gather(cluster, ptr, ids, sums, apart, parent, chain, filled, totals, barred
     A cluster is a chain of segments, the rows of the matrix ``ptr, ids, sums, apart`` that were
     joined: ``chain`` is (first segment, next segment, last segment), -1 behind the last; segment i
     has the entries ptr[i] to ptr[i] + filled[i].
-    totals, barred : (n,) the output, for other clusters the sum of similarities, and whether a pair
-        must stay apart; seen : (n,) bool scratch, False
-    touched : the clusters that entries lead to; returns how many there are
+    totals, barred : (n,) float64 and bool, set for the clusters that entries lead to: the sum of
+        similarities, and whether a pair must stay apart
+    seen : (n,) bool scratch, False before and after
+    touched : (n,) the clusters that entries lead to; as many are written as there are
+    Returns how many there are.
     """
     first, next_segment, last = chain
     count = 0
@@ -284,7 +289,8 @@ def best_antichain(values, children, n):
     """The nodes of a forest, none above another and all leaves below one, of the greatest sum.
 
     values : (n + m,) of each node, the n leaves first; children : (m, 2), each before its parent
-    Returns for each node whether it is taken, and for each leaf which node it is below.
+    Returns for each node whether it is taken, (n + m,) bool, and for each leaf which taken node it
+    is below, or the leaf itself where that is taken, (n,) int64.
     """
     m = children.shape[0]
     best = values.copy()

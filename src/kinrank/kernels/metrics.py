@@ -3,6 +3,8 @@
 Positions are counted from 0 and without the entries that a protocol takes out of the list (junk,
 the query's own camera, the query itself, -1 for none), so that metrics need no second look at the
 ranking.
+
+Functions under ``kernel`` are called from Python (``kernels/jit.py``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """The order of all values of a row, by counting their digits (radix sort).
 
 A pair is a uint64: above, 32 bits that sort as a float32 value does, below, its position.
+
+Functions under ``kernel`` are called from Python, those under ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ def pair_of(value, position):
 def move_pairs(pairs, digit_number, begins, out):
     """Put the pairs into the order of one digit of their values, stable.
 
-    digit_number : 0 for the lowest; out : (n,) the output
+    pairs : (n,) uint64; digit_number : 0 for the lowest; out : (n,) uint64, the output
     begins : (2048,) where the pairs with each value of the digit begin in ``out``; they move on
     """
     shift = _KEY + np.uint64(digit_number) * _BITS
@@ -66,7 +69,7 @@ def sort_pairs(pairs, spare, counts):
 def ascending_order(values, out):
     """The positions of ``values`` in ascending order, ties by position.
 
-    values : (n,) float32; out : (n,) the output
+    values : (n,) float32; out : (n,) int32 or wider, the output
     """
     n = values.shape[0]
     counts = np.empty((3, _DIGITS), np.uint32)
@@ -85,11 +88,12 @@ def rank_rows(rows, squared, farthest, divergence, omega, root, order, out_ids, 
 
     Ascending by (d*, number).
     rows : (m,) int32, queries
-    squared : (m, n) squared distances, by number, which are overwritten; farthest : (m,) the
-        largest of each query, by which they are divided
-    divergence : (m, n) d' in the order of the rows; order : (n,) the number of each
+    order : (n,) the number that stands for each gallery row in results and in ties, 0 to n - 1
+    squared : (m, n) squared distances, by these numbers, overwritten; farthest : (m,) the largest
+        squared distance of each query, by which they are divided
+    divergence : (m, n) d' by gallery row
     root : whether d is the root of the squared distance over the farthest
-    out_ids, out : (n_queries, k) numbers and d*, the output, of which ``rows`` are written
+    out_ids, out : (n_queries, k) int32 and float32, numbers and d*; lines ``rows`` are written
     """
     n = order.shape[0]
     k = out.shape[1]

@@ -11,6 +11,8 @@ for the stored row replaced[t].
 Many queries are computed in one call. Query t has the overlay rows groups[t] to groups[t + 1];
 ``apply_overlay`` enters them in ``overlay_row``, an array with an entry for each stored row, before
 the rows of the query are computed, ``remove_overlay`` takes them out again.
+
+Functions under ``helper`` and ``inner`` are called by kernels (``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -97,7 +99,7 @@ class free_workspace:  # noqa: N801
 
 @helper
 def named_space(workspace):
-    """The arrays of a workspace by name: a ``records.Space``."""
+    """The arrays of a workspace by name: a ``records.Space``; workspace : of ``new_workspace``."""
     last_stamp, marks, sums = workspace
     return Space(
         last_stamp=last_stamp,
@@ -157,6 +159,10 @@ def switch_overlay(row, n_begun, row_groups, groups, replaced, overlay_row):
 
 @inner
 def remove_last_overlay(n_begun, groups, replaced, overlay_row):
-    """Remove the last overlay, after a loop with ``switch_overlay``; n_begun : of that."""
+    """Take the last query's overlay out of ``overlay_row``, after a loop with ``switch_overlay``.
+
+    n_begun : what ``switch_overlay`` returned last; 0 without queries, and nothing happens then
+    groups, replaced, overlay_row : as in ``apply_overlay``
+    """
     if n_begun > 0:
         remove_overlay(n_begun - 1, groups, replaced, overlay_row)

@@ -15,6 +15,9 @@ for each row of the band:
         says that there were too many
 
     first_bounds, scan_pairs, choose, arrange, settle_farthest   are called in this order
+
+Functions under ``kernel`` and ``filling`` are called from Python, those under ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -236,10 +239,11 @@ def count_below(key, keys):
 
 @inner
 def least_key(keys, k):
-    """A packed pair that at least ``k`` of ``keys`` do not exceed, and few more.
+    """A packed pair that at least ``k`` of ``keys`` do not exceed, and few more than ``k``.
 
     Found by halving the range of values, which takes no branches. Where many values are equal it is
     the largest of them.
+    keys : (m,) int64, packed pairs, m at least ``k``
     """
     low = keys[0]
     high = keys[0]

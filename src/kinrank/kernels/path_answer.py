@@ -10,9 +10,13 @@ Records (``kernels/records.py``):
         which ``counts`` are filled; ``farthest``, by which squared distances are divided
     fetched : FetchedDistances: squared distances that a store was asked for
     graph : PathGraph: the edges of each row, the shortest first; ``limit``, the length where there
-        is no path; omega; vectors, or none; ``order``, the numbers that users know rows by
+        is no path; omega; vectors, or none; ``order``, the number that stands for each
+        row in results and in ties
     space : Space, scratch arrays, an entry for each row: ``seen`` and ``stepped`` mark rows by
         stamps, ``total`` has lengths, ``scratch`` squared distances, ``touched`` lists rows
+
+Functions under ``kernel`` are called from Python, those under ``helper`` and ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -66,7 +70,7 @@ def answer_by_path(low, high, queries, fetched, edges, graph, out_ids, out, work
 
     queries, fetched, graph : see the top of the file; workspace : scratch arrays
     edges : (m, E) d' to the first E of each query's nearest rows, with which its paths begin
-    out_ids, out : (m, k) int32 and float32, the output: the numbers that rows have for users, -1
+    out_ids, out : (m, k) int32 and float32, the output: ``order`` of the results, -1
         for none, and x / (1 + x)
     Returns ``complete``, (high - low,) bool, whether no other row can be among the first k of a
     query; and the rows that were ranked by a lower bound of x, as neither the vectors nor
@@ -253,7 +257,7 @@ def note_distances(query, queries, fetched, stamp, root, space):
 def finish_row(out_ids, out, size):
     """Turn a heap of ``size`` values x into a ranking by x / (1 + x); then -1 and infinity.
 
-    out_ids, out : (k,) the heap, and the output
+    out_ids, out : (k,) int32 and float32, the heap, and then the ranking
     """
     sort_heap(out, out_ids, size)
     for t in range(size):

@@ -9,9 +9,12 @@ A heap has (length, row) pairs as int64 (``kernels/heap.py``).
 Records (``kernels/records.py``):
     edges : Csr: ``ptr, ids, values``, the graph; the edges of a row ascend by length
     fusion : Fusion: ``omega``; ``root``, whether d is a root; ``vectors``, and ``order``, (n,): row
-        i has the vector order[i], which is also the number that results tell; ``farthest``, (n,)
-        the largest squared distance of each row; ``lists, list_d``, (n_queries, K) the nearest rows
-        of each query, and d to them
+        i has the vector order[i], which is also the number that stands for it in results and in
+        ties; ``farthest``, (n,) the largest squared distance of each row; ``lists, list_d``,
+        (n_queries, K) the nearest rows of each query, and d to them
+
+Functions under ``kernel`` are called from Python, those under ``helper`` and ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -137,8 +140,9 @@ def first_by_path(low, high, edges, limit, fusion, first, out_ids, out, complete
     """The first k of queries [low, high) by d* = (1 - omega) path + omega d.
 
     edges, fusion, limit, first : see the top of the file
-    out_ids, out : (n_queries, k) numbers of gallery rows, from 0, and d*; complete : (n_queries,)
-        bool, whether no other row can be among them; the output
+    out_ids, out : (n_queries, k) int32 and float32, ``order`` of the results less ``first``, and d*
+    complete : (n_queries,) bool, whether no other row can be among them. Of all three what belongs
+        to queries [low, high) is written.
     Paths are followed no farther than the first k need.
     """
     ptr = edges.ptr
@@ -229,10 +233,12 @@ def shortest_paths(
     """Lengths of all paths from a row that lead to its first k, and perhaps of some too long.
 
     row, x : the query and its vector; edges to k : as in ``first_by_path``
-    length, known_d : (n,) float32, the output: the lengths, ``limit`` before; and d where it is
-        known, else -1
+    length : (n,) float32, ``limit`` everywhere before; set to the lengths for the rows that are
+        reached
+    known_d : (n,) float32, before it is d for the rows in the query's list and -1 for others; set
+        to d for the rows that are reached, where it is computed
     shortest_edge : (n,) the length of the shortest edge of each row
-    reached : (n,) int32, the output, the rows that are reached
+    reached : (n,) int32, the rows that are reached; as many are written as there are
     counts, heap, y_buffer : scratch
     A reached row goes into the heap only if a row behind it can still be among the first k. The d
     of such a row is not known yet: it is bounded by the least d of all rows whose paths may still

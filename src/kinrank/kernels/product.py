@@ -6,6 +6,9 @@ matrix B may have an overlay, rows that stand in for stored ones while a query i
 overlay, a ``records.Rows``: ``ptr, ids, values`` and ``over_ptr, over_ids, over_values``. A row of
 A times B is a sum of rows of B, held by column: ``total``, float64, for the columns that ``seen``
 marks with a stamp, a number used for nothing else; ``touched`` lists these columns.
+
+Functions under ``kernel`` are called from Python, those under ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations

@@ -13,6 +13,9 @@ The number of a query is n, one behind the last stored row, whichever of m queri
 overlay query t has the rows groups[t] to groups[t + 1]; overlay row i stands in for the stored row
 replaced[i]. A sparse matrix is ``ptr, ids, values``: row i has the columns ids[ptr[i]:ptr[i + 1]].
 xi[i] are the confident neighbours of row i.
+
+Functions under ``kernel`` and ``filling`` are called from Python, those under ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -55,7 +58,8 @@ def put_query(query, query_squared, ids, squared, out_ids, out_squared):
     """Copy a row's list with a query put into it, before rows that are as far; the last drops out.
 
     query, query_squared : its number, n, and its squared distance to the row
-    ids, squared : (K,) the list and its squared distances; out_ids, out_squared : the output
+    ids, squared : (K,) the list and its squared distances; out_ids, out_squared : (K,)
+        int32 and float32, the output
     """
     position = ids.shape[0] - 1
     while position > 1 and not squared[position - 1] < query_squared:
@@ -129,7 +133,8 @@ def edges_of(query, lists, xi, k, sigma2, kappa, ids, weights):
     query : its number among the queries; lists : stored lists and overlay, ``records.Lists``
     xi : confident neighbours of the query, int32
     k : neighbours in the graph, the row itself counted; sigma2, kappa : sigma^2 and kappa of W
-    ids, weights : (K,) int32 and float32, the output; returns how many there are
+    ids, weights : (K,) int32 and float32, of which as many are written as there are edges
+    Returns how many there are.
     """
     over = lists.groups[query]
     size = 0

@@ -8,6 +8,9 @@ An overlay is rows that stand in for stored ones while a query is computed: quer
 rows groups[t] to groups[t + 1], and overlay row i stands in for the stored row replaced[i]; the
 query itself is row n. A sparse matrix is ``ptr, ids, values``: row i has the columns
 ids[ptr[i]:ptr[i + 1]].
+
+Functions under ``kernel`` are called from Python, those under ``helper`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations

@@ -10,14 +10,17 @@ Records (``kernels/records.py``):
     fetched : FetchedDistances: squared distances that a store was asked for, query t has the
         entries ptr[t] to ptr[t + 1] of ``rows, squared``
     filter_lists : FilterLists: query t lists rows[indptr[t] : indptr[t + 1]], is_allow_list[t] says
-        whether only these may be answers, or all others
+        whether only these may be results, or all others
     answerable : Answerable: F' of the stored rows by columns, their vectors (or none), omega, and
-        the numbers ``order`` that users know them by
+        ``order``, the number that stands for each row in results and in ties
     space : Space, scratch arrays, an entry for each row: ``seen`` and ``stepped`` mark rows by
         stamps, ``touched`` lists them, ``total`` and ``scratch`` hold a number for each
     groups, replaced, ptr, ids, values : F' of the queries and of the rows that they change, an
         overlay: query t has the sparse rows groups[t] to groups[t + 1], itself first, row i of it
         in place of the stored row replaced[i], with columns ids[ptr[i]:ptr[i + 1]]
+
+Functions under ``kernel`` are called from Python, those under ``helper`` and ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ def answer_rows(
 
     queries to answerable : see the top of the file; workspace : scratch arrays, as long as there
         are rows
-    out_ids, out : (m, k) int32 and float32, the output: the numbers that rows have for users, -1
+    out_ids, out : (m, k) int32 and float32, the output: ``order`` of the results, -1
         for none, and d*
     Returns ``complete``, (high - low,) bool, whether no other row can be among the first k of a
     query; and the rows that were ranked by a lower bound of d*, as neither the vectors nor
@@ -202,7 +205,7 @@ def rank(
 
     n_touched, shared_stamp : of ``compare_query``, whose rows are in ``touched`` with d' in
         ``total``
-    out_ids, out : (k,), the output; other arguments as in ``answer_rows``
+    out_ids, out : (k,) int32 and float32, the output; other arguments as in ``answer_rows``
     A row that is not among the nearest is no nearer than the last of them: most are ruled out by
     that bound. Where its distance is not known, the bound stands for it. Where the filter is an
     allow-list, all its rows are looked at instead.

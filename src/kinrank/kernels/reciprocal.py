@@ -8,6 +8,9 @@ A list has the K nearest of a row, itself first and counted, -1 behind the end o
 overlay is lists, or rows, that stand in for stored ones while a query is computed
 (``kernels/overlay.py``): overlay_row[row] is the one that does, -1 for none; query t has the
 overlay rows groups[t] to groups[t + 1], which stand in for ``replaced``.
+
+Functions under ``kernel`` are called from Python, those under ``inner`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class Encodings(NamedTuple):
     measure : the code of the distance (``kernels.measures``)
     ptr, ids, values : F' by rows
     entropies : x log2 x of ``values``
-    columns : F' by columns, of the rows that may be answers alone
+    columns : F' by columns, of the rows that may be results alone
     norms : (n,) float64, the squared Euclidean norm of each row of F'
     """
 
@@ -175,8 +175,8 @@ class Fusion(NamedTuple):
     omega : the weight of d
     root : whether d is the root of the squared distance over the row's farthest, or this itself
     vectors : (n, dimensions) float32, or the bits of float16 (``kernels.stored``)
-    order : (n,) int32, row i has the vector order[i]; ties go by these numbers, and results tell
-        them
+    order : (n,) int32, row i has the vector order[i]; order[i] also stands for it in results and in
+        ties
     farthest : (n,) float32, the largest squared distance of each row
     lists : (n_queries, K) int32, the nearest rows of each query; list_d : d to them
     """
@@ -235,8 +235,8 @@ class Answerable(NamedTuple):
 
     measure, columns, norms : of F', as in ``Encodings``
     omega, root : as in ``Fusion``
-    order : (n,) the number that users know each row by; rows whose number is ``n_gallery`` or more
-        are never answers
+    order : (n,) the number that stands for each row in results and in ties; rows for which it is
+        ``n_gallery`` or more are never results
     vectors : (n, dimensions) float32, or (0, dimensions) where the vectors are in a store
     """
 

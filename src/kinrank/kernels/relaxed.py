@@ -1,7 +1,8 @@
-"""Conjugate gradients with relaxation: far fewer steps to the same solution, each as cheap.
+"""Conjugate gradients preconditioned by SSOR: far fewer steps to the same solution, each as cheap.
 
-Solves A X = Y for A = L + D + L^T, where D is a number, the diagonal, and L + L^T = -alpha S, S a
-sparse symmetric matrix without a diagonal. A is preconditioned by (I + L) (I + L)^T: one sweep
+Solves A X = Y for A = L + D I + L^T, where D is a number, the same on the whole diagonal, and
+L + L^T = -alpha S, S a sparse symmetric matrix without a diagonal. The relaxation, 1.25, is in D
+and alpha (``methods/diffusion/solve.py``). A is preconditioned by (I + L) (I + L)^T: one sweep
 forth and one back. In p = (I + L)^T x the system has the matrix
 
     (I + L)^-1 A (I + L)^-T p = t + (I + L)^-1 (p - (2 - D) t),  t = (I + L)^-T p
@@ -12,6 +13,9 @@ of a Class of Preconditioned Conjugate Gradient Methods, SIAM J. Sci. Stat. Comp
 Blocks of vectors (X, Y, P, T) are (n, LANES) float32, a vector in each column, its lane. ``lower``
 and ``upper`` are sparse matrices, minus L and minus L^T: NamedTuples of ``ptr, ids, values``, row i
 with the columns ids[ptr[i]:ptr[i + 1]].
+
+Functions under ``kernel`` and ``summing_kernel`` are called from Python, those under ``inner_sum``
+by kernels; the sums of ``summing_kernel`` and ``inner_sum`` may be regrouped (``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -28,9 +32,10 @@ def half_rows(low, high, ptr, ids, values, alpha, upper):
     """Rows [low, high) of alpha S on one side of the diagonal, which are minus L or minus L^T.
 
     ptr, ids, values : S, rows ascending by column
-    upper : whether the side above the diagonal is taken, whose entries are written from right to
-        left
-    Returns the length of each row, and the columns and values of all of them.
+    upper : whether the side above the diagonal is taken. Its entries are written from right to
+        left: ``sweep_back`` goes from the last row to the first, and so reads what it set last last
+    Returns the length of each row, (high - low,) int64, and the columns, int32, and values,
+    float32, of all of them.
     """
     lengths = np.zeros(high - low, np.int64)
     capacity = ptr[high] - ptr[low]
@@ -51,7 +56,11 @@ def half_rows(low, high, ptr, ids, values, alpha, upper):
 
 @inner_sum
 def sweep_back(upper, p, out):
-    """out = T = (I + L)^-T P, by rows from the last to the first; upper : minus L^T; p : P."""
+    """out = T = (I + L)^-T P, by back substitution from the last row to the first.
+
+    out[row] = p[row] + the sum over row ``row`` of ``upper``, which is minus L^T, times ``out``.
+    p : (n, LANES) P; out : (n, LANES), overwritten; may be ``p``
+    """
     ptr = upper.ptr
     ids = upper.ids
     values = upper.values
@@ -65,10 +74,11 @@ def sweep_back(upper, p, out):
 
 @inner_sum
 def sweep_forth(lower, two_minus_d, p, back, out, p_dot_ap):
-    """out = (I + L)^-1 (P - (2 - D) T); sets p_dot_ap, (LANES,), to p . A' p of each lane.
+    """out = (I + L)^-1 (P - (2 - D) T), by forward substitution from the first row to the last.
 
-    A' is the preconditioned matrix, so that A' P is T plus ``out``.
-    lower : minus L; two_minus_d : 2 - D; p : P; back : T of ``sweep_back``
+    With A' the preconditioned matrix, A' P is T plus ``out``.
+    lower : minus L; two_minus_d : 2 - D; p : P; back : T of ``sweep_back``; all (n, LANES), as out
+    p_dot_ap : (LANES,) float64, set to p . A' p of each lane
     """
     ptr = lower.ptr
     ids = lower.ids
@@ -87,12 +97,13 @@ def sweep_forth(lower, two_minus_d, p, back, out, p_dot_ap):
 
 @inner_sum
 def advance(x, residual, back, forth, step, residual_sq):
-    """x += step T and residual -= step A' p, by lane; residual_sq becomes the residuals' |.|^2.
+    """x += step T and residual -= step A' p, by lane.
 
-    x : in the letters of the original system, not those of p
+    x : (n, LANES) X of the original system, not of p; residual : (n, LANES)
     back, forth : of ``sweep_back`` and ``sweep_forth``, whose sum is A' p, A' the preconditioned
         matrix
-    step, residual_sq : (LANES,)
+    step : (LANES,) float32
+    residual_sq : (LANES,) float64, set to the squared norm of each lane's new residual
     """
     residual_sq[:] = 0
     for row in range(x.shape[0]):
@@ -109,9 +120,10 @@ def advance(x, residual, back, forth, step, residual_sq):
 
 @inner_sum
 def first_residual(lower, y, residual, rhs_sq):
-    """Begin at x = 0: residual = (I + L)^-1 Y, ``y`` becomes 0, as X is to be there.
+    """Begin at x = 0: residual = (I + L)^-1 Y, and ``y`` is set to 0, as X is written over Y.
 
-    lower : minus L; y, residual : (n, LANES); rhs_sq : (LANES,), set to |Y|^2 of each lane
+    lower : minus L; y : (n, LANES) Y; residual : (n, LANES), overwritten
+    rhs_sq : (LANES,) float64, set to the squared norm of each lane of Y
     """
     ptr = lower.ptr
     ids = lower.ids

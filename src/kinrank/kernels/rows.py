@@ -2,6 +2,9 @@
 
 A sparse matrix is three arrays ``ptr, ids, values`` (CSR): row i has the columns
 ids[ptr[i]:ptr[i + 1]], int32, and the float32 values in the same places. A pattern has no values.
+
+Functions under ``kernel`` and ``filling`` are called from Python, those under ``helper`` and
+``inner`` by kernels (``kernels/jit.py``).
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Vectors are (n, d), float32 or the bits of float16. A value is the squared Euclidean distance, or
 minus the inner product: the smaller the nearer.
+
+Functions under ``kernel`` and ``filling`` are called from Python, those under ``helper`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ def bound_of(values, rank):
     """A value that at least ``rank`` of ``values`` do not exceed; infinite where there are too few.
 
     It is the rank-th smallest of the minima of GROUPS groups of values.
+    values : (n,) float32; rank : at least 1
     """
     if 2 * rank > GROUPS or values.shape[0] < 2 * GROUPS:
         return np.float32(np.inf)
@@ -37,7 +41,8 @@ def first_values(values, ids, out_ids, out):
     """The smallest of ``values`` and their ids, ascending by (value, id).
 
     ids : of the values; empty where their positions are meant
-    out_ids, out : (k,) int32 and float32, the output; returns how many are filled, at most k
+    out_ids, out : (k,) int32 and float32, of which as many are written as there are values
+    Returns how many are written, at most k.
     """
     k = out.shape[0]
     has_ids = ids.shape[0] > 0
@@ -57,9 +62,11 @@ def first_values(values, ids, out_ids, out):
 def search_rows(low, high, queries, rows, numbers, inner, out_ids, out):
     """The nearest of ``rows`` to queries [low, high), ascending by (value, number).
 
-    queries, rows : vectors; numbers : (n,) the number of each row, or empty where that is its place
+    queries, rows : vectors
+    numbers : (n,) int32, the number that stands for each row in results and in ties; empty where
+        that is its position
     inner : by minus the inner product, not by the squared Euclidean distance
-    out_ids, out : (n_queries, k) numbers and values, the output
+    out_ids, out : (n_queries, k) int32 and float32, k at most n, the output: numbers and values
     """
     values = np.empty(rows.shape[0], np.float32)
     buffer = np.empty(rows.shape[1], np.float32)
@@ -76,7 +83,7 @@ def search_cells(low, high, queries, rows, numbers, centres, ptr, members, probe
     """The nearest rows to queries [low, high) among those of the cells that are nearest to them.
 
     queries, rows : (n_queries, d), (n, d) float32; ascending by (squared distance, number)
-    numbers : (n,) the number of each row, for the result and for ties
+    numbers : (n,) int32, the number that stands for each row in results and in ties
     centres : (cells, d); ptr, members : cell c has the rows members[ptr[c]:ptr[c + 1]]
     probes : how many cells are searched, or more until there are k rows
     out_ids, out : (n_queries, k) numbers and squared distances, the output

@@ -2,6 +2,9 @@
 
 Vectors are (n, d), float32 or the bits of float16. A value is the squared Euclidean distance, or
 minus the inner product: the smaller the nearer.
+
+Functions under ``kernel`` and ``filling`` are called from Python, those under ``inner_sum`` by
+kernels; the sums of ``inner_sum`` may be regrouped (``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -32,15 +35,17 @@ def settle(
     """The first k candidates of queries [low, high) by exact value, ascending by (value, number).
 
     queries : (n_queries, d) float32
-    self_numbers : (n_queries,) the number of a query that is a gallery row, which begins its own
-        list at value 0; -1 for others
-    gallery : (n, d); numbers : (n,) the number of each of its rows, or empty where that is its
-        place
+    self_numbers : (n_queries,) int32, the number of a query that is a gallery row itself: it comes
+        first in its own list at value 0; -1 for others
+    gallery : (n, d)
+    numbers : (n,) int32, the number that stands for each gallery row in results and in ties; empty
+        where that is its position
     inner : by minus the inner product and not by the squared Euclidean distance
     bounds : (n_queries,) no gallery row outside the candidates has a smaller value; where the last
-        answer is not below it, as with ties and duplicates, all rows are looked at
-    candidates : (n_queries, K) int32, places in the gallery, each once, -1 behind the last
-    indices, values : (n_queries, k) numbers and values, the output; -1 and infinity behind the last
+        result is not below it, as with ties and duplicates, all rows are compared
+    candidates : (n_queries, K) int32, positions in the gallery, each once, -1 behind the last
+    indices, values : (n_queries, k) int32 and float32, the output: numbers and values, -1 and
+        infinity behind the last
     """
     k = indices.shape[1]
     has_numbers = numbers.shape[0] > 0
@@ -81,6 +86,7 @@ def dense_values(low, high, queries, gallery, inner, out):
     """The values of queries [low, high) with all of the gallery, a few rows of each at a time.
 
     So that both stay in the caches.
+    queries : (n_queries, d) float32; gallery : (n, d)
     inner : whether a value is minus the inner product, or the squared distance
     out : (high - low, n) float32, the output
     """
@@ -103,7 +109,7 @@ def merge(low, high, a_ids, a, b_ids, b, out_ids, out):
 
     For rows [low, high). a_ids, a, b_ids, b : (n, any) ids and values; no id is in both lists of a
     row
-    out_ids, out : (n, k), the output; -1 and infinity behind the end of both
+    out_ids, out : (n, k) int32 and float32, the output; -1 and infinity behind the end of both
     """
     for row in range(low, high):
         i = 0

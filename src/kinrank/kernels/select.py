@@ -9,9 +9,11 @@ Records (``kernels/records.py``):
         columns ids[ptr[i]:ptr[i + 1]]; ``entropies``, x log2 x of the values; ``columns``, F' by
         columns, of the gallery alone; ``norms``, (n,) squared norms of the rows
     fusion : Fusion: ``omega``; ``root``, whether d is a root; ``vectors``, and ``order``, (n,): row
-        i has the vector order[i], which is also the number that results tell; ``farthest``, (n,)
-        the largest squared distance of each row; ``lists, list_d``, (n_queries, K) the nearest rows
-        of each query, and d to them
+        i has the vector order[i], which is also the number that stands for it in results and in
+        ties; ``farthest``, (n,) the largest squared distance of each row; ``lists, list_d``,
+        (n_queries, K) the nearest rows of each query, and d to them
+
+Functions under ``kernel`` are called from Python (``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -57,8 +59,9 @@ def first_by_columns(low, high, encodings, fusion, least_background, first, out_
 
     encodings, fusion, first : see the top of the file
     least_background : (n_queries,) no row that is not listed and shares no column has a smaller d'
-    out_ids, out : (n_queries, k) numbers of gallery rows, from 0, and d*; complete : (n_queries,)
-        bool, whether no row that is not listed and shares no column can be among them; the output
+    out_ids, out : (n_queries, k) int32 and float32, ``order`` of the results less ``first``, and d*
+    complete : (n_queries,) bool, whether no row that is not listed and shares no column can be
+        among them. Of all three what belongs to queries [low, high) is written.
     First come the listed rows, then the others, small d' first: one that is not listed is no nearer
     than the last that is, and most are ruled out by that bound before their distance is computed.
     """

@@ -1,6 +1,8 @@
 """Kernels of the search in shards, parts of the rows: which rows may be the farthest.
 
 A column y of a shard has the value |y|^2 - 2 xy for the row x: the squared distance less |x|^2.
+
+Functions under ``filling`` are called from Python (``kernels/jit.py``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A sparse matrix times a dense one."""
+"""A sparse matrix times a dense one.
+
+Functions under ``filling`` are called from Python (``kernels/jit.py``).
+"""
 
 from __future__ import annotations
 

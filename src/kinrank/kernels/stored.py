@@ -1,4 +1,7 @@
-"""Vectors that are kept as float32, or as the bits of float16, for which numba has no type."""
+"""Vectors that are kept as float32, or as the bits of float16, for which numba has no type.
+
+Functions under ``kernel`` are called from Python (``kernels/jit.py``).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """A small linear support vector machine with a hard margin, solved in its dual.
 
 m members, vectors x_i with signs y_i = 1 or -1, are to be separated by sum of a_i y_i x_i.
+
+Functions under ``kernel`` are called from Python, those under ``helper`` by kernels
+(``kernels/jit.py``).
 """
 
 from __future__ import annotations

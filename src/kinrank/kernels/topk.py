@@ -3,6 +3,9 @@
 A max-heap is two arrays, values and ids, of which the first ``size`` are filled; the largest
 (value, id) is first. "|y|^2 - 2 xy" is the squared distance of x and y less |x|^2, and so in the
 same order for one x.
+
+Functions under ``kernel`` and ``summing`` are called from Python, those under ``inner`` by kernels;
+the sums of ``summing`` may be regrouped (``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -111,7 +114,7 @@ def move_less(values, low, high, pivot, equal):
 def select_rank(values, rank):
     """The ``rank``-th smallest value, counted from 1 (quickselect).
 
-    Reorders ``values``: none behind it is less.
+    values : (m,) float32, reordered: none behind place rank - 1 is less; rank : 1 to m
     """
     low = np.int64(0)
     high = np.int64(values.shape[0])
@@ -137,7 +140,8 @@ def first_bound(product, norms, least, rank):
     It is the rank-th smallest minimum. Group g has the columns g, g + groups, ..., so that minima
     are taken eight at a time; with 512 groups the bound lets through hardly more than it must,
     which spares the heap most of its work.
-    product, norms : (columns,) float32, xy and |y|^2; least : (groups,) scratch
+    product, norms : (columns,) float32, xy and |y|^2; least : (groups,) float32
+        scratch
     """
     two = np.float32(2)
     groups = least.shape[0]

@@ -1,4 +1,7 @@
-"""Traversal of a graph from a query, best edge first (Explore-Exploit Graph Traversal)."""
+"""Traversal of a graph from a query, best edge first (Explore-Exploit Graph Traversal).
+
+Functions under ``kernel`` are called from Python (``kernels/jit.py``).
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 For row i it is (I - alpha S)^-1 e, with S cut to the rows and columns that are members of the list
 of i, and e the unit vector of i. S is a sparse matrix ``ptr, ids, values``: row i has the columns
 ids[ptr[i]:ptr[i + 1]]. ``lists`` is (n, m) int32, the members of each row, itself first.
+
+Functions under ``kernel`` and ``filling`` are called from Python, those under ``helper`` and
+``inner`` by kernels (``kernels/jit.py``).
 """
 
 from __future__ import annotations
@@ -149,7 +152,7 @@ def row_cosines(low, high, lists, values, first, out):
     """Inner products of rows [low, high) of the diffusion with all rows from ``first`` on.
 
     lists, values : (n, m), the diffusion of each row at the members of its list, of norm 1
-    out : (high - low, n - first), the output
+    out : (high - low, n - first) float32, the output
     """
     n = lists.shape[0]
     dense = np.zeros(n, np.float32)

@@ -28,7 +28,7 @@ from kinrank.parallel import Array, Out, Runner
 from kinrank.search.blas import one_blas_thread
 from kinrank.search.exact import exact_search
 from kinrank.search.stored import HalfRows, Stored, for_kernels, rows_between
-from kinrank.search.tiles import SPARE, empty_heaps, settling, squared_norms
+from kinrank.search.tiles import SPARE, empty_heaps, settle_arguments, squared_norms
 from kinrank.types import Floats, Ints, Longs, Neighbors
 
 PROBES = 24  # cells around a row's own in which it is searched, at most
@@ -262,7 +262,7 @@ def _search_cells(
         settle(
             0,
             count,
-            *settling(members, *candidates, cells.numbers),
+            *settle_arguments(members, *candidates, cells.numbers),
             ids.reshape(-1, k)[part],
             values.reshape(-1, k)[part],
         )
@@ -279,16 +279,19 @@ def _by_cell(rows: Stored, centres: Floats, run: Runner) -> tuple[Ints, Longs]:
 
 
 def _nearest_centre(low: int, high: int, rows: Stored, centres: Floats, out: Ints) -> None:
+    """Set out[low:high] to the nearest centre of each of rows[low:high]."""
     out[low:high] = (rows[low:high] @ centres.T - squared_norms(centres) / 2).argmax(axis=1)
 
 
 def _inverse(order: Ints) -> Ints:
+    """The inverse of a permutation: inverse[order[i]] = i."""
     inverse = np.empty_like(order)
     inverse[order] = np.arange(len(order), dtype=np.int32)
     return inverse
 
 
 def _in_order(vectors: Stored, numbers: Ints, run: Runner) -> Stored:
+    """A copy with the vectors ``numbers`` one behind the other, stored in the same way."""
     rows = for_kernels(vectors)
     out = Out(rows.dtype, rows.shape[1])
     moved = run.fill("cells", gather_rows, (numbers, rows), len(numbers), out)

@@ -61,11 +61,11 @@ class ExactSearch:
                 neighbors = self.search_range(norms, 0, n, k)
                 return neighbors, neighbors[:n_first]
             if n_first < _FEW:
-                longer = _search_few(self.vectors, n_first, first_k)
+                longer_lists = _search_few(self.vectors, n_first, first_k)
             else:
-                longer = self.search_range(norms, 0, n_first, first_k)
+                longer_lists = self.search_range(norms, 0, n_first, first_k)
             others = self.search_range(norms, n_first, n, k)
-            return stacked(longer, others, self.run), longer
+            return stacked(longer_lists, others, self.run), longer_lists
 
     def search_range(self, norms: Floats, low: int, high: int, k: int) -> Neighbors:
         """The ``k`` nearest rows of rows low to high; norms : ``squared_norms`` of all rows."""
@@ -87,31 +87,36 @@ def _search_few(vectors: Stored, count: int, k: int) -> Neighbors:
     return Neighbors(order, np.maximum(nearest, 0), farthest)
 
 
-def stacked(longer: Neighbors, others: Neighbors, run: Runner) -> Neighbors:
-    """Lists of the first rows, cut to the length of the others, above those of the others."""
-    if len(longer) == 0:
+def stacked(longer_lists: Neighbors, others: Neighbors, run: Runner) -> Neighbors:
+    """One Neighbors: ``longer_lists``, of the first rows, cut to others.k, then ``others``."""
+    if len(longer_lists) == 0:
         return others
-    n = len(longer) + len(others)
+    n = len(longer_lists) + len(others)
     outs = (Out(np.int32, others.k), Out(np.float32, others.k), Out(np.float32))
-    return Neighbors(*run.fill("neighbours", _stack_block, (longer, others), n, *outs))
+    return Neighbors(*run.fill("neighbours", _stack_block, (longer_lists, others), n, *outs))
 
 
 def _stack_block(
     low: int,
     high: int,
-    longer: Neighbors,
+    longer_lists: Neighbors,
     others: Neighbors,
     indices: Ints,
     distances: Floats,
     farthest: Floats,
 ) -> None:
-    n_first = len(longer)
+    """Rows [low, high) of ``stacked``, copied from ``longer_lists`` or from ``others``.
+
+    longer_lists : of the first rows, cut to k here; others : of the rows behind them
+    indices, distances, farthest : (n, k), (n, k), (n,), of which these rows are written
+    """
+    n_first = len(longer_lists)
     k = indices.shape[1]
     if low < n_first:
         early = slice(low, min(high, n_first))
-        indices[early] = longer.indices[early, :k]
-        distances[early] = longer.distances[early, :k]
-        farthest[early] = longer.farthest[early]
+        indices[early] = longer_lists.indices[early, :k]
+        distances[early] = longer_lists.distances[early, :k]
+        farthest[early] = longer_lists.farthest[early]
     if high > n_first:
         late = slice(max(low, n_first), high)
         source = slice(late.start - n_first, late.stop - n_first)
@@ -133,8 +138,8 @@ def exact_search(
 
     measure : "inner" gives minus the inner products in place of squared distances
     own_rows : the row that each query is, which is left out; there may then be one fewer
-    numbers : (n,) what gallery rows go by, a permutation: ties go to the lower, the result and
-        ``own_rows`` are such; None where that is their position
+    numbers : (n,) int32, a permutation, the number that stands for each gallery row in results, in
+        ties and in ``own_rows``; None where that is its position
     """
     if own_rows is not None:
         more = exact_search(
@@ -170,7 +175,7 @@ def _search_block(
     indices: Ints,
     values: Floats,
 ) -> None:
-    """The lists of queries low to high, by tiles."""
+    """The lists of queries [low, high), by tiles; arguments as in ``exact_search``."""
     search_tiles(
         rows_between(queries, low, high),
         gallery,
@@ -202,9 +207,11 @@ def _sort_all(
     indices: Ints,
     values: Floats,
 ) -> None:
-    """The lists of queries low to high, in which most rows are.
+    """The lists of queries [low, high), in which most rows are, by sorting all values.
 
-    positions : (n,) the gallery row of each number, or nothing where that is the number
+    positions : (n,) the position of the gallery row that each number stands for; empty where that
+        is the number
+    indices, values : (n_queries, k), of which lines [low, high) are written
     """
     k = indices.shape[1]
     distances = dense_search(queries[low:high], gallery, measure)

@@ -37,10 +37,12 @@ class ApproximateSearch:
 
     @cached_property
     def _cells(self) -> CellSearch:
+        """The search in cells, which are made when it is first used."""
         return CellSearch(self.vectors, self.run, self.arrays)
 
     @property
     def _exact(self) -> ExactSearch:
+        """The search that compares all rows."""
         return ExactSearch(self.vectors, self.run, self.block)
 
     def search(self, queries: Stored, k: int) -> Neighbors:
@@ -73,7 +75,7 @@ class ApproximateSearch:
         return neighbors, longer
 
     def _pays(self, n_queries: int, k: int) -> bool:
-        """Whether cells, which take as long to make as some queries, pay for so many of them."""
+        """Whether cells pay: making them costs as much as an exact search for some queries."""
         n = len(self.vectors)
         return n > FEW and n_queries > cell_count(n) and 4 * k < n
 
@@ -82,7 +84,7 @@ class ApproximateSearch:
 class GivenSearch:
     """A searcher that users bring chooses the neighbours; distances are computed from the rows.
 
-    searcher : over the gallery, the rows from number ``first`` on, which it numbers from 0
+    searcher : over the gallery, the rows from ``first`` on, which it counts from 0
     vectors : (n, d) queries and gallery; as_given : (n, d) the same in the searcher's own space, as
         rows may have been moved or scaled
     first : how many rows are queries of the call; the searcher does not know these

@@ -169,7 +169,7 @@ def check_squared_distances(name: str, returned: Floats, computed: Floats) -> No
 
 
 def _off(returned: Any, expected: Any) -> float:
-    """By which share of them numbers differ, in the middle."""
+    """The median of |returned - expected| / |expected|; both (m,)."""
     return float(np.median(np.abs(returned - expected) / np.maximum(np.abs(expected), 1e-12)))
 
 

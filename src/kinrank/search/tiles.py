@@ -68,7 +68,8 @@ def search_tiles(
     """Fill in the nearest gallery rows of each row, ascending by value, ties by lower number.
 
     norms : ``squared_norms`` of the gallery
-    numbers : (n,) what gallery rows go by; None or nothing where that is their position
+    numbers : (n,) int32, the number that stands for each gallery row in results and in ties; None
+        or empty where that is its position
     indices, values : (n_rows, k); squared distances, or with ``inner`` minus the inner products
     """
     tile = np.empty(min(len(rows), TILE_ROWS) * min(len(gallery), TILE_COLUMNS), np.float32)
@@ -93,7 +94,7 @@ def search_tiles(
                 width = tile_rows.shape[1]
                 slack = np.float32(SLACK * math.sqrt(width)) * (row_norms + norms.max())
                 bounds = (heaps[0][:, 0] / 2 if inner else heaps[0][:, 0] + row_norms) - slack
-            args = settling(
+            args = settle_arguments(
                 tile_rows,
                 for_kernels(gallery),
                 heaps[1],
@@ -107,18 +108,18 @@ def search_tiles(
 def _spread(
     pool: Executor | None, threads: int, kernel: Callable[..., Any], n: int, *args: Any
 ) -> None:
-    """Run a kernel over ranges of rows; raises what it raises."""
+    """Call ``kernel(low, high, *args)`` for ranges of [0, n) on threads; raises what it raises."""
     calls = [(*ends, *args) for ends in _ranges(0, n, -(-n // (4 * threads)))]
     call_each(pool, kernel, calls)
 
 
 def empty_heaps(count: int, capacity: int) -> tuple[Any, ...]:
-    """What ``scan_products`` fills: values, columns and sizes."""
+    """What ``scan_products`` fills: values and columns, (count, capacity), and sizes, (count,)."""
     shape = (count, capacity)
     return np.empty(shape, np.float32), np.empty(shape, np.int32), np.zeros(count, np.int64)
 
 
-def settling(
+def settle_arguments(
     rows: Floats,
     gallery: Any,
     candidates: Ints,
@@ -127,11 +128,19 @@ def settling(
     bounds: Floats | None = None,
     inner: bool = False,
 ) -> tuple[Any, ...]:
-    """The arguments of ``kernels.search.settle`` before its results.
+    """The arguments of ``kernels.search.settle`` between ``low, high`` and ``indices, values``.
 
-    row_numbers : (n_rows,) which gallery rows the rows are; None for none of them
-    numbers : (n,) what gallery rows go by; None where that is their position
-    bounds : (n_rows,) values from which on rows may be missing in ``candidates``; None for no bound
+    Defaults are filled in.
+
+    rows : (n_rows, d) the vectors whose nearest gallery rows are wanted; gallery : (n, d)
+    candidates : (n_rows, K) int32, positions in the gallery, each once, -1 behind the last
+    row_numbers : (n_rows,) int32, the number of a row that is itself in the gallery: it comes first
+        in its own list at value 0; None if none is
+    numbers : (n,) int32, the number that stands for each gallery row in results and in ties; None
+        where that is its position
+    bounds : (n_rows,) float32, every gallery row with a smaller value is in ``candidates``; if the
+        k-th result is not below it, all rows are compared. None where ``candidates`` are enough
+    inner : by minus the inner product and not by the squared Euclidean distance
     """
     if row_numbers is None:
         row_numbers = np.full(len(rows), -1, np.int32)
@@ -167,7 +176,8 @@ def search_pairs(
     A row comes first in its own list.
 
     norms : ``squared_norms`` of all vectors; run : whose threads work
-    indices, values : (n_rows, k), squared distances, ties by lower index; farthest : (n_rows,)
+    indices, values : (n_rows, k), squared distances, ties by lower index; farthest : (n_rows,) the
+        largest squared distance. All are set.
     """
     k = indices.shape[1]
     # Each thread computes small products of its own, and looks at them while they are in its cache.
@@ -184,6 +194,7 @@ def band_rows(k: int, n: int) -> int:
 
 
 def _contender_room(k: int, n: int) -> int:
+    """How many contenders there is room for in each row, of n columns for k neighbours."""
     return min(n + 1, _ROOM * (k + SPARE))
 
 
@@ -336,7 +347,7 @@ class _Band:
             is_kept = np.arange(nearest.shape[1]) < counts[unsettled, None]
             candidates = np.where(is_kept, nearest[unsettled] & _COLUMN, -1).astype(np.int32)
             row_numbers = (first + unsettled).astype(np.int32)
-            args = settling(
+            args = settle_arguments(
                 rows[unsettled], gallery, candidates, row_numbers, bounds=bounds[unsettled]
             )
             lists = (indices[unsettled], values[unsettled])
@@ -353,6 +364,7 @@ def _sample(vectors: Stored) -> Floats:
 
 
 def _ranges(low: int, high: int, size: int) -> list[Range]:
+    """[low, high) in ranges of ``size``, the last perhaps shorter."""
     return [(at, min(at + size, high)) for at in range(low, high, size)]
 
 

@@ -43,7 +43,7 @@ def regular(ids: Ints, data: Floats | None, n_columns: int) -> SparseRows:
 
 
 def nearest(lists: Ints, k: int, run: Runner = ALONE, rows: Ints | None = None) -> SparseRows:
-    """N(i, k) of all rows, or of ``rows``, ascending."""
+    """N(i, k) of all rows, or of those in ``rows``, which ascend; members of a set ascend."""
     n = len(lists)
     k = min(k, lists.shape[1])
     if rows is not None:
@@ -53,7 +53,7 @@ def nearest(lists: Ints, k: int, run: Runner = ALONE, rows: Ints | None = None) 
 
 
 def reciprocal(lists: Ints, k: int, run: Runner, rows: Ints | None = None) -> SparseRows:
-    """R(i, k) of all rows, or of ``rows``, ascending."""
+    """R(i, k) of all rows, or of those in ``rows``, which ascend; members of a set ascend."""
     n = len(lists)
     k = min(k, lists.shape[1])
     if rows is None:
@@ -85,6 +85,7 @@ def local_clusters(
     """C of all rows, or of ``rows``, as ``parameters.clusters`` says.
 
     half : R(i, k1 / 2) of all rows where C is R*, else None
+    rows : ascending
     """
     if parameters.clusters == "knn":
         return nearest(lists, parameters.cluster_k, run, rows)
@@ -98,12 +99,25 @@ def local_clusters(
 def _reciprocal_rows(
     low: int, high: int, rows: Ints, lists: Ints, k: int
 ) -> tuple[npt.NDArray[np.int64], Ints]:
-    """``reciprocal`` of rows[low:high]: what ``run`` calls for each block."""
-    none_replaced = rows[:0]
-    no_lists = lists[:0]
-    with free_workspace(len(lists)) as space:
+    """``reciprocal`` of rows[low:high]: what ``run`` calls for each block.
+
+    Returns the sizes of the sets, (high - low,) int64, and the members of all sets one behind the
+    other, each set ascending.
+    """
+    no_overlay_rows = rows[:0]
+    no_overlay_lists = lists[:0]
+    with free_workspace(len(lists)) as workspace:
         indptr, ids = kernels.reciprocal_rows(
-            low, high, rows, NO_GROUPS, lists, NO_GROUPS, none_replaced, no_lists, k, space
+            low,
+            high,
+            rows,
+            NO_GROUPS,
+            lists,
+            NO_GROUPS,
+            no_overlay_rows,
+            no_overlay_lists,
+            k,
+            workspace,
         )
     return np.diff(indptr), ids
 
@@ -111,8 +125,13 @@ def _reciprocal_rows(
 def _expanded_rows(
     low: int, high: int, ptr: Longs, members: Ints, half_ptr: Longs, half_members: Ints
 ) -> tuple[npt.NDArray[np.int64], Ints]:
-    """``expand`` of rows [low, high): what ``run`` calls for each block."""
+    """``expand`` of rows [low, high): what ``run`` calls for each block.
+
+    ptr, members : R(i, k1) of these and other rows; half_ptr, half_members : R(i, k1 / 2) of all
+    Returns the sizes of the sets, (high - low,) int64, and the members of all sets one behind the
+    other.
+    """
     half = plain_rows(half_ptr, half_members, np.empty(0, np.float32))
-    with free_workspace(len(half_ptr) - 1) as space:
-        indptr, ids = kernels.expanded_rows(low, high, ptr, members, NO_GROUPS, half, space)
+    with free_workspace(len(half_ptr) - 1) as workspace:
+        indptr, ids = kernels.expanded_rows(low, high, ptr, members, NO_GROUPS, half, workspace)
     return np.diff(indptr), ids

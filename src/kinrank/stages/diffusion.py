@@ -184,9 +184,11 @@ def apply(
     run: Runner,
     rows: Ints | None = None,
 ) -> SparseRows:
-    """F on ``pattern`` from its polynomial.
+    """F on ``pattern``, the entries that are asked for, from its polynomial in S.
 
-    rows : the graph row that each pattern row belongs to; None if they are all rows
+    rows : (len(pattern),) int32, the row of the graph that each row of the pattern belongs to; None
+        where the pattern has all rows
+    Returns ``pattern`` with the values of F, float32.
     """
     s = graph.s
     terms = polynomial.terms(graph)
@@ -271,7 +273,9 @@ def _values_on(
     return values
 
 
-# What a runner calls for each block: a kernel with a workspace, and with S without an overlay.
+# What a runner calls for each block, [low, high) of ``rows``: the kernel of the same name, with a
+# workspace, and S without an overlay. ``out_ptr, out_ids`` are the columns that are asked for, and
+# ``out`` gets their values.
 
 
 def _chebyshev_rows(
@@ -284,6 +288,7 @@ def _chebyshev_rows(
     out_ids: Ints,
     out: Floats,
 ) -> None:
+    """``kernels.chebyshev_rows`` of rows[low:high]: what ``run`` calls for each block."""
     with free_workspace(len(s.ptr) - 1) as workspace:
         kernels.chebyshev_rows(
             low, high, rows, NO_GROUPS, plain_rows(*s), terms, out_ptr, out_ids, out, workspace
@@ -301,6 +306,7 @@ def _power_rows(
     out_ids: Ints,
     out: Floats,
 ) -> None:
+    """``kernels.power_rows`` of rows[low:high]: what ``run`` calls for each block."""
     with free_workspace(len(s.ptr) - 1) as workspace:
         kernels.power_rows(
             low,
@@ -329,6 +335,7 @@ def _power_groups(
     out_ids: Ints,
     out: Floats,
 ) -> None:
+    """``kernels.power_groups`` of rows[low:high]: what ``run`` calls for each block."""
     with free_workspace(len(s.ptr) - 1) as workspace:
         power_groups(
             low, high, rows, plain_rows(*s), transposed_w, terms, out_ptr, out_ids, out, workspace
@@ -348,6 +355,7 @@ def _bilinear_rows(
     out_ids: Ints,
     out: Floats,
 ) -> None:
+    """``kernels.bilinear_rows`` of rows[low:high]: what ``run`` calls for each block."""
     with free_workspace(len(s.ptr) - 1) as workspace:
         kernels.bilinear_rows(
             low,

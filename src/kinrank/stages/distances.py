@@ -65,19 +65,21 @@ class VectorDistances:
         return cls(neighbors, query_lists, vectors, order)
 
     def on_pattern(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:
+        """See ``Distances``."""
         args = (rows, for_kernels(self.vectors), self.order, self.neighbors.farthest, indptr, ids)
         out = Out(np.float32, indptr=indptr)
         values: Floats = run.fill("distances", kernels.distances_at, args, len(rows), out)
         return values
 
     def squared(self, rows: Ints, first: int) -> Floats:
-        """From each of ``rows`` to all vectors from number ``first`` on, by number of the vector.
+        """From each of ``rows`` to the vectors first, first + 1, ..., in the order of the vectors.
 
-        Squared distances that are not divided, (len(rows), n - first).
+        Squared distances that are not divided, (len(rows), n - first) float32.
         """
         return dense_search(self.vectors[self.order[rows]], rows_between(self.vectors, first))
 
     def to_all(self, rows: Ints, first: int, run: Runner) -> Floats:
+        """See ``Distances``."""
         out = Out(np.float32, len(self.vectors) - first)
         values: Floats = run.fill("distances", _dense_rows, (self, rows, first), len(rows), out)
         return values
@@ -114,10 +116,12 @@ class MatrixDistances:
         return self.neighbors
 
     def on_pattern(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:  # noqa: ARG002
+        """See ``Distances``."""
         owner = np.repeat(rows, np.diff(indptr))
         return over_farthest(self.matrix[owner, ids], self.neighbors.farthest[owner])
 
     def to_all(self, rows: Ints, first: int, run: Runner) -> Floats:  # noqa: ARG002
+        """See ``Distances``."""
         return over_farthest(self.matrix[rows, first:], self.neighbors.farthest[rows, None])
 
 
@@ -133,6 +137,7 @@ class ListDistances:
         return self.neighbors
 
     def on_pattern(self, rows: Ints, indptr: Longs, ids: Ints, run: Runner) -> Floats:  # noqa: ARG002
+        """See ``Distances``."""
         out = np.empty(len(ids), np.float32)
         for at, row in enumerate(rows):
             part = slice(indptr[at], indptr[at + 1])
@@ -140,6 +145,7 @@ class ListDistances:
         return out
 
     def to_all(self, rows: Ints, first: int, run: Runner) -> Floats:  # noqa: ARG002
+        """See ``Distances``."""
         return np.stack([self._row(row)[first:] for row in rows])
 
     def _row(self, row: int) -> Floats:
@@ -153,7 +159,7 @@ class ListDistances:
 
 
 def lay_out(distances: Distances, k: int, n_queries: int, run: Runner) -> tuple[Distances, Layout]:
-    """The distances with rows side by side with their ``k`` nearest, and the numbers they had.
+    """The distances with each row near its ``k`` nearest, and the layout that says where rows were.
 
     n_queries : the first rows, which stay first
     A full matrix stays as it is: it is not worth a copy.

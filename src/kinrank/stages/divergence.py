@@ -2,7 +2,7 @@
 
 F' is the encoding of a row: sparse, not negative, of sum 1. Most measures are sums over the columns
 that two rows share, so the rows that share one with a query are found by F' stored by columns.
-Queries are the first rows, ``n_queries`` of n; the rows from ``first`` on may be answers. ``run``
+Queries are the first rows, ``n_queries`` of n; the rows from ``first`` on may be results. ``run``
 computes blocks of rows on threads, or in files (``kinrank.parallel.Runner``).
 """
 
@@ -28,11 +28,11 @@ from kinrank.types import Floats, Ints, SparseRows
 _LONG = 8  # entries of a column for each result, from which on bounds cost less than they save
 
 
-class AnswerColumns(NamedTuple):
-    """The rows that may be answers, as queries are compared with them.
+class CandidateColumns(NamedTuple):
+    """The rows that may be results, as queries are compared with them.
 
     query_entropies : x log2 x of the entries of the queries
-    columns : F' by columns, of the rows that may be answers
+    columns : F' by columns, of the rows that may be results
     levels : where the entries of columns are in levels, heavy ones first (``kernels.bounded``): the
         levels of all rows; else None
     """
@@ -66,20 +66,20 @@ class Divergence:
         """What the measure sums and how, ``kernels.measures.Measure``."""
         return MEASURES[self.measure_name]
 
-    def columns(self, n_queries: int, run: Runner, first: int | None = None) -> AnswerColumns:
+    def columns(self, n_queries: int, run: Runner, first: int | None = None) -> CandidateColumns:
         """The rows from ``first`` on by columns, as far as the first ``n_queries`` rows use them.
 
         first : None stands for ``n_queries``
         """
         start = n_queries if first is None else first
-        answers = columns_as_rows(self.rows, start, self._wanted(n_queries), run)
-        return AnswerColumns(
+        by_column = columns_as_rows(self.rows, start, self._wanted(n_queries), run)
+        return CandidateColumns(
             query_entropies=self._entropies(self.rows, n_queries, run),
             columns=Columns(
-                ptr=answers.indptr,
-                rows=answers.indices,
-                values=answers.values,
-                entropies=self._entropies(answers, len(answers), run),
+                ptr=by_column.indptr,
+                rows=by_column.indices,
+                values=by_column.values,
+                entropies=self._entropies(by_column, len(by_column), run),
             ),
             levels=None,
         )
@@ -96,7 +96,7 @@ class Divergence:
         lengths = np.bincount(rows.indices[rows.indptr[first] :], minlength=rows.n_columns)
         return bool(lengths[query_ids].sum() > _LONG * k * len(query_ids))
 
-    def columns_by_level(self, n_queries: int, run: Runner, first: int) -> AnswerColumns:
+    def columns_by_level(self, n_queries: int, run: Runner, first: int) -> CandidateColumns:
         """As ``columns``, the heavy entries of a column first; see ``kernels.bounded``."""
         rows = self.rows
         marks, rests = run.fill(
@@ -109,16 +109,16 @@ class Divergence:
         )
         by_level = SparseRows(rows.indptr, marks, rows.data, bounded.LEVELS * rows.n_columns)
         wanted = np.repeat(self._wanted(n_queries), bounded.LEVELS)
-        answers = columns_as_rows(by_level, first, wanted, run)
-        return AnswerColumns(
+        by_column = columns_as_rows(by_level, first, wanted, run)
+        return CandidateColumns(
             query_entropies=self._entropies(rows, n_queries, run),
             columns=Columns(
-                ptr=np.ascontiguousarray(answers.indptr[:: bounded.LEVELS]),
-                rows=answers.indices,
-                values=answers.values,
-                entropies=self._entropies(answers, len(answers), run),
+                ptr=np.ascontiguousarray(by_column.indptr[:: bounded.LEVELS]),
+                rows=by_column.indices,
+                values=by_column.values,
+                entropies=self._entropies(by_column, len(by_column), run),
             ),
-            levels=Levels(marks=marks, rests=rests, starts=answers.indptr),
+            levels=Levels(marks=marks, rests=rests, starts=by_column.indptr),
         )
 
     def _wanted(self, n_queries: int) -> npt.NDArray[np.bool_]:
@@ -145,26 +145,31 @@ class Divergence:
         lists: Ints,
         run: Runner,
         block: slice | None = None,
-        answers: AnswerColumns | None = None,
+        columns: CandidateColumns | None = None,
         first: int | None = None,
     ) -> SparseRows:
-        """d' of queries to candidates: rows from ``first`` on that share a column or are listed.
+        """d' of queries to their candidates.
+
+        These are the rows from ``first`` on that share a column with the query (for "similarity":
+        whose column the query's row of F' holds), or that are in its list.
 
         n_queries : how many queries there are; block : only these of them, None for all
-        lists : (n, K) int32, rows that are compared whether they share a column or not
-        answers : of ``columns``, when asked more than once; first : None stands for ``n_queries``
-        Returns a row for each query of the block, columns in no order.
+        lists : (n_queries or more, K) int32, row q has further rows to compare query q with; rows
+            below ``first``, and -1, are skipped
+        columns : of ``columns`` or ``columns_by_level``, where this is called more than once
+        first : None stands for ``n_queries``
+        Returns a row for each query of the block. Its columns, the candidates, are not ascending.
         """
         block = block or slice(0, n_queries)
         n = len(self.rows)
         first = n_queries if first is None else first
         if self.measure.code is None:
             return self._similarity(block, first, lists)
-        answers = answers or self.columns(n_queries, run, first)
-        args = (block.start, self.encodings(answers), lists, first)
+        columns = columns or self.columns(n_queries, run, first)
+        args = (block.start, self.encodings(columns), lists, first)
         return run.rows("divergence", _divergence_rows, args, block.stop - block.start, n)
 
-    def encodings(self, answers: AnswerColumns) -> Encodings:
+    def encodings(self, columns: CandidateColumns) -> Encodings:
         """What kernels compute d' from, as a sum over shared columns; not for "similarity"."""
         assert self.measure.code is not None
         return Encodings(
@@ -172,8 +177,8 @@ class Divergence:
             ptr=self.rows.indptr,
             ids=self.rows.indices,
             values=self.rows.values,
-            entropies=answers.query_entropies,
-            columns=answers.columns,
+            entropies=columns.query_entropies,
+            columns=columns.columns,
             norms=self.norms,
         )
 
@@ -241,9 +246,9 @@ class Divergence:
             further = np.setdiff1d(lists[row], row_ids)
             others = np.concatenate([row_ids, further])
             distances = np.concatenate([1 - weight / largest, np.ones(len(further))])
-            is_answer = others >= first
-            ids.append(others[is_answer])
-            values.append(distances[is_answer])
+            is_candidate = others >= first
+            ids.append(others[is_candidate])
+            values.append(distances[is_candidate])
         ptr = np.zeros(len(ids) + 1, np.int64)
         np.cumsum([len(row_ids) for row_ids in ids], out=ptr[1:])
         data = np.concatenate(values).astype(np.float32)

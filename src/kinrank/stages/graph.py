@@ -117,7 +117,7 @@ def values_on(pattern: SparseRows, other: SparseRows, run: Runner) -> Floats:
 
 
 def _bound_radius(s: SparseRows) -> SparseRows:
-    """S over its spectral radius if that is above 1.
+    """S divided by its spectral radius, with a warning, if that is above 1; else S itself.
 
     With a W that is not symmetric a hub can bring the radius of the symmetric part above 1, and
     then neither the series nor the closed form means anything.

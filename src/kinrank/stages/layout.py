@@ -1,4 +1,6 @@
-"""Rows renumbered so that neighbours are near each other.
+"""Rows put into an order in which neighbours are near each other.
+
+The old number of a row is its place as the rows were given, the new one its place in this order.
 
 The stages after the search visit, for every row, the rows of its neighbours. Where these lie all
 over the memory, each visit waits for it, the longer the more rows there are; side by side they are
@@ -24,8 +26,8 @@ _TIMES = 5  # pairs of pairs: groups of up to 32 rows
 class Layout:
     """New numbers for the rows; the queries stay first.
 
-    order : (n,) int32, the old number of each row
-    position : (n,) int32, the new number of each old one
+    order : (n,) int32, the old number of each row: row i was row order[i]
+    position : (n,) int32, the inverse, the new number of each row by its old one
     """
 
     order: Ints

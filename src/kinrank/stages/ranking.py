@@ -30,7 +30,7 @@ from kinrank.ordering import ascending, move_rows
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.search.stored import for_kernels
 from kinrank.stages.distances import Distances, VectorDistances
-from kinrank.stages.divergence import AnswerColumns, Divergence
+from kinrank.stages.divergence import CandidateColumns, Divergence
 from kinrank.stages.layout import Layout
 from kinrank.types import Floats, Ints, Longs, Ranking, SparseRows
 
@@ -62,8 +62,9 @@ class Ranker:
     diffusion : (n_queries rows) the diffusion distance where it is not 1; for that fusion
     graph : d' on edges between rows; with it d' is the length of the shortest path, and d* is
         brought into [0, 1) by ``within_one``
-    layout : the old numbers of the rows, which the ranking tells; None if they have no others
-    allowed : which gallery rows may be answers; None for all
+    layout : where rows were before they were put into this order: results and ties go by their
+        places there; None if rows are in the order in which they were given
+    allowed : which gallery rows may be results; None for all
     """
 
     distances: Distances
@@ -82,22 +83,22 @@ class Ranker:
         size = min(_QUERIES, -(-self.n_queries // (4 * run.threads)))
         blocks = run.cut(run.block_size or size)
         depth = k if self.allowed is None else self.allowed.depth(k)
-        answers = self._answer_columns(depth, run)
+        columns = self._candidate_columns(depth, run)
         if self.allowed is None:
-            return self.rank_every(k, answers, blocks)
-        return self.allowed.rank(k, _AllowedRanking(self, answers, blocks))
+            return self.rank_every(k, columns, blocks)
+        return self.allowed.rank(k, _AllowedRanking(self, columns, blocks))
 
-    def rank_every(self, k: int, answers: AnswerColumns | None, blocks: Runner) -> Ranking:
+    def rank_every(self, k: int, columns: CandidateColumns | None, blocks: Runner) -> Ranking:
         """The first ``k`` gallery rows of every query, allowed or not.
 
-        answers : F' by columns, of ``_answer_columns``; blocks : computes blocks of queries
+        columns : F' by columns, of ``_candidate_columns``; blocks : computes blocks of queries
         """
         if k == 0:
             return empty_ranking(self.n_queries, 0)
         indices, distances = blocks.fill(
             "ranking",
             rank_queries,
-            (self, answers),
+            (self, columns),
             self.n_queries,
             Out(np.int32, k),
             Out(np.float32, k),
@@ -107,30 +108,31 @@ class Ranker:
             self._mapped(self._in_given_order(distances)),
         )
 
-    def rank_block(self, block: slice, answers: AnswerColumns | None, ranking: Ranking) -> None:
+    def rank_block(self, block: slice, columns: CandidateColumns | None, ranking: Ranking) -> None:
         """Rank the queries of a block; ``ranking``, in the order of the layout, is written."""
         complete = np.zeros(self.n_queries, np.bool_)
         candidates = None
         if ranking.k < self.n_answers and not self._breaks_ties_by_d:
-            candidates = self._first_k(block, answers, ranking, complete)
+            candidates = self._first_k(block, columns, ranking, complete)
         missing = block.start + np.flatnonzero(~complete[block]).astype(np.int32)
         if len(missing):
             if candidates is None:
-                candidates = self._divergence_to_candidates(block, answers)
+                candidates = self._divergence_to_candidates(block, columns)
             self._rank_all(missing, block.start, candidates, ranking)
 
     @property
     def first(self) -> int:
-        """The first row that may be an answer."""
+        """The first row that may be a result."""
         return first_answer(self.n_queries, self.allowed)
 
     @property
     def n_answers(self) -> int:
-        """How many rows may be answers."""
+        """How many rows may be results."""
         return len(self.distances.neighbors) - self.first
 
     @cached_property
     def _layout(self) -> Layout:
+        """``layout``, or the one that leaves every row where it is."""
         return self.layout or Layout.identity(len(self.distances.neighbors))
 
     @property
@@ -151,7 +153,7 @@ class Ranker:
         d = np.minimum(lists.distances[: self.n_queries], scale) / scale
         return self._root(d.astype(np.float32, copy=False))
 
-    def _answer_columns(self, k: int, run: Runner) -> AnswerColumns | None:
+    def _candidate_columns(self, k: int, run: Runner) -> CandidateColumns | None:
         """F' by columns, for rankings of ``k``; None where shortest paths give d'."""
         if self.graph is not None:
             return None
@@ -178,19 +180,19 @@ class Ranker:
     def _first_k(
         self,
         block: slice,
-        answers: AnswerColumns | None,
+        columns: CandidateColumns | None,
         ranking: Ranking,
         complete: npt.NDArray[np.bool_],
     ) -> SparseRows | None:
         """The first k of the candidates of each query of a block.
 
-        answers : of ``_answer_columns``
+        columns : of ``_candidate_columns``
         ranking, complete : of all queries, written for those of the block: the first k, and whether
             no other row can be among them
         Returns d' to the candidates where it was stored, else None.
         """
         if not isinstance(self.distances, VectorDistances):
-            return self._first_of_candidates(block, answers, ranking, complete)
+            return self._first_of_candidates(block, columns, ranking, complete)
         if self.graph is not None:
             paths.first_by_path(
                 block.start,
@@ -204,14 +206,14 @@ class Ranker:
                 complete,
             )
             return None
-        if answers is None or self.divergence.measure.code is None:
-            return self._first_of_candidates(block, answers, ranking, complete)
-        if answers.levels is not None:
+        if columns is None or self.divergence.measure.code is None:
+            return self._first_of_candidates(block, columns, ranking, complete)
+        if columns.levels is not None:
             bounded.first_bounded(
                 block.start,
                 block.stop,
-                answers.levels,
-                self.divergence.encodings(answers),
+                columns.levels,
+                self.divergence.encodings(columns),
                 self._fusion(self.distances),
                 self._least_background,
                 self.first,
@@ -223,7 +225,7 @@ class Ranker:
         select.first_by_columns(
             block.start,
             block.stop,
-            self.divergence.encodings(answers),
+            self.divergence.encodings(columns),
             self._fusion(self.distances),
             self._least_background,
             self.first,
@@ -249,12 +251,12 @@ class Ranker:
     def _first_of_candidates(
         self,
         block: slice,
-        answers: AnswerColumns | None,
+        columns: CandidateColumns | None,
         ranking: Ranking,
         complete: npt.NDArray[np.bool_],
     ) -> SparseRows | None:
         """As ``_first_k``, from d* to all candidates, which is stored."""
-        candidates = self._divergence_to_candidates(block, answers)
+        candidates = self._divergence_to_candidates(block, columns)
         if candidates is None:
             return None
         queries = np.arange(block.start, block.stop, dtype=np.int32)
@@ -282,14 +284,14 @@ class Ranker:
         return candidates
 
     def _divergence_to_candidates(
-        self, block: slice, answers: AnswerColumns | None
+        self, block: slice, columns: CandidateColumns | None
     ) -> SparseRows | None:
         """d' of the queries of a block to their candidates; None where shortest paths give it."""
-        if answers is None:
+        if columns is None:
             return None
         lists = self.distances.query_lists.indices
         return self.divergence.to_candidates(
-            self.n_queries, lists, ALONE, block, answers, self.first
+            self.n_queries, lists, ALONE, block, columns, self.first
         )
 
     def _rank_all(
@@ -337,12 +339,12 @@ class Ranker:
             ranking.distances[query] = row[order]
 
     def rank_allowed(
-        self, queries: Longs, k: int, answers: AnswerColumns | None, blocks: Runner
+        self, queries: Longs, k: int, columns: CandidateColumns | None, blocks: Runner
     ) -> Ranking:
         """The first ``k`` of all allowed rows of some queries.
 
-        queries : their given numbers; answers : of ``_answer_columns``; blocks : computes blocks of
-            queries
+        queries : their places as they were given; columns : of ``_candidate_columns``; blocks :
+            computes blocks of queries
         """
         ranking = empty_ranking(len(queries), k)
         output_row = np.full(self.n_queries, -1)
@@ -351,7 +353,7 @@ class Ranker:
         def rank_block(low: int, high: int) -> None:
             rows = low + np.flatnonzero(output_row[low:high] >= 0).astype(np.int32)
             candidates = (
-                self._divergence_to_candidates(slice(low, high), answers) if len(rows) else None
+                self._divergence_to_candidates(slice(low, high), columns) if len(rows) else None
             )
             for row in rows:
                 i = output_row[row]
@@ -437,6 +439,7 @@ class Ranker:
         return np.sqrt(scaled_squared) if self.fusion == "euclidean" else scaled_squared
 
     def _fuse(self, divergence: Floats, distance: Floats) -> Floats:
+        """d* = (1 - omega) d' + omega d from d' and d, arrays of one shape, float32."""
         return fuse(divergence, distance, self.omega)
 
 
@@ -445,33 +448,35 @@ class _AllowedRanking:
     """A ranking of allowed rows, as ``Filter.rank`` asks for it; see ``filters.FilteredSearch``."""
 
     ranker: Ranker
-    answers: AnswerColumns | None
+    columns: CandidateColumns | None
     blocks: Runner
 
     def rank_dropping(self, k: int, depth: int) -> tuple[Ranking, Longs]:
+        """See ``FilteredSearch``."""
         assert self.ranker.allowed is not None
-        deep = self.ranker.rank_every(depth, self.answers, self.blocks)
+        deep = self.ranker.rank_every(depth, self.columns, self.blocks)
         ranking = self.ranker.allowed.drop_others(deep, k)
         return ranking, short_lists(ranking)
 
     def rank_allowed(self, queries: Longs, k: int) -> Ranking:
-        return self.ranker.rank_allowed(queries, k, self.answers, self.blocks)
+        """See ``FilteredSearch``."""
+        return self.ranker.rank_allowed(queries, k, self.columns, self.blocks)
 
 
 def _put_row(matrix: SparseRows, row: int, first: int, out: Floats) -> None:
     """Write the entries of a sparse row from column ``first`` on into a dense one, (n - first,)."""
     entries = slice(matrix.indptr[row], matrix.indptr[row + 1])
-    is_answer = matrix.indices[entries] >= first
-    out[matrix.indices[entries][is_answer] - first] = matrix.values[entries][is_answer]
+    in_gallery = matrix.indices[entries] >= first
+    out[matrix.indices[entries][in_gallery] - first] = matrix.values[entries][in_gallery]
 
 
 def rank_queries(
     low: int,
     high: int,
     ranker: Ranker,
-    answers: AnswerColumns | None,
+    columns: CandidateColumns | None,
     indices: Ints,
     distances: Floats,
 ) -> None:
     """``Ranker.rank_block`` of queries [low, high): what a runner calls for each block."""
-    ranker.rank_block(slice(low, high), answers, Ranking(indices, distances))
+    ranker.rank_block(slice(low, high), columns, Ranking(indices, distances))

@@ -35,9 +35,10 @@ def smooth(
 ) -> SparseRows:
     """Smoothed F, as ``parameters`` say.
 
-    f, confident : F and xi of all rows; guided by the walk, or without smoothing, also of some
-        rows alone
+    f, confident : F and xi of all rows; where rows are guided by the walk, or not smoothed, also of
+        some rows alone, as no other row of F is read then
     neighbors : the lists of all rows, with squared distances
+    Returns smoothed F on the pattern of ``f``; ``f`` itself where ``parameters.smoothing`` is None.
     """
     if parameters.smoothing is None:
         return f

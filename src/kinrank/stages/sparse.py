@@ -136,7 +136,8 @@ def product(
     """A B with rows of L1 norm 1, each cut to its ``keep`` largest entries (0: all).
 
     stage : under which progress is reported
-    layout : the old numbers of the columns, by which ties go to the lower; None for their own
+    layout : the layout of the columns: ties go to the column with the lower old number; None where
+        they are in their old order
     """
     layout = layout or Layout.identity(b.n_columns)
     args = (*a.csr, *b.csr, b.n_columns, min(keep, b.n_columns), layout.order, layout.position)
