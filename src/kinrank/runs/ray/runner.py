@@ -124,32 +124,30 @@ class RayRunner(Runner):
         waiting = blocks[::-1]
         lost = dict.fromkeys(blocks, 0)
         running: dict[Any, Range] = {}
+        # What still runs when this ends early is left to end by itself, a few blocks at most: Ray
+        # can bring down this process when a task is cancelled while it ends (ray issue 54738).
         with progress.stage(name, n) as advance:
-            try:
-                while waiting or running:
-                    while waiting and len(running) < window:
-                        block = waiting.pop()
-                        running[begin(block)] = block
-                    ready = self._wait(list(running), name)
-                    block = running.pop(ready)
-                    try:
-                        answer = ray.get(ready)
-                    except (ray.exceptions.RayError, MemoryError) as error:
-                        lost[block] += 1
-                        if not is_lost(error, ray) or lost[block] > self.cluster.retries:
-                            raise explained(error, ray, name, block, lost[block]) from error
-                        traffic.retried += 1
-                        storage.renew()
-                        begin = prepare()
-                        waiting.append(block)
-                        continue
-                    rows = block[1] - block[0]
-                    traffic.count(answer, rows, rows / n)
-                    advance(rows)
-                    yield block, answer
-            finally:
-                for ref in running:
-                    ray.cancel(ref, force=False)
+            while waiting or running:
+                while waiting and len(running) < window:
+                    block = waiting.pop()
+                    running[begin(block)] = block
+                ready = self._wait(list(running), name)
+                block = running.pop(ready)
+                try:
+                    answer = ray.get(ready)
+                except (ray.exceptions.RayError, MemoryError) as error:
+                    lost[block] += 1
+                    if not is_lost(error, ray) or lost[block] > self.cluster.retries:
+                        raise explained(error, ray, name, block, lost[block]) from error
+                    traffic.retried += 1
+                    storage.renew()
+                    begin = prepare()
+                    waiting.append(block)
+                    continue
+                rows = block[1] - block[0]
+                traffic.count(answer, rows, rows / n)
+                advance(rows)
+                yield block, answer
         traffic.sent += storage.sent - before
 
     def _wait(self, running: list[Any], name: str) -> Any:
