@@ -3,8 +3,9 @@
 Rows that go leave the lists, rows that come enter them where they are near enough. A list that lost
 a row is searched again, as nobody knows which row follows its last one.
 
-Lists are (n, K) int32 row numbers, the row itself first, with squared distances; ``change_rows``
-says what ``Change`` is. ``run`` says how many threads work, and changes no result.
+Lists are (n, K) int32 rows, the row itself first, with squared distances; ``change_rows`` says what
+``Change`` and the old and new numbers of rows are. ``run`` says how many threads work, and changes
+no result.
 """
 
 from __future__ import annotations

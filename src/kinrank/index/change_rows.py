@@ -1,8 +1,8 @@
 """Sparse rows after a change of the gallery: what it leaves alone is kept, the rest is put anew.
 
 Rows that stay keep their order and move up; new rows come behind them. So a row has an old number,
-from before the change, and a new one. The rows of a stage of CAS are brought up to date in three
-steps:
+its place in the state before the change, and a new one, its place after it. The rows of a stage of
+CAS are brought up to date in three steps:
 
     moved = MovedRows.of(old_rows, change)       under new numbers, new rows empty
     rows = moved.rows_to_compute(dirty)          those whose inputs changed, and incomplete ones
@@ -39,7 +39,8 @@ class Change:
     """Which rows go and which come.
 
     kept : (n_old,) whether an old row stays
-    order : (n_new,) int32, the index that users know each new row by
+    order : (n_new,) int32, the index of each row after the change, by which ties go
+        (``index.state``)
     vectors : (n_new, d) float32, of all rows after the change
     """
 
@@ -49,7 +50,7 @@ class Change:
 
     @cached_property
     def position(self) -> Ints:
-        """(n_new,) int32, the new row of each index."""
+        """(n_new,) int32, the inverse of ``order``: the new number of the row of each index."""
         return Layout.of(self.order).position
 
     @cached_property
@@ -123,7 +124,7 @@ class MovedRows(NamedTuple):
 
 
 def with_rows(matrix: SparseRows, rows: Ints, replacements: SparseRows) -> SparseRows:
-    """The matrix with its rows number ``rows``, ascending, replaced by others."""
+    """The matrix with the rows ``rows``, ascending, replaced by those of ``replacements``."""
     ptr, ids, data = kernels.put_rows(*matrix.csr, rows, *replacements.csr)
     return SparseRows(ptr, ids, None if matrix.data is None else data, matrix.n_columns)
 

@@ -6,7 +6,7 @@ of encodings and the plain distance d. A ranking is *certain* if no row that is 
 nearest listed ones can be a result; a query that is not certain is ranked again with longer lists.
 
 Vectors of queries are (n_queries, d) float32 here, scaled as the index keeps its own. Rows are
-numbers of the state; ``Ranking.indices`` are gallery indices. A workspace has arrays as long as
+counted as in ``state``; ``Ranking.indices`` are gallery indices. A workspace has arrays as long as
 there are rows, which kernels need for each query; it is used by one thread at a time. ``run`` says
 how many threads work, and changes no result.
 """
@@ -138,15 +138,15 @@ class Engine:
         )
         return farthest
 
-    def squared_distances(self, queries: Floats, numbers: Longs, rows: Ints) -> Floats:
+    def squared_distances(self, queries: Floats, query_positions: Longs, rows: Ints) -> Floats:
         """Squared plain distances of p pairs, (p,) float32; infinite to rows that a store lost.
 
-        numbers, rows : (p,) which of ``queries``, and which row of the index, each pair has
+        query_positions, rows : (p,) which of ``queries``, and which row of the index, each pair has
         """
         if isinstance(self.searcher, StoreSearch):
-            return self.searcher.squared(queries, numbers, rows)
+            return self.searcher.squared(queries, query_positions, rows)
         squared = np.empty(len(rows), np.float32)
-        pair_distances(queries, numbers, self.state.vectors, rows, squared)
+        pair_distances(queries, query_positions, self.state.vectors, rows, squared)
         return squared
 
     def squared_distance(self, query: Floats, row: int) -> Floats:
@@ -283,8 +283,8 @@ class Engine:
                 _nothing_fetched(len(queries)), ranking, space
             )
             if len(unknown_rows) and self.can_fetch:
-                numbers = np.repeat(np.arange(len(queries)), np.diff(indptr))
-                squared = self.squared_distances(queries, numbers, unknown_rows)
+                query_positions = np.repeat(np.arange(len(queries)), np.diff(indptr))
+                squared = self.squared_distances(queries, query_positions, unknown_rows)
                 fetched = FetchedDistances(indptr, unknown_rows, squared)
                 is_certain, _, _ = ready.rank(fetched, ranking, space)
         return is_certain
@@ -394,9 +394,9 @@ class _RankingsOfQueries:
     run: Runner
     plain: bool
 
-    def rank(self, numbers: Longs | None, depth: int) -> Ranking:
-        """The first ``depth`` rows of the queries with these numbers; None for all queries."""
-        queries = self.queries if numbers is None else self.queries[numbers]
+    def rank(self, query_positions: Longs | None, depth: int) -> Ranking:
+        """The first ``depth`` rows of the queries at these positions; None for all queries."""
+        queries = self.queries if query_positions is None else self.queries[query_positions]
         if self.plain:
             return self.engine.search(queries, depth, self.run, plain=True)
         return self.engine.rank_unfiltered(queries, depth, self.run)
@@ -414,53 +414,54 @@ class _FilteredQueries:
     def rank_dropping(self, k: int, depth: int) -> tuple[Ranking, Longs]:
         """Rank all queries from lists for ``depth`` results; excluded rows are left out.
 
-        Returns the first ``k`` of each query, and the numbers of the queries that may lack results.
+        Returns the first ``k`` of each query, and the positions of the queries that may lack
+        results.
         """
         every_query = np.arange(len(self.queries))
         length = self.engine.list_length(depth)
         return self._rank(every_query, k, length, by_allow_list=False)
 
-    def rank_allowed(self, numbers: Longs, k: int) -> Ranking:
-        """The first ``k`` of the rows that are allowed for each of the queries ``numbers``.
+    def rank_allowed(self, query_positions: Longs, k: int) -> Ranking:
+        """The first ``k`` of the rows that are allowed, for the queries at ``query_positions``.
 
         A store may be large: where many of its rows are allowed, all that it lists are ranked
         without the excluded ones, instead of the allowed ones alone.
         """
-        has_few = np.ones(len(numbers), np.bool_)
+        has_few = np.ones(len(query_positions), np.bool_)
         if isinstance(self.engine.searcher, StoreSearch):
-            n_allowed = [len(self.row_filter.allowed_rows(int(query))) for query in numbers]
+            n_allowed = [len(self.row_filter.allowed_rows(int(query))) for query in query_positions]
             has_few = np.array(n_allowed) <= _MOST_FETCHED
-        ranking = empty_ranking(len(numbers), k)
+        ranking = empty_ranking(len(query_positions), k)
         if has_few.any():
             length = self.engine.list_length(1)
-            of_few, _ = self._rank(numbers[has_few], k, length, by_allow_list=True)
+            of_few, _ = self._rank(query_positions[has_few], k, length, by_allow_list=True)
             ranking.indices[has_few] = of_few.indices
             ranking.distances[has_few] = of_few.distances
         if not has_few.all():
             length = len(self.engine.state)
-            of_many, _ = self._rank(numbers[~has_few], k, length, by_allow_list=False)
+            of_many, _ = self._rank(query_positions[~has_few], k, length, by_allow_list=False)
             ranking.indices[~has_few] = of_many.indices
             ranking.distances[~has_few] = of_many.distances
         return ranking
 
     def _rank(
-        self, numbers: Longs, k: int, length: int, *, by_allow_list: bool
+        self, query_positions: Longs, k: int, length: int, *, by_allow_list: bool
     ) -> tuple[Ranking, Longs]:
-        """Rank the queries ``numbers`` from lists of ``length`` nearest rows.
+        """Rank the queries at ``query_positions`` from lists of ``length`` nearest rows.
 
         by_allow_list : look at the allowed rows alone, or leave out the excluded ones
-        Returns the first ``k``, and the numbers of the queries for which lists may be too short.
+        Returns the first ``k``, and the positions of the queries for which lists may be too short.
         """
-        ranking = empty_ranking(len(numbers), k)
+        ranking = empty_ranking(len(query_positions), k)
         position = self.engine.state.position
-        query_filter = QueryFilter(self.row_filter, numbers, position, by_allow_list)
+        query_filter = QueryFilter(self.row_filter, query_positions, position, by_allow_list)
         is_certain = self.engine.rank_from_lists(
-            self.queries[numbers], length, ranking, self.run, query_filter
+            self.queries[query_positions], length, ranking, self.run, query_filter
         )
         lacks_results = ranking.indices[:, -1] < 0
         if self.engine.searcher.exact:
             lacks_results = ~is_certain
-        return ranking, numbers[lacks_results]
+        return ranking, query_positions[lacks_results]
 
 
 @dataclass(frozen=True, eq=False)
@@ -474,17 +475,17 @@ class _DistancesOfQueries:
     queries: Floats
     nearest: Neighbors
 
-    def squared(self, numbers: Longs, rows: Ints) -> Floats:
+    def squared(self, query_positions: Longs, rows: Ints) -> Floats:
         """Squared distances of p pairs, (p,) float32.
 
-        numbers, rows : (p,) which of the queries, and which row of the index, each pair has
+        query_positions, rows : (p,) which of the queries, and which row of the index, each pair has
         """
-        is_listed = self.nearest.indices[numbers] == rows[:, None]
-        listed = np.where(is_listed, self.nearest.distances[numbers], np.float32(np.inf))
+        is_listed = self.nearest.indices[query_positions] == rows[:, None]
+        listed = np.where(is_listed, self.nearest.distances[query_positions], np.float32(np.inf))
         squared: Floats = listed.min(axis=1)
         missing = np.flatnonzero(~is_listed.any(axis=1))
         if len(missing) and self.engine.can_fetch:
             squared[missing] = self.engine.squared_distances(
-                self.queries, numbers[missing], rows[missing]
+                self.queries, query_positions[missing], rows[missing]
             )
         return squared

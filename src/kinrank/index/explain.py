@@ -1,7 +1,7 @@
 """Why a row has its distance from a query: the query's cluster, what smoothing did, each stage.
 
-The *item* is the gallery row that is explained; ``row`` is its number in the state. A query has the
-number behind all rows, n.
+The *item* is the gallery row that is explained; ``row`` is its place in the state. A query has the
+place behind all rows, n.
 """
 
 from __future__ import annotations

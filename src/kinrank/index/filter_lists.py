@@ -31,7 +31,7 @@ class QueryFilter:
     """A filter for some queries, whose lists are made for a block of them at a time.
 
     row_filter : of all queries of a call
-    queries : (m,) the numbers of these queries in it
+    queries : (m,) the positions of these queries in it
     position : (n,) int32, the row of each gallery index
     by_allow_list : whether the lists name the rows that may be results, or those that may not
     """

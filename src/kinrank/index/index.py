@@ -699,7 +699,7 @@ class Index:
         return engine.attributes.changed(engine.state.id_table, ids, added, given)
 
     def _replace(self, state: State, attributes: Attributes) -> None:
-        """Answer from now on with another state."""
+        """Search another state from now on, with the attributes of its gallery rows."""
         self.engine = Engine(state, search_of(state), attributes)
 
     @contextmanager

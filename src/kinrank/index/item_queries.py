@@ -37,9 +37,9 @@ class ItemQueries:
     """Items whose results are wanted, each described by several vectors.
 
     vectors : (m, d) float32, scaled; the pictures of all items, and behind them their marked rows
-    pictures : for each item the numbers of its pictures in ``vectors``
-    near : for each item the numbers of its pictures and right rows, which results are near to
-    far : for each item the numbers of its wrong rows, which results are far from
+    pictures : for each item the positions of its pictures in ``vectors``
+    near : for each item the positions of its pictures and right rows, which results are near to
+    far : for each item the positions of its wrong rows, which results are far from
     right, wrong : for each item gallery indices that a person called so, ascending
     """
 
@@ -168,7 +168,7 @@ class AllowedForItem:
     """Allows the rows that are allowed for all pictures of an item; a ``Rule`` of a filter.
 
     row_filter : which rows are allowed for each picture
-    pictures : for each item the numbers of its pictures in ``row_filter``
+    pictures : for each item the positions of its pictures among the queries of ``row_filter``
     owners : (p,) the item of each vector; the rule's queries are these vectors
     """
 
@@ -232,7 +232,8 @@ def rank_items(
     depth = min(n_gallery, _DEPTH_FACTOR * k)
     while len(waiting):
         near = [items.near[item] for item in waiting]
-        owners = np.repeat(waiting, [len(numbers) for numbers in near])  # the item of each vector
+        counts = [len(vectors_of_item) for vectors_of_item in near]
+        owners = np.repeat(waiting, counts)  # the item of each vector
         vectors = items.vectors[np.concatenate(near)]
         vector_filter = items.filter(owners, n_gallery, row_filter)
         lists = engine.search(vectors, depth, run, vector_filter, plain=plain)

@@ -35,10 +35,10 @@ _NO_VALUES = np.empty(0, np.float32)
 class QueryDistances(Protocol):
     """Where the plain distances from queries to stored rows come from."""
 
-    def squared(self, numbers: Longs, rows: Ints) -> Floats:
+    def squared(self, query_positions: Longs, rows: Ints) -> Floats:
         """Squared distances of p pairs, (p,) float32.
 
-        numbers, rows : (p,) which of the queries, and which row of the index, each pair has
+        query_positions, rows : (p,) which of the queries, and which row of the index, each pair has
         """
 
 

@@ -204,7 +204,7 @@ def with_all_columns(state: State, run: Runner) -> State:
 
 
 def with_columns(state: State, columns: Ints) -> State:
-    """The state with the named columns of F' = P P alone; columns : their numbers."""
+    """The state with some columns of F' = P P alone, the others empty; columns : which."""
     p = state.transition
     assert p is not None
     is_wanted = np.zeros(p.n_columns, np.bool_)

@@ -1,7 +1,7 @@
 """Where the nearest rows of a query come from: all vectors, cells of them, or a store.
 
-Rows are numbers of the state, as everywhere behind ``Index``; the vectors that are searched and the
-ids of a store are counted by gallery index, which is turned into rows here. Queries are
+Rows are counted as in the state, as everywhere behind ``Index``; the vectors that are searched and
+the ids of a store are counted by gallery index, which is turned into rows here. Queries are
 (n_queries, d) float32, scaled as the index keeps its own vectors. Distances are squared. ``run``
 says how many threads work, and changes no result.
 """
@@ -116,10 +116,10 @@ class StoreSearch:
             np.take_along_axis(squared, order, axis=1),
         )
 
-    def squared(self, queries: Floats, numbers: Longs, rows: Ints) -> Floats:
+    def squared(self, queries: Floats, query_positions: Longs, rows: Ints) -> Floats:
         """Squared distances of p pairs by fetched vectors, (p,); each row is fetched once.
 
-        numbers, rows : (p,) which of ``queries``, and which row of the index, each pair has
+        query_positions, rows : (p,) which of ``queries``, and which row of the index, each pair has
         Infinite to rows that left the store.
         """
         squared = np.full(len(rows), np.inf, np.float32)
@@ -135,7 +135,11 @@ class StoreSearch:
                 of_rows = by_row[bounds[low] : bounds[high]]
                 distances = np.empty(len(of_rows), np.float32)
                 pair_distances(
-                    queries, numbers[pairs[of_rows]], vectors, row_of_pair[of_rows] - low, distances
+                    queries,
+                    query_positions[pairs[of_rows]],
+                    vectors,
+                    row_of_pair[of_rows] - low,
+                    distances,
                 )
                 squared[pairs[of_rows]] = distances
         return squared
@@ -239,16 +243,16 @@ def check_store(store: Store, table: IdTable, scaling: Scaling) -> None:
         queries = scaling.apply("vectors", fetched)
         k = min(_CHECKED_NEIGHBORS, len(ids))
         indices, squared = store_search(store, queries, k, table)
-        numbers, columns = np.nonzero(indices >= 0)
-        listed = checked_fetch(store, ids[indices[numbers, columns]], scaling.dims)
+        query_positions, columns = np.nonzero(indices >= 0)
+        listed = checked_fetch(store, ids[indices[query_positions, columns]], scaling.dims)
     except UnknownIdError:  # rows have left since
         return
-    if len(numbers) == 0:
+    if len(query_positions) == 0:
         return
     vectors = scaling.apply("vectors", listed)
-    computed = np.empty(len(numbers), np.float32)
-    pair_distances(queries, numbers, vectors, np.arange(len(numbers)), computed)
-    check_squared_distances(type(store).__name__, squared[numbers, columns], computed)
+    computed = np.empty(len(query_positions), np.float32)
+    pair_distances(queries, query_positions, vectors, np.arange(len(query_positions)), computed)
+    check_squared_distances(type(store).__name__, squared[query_positions, columns], computed)
 
 
 def store_search(store: Store, queries: Floats, k: int, table: IdTable) -> tuple[Ints, Floats]:

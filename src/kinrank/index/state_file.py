@@ -178,7 +178,7 @@ def load_fingerprints(stored: StoredIndex, n_gallery: int) -> Longs | None:
 
 
 def load_notes(stored: StoredIndex) -> dict[str, Any]:
-    """The notes in a file."""
+    """The notes in a file, which are a JSON object."""
     with reading(stored.path, "an index with notes in JSON"):
         notes = json.loads(stored.arrays[_NOTES].tobytes())
         if not isinstance(notes, dict):

@@ -57,7 +57,10 @@ def cell_count(n: int) -> int:
 class Cells:
     """Rows in the order of their cells.
 
-    vectors : (n, d) in that order; numbers : (n,) which rows they are; starts : where cells begin
+    The number of a row is its place as the vectors were given; lists hold these numbers.
+
+    vectors : (n, d) in the order of cells; numbers : (n,) int32, the number of each of them
+    starts : (n_cells + 1,) where cells begin in that order; centres : (n_cells, d)
     """
 
     vectors: Stored
@@ -75,26 +78,33 @@ class Cells:
 
     @cached_property
     def places(self) -> Ints:
-        """Where each row lies in the order of cells."""
+        """(n,) int32, where the row of each number lies in the order of cells."""
         return _inverse(self.numbers)
 
     @cached_property
     def cell(self) -> Ints:
-        """The cell of each row."""
+        """(n,) int32, the cell of the row of each number."""
         cell = np.empty_like(self.numbers)
         cell[self.numbers] = np.repeat(np.arange(len(self.centres)), np.diff(self.starts))
         return cell
 
     def lists(self, k: int, probes: int, run: Runner) -> tuple[Ints, Floats]:
-        """About the ``k`` nearest rows of every row, itself first, in the order of cells."""
+        """About the ``k`` nearest rows of every row, itself first; lists in the order of cells.
+
+        probes : in how many cells around its own a row is searched
+        Returns numbers and squared distances, both (n, k).
+        """
         return self._search(self.vectors, self.numbers, self.starts, k, probes, True, run)
 
     def search(
         self, queries: Stored, k: int, run: Runner, are_rows: bool
     ) -> tuple[Ints, Ints, Floats]:
-        """About the ``k`` nearest rows of each query: where its list lies, and the lists.
+        """About the ``k`` nearest rows of each query.
 
-        are_rows : whether the queries are the first rows themselves
+        are_rows : whether the queries are the first rows themselves, which come first in their
+            lists
+        Returns for each query which of the lists is its own, (n_queries,) int32; and the lists,
+        numbers and squared distances, (n_queries, k).
         """
         order, starts = _by_cell(queries, self.centres, run)
         rows = _in_order(queries, order, run)
@@ -108,7 +118,11 @@ class Cells:
         return exact_search(self.centres, self.centres, count, Runner(1)).indices
 
     def probed(self, cell: int, probes: int, least: int) -> Ints:
-        """The cells in which rows of a cell are searched: some, or more until they hold enough."""
+        """The cells in which rows of a cell are searched, nearest first, itself among them.
+
+        At least ``probes``, and more until they hold ``least`` rows: all where those of ``around``
+        hold fewer.
+        """
         sizes = np.diff(self.starts)
         around = self.around[cell]
         held = np.cumsum(sizes[around])
@@ -118,8 +132,9 @@ class Cells:
     def probes_needed(self, rows: Longs, others: Ints) -> Ints:
         """How many of the cells around a row's own must be probed to find another row.
 
-        rows : (m,) numbers of rows; others : (m, k) numbers, as the result; one more than there are
-        cells in ``around`` where none of these holds the other row
+        rows : (m,) the numbers of rows; others : (m, k) those of other rows
+        Returns (m, k), the row's own cell counted; one more than there are cells in ``around``
+        where none of these holds the other row.
         """
         around = self.around[self.cell[rows]]
         holds = around[:, None, :] == self.cell[others][:, :, None]
@@ -136,7 +151,11 @@ class Cells:
         are_rows: bool,
         run: Runner,
     ) -> tuple[Ints, Floats]:
-        """The lists of rows in the order of cells."""
+        """The lists of ``rows``, vectors in the order of their cells: numbers and values, (n, k).
+
+        names : (n,) the number of each of them, used where they are rows themselves (``are_rows``)
+        starts : (n_cells + 1,) where the rows of each cell begin
+        """
         args = (self, rows, names, starts, probes, are_rows)
         outs = (Out(np.int32, indptr=k * starts), Out(np.float32, indptr=k * starts))
         few = run.cut(run.block_size or _FEW_CELLS)
@@ -245,7 +264,11 @@ def _search_cells(
     ids: Ints,
     values: Floats,
 ) -> None:
-    """The lists of the rows of some cells."""
+    """The lists of the rows of the cells [low, high): what ``run`` calls for each block.
+
+    cells to are_rows : as in ``Cells._search``
+    ids, values : (k len(rows),) the flattened lists, of which those of these rows are written
+    """
     k = len(ids) // max(len(rows), 1)
     vectors = cells.vectors
     begins = cells.starts
@@ -269,7 +292,7 @@ def _search_cells(
 
 
 def _by_cell(rows: Stored, centres: Floats, run: Runner) -> tuple[Ints, Longs]:
-    """Row numbers in the order of the nearest centre, and where each centre's begin."""
+    """The numbers of rows by nearest centre, (n,), and where those of each begin, (cells + 1,)."""
     cell = run.cut(_BLOCK, 1).fill(
         "cells", _nearest_centre, (rows, centres), len(rows), Out(np.int32)
     )
@@ -301,7 +324,12 @@ def _in_order(vectors: Stored, numbers: Ints, run: Runner) -> Stored:
 def _back_rows(
     low: int, high: int, places: Ints, ids: Ints, values: Floats, far: Floats, *outs: Array
 ) -> None:
-    """Lists in the order of cells as those of the rows that lie at ``places``."""
+    """Lists in the order of cells put into that of rows, for rows [low, high).
+
+    places : where each row lies in the order of cells
+    ids, values, far : lists, their values, and largest distances, in the order of cells
+    outs : arrays for the same three, of which these rows are written
+    """
     rows = places[low:high]
     for out, kept in zip(outs, (ids, values, far), strict=True):
         out[low:high] = kept[rows]
@@ -310,13 +338,20 @@ def _back_rows(
 def far_rows(
     low: int, high: int, vectors: Array, landmarks: Floats, values: Floats, out: Floats
 ) -> None:
-    """The largest distance of each row to rows which are far from most, or in its list."""
+    """The largest squared distance of each of rows [low, high) to landmarks and to its list.
+
+    landmarks : of ``landmark_rows``; values : (n, k) squared distances in the row's list, ascending
+    out : (n,) float32, of which these rows are written
+    """
     farthest_of(low, high, vectors, landmarks, out)
     np.maximum(out[low:high], values[low:high, -1], out=out[low:high])
 
 
 def _centres(vectors: Stored, seed: int) -> Floats:
-    """k-means over some of the rows, from random ones; an empty cell keeps its centre."""
+    """The centres of cells, (``cell_count``, d), by k-means over some of the rows.
+
+    It begins with random rows; an empty cell keeps its centre.
+    """
     n = len(vectors)
     count = cell_count(len(vectors))
     random = np.random.default_rng(seed)
@@ -351,7 +386,10 @@ def landmark_rows(vectors: Stored) -> Floats:
 
 
 def measured_recall(vectors: Stored, neighbors: Neighbors, run: Runner, first: int = 0) -> float:
-    """The share of the true neighbours of some rows from ``first`` on that their lists hold."""
+    """The share of the true neighbours of some rows from ``first`` on that their lists hold.
+
+    neighbors : lists of all rows
+    """
     rows = _sample_rows(len(vectors), first)
     exact = exact_search(vectors[rows], vectors, neighbors.k, Runner(run.threads))
     pairs = zip(neighbors.indices[rows], exact.indices, strict=True)

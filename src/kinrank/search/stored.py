@@ -34,6 +34,7 @@ class HalfRows:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """(n, d)."""
         return self.bits.shape
 
     def __len__(self) -> int:
@@ -78,12 +79,12 @@ def stored_vectors(
 
 
 def rows_between(vectors: Stored, low: int, high: int | None = None) -> Stored:
-    """Rows low to high, kept as they are: no copy."""
+    """Rows [low, high), to the end for None, kept as they are: a view, no copy."""
     if isinstance(vectors, HalfRows):
         return HalfRows(vectors.bits[low:high])
     return vectors[low:high]
 
 
 def for_kernels(vectors: Stored) -> Floats | Bits:
-    """The array that kernels take."""
+    """The array that kernels take: float32, or the bits of float16 as uint16, (n, d)."""
     return vectors.bits if isinstance(vectors, HalfRows) else vectors

@@ -356,7 +356,10 @@ class _Band:
 
 
 def _sample(vectors: Stored) -> Floats:
-    """Some rows, always the same; a number that can be halved a few times, if there are enough."""
+    """Some of the vectors, always the same ones, in float32.
+
+    How many can be halved a few times, if there are enough.
+    """
     n = len(vectors)
     count = min(n, max(_LEAST_SAMPLE, min(_MOST_SAMPLE, n // _SAMPLED // 64 * 64)))
     rows: Floats = vectors[np.sort(np.random.default_rng(0).choice(n, count, replace=False))]
@@ -369,7 +372,7 @@ def _ranges(low: int, high: int, size: int) -> list[Range]:
 
 
 def _pairs(tiles: list[Range]) -> list[tuple[Range, Range]]:
-    """Every two, and each with itself, in an order in which threads rarely want the same tile."""
+    """All pairs of tiles, also with themselves, so ordered that threads rarely share a tile."""
     pairs: list[tuple[Range, Range]] = []
     for apart in range(len(tiles)):
         pairs += zip(tiles, tiles[apart:], strict=False)
