@@ -29,7 +29,9 @@ def closed_form(
 
     graph : with S; pattern : the entries of F that are wanted; alpha : a
     regularizer : E, "identity", "graph" (I + S) or a matrix
-    rows : the graph row that each pattern row belongs to; None if they are all rows
+    rows : (len(pattern),) int32, the row of the graph that each row of the pattern belongs to; None
+        where the pattern has all rows
+    Returns ``pattern`` with the values of F, not below 0.
     """
     s, e = _matrices(graph, regularizer)
     eigenvalues, basis = np.linalg.eigh(s)

@@ -63,7 +63,7 @@ def encode(
     """All stages of all rows, one after the other.
 
     distances : between the rows, and their lists of neighbours
-    layout : the users' numbers of the rows, by which ties go to the lower
+    layout : where rows were as they were given: ties go to the lower place
     run : computes blocks of rows on threads, or in files
     regularizer : E of the diffusion where it is a matrix over the same rows; None for that of the
         parameters

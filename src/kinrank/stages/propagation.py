@@ -5,8 +5,8 @@
 
 F is the similarity of each row, smoothed and averaged over neighbours; all are n x n
 ``SparseRows``. Rows of P are cut to their ``keep`` largest entries; rows of P and F' have L1 norm
-1. ``layout`` has the users' numbers of the rows, by which ties go; ``run`` computes blocks of rows
-on threads, or in files.
+1. ``layout`` says where rows were as they were given: ties go to the lower place. ``run`` computes
+blocks of rows on threads, or in files.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def transition(
     run: Runner,
     rows: Ints | None = None,
 ) -> SparseRows:
-    """P = F F of all rows, or of ``rows``; f : enhanced F of all rows."""
+    """P = F F of all rows, or of those in ``rows``; f : enhanced F of all rows."""
     wanted = f if rows is None else take(f, rows)
     return product("propagation", wanted, f, run, parameters.keep, layout)
 
 
 def encoding(p: SparseRows, layout: Layout, run: Runner, rows: Ints | None = None) -> SparseRows:
-    """F' = P P of all rows, or of ``rows``; p : P of all rows."""
+    """F' = P P of all rows, or of those in ``rows``; p : P of all rows."""
     wanted = p if rows is None else take(p, rows)
     return product("propagation", wanted, p, run, layout=layout)

@@ -24,7 +24,7 @@ Doubles: TypeAlias = npt.NDArray[np.float64]
 
 
 def take(a: SparseRows, wanted: Ints) -> SparseRows:
-    """Rows ``wanted`` of A, in that order."""
+    """Rows ``wanted`` of A, in that order; wanted : (m,) int32."""
     ptr, ids, data = gather_rows(wanted, wanted, *a.csr, *a.csr)
     return SparseRows(ptr, ids, None if a.data is None else data, a.n_columns)
 
@@ -97,20 +97,20 @@ def sorted_rows(a: SparseRows, run: Runner) -> SparseRows:
 
 
 def times(a: SparseRows, x: Doubles) -> Doubles:
-    """A x, in float64."""
+    """A x, (len(a),) float64; x : (n_columns,)."""
     out = np.empty(len(a))
     multiply_one(*a.csr, x, out)
     return out
 
 
 def row_sums(a: SparseRows, run: Runner) -> Doubles:
-    """The sum of each row."""
+    """The sum of each row, (len(a),) float64."""
     sums: Doubles = run.fill("graph", lists.row_sums, (a.indptr, a.values), len(a), Out(np.float64))
     return sums
 
 
 def normalized(w: SparseRows, run: Runner) -> SparseRows:
-    """D^-1/2 W D^-1/2, D the row sums; a row without weight stays empty of it."""
+    """D^-1/2 W D^-1/2, D the row sums, on the pattern of W; rows without weight become 0."""
     degree = row_sums(w, run)
     factors = np.zeros(len(w))
     np.divide(1.0, np.sqrt(degree), out=factors, where=degree > 0)

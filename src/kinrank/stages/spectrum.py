@@ -28,7 +28,7 @@ _SMALL = 1e-14  # of the size of the matrix: what rounding leaves of a vector
 def extreme_value(
     multiply: Callable[[Doubles], Doubles], start: Doubles, which: Which, tol: float = 0.0
 ) -> float:
-    """An extreme eigenvalue of A; arguments as in ``extreme_pairs``."""
+    """The most extreme eigenvalue of A; arguments as in ``extreme_pairs``."""
     return float(extreme_pairs(multiply, start, 1, which, tol)[0][0])
 
 
@@ -37,7 +37,9 @@ def extreme_pairs(
 ) -> tuple[Doubles, Doubles]:
     """The ``k`` extreme eigenvalues, (k,), ascending, and their eigenvectors as columns, (n, k).
 
-    start : (n,) not 0; the same start gives the same bits; tol : the residual over the eigenvalue
+    start : (n,) not 0; the same start gives the same bits
+    which : "LA", the largest; "LM", the largest by absolute value; "SA", the least
+    tol : how large the residual |A v - value v| may be, over |value|
     """
     n = len(start)
     basis_size = min(n, max(2 * k + 1, _LEAST_VECTORS))
