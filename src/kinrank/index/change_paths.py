@@ -12,7 +12,7 @@ import numpy as np
 
 from kinrank.index.change_rows import Change, Mask, moved_rows, rows_that_hold, with_rows
 from kinrank.parallel import Runner
-from kinrank.stages.divergence import shortest_edges
+from kinrank.stages.divergence import edges_of_both
 from kinrank.stages.sparse import take
 from kinrank.types import Ints, SparseRows
 
@@ -49,7 +49,7 @@ def changed_paths(
     is_changed = is_affected | rows_that_hold(is_affected, moved) | (new_edges.lengths > 0)
     rows = np.flatnonzero(is_changed).astype(np.int32)
     staying = _edges_of_unaffected(take(moved, rows), is_affected, is_affected[rows])
-    return with_rows(moved, rows, shortest_edges(staying, take(new_edges, rows), run))
+    return with_rows(moved, rows, edges_of_both(staying, take(new_edges, rows), run))
 
 
 def _edges_of_unaffected(

@@ -424,8 +424,8 @@ class _FilteredQueries:
     def rank_allowed(self, query_positions: Longs, k: int) -> Ranking:
         """The first ``k`` of the rows that are allowed, for the queries at ``query_positions``.
 
-        A store may be large: where many of its rows are allowed, all that it lists are ranked
-        without the excluded ones, instead of the allowed ones alone.
+        A few allowed rows are ranked alone, and a store is asked for the distance of each. A store
+        may allow many: then all of its rows are listed, and those that are not allowed left out.
         """
         has_few = np.ones(len(query_positions), np.bool_)
         if isinstance(self.engine.searcher, StoreSearch):
@@ -433,6 +433,7 @@ class _FilteredQueries:
             has_few = np.array(n_allowed) <= _MOST_FETCHED
         ranking = empty_ranking(len(query_positions), k)
         if has_few.any():
+            # Lists serve the stages alone here: all allowed rows are compared, whatever they hold.
             length = self.engine.list_length(1)
             of_few, _ = self._rank(query_positions[has_few], k, length, by_allow_list=True)
             ranking.indices[has_few] = of_few.indices

@@ -738,8 +738,9 @@ class Index:
         if path is not None:
             check_path("path", path)
         if self._lock is not None and self._opened_from(path):
-            self._lock.check_process()  # before waiting for threads that a copy does not have
-        # What is saved later is never older: the rows are taken and written by one at a time.
+            # A forked process would wait for ever for a thread that it does not have.
+            self._lock.check_process()
+        # One save at a time takes the rows and writes them, so a later file never has older rows.
         with self._save_lock:
             held = self._lock if self._opened_from(path) else None
             target = self._path if held is not None else path
@@ -750,7 +751,7 @@ class Index:
             lock = WriteLock(target) if held is None else held
             try:
                 self._write(target)
-                lock.written()
+                lock.move_to_new_file()
             finally:
                 if held is None:
                     lock.release()

@@ -205,7 +205,11 @@ class _QueryKernels:
         return self._overlay_of_queries(ptr, ids)
 
     def local_clusters(self) -> Overlay:
-        """C, the clusters of the queries, as sets."""
+        """C, the clusters of the queries, as sets, in the way of ``parameters.clusters``.
+
+        "knn": N(q, k). "reciprocal": R(q, k1). Else R*: R(q, k1) with each R(c, k1 / 2) of a member
+        c of which more than two thirds lie in it.
+        """
         parameters = self.parameters
         if parameters.clusters == "knn":
             return self._nearest(parameters.cluster_k)
@@ -214,7 +218,8 @@ class _QueryKernels:
             return full
         # R(c, k1 / 2) of every member c of R(q, k1), with the query in the lists.
         half_ptr, half_ids = self._reciprocal_rows(full.ids, full.ptr, parameters.half_k)
-        # All of these are in the overlay: stored ones are not read, so any may stand behind.
+        # Every row that is read is in the overlay. Stored rows must be given, but are not read: the
+        # same arrays stand for them.
         half = Rows(
             ptr=half_ptr,
             ids=half_ids,

@@ -55,7 +55,7 @@ class WriteLock:
                 f"({self._owner}). Save it there, or save to another file here."
             )
 
-    def written(self) -> None:
+    def move_to_new_file(self) -> None:
         """Lock the new file, after a save has put it in the place of the old one."""
         for old in self._files[1:]:
             _unlock(old)

@@ -4,8 +4,9 @@ SuperGlobal ranks the m members of a query's list again. Every member is refined
 members that are most similar to it. The score is the mean of two similarities of the refined
 member: to the query, and to the refined query, whose components are the largest ones of the first
 refined members.
-Vectors are (n, d), float32 or the bits of float16; |y|^2 - 2 xy is the squared distance of x and y
-less |x|^2, and so in the same order for one x.
+Vectors are (n, d), float32 or the bits of float16. Similarity is the inner product xy. Members are
+kept by |x|^2 - 2 xy, the squared distance of x and y less |y|^2: in the order of falling xy for one
+x.
 
 Functions under ``kernel`` and ``summing_kernel`` are called from Python, those under ``helper`` and
 ``inner`` by kernels; the sums of ``summing_kernel`` may be regrouped (``kernels/jit.py``).
@@ -64,17 +65,17 @@ def similar_members(
     x_buffer,
     y_buffer,
 ):
-    """The members of a list that are most similar to its member ``member_number``, nearest first.
+    """The members of a list that are most similar to its member ``member_number``, those first.
 
     members : (m,) the gallery rows of the list; position : (n,) int32, where each row is in it, -1
         for none
     gallery, norms, largest_norm : vectors of the gallery, |y|^2 of each, the largest of these
     neighbor_ids, neighbor_squared : (n, K) the nearest rows of gallery rows and their squared
-        distances; where they are not enough to tell, the member is compared with all members
-    values, positions : (wanted,) float32 and int32, |y|^2 - 2 xy of the most similar, and where
-        they are in the list; only as many are written as there are
+        distances, ascending; where they are not enough to tell, the member is compared with all
+    values, positions : (k,) float32 and int32, |x|^2 - 2 xy of the member x and each of the k most
+        similar y, and where these are in the list; only as many are written as there are
     x_buffer, y_buffer : (d,) float32, scratch for decoding float16
-    Returns how many there are, at most ``wanted``.
+    Returns how many there are, at most k.
     """
     member = members[member_number]
     ids = neighbor_ids[member]

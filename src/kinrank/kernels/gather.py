@@ -116,15 +116,21 @@ def _generated(emit: Function) -> Any:
             return argument
         return types.int64 if isinstance(argument, types.Integer) else types.float32
 
-    def typed(_context: Any, width: Any, *arguments: Any) -> Any:
+    def typed_call(_context: Any, width: Any, *arguments: Any) -> Any:
+        """What ``intrinsic`` asks for: the types of a call, and what writes its code.
+
+        width : a literal type, the constant; arguments : types
+        """
+
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            addresses = [
+            # An array as the address of its first element, a number as it is.
+            operands = [
                 context.make_array(kind)(context, builder, value).data
                 if isinstance(kind, types.Array)
                 else value
                 for kind, value in zip(signature.args, values, strict=True)
             ]
-            emit(builder, width.literal_value, *addresses[1:])
+            emit(builder, width.literal_value, *operands[1:])
             return context.get_dummy_value()
 
         return types.void(width, *map(numba_type, arguments)), generate
@@ -135,8 +141,8 @@ def _generated(emit: Function) -> Any:
         given = inspect.signature(function)
         context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         whole = given.replace(parameters=[context, *given.parameters.values()])
-        typed.__signature__ = whole  # type: ignore[attr-defined] # numba asks for it
-        return cast("Function", intrinsic(prefer_literal=True)(typed))
+        typed_call.__signature__ = whole  # type: ignore[attr-defined] # numba asks for it
+        return cast("Function", intrinsic(prefer_literal=True)(typed_call))
 
     return decorate
 

@@ -48,7 +48,8 @@ def sorted_rows(start, lengths, ids, values, below):
 def first_members(ptr, ids):
     """The first row of each connected part of a graph, ascending.
 
-    ptr, ids : row i has edges to ids[ptr[i]:ptr[i + 1]], which lead both ways
+    ptr, ids : row i has edges to ids[ptr[i]:ptr[i + 1]]; an edge joins both of its rows, and
+        need be stored at one of them only
     """
     n = ptr.shape[0] - 1
     first = np.arange(n)

@@ -250,7 +250,10 @@ class KernelCache:
                     yield code
 
     def _file_name(self, types: Any, target: tuple[Any, ...]) -> str:
-        """The name of the file with the code of a signature for a processor."""
+        """The name of the file with the code of a signature for a processor.
+
+        types : the argument types of numba; target : name and features of the processor
+        """
         source = self._function.__code__
         place = f"{Path(source.co_filename).stem}.{self._function.__name__}-{source.co_firstlineno}"
         key = (

@@ -114,7 +114,8 @@ def move_less(values, low, high, pivot, equal):
 def select_rank(values, rank):
     """The ``rank``-th smallest value, counted from 1 (quickselect).
 
-    values : (m,) float32, reordered: none behind place rank - 1 is less; rank : 1 to m
+    values : (m,) float32, reordered: no value behind values[rank - 1] is smaller than it
+    rank : 1 to m
     """
     low = np.int64(0)
     high = np.int64(values.shape[0])
@@ -129,7 +130,7 @@ def select_rank(values, rank):
         end = move_less(values, end, high, pivot, True)
         if target < end:
             break
-        low = max(end, low + 1)  # no number equals itself if it is none
+        low = max(end, low + 1)  # a NaN equals nothing: go on by one, or the loop never ends
     return values[target]
 
 

@@ -45,7 +45,7 @@ _SAMPLE = 256  # rows whose recall is measured
 # rounds at most, and the share of new entries that ends them
 _REFINED = 8
 _SETTLED = 0.02
-_REVERSE = 12  # rows that list another without being in its list, looked at from there
+_REVERSE = 12  # rows that list a row which does not list them, looked at for it
 
 
 def cell_count(n: int) -> int:
@@ -216,21 +216,25 @@ class CellSearch:
         return next(fewer, PROBES)
 
     def _refined(self, ids: Ints, values: Floats) -> tuple[Ints, Floats]:
-        """Lists in the order of the second division, better by what those in them list."""
+        """Lists improved by those of their members and of the rows that list them (NN-descent).
+
+        ids, values : (n, k) row numbers and squared distances, as the result, in the order of the
+        second division. Ends when a round changes few entries.
+        """
         run = self._run
         second = self._second
         n, k = ids.shape
-        fresh = self._arrays.empty((n, k), np.uint8)
-        fresh[:] = 1
+        is_new = self._arrays.empty((n, k), np.uint8)
+        is_new[:] = 1  # of the last round; pairs of two other entries were compared before
         outs = (Out(np.int32, k), Out(np.float32, k), Out(np.uint8, k))
         back = (Out(np.int32, _REVERSE), Out(np.uint8, _REVERSE))
         by_thread = run.cut(-(-n // run.threads))  # every block goes through all lists
         for _ in range(_REFINED):
             lists = (second.places, ids)
-            reverse = by_thread.fill("neighbours", reverse_lists, (*lists, fresh), n, *back)
-            args = (for_kernels(second.vectors), *lists, values, fresh, *reverse)
-            ids, values, fresh = run.fill("neighbours", refine_lists, args, n, *outs)
-            if fresh.mean() < _SETTLED:
+            reverse = by_thread.fill("neighbours", reverse_lists, (*lists, is_new), n, *back)
+            args = (for_kernels(second.vectors), *lists, values, is_new, *reverse)
+            ids, values, is_new = run.fill("neighbours", refine_lists, args, n, *outs)
+            if is_new.mean() < _SETTLED:
                 break
         return ids, values
 

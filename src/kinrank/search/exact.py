@@ -247,9 +247,10 @@ def dense_search(queries: Floats, gallery: Stored, measure: Measure = "squared")
 def dense_blocks(run: Runner, n_rows: int, n_columns: int, together: int = 1) -> Runner:
     """A runner whose blocks of ``n_columns`` values a row stay near the caches.
 
-    together : rows that cost no more than one of them
+    together : how many rows cost the caller no more than one of them; blocks have at least so many
+        if there are enough for each thread
     """
     size = max(1, min(_CELLS // n_columns, -(-n_rows // (4 * run.threads))))
     size = max(size, min(together, -(-n_rows // run.threads)))
-    # A multiple of the lanes that kernels work in, as long as every thread has work.
+    # Rounded up to the lanes that kernels work in, where it is more than half of them.
     return Runner(run.threads, -(-size // LANES) * LANES if size > LANES // 2 else size)

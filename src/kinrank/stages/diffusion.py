@@ -31,7 +31,7 @@ from kinrank.stages.parameters import StageParameters
 from kinrank.stages.sparse import added, take, transposed, unit_rows
 from kinrank.types import Csr, Floats, Ints, Longs, SparseRows
 
-MAX_TERMS = 400
+MAX_DEGREE = 400
 
 Coefficients: TypeAlias = npt.NDArray[np.float64]
 _NONE: Coefficients = np.empty(0)
@@ -237,15 +237,19 @@ def surroundings(graph: Graph, rows: Ints, alpha: float, tol: float, run: Runner
 
 
 def _series(function: Callable[[Coefficients], Any], tol: float) -> Coefficients:
-    """Chebyshev coefficients of a function on [-1, 1], up to the last that exceeds tol / 100."""
+    """Chebyshev coefficients of a function on [-1, 1], up to the last that exceeds tol / 100.
+
+    At most MAX_DEGREE + 1 of them, however large the last is.
+    """
     degree = 16
     while True:
         series = np.asarray(chebyshev.chebinterpolate(function, degree))
         small = np.abs(series) <= tol / 100
-        if small[-2:].all() or degree >= MAX_TERMS:
+        # Of an even function every other coefficient is 0, so two are looked at.
+        if small[-2:].all() or degree >= MAX_DEGREE:
             last = np.flatnonzero(~small)
             return series[: last[-1] + 1 if len(last) else 1]
-        degree = min(2 * degree, MAX_TERMS)
+        degree = min(2 * degree, MAX_DEGREE)
 
 
 def _fit_plane(

@@ -228,7 +228,7 @@ class Divergence:
             back.indices,
         )
         half = run.rows("geodesic", kernels.divergence_pairs, args, n, n)
-        return shortest_edges(half, transposed(half, run), run)
+        return edges_of_both(half, transposed(half, run), run)
 
     def _similarity(self, block: slice, first: int, lists: Ints) -> SparseRows:
         """1 - F'_ij / max_j F'_ij of the rows ``block`` to their candidates.
@@ -275,11 +275,11 @@ class Divergence:
             np.concatenate([owner, other]), np.concatenate([other, owner]), d, n
         )
         none = SparseRows(np.zeros(n + 1, np.int64), edges.indices[:0], None, n)
-        return shortest_edges(edges, none, run)
+        return edges_of_both(edges, none, run)
 
 
-def shortest_edges(edges: SparseRows, more: SparseRows, run: Runner) -> SparseRows:
-    """The edges of two graphs together, the shortest of a row first."""
+def edges_of_both(edges: SparseRows, more: SparseRows, run: Runner) -> SparseRows:
+    """All edges of two graphs, those of a row ascending by (d', id); one in both stays twice."""
     indptr = edges.indptr + more.indptr
     ids, data = run.fill(
         "geodesic",
