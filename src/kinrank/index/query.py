@@ -106,7 +106,8 @@ class SmoothedRows(NamedTuple):
 class QueryStages:
     """What the stages make of queries, each an overlay; see ``stages.encode.Stages``.
 
-    farthest : (n_queries,) float32, about the largest squared distance of each query to any row
+    farthest : (n_queries,) float32, the largest squared distance of each query to any row,
+        estimated as the mean of that over its nearest rows
     confident : xi of the queries; similarity, smoothed : F on their clusters, and smoothed
     guide, anchor : T at each entry of F and r of each query, by which NSS smooths; empty without
     enhanced, transition, encoding : enhanced F, P, F' of the queries and of rows that they change
@@ -162,7 +163,8 @@ class _QueryKernels:
     n_queries, width : how many queries; the number of columns of their rows, n + 1
     lists : the neighbour lists of all rows, and in the overlay those of the queries and of the rows
         among their nearest that would have them in theirs
-    farthest : (n_queries,) about the largest squared distance of each query to any row
+    farthest : (n_queries,) the largest squared distance of each query to any row,
+        estimated as the mean of that over its nearest rows
     query_groups, query_rows : ``groups`` and ``replaced`` of an overlay that has nothing but the
         row of each query: [0, 1, 2, ...] and [n, n, ...]
     """
@@ -170,7 +172,10 @@ class _QueryKernels:
     def __init__(
         self, state: State, nearest: Neighbors, distances: QueryDistances, space: Workspace
     ) -> None:
-        """Put the queries into the neighbour lists; parameters are those of ``encode_queries``."""
+        """Put the queries into the neighbour lists; parameters are those of ``encode_queries``.
+
+        Lists may end in -1; ``nearest.counts`` says how many entries each has.
+        """
         self.state = state
         self.parameters = state.method.stage_parameters
         self.distances = distances

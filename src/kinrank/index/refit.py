@@ -42,9 +42,8 @@ from kinrank.stages.sparse import transposed
 from kinrank.types import Floats, Ints, Neighbors, SparseRows
 
 ROWS = 50_000  # of an index; more would take longer than anybody waits
-# How many rows around a query are computed: this over k1, and how exactly at least (``tol``).
-_ROWS_TIMES_K1 = 60_000
-_ROUGH = 1e-4
+_ROWS_TIMES_K1 = 60_000  # this over k1 is how many rows around a query are computed
+_ROUGH = 1e-4  # the least ``tol`` they are computed with
 FARTHEST = {"k1": 100, "k2": 20}  # where the sliders of the page end
 _BYTES = 1 << 30  # of results that are kept, the newest not counted
 _CLUSTERS_KEPT = 8  # for so many settings of the parameters that they depend on
@@ -96,6 +95,9 @@ class _RefitStages:
 
     def ranked_by(self, method: CASMethod, *, for_vectors: bool, run: Runner) -> Refit | None:
         """An engine with the parameters of the ranking that ``method`` has: omega and geodesic.
+
+        Of a state, ``unresolved`` is the method as the user gave it, ``method`` the one with sizes
+        that fit the rows.
 
         for_vectors : whether queries are vectors that are no rows: these need all columns of F',
             which are then computed and kept in ``state``
@@ -198,17 +200,19 @@ class Refits:
         """The index under ``method`` as it is around the rows ``starts``, less exactly.
 
         Rows that are many steps away are taken to have nothing in common with any other. None where
-        there is an obstacle, or lists are too short that were not searched yet.
+        there is an obstacle, or the lists that were searched so far are too short.
+
+        starts : where rows lie in the state, not the users' numbers; for_vectors : as in ``kept``
         """
         rough = method.replace(tol=max(method.tol, _ROUGH))
-        sized = resolved(rough.replace(geodesic=False), len(self.state))
+        fitted = resolved(rough.replace(geodesic=False), len(self.state))
         paths_k = min(method.geodesic_k, len(self.state)) if method.geodesic else 0
-        if self.obstacle(method) or self.longest_lists.k < max(sized.list_length(), paths_k):
+        if self.obstacle(method) or self.longest_lists.k < max(fitted.list_length(), paths_k):
             return None
         key = (_stage_key(rough), starts.tobytes())
         last_key, stages = self._last_around
         if last_key != key or stages is None:
-            rows = self._rows_around(starts, sized, run)
+            rows = self._rows_around(starts, fitted, run)
             stages = self._compute_stages(rough, run, rows)
             self._last_around = (key, stages)
         if paths_k:

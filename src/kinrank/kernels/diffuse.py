@@ -17,7 +17,8 @@ Records (``kernels/records.py``):
         ids[ptr[i]:ptr[i + 1]]), and its overlay ``over_ptr, over_ids, over_values``: rows that
         stand in for stored ones while a query is computed
     space : Space, arrays of length n + 2: overlay_row[row] is the overlay row that stands in for a
-        row, -1 for none; slot[row] its local number in the ball, -1 outside; touched[local] the row
+        row, -1 for none; slot[row] its local number in the ball, -1 outside, and everywhere before
+        and after; touched[local] the row; scratch[local] its mass while the ball is found
     terms : DiffusionTerms, the coefficients of the polynomial; decay, what part of the weight is
         left after a step; floor, (n,) the weight up to which a row is left out
     workspace : the arrays of ``space`` as Python hands them over
@@ -45,7 +46,7 @@ def find_ball(row, seeds, s, decay, floor, space, hop_sizes):
     seeds : int32, the rows whose entries are asked for
     s, decay, floor, space : see the top of the file
     hop_sizes : int64, set here: hop_sizes[h] is how many nodes are within h hops of the row and the
-        seeds; it has an entry for each hop that matters
+        seeds; the sweep ends after len(hop_sizes) - 1 hops
     One sweep: mass 1 starts at the row, SEED_MASS at every seed, and spreads hop by hop; a node
     that it reaches with no more than its floor is left out.
     Returns how many nodes the ball has.

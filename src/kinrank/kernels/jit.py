@@ -173,9 +173,10 @@ def _digest(path: Path) -> str:
 
 
 def _trusted_as(folder: Path) -> Path | None:
-    """The file whose owner a folder's code may have too: code that was installed with our sources.
+    """A file: code in the folder is also trusted if it has the same owner as this file.
 
-    None for the user's cache, where code must be the user's own.
+    This one for the folder that was installed with it; None for the user's cache, where code must
+    be the user's own.
     """
     return Path(__file__) if folder == shipped_folder() else None
 
@@ -219,7 +220,10 @@ class KernelCache:
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a compiled function where that is possible."""
+        """Write a compiled function to the user's folder; a warning where that fails.
+
+        sig : its argument types; data : numba's result of compiling it
+        """
         from numba.core.serialize import dumps
 
         if data.library.has_dynamic_globals:  # addresses of this process

@@ -187,8 +187,8 @@ def keep_near(band_row, key, wanted, keep, contenders):
     """Keep a column for a row of the band, if it is wanted.
 
     band_row : the row, counted from ``low``; key : the column, packed; wanted : bool
-    Where no more fit, the ``keep`` nearest stay and give the bound. The column is written in any
-    case: whether it counts would be guessed wrong too often.
+    When the list is full, the ``keep`` nearest are moved to its front, and the last of these is the
+    new bound. The column is written in any case: a branch would be mispredicted too often.
     """
     counts = contenders.counts
     nearest = contenders.nearest[band_row]
@@ -268,10 +268,11 @@ def least_key(keys, k):
 
 @filling
 def choose(low, high, k, n, contenders):
-    """For rows [low, high) of the band, keep the columns that may be among the ``k`` nearest.
+    """Of each row, keep the columns that may be among the ``k`` nearest.
 
-    n : columns there are
-    The bound of a row becomes infinity where no other column can be among them, else -infinity.
+    low, high : rows, counted from the first of the band; n : how many columns there are
+    ``bounds`` then says what ``settle`` takes: infinity, the columns that are kept are enough, or
+    -infinity, all columns must be compared.
     """
     bounds = contenders.bounds
     counts = contenders.counts

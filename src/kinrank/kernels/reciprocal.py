@@ -63,7 +63,7 @@ def reciprocal_rows(low, high, rows, row_groups, lists, groups, replaced, over_l
     row_groups : (queries + 1,) wanted rows row_groups[t] to row_groups[t + 1] belong to query t,
         and see its overlay; empty without queries
     lists : (n, K) int32, K at least k; groups, replaced, over_lists : of the overlay
-    workspace : scratch arrays, as long as there are rows
+    workspace : of ``overlay.new_workspace``, for n rows; overlay_row is -1 before and after
     Returns pointers, (high - low + 1,), and the row numbers.
     """
     space = named_space(workspace)
@@ -71,7 +71,7 @@ def reciprocal_rows(low, high, rows, row_groups, lists, groups, replaced, over_l
     ids = np.empty((high - low) * k, np.int32)
     overlay_row = space.overlay_row
     size = np.int64(0)
-    n_begun = np.int64(0)
+    n_begun = np.int64(0)  # queries whose overlay was put in place
     for t in range(low, high):
         n_begun = switch_overlay(t, n_begun, row_groups, groups, replaced, overlay_row)
         begin = size
@@ -110,7 +110,7 @@ def expanded_rows(low, high, ptr, members, row_groups, half, workspace):
     ptr, members : R(i, k1) of the wanted rows, members[ptr[i]:ptr[i + 1]]
     row_groups : as in ``reciprocal_rows``
     half : R(i, k1 / 2) of all rows with its overlay, ``records.Rows``, whose values are not read
-    workspace : scratch arrays, as long as there are rows
+    workspace : of ``overlay.new_workspace``, for n rows; overlay_row is -1 before and after
     Returns pointers, (high - low + 1,), and the row numbers.
     """
     space = named_space(workspace)
@@ -127,7 +127,7 @@ def expanded_rows(low, high, ptr, members, row_groups, half, workspace):
     over_ptr = half.over_ptr
     over_ids = half.over_ids
     size = np.int64(0)
-    n_begun = np.int64(0)
+    n_begun = np.int64(0)  # queries whose overlay was put in place
     for row in range(low, high):
         n_begun = switch_overlay(row, n_begun, row_groups, half_groups, half_replaced, overlay_row)
         row_begin = size

@@ -104,7 +104,8 @@ class RowSearcher(Searcher, Protocol):
 def checked_search(searcher: Searcher, queries: Floats, k: int) -> Neighbors:
     """What a searcher returns, with float32 distances; an error if it cannot be used.
 
-    Lists may have any length, and their rows any order.
+    A list may have more or fewer than k entries, in any order. Whether its rows exist is for the
+    caller to check.
     """
     name = type(searcher).__name__
     answer = searcher.search(queries, k)

@@ -248,7 +248,10 @@ class _Band:
         call_each(self.pool, self._scan_pairs, [(pairs, locks)] * self.threads)
 
     def _bound(self, tile: Range, sample: Floats, norms: Floats) -> None:
-        """First bounds: that hold as much of the sample as almost surely makes k of all rows."""
+        """Set first bounds for the rows of a tile, within which almost surely k of all rows lie.
+
+        They hold so much of the sample; norms : of the sample
+        """
         mean = self.k * len(sample) / len(self.vectors)
         rank = math.ceil(mean + 2.5 * math.sqrt(mean) + 2)
         groups = len(sample)

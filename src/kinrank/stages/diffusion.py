@@ -217,7 +217,10 @@ def apply(
 
 
 def whole_groups(run: Runner, n: int) -> Runner:
-    """The runner with blocks that end where groups of ``power_groups`` do, unless a size is set.
+    """The runner with blocks of a multiple of LANES rows, unless a size is set.
+
+    ``power_groups`` computes so many rows side by side; of a group that a block's end cuts, the
+    ball would be found twice.
 
     n : how many rows are computed
     """

@@ -128,9 +128,10 @@ class Divergence:
         return wanted
 
     def _entropies(self, rows: SparseRows, count: int, run: Runner) -> Floats:
-        """x log2 x of the entries of the first ``count`` rows.
+        """x log2 x of the entries of the first ``count`` rows, one value each.
 
-        The values themselves where the measure does not use it: kernels take an array in any case.
+        Where the measure does not use them, the values of all rows stand in, which kernels take and
+        do not read.
         """
         if not self.measure.uses_entropies:
             return rows.values
