@@ -44,7 +44,9 @@ fuzz: $(VENV)/dev.stamp ## Attack every call and file for MINUTES (30), print th
 coverage: ready ## Branch coverage of the outer rooms by their tests; 90% is asked
 	rm -rf build/coverage
 	mkdir -p build/coverage
-	$(BIN)/python -m coverage run -m pytest -q -n $(WORKERS) --no-loadscope-reorder $(OUTER)
+	@# One test leaves a process no room for files, and so none for what coverage counts.
+	$(BIN)/python -m coverage run -m pytest -q -n $(WORKERS) --no-loadscope-reorder $(OUTER) \
+		--deselect tests/features/test_extract_command.py::test_no_room_for_a_part
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 
