@@ -142,7 +142,7 @@ def average_precision(order, truth):
 
 
 def several(data, truth):
-    """mAP of single pictures, of the best of them, of the mean vector and of ``of``."""
+    """mAP of single pictures, of the best of them, of the mean vector and of ``items``."""
     numbers, found = things(data, truth == 1), []
     index = kinrank.CAS().fit(data.gallery.features)
     for number in np.random.default_rng(0).permutation(numbers.max() + 1)[:THINGS]:
@@ -158,7 +158,7 @@ def several(data, truth):
             continue
         singles = index.search(vectors, None).indices
         mean = index.search(vectors.mean(axis=0), None).indices[0]
-        joined = index.search(vectors, None, of=[0] * len(vectors)).indices[0]
+        joined = index.search(vectors, None, items=[0] * len(vectors)).indices[0]
         each = [average_precision(order, together) for order in singles]
         both = [average_precision(order, together) for order in (mean, joined)]
         found.append([np.mean(each), np.max(each), *both])
@@ -273,7 +273,7 @@ def main():
                 cells = ["" if np.isnan(x) else f"{x:.1f}" for x in held_rates(data, truth)]
                 print(f"| {name} | {' | '.join(cells)} |", flush=True)
     if "several" in asked.parts:
-        print("\n| set | one picture | the best one | mean vector | `of` |")
+        print("\n| set | one picture | the best one | mean vector | `items` |")
         print("| --- | --- | --- | --- | --- |")
         for name, data, truth in sets(asked.data):
             print(

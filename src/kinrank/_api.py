@@ -32,7 +32,7 @@ def rerank(
     allowed: Any = None,
     exclude: Any = None,
     groups: Any = None,
-    of: Any = None,
+    items: Any = None,
     threshold: float | None = None,
     params: str | None = None,
     threads: int | None = None,
@@ -55,7 +55,7 @@ def rerank(
     groups : ``(of_queries, of_gallery)``, a value for each query and for each gallery row; without
         a gallery, one for each row. Each group is ranked as if it were a collection of its own, and
         "auto" chooses its parameters for it.
-    of : which item each query is a picture of, such as ``[0, 0, 0, 1, 1]``: one ranking for each
+    items : which item each query is a picture of, such as ``[0, 0, 0, 1, 1]``: one ranking for each
         item, in the order of its first picture, by the mean distance of its pictures
     threshold : leave out results that are farther away; see ``Ranking.within``
     params : "auto" chooses the parameters that are not given by ``kinrank.tune``; None leaves them
@@ -79,12 +79,12 @@ def rerank(
     conditions = Conditions(allowed=allowed, exclude=exclude, threshold=threshold)
     if params is not None:
         check_choice("params", params, ("auto",))
-    if of is not None and groups is not None:
-        raise InvalidInputError("`groups` cannot be used with `of`: give one of them.")
+    if items is not None and groups is not None:
+        raise InvalidInputError("`groups` cannot be used with `items`: give one of them.")
     ranker = _Ranker(method, params, threads, as_run(run), options)
     row_filter = conditions.filter_of_arrays(queries, gallery)
-    if of is not None:
-        ranking = _rerank_items(ranker, queries, gallery, of, k, row_filter)
+    if items is not None:
+        ranking = _rerank_items(ranker, queries, gallery, items, k, row_filter)
     elif groups is not None:
         ranking = _rerank_groups(ranker, queries, gallery, groups, k, row_filter)
     else:
@@ -124,15 +124,15 @@ def _rerank_items(
     ranker: _Ranker,
     queries: Any,
     gallery: Any,
-    of: Any,
+    items: Any,
     k: int | None,
     row_filter: Filter | None,
 ) -> Ranking:
     """One ranking for each item; the rankings of its pictures are held whole."""
     if gallery is None:
-        raise InvalidInputError("`gallery` must be given with `of`, got None.")
+        raise InvalidInputError("`gallery` must be given with `items`, got None.")
     n_gallery = len(as_matrix("gallery", gallery))
-    pictures = pictures_of_items(of, len(as_matrix("queries", queries)))
+    pictures = pictures_of_items(items, len(as_matrix("queries", queries)))
     k = n_gallery if k is None else reduce_k("k", check_int("k", k, 1), n_gallery, "gallery rows")
     whole = ranker.rank(queries, gallery, None, row_filter)
     return mean_ranking(whole, pictures, n_gallery, k)

@@ -76,7 +76,7 @@ class Client:
         k : results per query
         base : by the plain distance, to compare with
         **conditions : as of ``Index.search``: ``allowed`` and ``exclude`` (ids), ``where``,
-            ``differ``, ``threshold``, ``unknown_rate``, ``pair_false_match_rate``, ``of``,
+            ``differ``, ``threshold``, ``unknown_rate``, ``pair_false_match_rate``, ``items``,
             ``right`` and ``wrong``
         """
         rows = np.atleast_2d(as_array("vectors", vectors))

@@ -18,9 +18,9 @@ from kinrank.validation import as_labels
 Pictures: TypeAlias = list[Longs]
 
 
-def pictures_of_items(of: Any, n_queries: int) -> Pictures:
-    """The pictures of each item; of : which item each query is a picture of."""
-    labels = as_labels("of", of, n_queries, "queries")
+def pictures_of_items(items: Any, n_queries: int) -> Pictures:
+    """The pictures of each item; items : which item each query is a picture of."""
+    labels = as_labels("items", items, n_queries, "queries")
     _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
     return [np.flatnonzero(codes == code) for code in np.argsort(first)]
 

@@ -86,7 +86,7 @@ def test_search_by_command(made, index):
         (("--threshold", 0.4), {"threshold": 0.4}),
         (("--pair-false-match-rate", 0.01), {"pair_false_match_rate": 0.01}),
         (("--unknown-rate", 0.2), {"unknown_rate": 0.2}),
-        (("--of", made / "of.txt"), {"of": list("aabb")}),
+        (("--items", made / "of.txt"), {"items": list("aabb")}),
     ]
     for args, given in cases:
         same(searched(made, "-k", 6, *args), index.search(queries, 6, **given))
@@ -191,7 +191,7 @@ def test_rerank_by_command(made):
     groups = ("--query-groups", made / "gq.npy", "--gallery-groups", made / "cameras.npy")
     cases = [
         (("--allowed", made / "mask.npy"), {"allowed": CAMERAS == 1}),
-        (("--of", made / "things.txt"), {"of": [1, 1, 2, 2]}),
+        (("--items", made / "things.txt"), {"items": [1, 1, 2, 2]}),
         (groups, {"groups": ([0, 1, 0, 1], CAMERAS)}),
     ]
     for args, given in cases:
@@ -211,7 +211,7 @@ def test_service_and_client(made, index):
         assert client.info()["attributes"] == ["camera", "night", "price", "species"]
         cases = [
             {"allowed": [3, 5, 8]}, {"exclude": np.array([3, 5, 8])}, {"threshold": 0.4},
-            {"where": {"camera": [1, 2], "species": "fox"}}, {"of": ["a", "a", "b", "b"]},
+            {"where": {"camera": [1, 2], "species": "fox"}}, {"items": ["a", "a", "b", "b"]},
             {"differ": {"camera": np.array([0, 1, 2, 0])}}, {"pair_false_match_rate": 0.01},
             {"unknown_rate": 0.2},
             {"where": {"price": {"min": 0.2, "max": np.float32(0.5)}, "night": True}},

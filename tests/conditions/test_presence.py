@@ -150,8 +150,8 @@ def test_a_threshold_of_rankings_and_pools(made):
             kinrank.rerank_pool(queries[0], gallery, k=8),
         ),
         (
-            kinrank.rerank(queries, gallery, k=8, of=[0, 0, 1, 1], threshold=limit),
-            kinrank.rerank(queries, gallery, k=8, of=[0, 0, 1, 1]),
+            kinrank.rerank(queries, gallery, k=8, items=[0, 0, 1, 1], threshold=limit),
+            kinrank.rerank(queries, gallery, k=8, items=[0, 0, 1, 1]),
         ),
     ):
         near = ranking.distances <= limit
@@ -201,7 +201,7 @@ def test_an_answer_is_whole_or_none(many):
     np.testing.assert_array_equal(some.presence, whole.presence)
     near = index.search(queries, 5, unknown_rate=0.02, threshold=0.3)
     np.testing.assert_array_equal(near.indices, some.within(0.3).indices)
-    items = index.search(queries[:8], 5, of=[0, 0, 1, 1, 2, 2, 3, 3], unknown_rate=0.02)
+    items = index.search(queries[:8], 5, items=[0, 0, 1, 1, 2, 2, 3, 3], unknown_rate=0.02)
     assert items.indices.shape == (4, 5)
 
 

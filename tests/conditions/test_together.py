@@ -10,7 +10,7 @@ from row_store import RowStore
 from struck import rows
 
 NG = 300
-OF = [4, 4, 2, 4, 2, 9]
+ITEMS = [4, 4, 2, 4, 2, 9]
 METHOD = CAS(k1=8, k2=4)
 
 
@@ -46,38 +46,40 @@ def assert_nearest(got, expected, rtol=1e-6):
 
 
 def means(distances):
-    return np.stack([distances[np.equal(OF, thing)].mean(axis=0) for thing in (4, 2, 9)])
+    return np.stack([distances[np.equal(ITEMS, thing)].mean(axis=0) for thing in (4, 2, 9)])
 
 
 @pytest.mark.parametrize("k", [1, 7, None])
 @pytest.mark.parametrize("base", [False, True])
 def test_the_mean_of_all_pictures(sets, index, k, base):
     each = whole(index.search(sets[0], None, base=base))
-    assert_nearest(index.search(sets[0], k, of=OF, base=base), means(each))
+    assert_nearest(index.search(sets[0], k, items=ITEMS, base=base), means(each))
 
 
 def test_one_picture_is_a_query(sets, index):
-    got = index.search(sets[0], 9, of=np.arange(6))
+    got = index.search(sets[0], 9, items=np.arange(6))
     np.testing.assert_array_equal(got.indices, index.search(sets[0], 9).indices)
 
 
 def test_rows_must_be_allowed_for_every_picture(sets, index):
     mask = np.random.default_rng(0).random((6, NG)) < 0.5
     each = np.where(mask, whole(index.search(sets[0], None)), np.inf)
-    assert_nearest(index.search(sets[0], 8, of=OF, allowed=mask), means(each))
+    assert_nearest(index.search(sets[0], 8, items=ITEMS, allowed=mask), means(each))
     cameras, own = np.arange(NG) % 3, np.array([0, 1, 2, 0, 2, 1])
     each = np.where(cameras != own[:, None], whole(index.search(sets[0], None)), np.inf)
-    assert_nearest(index.search(sets[0], 8, of=OF, differ={"camera": own}), means(each))
+    assert_nearest(index.search(sets[0], 8, items=ITEMS, differ={"camera": own}), means(each))
 
 
 @pytest.mark.parametrize("name", ["cas", "aqe"])
 def test_rerank(sets, name):
     queries, gallery = sets
     each = whole(kinrank.rerank(queries, gallery, name))
-    assert_nearest(kinrank.rerank(queries, gallery, name, 6, of=OF), means(each))
+    assert_nearest(kinrank.rerank(queries, gallery, name, 6, items=ITEMS), means(each))
     mask = np.random.default_rng(0).random(NG) < 0.3
     each = np.where(mask, each, np.inf)
-    assert_nearest(kinrank.rerank(queries, gallery, name, 6, of=OF, allowed=mask), means(each))
+    assert_nearest(
+        kinrank.rerank(queries, gallery, name, 6, items=ITEMS, allowed=mask), means(each)
+    )
 
 
 def test_right_and_wrong(sets, index):
@@ -110,7 +112,7 @@ def test_marks_of_several_queries(sets, index):
 
 
 def test_marks_of_things_and_filters(sets, index):
-    got = index.search(sets[0], 6, of=OF, right=[[1], [], []], wrong=[[], [2], []],
+    got = index.search(sets[0], 6, items=ITEMS, right=[[1], [], []], wrong=[[], [2], []],
                        where={"camera": 1})  # fmt: skip
     assert got.indices[0, 0] == 1
     assert (got.indices % 3 == 1).all()
@@ -120,15 +122,15 @@ def test_known_of_a_thing(sets, index):
     fitted = METHOD.fit(sets[1])
     fitted.calibrate()
     if fitted.calibration.presence is not None:
-        assert fitted.search(sets[0], 3, of=OF).presence.shape == (3,)
+        assert fitted.search(sets[0], 3, items=ITEMS).presence.shape == (3,)
         assert fitted.search(sets[0][0], 3, right=[4]).presence.shape == (1,)
 
 
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"of": [0, 1]}, InvalidInputError, "each of the 6 queries"),
-        ({"of": [0.5] * 6}, InvalidInputError, "whole number or text"),
+        ({"items": [0, 1]}, InvalidInputError, "each of the 6 queries"),
+        ({"items": [0.5] * 6}, InvalidInputError, "whole number or text"),
         ({"right": [1]}, InvalidInputError, "for each of the 6 queries, such as"),
         ({"right": [[1]] * 6, "wrong": [[1]] * 6}, InvalidInputError, "no id in common, got 1"),
         ({"wrong": [[NG]] * 6}, UnknownIdError, "300"),
@@ -140,10 +142,10 @@ def test_bad_input(sets, index, given, error, message):
 
 
 def test_what_rerank_refuses(sets):
-    with pytest.raises(InvalidInputError, match="`gallery` must be given with `of`"):
-        kinrank.rerank(sets[1], of=np.arange(NG))
-    with pytest.raises(InvalidInputError, match="`groups` cannot be used with `of`"):
-        kinrank.rerank(*sets, of=OF, groups=([0] * 6, [0] * NG))
+    with pytest.raises(InvalidInputError, match="`gallery` must be given with `items`"):
+        kinrank.rerank(sets[1], items=np.arange(NG))
+    with pytest.raises(InvalidInputError, match="`groups` cannot be used with `items`"):
+        kinrank.rerank(*sets, items=ITEMS, groups=([0] * 6, [0] * NG))
 
 
 def test_whitened_rows_can_be_marked(sets):
@@ -152,7 +154,7 @@ def test_whitened_rows_can_be_marked(sets):
     assert got.indices[0, 0] == 3
     assert 9 not in got.indices
     fitted.calibrate()
-    assert fitted.search(sets[0], 4, of=OF).indices.shape == (3, 4)
+    assert fitted.search(sets[0], 4, items=ITEMS).indices.shape == (3, 4)
 
 
 class Forgetful(RowStore):
@@ -181,14 +183,14 @@ def test_a_row_that_a_store_leaves_out(sets, given):
     queries, gallery = sets[0][:2], sets[1]
     store = Forgetful(gallery)
     index = kinrank.attach(store, k1=8, k2=4)
-    expected = whole(index.search(queries, None, of=[0, 0], base=True, **given))
+    expected = whole(index.search(queries, None, items=[0, 0], base=True, **given))
     store.lost_query = queries[0]
     store.lost_row = 5
-    got = whole(index.search(queries, None, of=[0, 0], base=True, **given))
+    got = whole(index.search(queries, None, items=[0, 0], base=True, **given))
     expected[0, 5] = np.inf
     np.testing.assert_allclose(got, expected, atol=1e-5)
     # A row that is not listed for the only wrong row is far from it.
     store.lost_query = gallery[7]
-    of_pictures = whole(index.search(queries, None, of=[0, 0], base=True))
-    got = whole(index.search(queries, None, of=[0, 0], base=True, wrong=[7]))
+    of_pictures = whole(index.search(queries, None, items=[0, 0], base=True))
+    got = whole(index.search(queries, None, items=[0, 0], base=True, wrong=[7]))
     assert got[0, 5] == pytest.approx(of_pictures[0, 5], abs=1e-5)

@@ -217,10 +217,10 @@ LISTS = lambda: np.argsort(np.random.default_rng(0).random((N, N)), axis=1)[:, :
 SEARCH = {
     "queries": lambda: vectors(3, 2), "k": lambda: 4, "allowed": None, "exclude": None,
     "where": None, "differ": None, "threshold": None, "pair_false_match_rate": None,
-    "unknown_rate": None, "of": None,
+    "unknown_rate": None, "items": None,
     "right": None, "wrong": None, "base": None, "threads": lambda: 1,
 }  # fmt: skip
-CONDITIONS = ("allowed", "exclude", "groups", "of", "threshold", "params", "run")
+CONDITIONS = ("allowed", "exclude", "groups", "items", "threshold", "params", "run")
 
 # Name, function, and its arguments: how to make a right one, None for one that is left out.
 CALLS = {

@@ -57,8 +57,8 @@ def _condition_option(name: str) -> Decorator:
 
 
 _CONDITIONS = {condition.name: condition for condition in fields(Conditions)}
-_OF = ask_array(
-    "--of", f"Which item each query is a picture of, for one ranking of each item: {_WORDS}."
+_ITEMS = ask_array(
+    "--items", f"Which item each query is a picture of, for one ranking of each item: {_WORDS}."
 )
 
 ask_rerank_conditions = ask_all(
@@ -66,7 +66,7 @@ ask_rerank_conditions = ask_all(
     _condition_option("exclude"),
     ask_array("--query-groups", f"A group for each query, ranked apart: {_WORDS}."),
     ask_array("--gallery-groups", "And for each row of the gallery."),
-    _OF,
+    _ITEMS,
     _condition_option("threshold"),
 )
 ask_conditions = ask_all(
@@ -83,7 +83,7 @@ ask_conditions = ask_all(
         "`calibrate`.",
         type=float,
     ),
-    _OF,
+    _ITEMS,
     ask("--right", "A right answer; may be repeated.", metavar="ID", multiple=True),
     ask("--wrong", "A wrong answer; may be repeated.", metavar="ID", multiple=True),
 )
@@ -113,7 +113,7 @@ def read_attributes(given: tuple[tuple[str, str], ...]) -> dict[str, Any] | None
 
 def rerank_conditions(given: dict[str, Any]) -> dict[str, Any]:
     """``given`` as ``kinrank.rerank`` takes it: what files hold instead of their names."""
-    for name in ("allowed", "exclude", "of", "query_groups", "gallery_groups"):
+    for name in ("allowed", "exclude", "items", "query_groups", "gallery_groups"):
         given[name] = _numbers(read_words(given[name]))
     of_queries = given.pop("query_groups")
     of_gallery = given.pop("gallery_groups")
@@ -134,7 +134,7 @@ def search_conditions(opened: Index, given: dict[str, Any]) -> dict[str, Any]:
             read[name] = _wanted_values(opened, given[name])
         elif kind == "values per query":
             read[name] = read_attributes(given[name])
-    read["of"] = _numbers(read_words(given["of"]))
+    read["items"] = _numbers(read_words(given["items"]))
     for name in ("right", "wrong"):
         read[name] = typed_ids(given[name], text=text) or None
     return read

@@ -17,7 +17,7 @@ from kinrank.registry import method_class
 # What `kinrank rerank` itself asks for; a method's field of this name could not be reached.
 RESERVED = frozenset(
     {"query", "gallery", "out", "method", "k", "threads", "json", "help", "search", "work", "plan"}
-    | {"block_size", "cluster", "storage", "vectors", "allowed", "exclude", "of", "threshold"}
+    | {"block_size", "cluster", "storage", "vectors", "allowed", "exclude", "items", "threshold"}
     | {"query_groups", "gallery_groups", "column", "id", "with", "import"}
 )
 NONE = "none"

@@ -290,7 +290,7 @@ class Index:
         threshold: float | None = None,
         pair_false_match_rate: float | None = None,
         unknown_rate: float | None = None,
-        of: Any = None,
+        items: Any = None,
         right: Any = None,
         wrong: Any = None,
         base: bool = False,
@@ -316,7 +316,7 @@ class Index:
             answers to a query; ``calibrate`` tells the threshold. In 50,000 rows 0.001 is 50 rows.
         unknown_rate : of the queries whose item is not in the gallery, the share that may get an
             answer; all others get none. ``calibrate`` tells the evidence that an answer needs.
-        of : which item each query is a picture of, such as ``[0, 0, 0, 1, 1]``: one ranking for
+        items : which item each query is a picture of, such as ``[0, 0, 0, 1, 1]``: one ranking for
             each item, in the order of its first picture, by the mean distance of its pictures. A
             row that is not allowed for one of them is no answer.
         right, wrong : ids that a person said are right and wrong answers to the query: rows near
@@ -358,12 +358,12 @@ class Index:
         )
         runner = Runner.of(threads)
         pictures = None
-        if of is None and right is None and wrong is None:
+        if items is None and right is None and wrong is None:
             ranking = engine.search(vectors, k, runner, row_filter, plain=base)
         else:
-            items = ItemQueries.of(engine, vectors, of, right, wrong)
-            ranking = rank_items(engine, items, k, row_filter, runner, plain=base)
-            pictures = items.pictures
+            item_queries = ItemQueries.of(engine, vectors, items, right, wrong)
+            ranking = rank_items(engine, item_queries, k, row_filter, runner, plain=base)
+            pictures = item_queries.pictures
         evidence = None
         presence = None
         model = None if self.calibration is None else self.calibration.presence

@@ -54,17 +54,17 @@ class ItemQueries:
         return len(self.pictures)
 
     @classmethod
-    def of(cls, engine: Engine, queries: Floats, of: Any, right: Any, wrong: Any) -> ItemQueries:
+    def of(cls, engine: Engine, queries: Floats, items: Any, right: Any, wrong: Any) -> ItemQueries:
         """From what users gave to ``Index.search``, checked.
 
         queries : (n_queries, d) float32, scaled
-        of : (n_queries,) which item each query is a picture of; None where each is an item
+        items : (n_queries,) which item each query is a picture of; None where each is an item
         right, wrong : ids; for several items one list for each; None for none
         """
-        if of is None:
+        if items is None:
             pictures = [np.array([query]) for query in range(len(queries))]
         else:
-            pictures = pictures_of_items(of, len(queries))
+            pictures = pictures_of_items(items, len(queries))
         table = engine.state.id_table
         right_rows = _marked_rows("right", right, len(pictures), table)
         wrong_rows = _marked_rows("wrong", wrong, len(pictures), table)

@@ -118,7 +118,9 @@ class SearchRequest(SearchConditions):  # type: ignore[misc]  # a class that is 
     unknown_rate: Share = described(
         "of the queries whose item is not in the gallery, the share that may get an answer"
     )
-    of: Ids | None = described("which item each vector is a picture of: one ranking for each item")
+    items: Ids | None = described(
+        "which item each vector is a picture of: one ranking for each item"
+    )
     right: Ids | None = described("ids that are right answers to the query")
     wrong: Ids | None = described("ids that are wrong answers to it")
 
