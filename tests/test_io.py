@@ -81,7 +81,7 @@ def test_text_is_utf8_and_replaces(tmp_path):
 
 
 def test_missing_folder_is_said(tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"no such folder: .*none'$"):
         write_text_atomic(tmp_path / "none" / "a.txt", "")
 
 

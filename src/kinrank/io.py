@@ -89,6 +89,8 @@ def replacing(path: PathLike) -> Iterator[IO[bytes]]:
         with file:
             yield file
         return
+    if not target.parent.exists():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(_TOKEN)}.tmp")
     with writing(target):
         # "x" gives the rights that the user's umask asks for, which tempfile's files lack.

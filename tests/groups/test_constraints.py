@@ -58,6 +58,11 @@ def test_a_row_apart_from_itself_is_refused():
         bind(Constraints(apart=[("a", "a")]), None, IDS)
 
 
+def test_the_pair_with_an_odd_weight_is_named():
+    with pytest.raises(kinrank.InvalidInputError, match=r"`apart\[1\]\[2\]` must be a number"):
+        bind(Constraints(apart=[("a", "b"), ("a", "c", -3)]), None, IDS)
+
+
 def test_a_correction_goes_before_what_was_given_and_it_is_said():
     log = Corrections()
     log.append("merge", ids=["a", "b"])

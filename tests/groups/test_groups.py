@@ -215,7 +215,7 @@ def test_later_rows_join_and_found(faces, found):
     )
     with pytest.raises(kinrank.InvalidInputError, match="24 columns"):
         found.join(np.ones((1, 3)), ["x"])
-    with pytest.raises(kinrank.InvalidInputError, match="must be new"):
+    with pytest.raises(kinrank.InvalidInputError, match="got 'p0' more than once"):
         found.join(again, ["p0"])
 
 
@@ -259,6 +259,11 @@ def test_odd_calls_are_refused(found):
         found.merge([0, 0])
     with pytest.raises(kinrank.InvalidInputError, match="rows of group 0"):
         found.split(0, [[found.ids[found.rows(1)[0]]]])
+    for parts in ([], [[]]):
+        with pytest.raises(kinrank.InvalidInputError, match="`parts` must name at least one row"):
+            found.split(0, parts)
+    with pytest.raises(kinrank.InvalidInputError, match="`question` must be"):
+        found.answer("p0", same=True)
     with pytest.raises(kinrank.InvalidInputError, match="leave rows in their groups"):
         found.remove(found.ids[found.rows(0)].tolist())
     with pytest.raises(kinrank.InvalidInputError, match="`strictness`"):

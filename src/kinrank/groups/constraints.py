@@ -277,7 +277,7 @@ def _pairs(
     soft: list[tuple[int, int]] = []
     weights: list[float] = []
     what = "pairs of ids, or pairs and a weight"
-    for entry in as_list(name, given, what):
+    for number, entry in enumerate(as_list(name, given, what)):
         values = as_list(name, entry, what)
         if len(values) not in (2, 3):
             raise InvalidInputError(f"`{name}` must be {what}, got {shown(entry)}.")
@@ -298,7 +298,7 @@ def _pairs(
             hard.append((rows[0], rows[1]))
         else:
             soft.append((rows[0], rows[1]))
-            weights.append(check_float(f"weight of `{name}`", values[2], 0))
+            weights.append(check_float(f"{name}[{number}][2]", values[2], 0))
     return hard, soft, weights
 
 

@@ -180,6 +180,10 @@ class Groups:
 
     def answer(self, question: Question, same: bool, *, author: str | None = None) -> Groups:
         """The groups after a person answered a question."""
+        if not isinstance(question, Question):
+            raise InvalidInputError(
+                f"`question` must be one of `questions()`, got {shown(question)}."
+            )
         one, other = (list(part) for part in question.parts)
         if not same:
             return self._correct("apart", author, parts=[one, other])
@@ -219,6 +223,8 @@ class Groups:
         rows = self.rows(number)
         listed = [self._in_group(number, part) for part in as_list("parts", parts, "lists of ids")]
         named = [row for part in listed for row in part]
+        if not named:
+            raise InvalidInputError("`parts` must name at least one row, got none.")
         if len(set(named)) < len(named):
             raise InvalidInputError("`parts` must name each row once, got one twice.")
         rest = [row for row in rows.tolist() if row not in set(named)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.errors import InvalidInputError
+from kinrank.errors import InvalidInputError, shown
 from kinrank.groups.explaining import link_of
 from kinrank.groups.links import LISTED, Links, side_by_side
 from kinrank.groups.singles import nearest_cosines
@@ -90,9 +90,13 @@ def _new_ids(groups: Groups, ids: Any, m: int) -> npt.NDArray[Any]:
         raise InvalidInputError(
             f"`ids` must be {kind}, as those of the groups, got {values.dtype}."
         )
-    every = np.concatenate([groups.ids, values])
-    if len(np.unique(every)) < len(every):
-        raise InvalidInputError("`ids` must be new and different from each other, got one twice.")
+    every, counts = np.unique(np.concatenate([groups.ids, values]), return_counts=True)
+    if len(every) < len(groups.ids) + m:
+        twice = every[int(np.argmax(counts > 1))].item()
+        raise InvalidInputError(
+            "`ids` must be different from each other and from those of the groups, got "
+            f"{shown(twice)} more than once."
+        )
     return values
 
 
