@@ -5,6 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 
+def similarities(indices, distances, least):
+    """1 - distance between rows of which one lists the other, the larger of both ways, else 0.
+
+    indices, distances : (n, k), the results of each row, -1 for none; least : what counts as 0
+    """
+    n = len(indices)
+    out = np.zeros((n, n))
+    for row in range(n):
+        for other, distance in zip(indices[row], distances[row], strict=True):
+            if other >= 0 and other != row and 1 - float(distance) > least:
+                out[row, other] = 1 - float(distance)
+    return np.maximum(out, out.T)
+
+
+def leaf_sums(similarities, leaves, single):
+    """Sums of similarities between leaves, which are sets of rows; single rows have none."""
+    kept = similarities * np.outer(~single, ~single)
+    member = np.equal.outer(np.arange(leaves.max() + 1), leaves).astype(float)
+    sums = member @ kept @ member.T
+    np.fill_diagonal(sums, 0)
+    return sums
+
+
 def link(sums, sizes, centres, one, other, partners):
     """The link of two clusters, in the letters of ``kernels/merging.py``."""
     pairs = min(sizes[one] * sizes[other], partners * min(sizes[one], sizes[other]))

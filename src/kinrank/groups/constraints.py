@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError, UnknownIdError, shown
 from kinrank.groups.corrections import Agreed
-from kinrank.types import Longs, SparseRows
+from kinrank.types import Ints, Longs
 from kinrank.validation import as_array, as_list, check_float
 
 MOST_PAIRS = 20_000_000  # that a column or overlapping times may make
@@ -55,6 +55,24 @@ class Constraints:
     known: Any = None
 
 
+class LeafPairs(NamedTuple):
+    """Pairs of leaves: leaf i with the leaves ids[ptr[i]:ptr[i + 1]].
+
+    sums : what is added to the sum of a pair; apart : whether it must stay apart
+    """
+
+    ptr: Longs
+    ids: Ints
+    sums: Wide
+    apart: npt.NDArray[np.bool_]
+
+    @classmethod
+    def none(cls, n_leaves: int) -> LeafPairs:
+        """No pairs."""
+        ptr = np.zeros(n_leaves + 1, np.int64)
+        return cls(ptr, np.empty(0, np.int32), np.empty(0), np.empty(0, np.bool_))
+
+
 @dataclass(frozen=True, eq=False)
 class Bound:
     """Constraints over rows.
@@ -77,42 +95,17 @@ class Bound:
     def n_leaves(self) -> int:
         return len(self.anchors)
 
-    def entries(
-        self, similarities: SparseRows
-    ) -> tuple[Longs, npt.NDArray[np.int32], Wide, npt.NDArray[np.bool_]]:
-        """The links between leaves: ptr, ids, sums, and whether a pair must stay apart."""
-        n = self.n_leaves
-        rows = self.leaves[similarities.owners]
-        others = self.leaves[similarities.indices]
-        linked = rows != others
-        both = np.concatenate([self.apart, self.apart[:, ::-1]])
-        wished = np.concatenate([self.wishes, self.wishes[:, ::-1]])
-        key = np.concatenate(
-            [
-                rows[linked] * n + others[linked],
-                both[:, 0] * n + both[:, 1],
-                wished[:, 0] * n + wished[:, 1],
-            ]
+    def pairs(self) -> LeafPairs:
+        """The pairs that are apart and wished for, both ways, by leaf."""
+        both = np.concatenate([self.apart, self.apart[:, ::-1], self.wishes, self.wishes[:, ::-1]])
+        order = np.argsort(both[:, 0], kind="stable")
+        sums = np.concatenate([np.zeros(2 * len(self.apart)), np.tile(self.weights, 2)])
+        return LeafPairs(
+            ptr=np.searchsorted(both[order, 0], np.arange(self.n_leaves + 1)),
+            ids=both[order, 1].astype(np.int32),
+            sums=sums[order],
+            apart=order < 2 * len(self.apart),
         )
-        sums = np.concatenate(
-            [
-                similarities.values[linked].astype(np.float64),
-                np.zeros(len(both)),
-                np.tile(self.weights, 2),
-            ]
-        )
-        barred = np.zeros(len(key), np.int64)
-        first_barred = int(linked.sum())
-        barred[first_barred : first_barred + len(both)] = 1
-        order = np.argsort(key, kind="stable")
-        key = key[order]
-        starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])[: len(key)])
-        if len(key):
-            sums = np.add.reduceat(sums[order], starts)
-            barred = np.maximum.reduceat(barred[order], starts)
-            key = key[starts]
-        ptr = np.searchsorted(key, np.arange(n + 1) * np.int64(n)).astype(np.int64)
-        return ptr, (key % n).astype(np.int32), sums, barred.astype(np.bool_)
 
 
 class _Sets:

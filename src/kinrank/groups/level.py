@@ -17,12 +17,14 @@ from kinrank.groups.links import (
     LISTED,
     PROJECTED,
     Links,
-    mean_similarities,
-    ranked,
+    linked,
+    similarities,
     unit_rows,
 )
 from kinrank.groups.tree import USUAL_LEVEL, Tree, cut_tree, grow_tree
 from kinrank.metrics.grouping import adjusted_rand
+from kinrank.parallel import Runner
+from kinrank.runs.execution import Execution
 from kinrank.types import Floats, Longs
 
 LEVELS = (0.07, 0.085, 0.1, 0.12, 0.14, 0.17, 0.2, 0.23, 0.26, 0.3, 0.34, 0.38, 0.43, 0.5)
@@ -106,5 +108,5 @@ def _halves(rows: Floats, seed: int) -> tuple[Floats, Floats]:
 
 def _tree(rows: Floats, threads: int | None) -> Tree:
     n = len(rows)
-    ranking = ranked(PROJECTED, rows, min(LISTED, n - 1), threads, None)
-    return grow_tree(Links(mean_similarities([ranking], n), rows, ()))
+    pairs = linked(PROJECTED, rows, min(LISTED, n - 1), Execution(Runner.of(threads)))
+    return grow_tree(Links(similarities(pairs), rows, ()))

@@ -10,13 +10,15 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from kinrank.errors import KinrankWarning
+from kinrank.kernels.links import listed_links, mean_similarity_rows, nearer_rows
 from kinrank.methods.cas import CASMethod
+from kinrank.parallel import Runner
 from kinrank.projection.projection import Projection
-from kinrank.runs.run import Run
-from kinrank.types import Floats, Longs, Ranking, SparseRows
+from kinrank.runs.execution import Execution
+from kinrank.stages.sparse import transposed
+from kinrank.types import Floats, SparseRows
 
 LISTED = 100  # results of each ranking that become links
 DIRECTIONS = 128  # of each view, in which centres are compared
@@ -25,8 +27,6 @@ DIRECTIONS = 128  # of each view, in which centres are compared
 TRACE = 1e-3
 PROJECTED = CASMethod(k1=20, k2=4, enhance_k=8, omega=TRACE)  # ranks after the projection
 LEAST_ROWS = 8  # with fewer there is nothing to learn a projection from
-
-Wide = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,20 +46,22 @@ class Links:
         return len(self.directions)
 
 
-def find_links(vectors: Floats, method: CASMethod, threads: int | None, run: Run | None) -> Links:
+def find_links(vectors: Floats, method: CASMethod, execution: Execution) -> Links:
     """Rank the collection among itself, before and after the projection."""
     n = len(vectors)
+    threads = execution.runner.threads
     centring = Projection.fit(vectors, kind=0, threads=threads)
-    centred = centring.transform(vectors)
     if n < LEAST_ROWS:
+        centred = centring.transform(vectors)
         return Links(all_pairs(centred), unit_rows(centred[:, :DIRECTIONS]), (centring,))
     k = min(LISTED, n - 1)
-    plain = method.replace(omega=TRACE, geodesic=False)
-    rankings = [ranked(plain, vectors, k, threads, run)]
+    plain = method.replace(omega=TRACE, geodesic=False, fusion="squared")
+    before = linked(plain, vectors, k, execution)
     learnt = Projection.fit(vectors, kind="pairs", threads=threads)
-    rankings.append(ranked(PROJECTED, learnt.transform(vectors), k, threads, run))
+    after = linked(PROJECTED.replace(whiten=learnt), vectors, k, execution)
     views = (centring, learnt)
-    return Links(mean_similarities(rankings, n), side_by_side(vectors, views), views)
+    pairs = mean_similarities(before, after, execution.runner)
+    return Links(pairs, side_by_side(vectors, views), views)
 
 
 def side_by_side(vectors: Floats, views: tuple[Projection, ...]) -> Floats:
@@ -68,14 +70,34 @@ def side_by_side(vectors: Floats, views: tuple[Projection, ...]) -> Floats:
     return unit_rows(np.hstack(parts))
 
 
-def ranked(
-    method: CASMethod, rows: Floats, k: int, threads: int | None, run: Run | None
-) -> Ranking:
-    """All rows among themselves, the first ``k`` of each."""
+def linked(method: CASMethod, rows: Floats, k: int, execution: Execution) -> SparseRows:
+    """The distances of rows of which one is among the first ``k`` results of the other.
+
+    Both ways, the lesser one; pairs that share nothing, whose similarity is no more than a trace,
+    are left out.
+    """
+    n = len(rows)
+    run = execution.runner
     with warnings.catch_warnings():
         # Sizes are reduced where rows are few: nobody asked for them.
         warnings.simplefilter("ignore", KinrankWarning)
-        return method.rerank(rows, k=k, threads=threads, run=run)
+        ranking = method.rank_sharing(rows, k, execution)
+    args = (ranking.indices, ranking.distances, TRACE)
+    listed = run.rows("links", listed_links, args, n, n)
+    back = transposed(listed, run)
+    return run.rows("links", nearer_rows, (*listed.csr, *back.csr), n, n)
+
+
+def similarities(distances: SparseRows) -> SparseRows:
+    """1 less the distance of each pair."""
+    values = 1 - distances.values.astype(np.float64)
+    return distances.with_data(values.astype(np.float32))
+
+
+def mean_similarities(one: SparseRows, other: SparseRows, run: Runner) -> SparseRows:
+    """The mean of 1 less the distance; 0 for a pair that one of them lacks."""
+    n = len(one)
+    return run.rows("links", mean_similarity_rows, (*one.csr, *other.csr), n, n)
 
 
 def unit_rows(rows: Floats) -> Floats:
@@ -90,34 +112,3 @@ def all_pairs(rows: Floats) -> SparseRows:
     np.fill_diagonal(cosines, 0)
     owners, others = np.nonzero(cosines)
     return SparseRows.of_entries(owners, others, cosines[owners, others], len(rows))
-
-
-def mean_similarities(rankings: list[Ranking], n: int) -> SparseRows:
-    """1 - distance, the larger of both ways, and the mean of the rankings; absent ones are 0."""
-    parts = [_symmetric(ranking, n) for ranking in rankings]
-    key = np.concatenate([places for places, _ in parts])
-    values = np.concatenate([similarities for _, similarities in parts]) / len(rankings)
-    order = np.argsort(key, kind="stable")
-    key = key[order]
-    starts = np.flatnonzero(np.diff(key, prepend=-1))
-    sums = np.add.reduceat(values[order], starts) if len(starts) else values
-    key = key[starts]
-    indptr = np.searchsorted(key, np.arange(n + 1) * np.int64(n)).astype(np.int64)
-    return SparseRows(indptr, (key % n).astype(np.int32), sums.astype(np.float32), n)
-
-
-def _symmetric(ranking: Ranking, n: int) -> tuple[Longs, Wide]:
-    """Places row * n + column both ways, each once, and similarities."""
-    k = ranking.indices.shape[1]
-    rows = np.repeat(np.arange(n, dtype=np.int64), k)
-    others = ranking.indices.ravel().astype(np.int64)
-    values = 1 - ranking.distances.ravel().astype(np.float64)
-    linked = (others >= 0) & (others != rows) & (values > TRACE)
-    rows = rows[linked]
-    others = others[linked]
-    both = np.tile(values[linked], 2)
-    key = np.concatenate([rows * n + others, others * n + rows])
-    order = np.lexsort((-both, key))
-    key = key[order]
-    first = np.diff(key, prepend=-1) != 0
-    return key[first], both[order][first]

@@ -21,7 +21,7 @@ from kinrank.groups.tree import USUAL_LEVEL, Tree, grow_tree
 from kinrank.io import PathLike
 from kinrank.methods.cas import CASMethod
 from kinrank.projection.projection import Projection
-from kinrank.runs.run import Run
+from kinrank.runs.run import Run, as_run
 from kinrank.types import Floats, SparseRows
 from kinrank.validation import as_labels, check_float
 
@@ -52,10 +52,12 @@ def group_rows(
     if _all_equal(vectors):
         found = _one_point(vectors, ids, constraints)
         return arrange(found, log, strictness)
-    links = find_links(vectors, method, threads, run)
+    run = as_run(run)
+    execution = run.in_memory(threads, "group", "search")
+    links = find_links(vectors, method, execution)
     chosen = choose_level(vectors, threads)
     if threshold is None:
-        tree, single_below = grow_without_singles(links, chosen.level)
+        tree, single_below = grow_without_singles(links, chosen.level, execution.runner)
     else:
         tree = grow_tree(links)
         single_below = NOBODY

@@ -12,12 +12,15 @@ import numpy.typing as npt
 
 from kinrank.groups.links import Links
 from kinrank.groups.tree import Tree, cut_tree, grow_tree
+from kinrank.kernels.links import nearest_linked
+from kinrank.parallel import ALONE, Out, Runner
 from kinrank.types import Longs
 
 ROUNDS = 3  # groups without the single items found so far tell more of them
 LEAST_SIZE = 5  # of groups whose rows tell how near strangers come
 LEAST_ROWS = 10  # of such groups
-SAMPLED = 2000  # rows whose strangers are looked for among all rows
+SAMPLED = 2000  # rows whose strangers are looked for among all rows,
+BLOCK = 4096  # so many at a time
 BELOW = 0.75  # quantile of the strangers below which rows are counted: few members lie there
 MIDDLE = 0.5  # a quantile below which members are fewer still, but not single items:
 SAME = 0.55  # at least so much of their share must be seen there
@@ -26,25 +29,17 @@ NOBODY = -np.inf  # the limit where there is nothing to tell it by
 Wide = npt.NDArray[np.float64]
 
 
-def nearest_cosines(links: Links) -> Wide:
+def nearest_cosines(links: Links, run: Runner = ALONE) -> Wide:
     """(n,) The greatest cosine of each row to a row that it has a link to; -1 without a link."""
-    similarities = links.similarities
-    nearest = np.full(len(links), -1.0)
-    owners = similarities.owners
-    step = 1 << 16
-    for low in range(0, len(owners), step):
-        rows = owners[low : low + step]
-        others = similarities.indices[low : low + step]
-        cosines = np.einsum("ij,ij->i", links.directions[rows], links.directions[others])
-        first = np.flatnonzero(np.diff(rows, prepend=-1))
-        best = np.maximum.reduceat(cosines, first)
-        nearest[rows[first]] = np.maximum(nearest[rows[first]], best)
+    pairs = links.similarities
+    args = (pairs.indptr, pairs.indices, links.directions)
+    nearest: Wide = run.fill("singles", nearest_linked, args, len(links), Out(np.float64))
     return nearest
 
 
-def grow_without_singles(links: Links, level: float) -> tuple[Tree, float]:
+def grow_without_singles(links: Links, level: float, run: Runner) -> tuple[Tree, float]:
     """The tree of merges without single items, and the cosine below which rows are single."""
-    nearest = nearest_cosines(links)
+    nearest = nearest_cosines(links, run)
     limit = NOBODY
     tree = grow_tree(links)
     for _ in range(ROUNDS):
@@ -62,13 +57,13 @@ def _strangers(links: Links, nodes: Longs) -> Wide:
     rows = np.flatnonzero(sizes[groups] >= LEAST_SIZE)
     if len(rows) > SAMPLED:
         rows = np.sort(np.random.default_rng(0).choice(rows, SAMPLED, replace=False))
+    directions = links.directions[rows]
     found = np.full(len(rows), -1.0)
-    block = max(1, (1 << 24) // len(links))
-    for low in range(0, len(rows), block):
-        some = rows[low : low + block]
-        cosines = links.directions[some] @ links.directions.T
-        cosines[groups[some][:, None] == groups] = -1
-        found[low : low + block] = cosines.max(axis=1)
+    for low in range(0, len(links), BLOCK):
+        block = slice(low, low + BLOCK)
+        cosines = directions @ links.directions[block].T
+        cosines[groups[rows][:, None] == groups[block]] = -1
+        np.maximum(found, cosines.max(axis=1), out=found)
     return found
 
 

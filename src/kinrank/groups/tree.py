@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kinrank.groups.constraints import Bound
+from kinrank.groups.constraints import Bound, LeafPairs
 from kinrank.groups.links import Links
-from kinrank.kernels.merging import best_antichain, merge_links
+from kinrank.kernels.links import add_to_leaves, leaf_links
+from kinrank.kernels.merging import best_antichain, lifetimes, merge_links
 from kinrank.types import Longs, SparseRows
 
 PARTNERS = 60.0  # links that a row can have at most: groups may be far larger than the lists
@@ -57,48 +58,44 @@ def grow_tree(
 ) -> Tree:
     """Merge rows, the strongest link first; rows that are ``single`` have no links."""
     n = len(links)
-    similarities = links.similarities
-    if single is not None and single.any():
-        linked = ~(single[similarities.owners] | single[similarities.indices])
-        similarities = SparseRows.of_entries(
-            similarities.owners[linked],
-            similarities.indices[linked],
-            similarities.values[linked],
-            n,
-        )
-    sums = similarities.values.astype(np.float64)
+    if single is None:
+        single = np.zeros(n, np.bool_)
     if bound is None:
         leaves: Longs = np.arange(n)
-        ptr = similarities.indptr
-        ids = similarities.indices.copy()
-        apart = np.zeros(len(ids), np.bool_)
         anchors: Longs = np.full(n, -1)
         centres = links.directions.copy()
         sizes = np.ones(n)
+        more = LeafPairs.none(n)
     else:
         leaves = bound.leaves
-        n = bound.n_leaves
-        ptr, ids, sums, apart = bound.entries(similarities)
         anchors = bound.anchors.copy()
-        centres = np.zeros((n, links.directions.shape[1]), np.float32)
-        np.add.at(centres, leaves, links.directions)
-        sizes = np.bincount(leaves, minlength=n).astype(np.float64)
-    children, heights = merge_links(ptr, ids, sums, apart, sizes, centres, anchors, PARTNERS)
-    return _tree(leaves, children, heights, sizes)
+        centres = np.zeros((bound.n_leaves, links.directions.shape[1]), np.float32)
+        add_to_leaves(leaves, links.directions, centres)
+        sizes = np.bincount(leaves, minlength=bound.n_leaves).astype(np.float64)
+        more = bound.pairs()
+    pairs = links_of_leaves(links.similarities, leaves, len(sizes), single, more)
+    children, heights = merge_links(*pairs, sizes, centres, anchors, PARTNERS)
+    return Tree(leaves, children, *lifetimes(children, heights, sizes))
 
 
-def _tree(leaves: Longs, children: Longs, heights: Wide, leaf_sizes: Wide) -> Tree:
-    n = len(leaf_sizes)
-    m = len(children)
-    links = np.concatenate([np.ones(n), heights])
-    sizes = np.concatenate([leaf_sizes, np.zeros(m)])
-    ends = np.zeros(n + m)
-    for step, (left, right) in enumerate(children.tolist()):
-        links[n + step] = min(links[n + step], links[left], links[right])
-        sizes[n + step] = sizes[left] + sizes[right]
-        ends[left] = links[n + step]
-        ends[right] = links[n + step]
-    return Tree(leaves, children, links, ends, sizes)
+def links_of_leaves(
+    similarities: SparseRows,
+    leaves: Longs,
+    n_leaves: int,
+    single: npt.NDArray[np.bool_],
+    more: LeafPairs,
+) -> tuple[Longs, npt.NDArray[np.int32], Wide, npt.NDArray[np.bool_]]:
+    """The links between leaves as ``merge_links`` takes them: ptr, ids, sums, apart."""
+    size = similarities.nnz + len(more.ids)
+    ids = np.empty(size, np.int32)
+    sums = np.empty(size, np.float64)
+    apart = np.empty(size, np.bool_)
+    leaf_rows = np.argsort(leaves, kind="stable")
+    leaf_ptr = np.searchsorted(leaves[leaf_rows], np.arange(n_leaves + 1))
+    ptr = leaf_links(
+        similarities.csr, single, leaves, leaf_ptr, leaf_rows, tuple(more), ids, sums, apart
+    )
+    return ptr, ids, sums, apart
 
 
 def cut_tree(tree: Tree, level: float) -> Longs:

@@ -285,6 +285,31 @@ def merge_links(ptr, ids, sums, apart, sizes, centres, anchors, partners):
 
 
 @kernel
+def lifetimes(children, heights, leaf_sizes):
+    """Where the nodes of a tree begin and end on the scale of links, and how many rows they have.
+
+    children, heights : (m, 2) and (m,), of ``merge_links``; leaf_sizes : (n,) float64
+    Returns for each of n + m nodes the link that formed it, at most those of its children and 1
+    for a leaf; the link that ends it, 0 where nothing does; and its size.
+    """
+    n = leaf_sizes.shape[0]
+    m = children.shape[0]
+    links = np.ones(n + m)
+    ends = np.zeros(n + m)
+    sizes = np.empty(n + m)
+    for leaf in range(n):
+        sizes[leaf] = leaf_sizes[leaf]
+    for step in range(m):
+        left = children[step, 0]
+        right = children[step, 1]
+        links[n + step] = min(heights[step], links[left], links[right])
+        sizes[n + step] = sizes[left] + sizes[right]
+        ends[left] = links[n + step]
+        ends[right] = links[n + step]
+    return links, ends, sizes
+
+
+@kernel
 def best_antichain(values, children, n):
     """The nodes of a forest, none above another and all leaves below one, of the greatest sum.
 

@@ -14,15 +14,16 @@ import numpy as np
 
 from kinrank import progress
 from kinrank.errors import InvalidInputError
-from kinrank.filters import Filter
+from kinrank.filters import Filter, NotItself
 from kinrank.kernels.measures import MeasureName
 from kinrank.methods.cas_options import check_regularizer, filled_options
-from kinrank.methods.common import JointMethod, JointRows, results
+from kinrank.methods.common import JointMethod, JointRows, begin_ranking, results
 from kinrank.options import option
 from kinrank.parallel import Runner
+from kinrank.runs.execution import Execution
 from kinrank.runs.run import Run, as_run
 from kinrank.stages import diffusion
-from kinrank.stages.distances import Distances, lay_out
+from kinrank.stages.distances import Distances, VectorDistances, lay_out
 from kinrank.stages.divergence import Divergence
 from kinrank.stages.encode import encode
 from kinrank.stages.graph import Graph
@@ -30,7 +31,7 @@ from kinrank.stages.layout import Layout
 from kinrank.stages.parameters import StageParameters
 from kinrank.stages.precomputed import precomputed_distances
 from kinrank.stages.ranking import Ranker
-from kinrank.types import Ranking, SparseRows
+from kinrank.types import Neighbors, Ranking, SparseRows
 from kinrank.validation import check_int, reduce_k
 
 _WIDE = (1e-6, 1e6)  # of parameters that are only above 0
@@ -230,6 +231,30 @@ class CASMethod(JointMethod):
         encoded = self.compare(distances, n_queries, run)
         return self.order(encoded, n_queries, k, run, rows.row_filter)
 
+    def rank_sharing(self, vectors: Any, k: int, execution: Execution) -> Ranking:
+        """All rows among themselves: of each the first ``k`` others that share a column of F'.
+
+        A row is in its own ranking, which has k + 1 places; those that are left hold -1. Lists need
+        not be longer than the stages before ask for, which makes the search and the ranking a good
+        deal cheaper than those of ``rerank``.
+        """
+        n = len(vectors)
+        among = Filter(n, n, (NotItself(n),))
+        rows, k = begin_ranking(self, vectors, None, k, execution, among)
+        method = self.resolved(n)
+        lists = rows.neighbors(method.list_length())
+        itself = Neighbors(
+            np.ascontiguousarray(lists.indices[:, :1]),
+            np.ascontiguousarray(lists.distances[:, :1]),
+            lists.farthest,
+        )
+        distances = VectorDistances.of(lists, itself, rows.vectors)
+        encoded = method.compare(distances, n, execution.runner)
+        with progress.stage("ranking", n):
+            return method.ranker(encoded, n, None, execution.runner, among).rank_sharing(
+                k + 1, execution.runner
+            )
+
     def compare(self, distances: Distances, n_queries: int, run: Runner) -> EncodedRows:
         """All stages up to d': clusters, graph, diffusion, smoothing, propagation, divergence."""
         n = len(distances.neighbors)
@@ -258,18 +283,28 @@ class CASMethod(JointMethod):
                 lists = distances.neighbors.indices
                 paths = encoded.divergence.graph(lists, self.geodesic_k, run)
         with progress.stage("ranking", n_queries):
-            ranker = Ranker(
-                distances=distances,
-                divergence=encoded.divergence,
-                n_queries=n_queries,
-                omega=self.omega,
-                fusion=str(self.fusion),
-                diffusion=self._diffusion_distance(encoded.graph, n_queries, run),
-                graph=paths,
-                layout=encoded.layout,
-                allowed=row_filter,
-            )
-            return ranker.rank(k, run)
+            return self.ranker(encoded, n_queries, paths, run, row_filter).rank(k, run)
+
+    def ranker(
+        self,
+        encoded: EncodedRows,
+        n_queries: int,
+        paths: SparseRows | None,
+        run: Runner,
+        row_filter: Filter | None,
+    ) -> Ranker:
+        """What ranks encoded rows; paths : d' on the edges of shortest paths, None without."""
+        return Ranker(
+            distances=encoded.distances,
+            divergence=encoded.divergence,
+            n_queries=n_queries,
+            omega=self.omega,
+            fusion=str(self.fusion),
+            diffusion=self._diffusion_distance(encoded.graph, n_queries, run),
+            graph=paths,
+            layout=encoded.layout,
+            allowed=row_filter,
+        )
 
     def _diffusion_distance(self, graph: Graph, n_queries: int, run: Runner) -> SparseRows | None:
         """1 - F_ij / sqrt(F_ii F_jj) of the queries, where it is not 1."""

@@ -19,11 +19,11 @@ from kinrank.kernels import divergence as kernels
 from kinrank.kernels.measures import MEASURES, Measure
 from kinrank.kernels.paths import shortest_first
 from kinrank.kernels.records import Columns, Encodings, Levels
-from kinrank.kernels.rows import values_at
+from kinrank.kernels.rows import column_starts, values_at
 from kinrank.parallel import ALONE, Out, Runner
 from kinrank.stages.clusters import nearest, regular
 from kinrank.stages.sparse import columns_as_rows, transposed
-from kinrank.types import Floats, Ints, SparseRows
+from kinrank.types import Floats, Ints, Longs, SparseRows
 
 _LONG = 8  # entries of a column for each result, from which on bounds cost less than they save
 
@@ -92,9 +92,10 @@ class Divergence:
         if not self.measure.has_bound:
             return False
         rows = self.rows
-        query_ids = rows.indices[: rows.indptr[n_queries]]
-        lengths = np.bincount(rows.indices[rows.indptr[first] :], minlength=rows.n_columns)
-        return bool(lengths[query_ids].sum() > _LONG * k * len(query_ids))
+        every = np.ones(rows.n_columns, np.bool_)
+        lengths = np.diff(column_starts(first, rows.indptr, rows.indices, every))
+        compared = int((lengths * self._of_queries(n_queries)).sum())
+        return compared > _LONG * k * int(rows.indptr[n_queries])
 
     def columns_by_level(self, n_queries: int, run: Runner, first: int) -> CandidateColumns:
         """As ``columns``, the heavy entries of a column first; see ``kernels.bounded``."""
@@ -123,9 +124,15 @@ class Divergence:
 
     def _wanted(self, n_queries: int) -> npt.NDArray[np.bool_]:
         """The columns that the first ``n_queries`` rows have."""
-        wanted = np.zeros(self.rows.n_columns, np.bool_)
-        wanted[self.rows.indices[: self.rows.indptr[n_queries]]] = True
-        return wanted
+        return self._of_queries(n_queries) > 0
+
+    def _of_queries(self, n_queries: int) -> Longs:
+        """(n_columns,) how many of the first ``n_queries`` rows have each column."""
+        rows = self.rows
+        every = np.ones(rows.n_columns, np.bool_)
+        indptr = rows.indptr[: n_queries + 1]
+        counts: Longs = np.diff(column_starts(0, indptr, rows.indices, every))
+        return counts
 
     def _entropies(self, rows: SparseRows, count: int, run: Runner) -> Floats:
         """x log2 x of the entries of the first ``count`` rows, one value each.

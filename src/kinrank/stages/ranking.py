@@ -79,14 +79,35 @@ class Ranker:
 
     def rank(self, k: int, run: Runner) -> Ranking:
         """The first ``k`` gallery rows of every query, of those that are allowed."""
-        # Candidates may be many: a few queries at a time, so that they stay in the caches.
-        size = min(_QUERIES, -(-self.n_queries // (4 * run.threads)))
-        blocks = run.cut(run.block_size or size)
+        blocks = self._few_queries(run)
         depth = k if self.allowed is None else self.allowed.depth(k)
         columns = self._candidate_columns(depth, run)
         if self.allowed is None:
             return self.rank_every(k, columns, blocks)
         return self.allowed.rank(k, _AllowedRanking(self, columns, blocks))
+
+    def rank_sharing(self, k: int, run: Runner) -> Ranking:
+        """The first ``k`` of the rows that share a column of F' with a query, or are in its list.
+
+        Where there are fewer, -1 and infinity follow. Which rows are allowed does not count.
+        """
+        indices, distances = self._few_queries(run).fill(
+            "ranking",
+            rank_sharing_rows,
+            (self, self._candidate_columns(k, run)),
+            self.n_queries,
+            Out(np.int32, k),
+            Out(np.float32, k),
+        )
+        return Ranking(
+            self._in_given_order(indices),
+            self._mapped(self._in_given_order(distances)),
+        )
+
+    def _few_queries(self, run: Runner) -> Runner:
+        """The runner with as many queries at a time as keep candidates in the caches."""
+        size = min(_QUERIES, -(-self.n_queries // (4 * run.threads)))
+        return run.cut(run.block_size or size)
 
     def rank_every(self, k: int, columns: CandidateColumns | None, blocks: Runner) -> Ranking:
         """The first ``k`` gallery rows of every query, allowed or not.
@@ -119,6 +140,14 @@ class Ranker:
             if candidates is None:
                 candidates = self._divergence_to_candidates(block, columns)
             self._rank_all(missing, block.start, candidates, ranking)
+
+    def rank_sharing_block(
+        self, block: slice, columns: CandidateColumns | None, ranking: Ranking
+    ) -> None:
+        """As ``rank_block``, of the candidates alone."""
+        ranking.indices[block] = -1
+        ranking.distances[block] = np.inf
+        self._first_k(block, columns, ranking, np.zeros(self.n_queries, np.bool_))
 
     @property
     def first(self) -> int:
@@ -480,3 +509,15 @@ def rank_queries(
 ) -> None:
     """``Ranker.rank_block`` of queries [low, high): what a runner calls for each block."""
     ranker.rank_block(slice(low, high), columns, Ranking(indices, distances))
+
+
+def rank_sharing_rows(
+    low: int,
+    high: int,
+    ranker: Ranker,
+    columns: CandidateColumns | None,
+    indices: Ints,
+    distances: Floats,
+) -> None:
+    """``Ranker.rank_sharing_block`` of queries [low, high)."""
+    ranker.rank_sharing_block(slice(low, high), columns, Ranking(indices, distances))
