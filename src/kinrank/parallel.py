@@ -4,8 +4,9 @@ Kernels release the GIL and each range writes only its own rows, so the result i
 bit, for any number of threads and any block size.
 
 Heavy stages say what they compute in two forms, ``rows`` and ``fill``: an importable kernel, the
-arrays it reads, and what it makes. A runner of another kind can then do the same work elsewhere, in
-files (``runs/disk.py``) or on other machines (``runs/ray``).
+arrays it reads, and what it makes. So what they make may lie elsewhere, in files
+(``runs/disk.py``), and others than the threads of this process may compute it: ``Workers``, such as
+the machines of a cluster (``runs/ray``).
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice, starmap
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -115,12 +116,44 @@ class Out:
         return slice(low, high)
 
 
+class Workers(Protocol):
+    """Who computes the blocks of ``rows`` and ``fill`` in the place of this process's threads."""
+
+    @property
+    def count(self) -> int:
+        """How many blocks they compute at a time."""
+
+    def row_blocks(
+        self, name: str, kernel: Kernel, args: Args, ranges: list[Range]
+    ) -> AbstractContextManager[Iterator[tuple[Range, Any]]]:
+        """Each range with what ``kernel(low, high, *args)`` returns, in order.
+
+        name : of the stage, for reports and messages
+        """
+
+    def filled_blocks(
+        self,
+        name: str,
+        kernel: Kernel,
+        args: Args,
+        ranges: list[Range],
+        arrays: list[Array],
+        outs: tuple[Out, ...],
+    ) -> AbstractContextManager[Iterator[tuple[Range, int]]]:
+        """Each range whose rows are in ``arrays``, in any order, with ``check_sum`` over these."""
+
+
 @dataclass(frozen=True)
 class Runner:
-    """How many threads work, and on how many rows at a time; neither changes a result."""
+    """How many threads work, and on how many rows at a time; neither changes a result.
+
+    threads : of this process
+    workers : who computes the blocks of ``rows`` and ``fill``; None is these threads
+    """
 
     threads: int
     block_size: int | None = None
+    workers: Workers | None = None
 
     @classmethod
     def of(cls, threads: int | None = None, block_size: int | None = None) -> Runner:
@@ -129,27 +162,18 @@ class Runner:
             block_size = check_int("block_size", block_size, 1)
         return cls(thread_count(threads), block_size)
 
+    @property
+    def n_workers(self) -> int:
+        """How many blocks of ``rows`` and ``fill`` are computed at a time."""
+        return self.threads if self.workers is None else self.workers.count
+
     def cut(self: R, block_size: int | None, threads: int | None = None) -> R:
         """The same runner with blocks of another size, and perhaps other threads."""
         return replace(self, block_size=block_size, threads=threads or self.threads)
 
     def blocks(self, n: int) -> list[Range]:
-        """``range(n)`` cut into ranges: several for each thread, so that these balance each other.
-
-        One thread has nothing to balance, and small blocks cost more than they help.
-        """
-        if n == 0:
-            return []
-        size = self.block_size
-        if size is None:
-            least = _LEAST_BLOCK_ALONE
-            if self.threads > 1:
-                least = min(_LEAST_BLOCK, -(-n // self.threads))
-            share = -(-n // (self.threads * BLOCKS_PER_THREAD))
-            size = min(MAX_BLOCK, max(share, least))
-        if n <= size:
-            return [(0, n)]
-        return [(low, min(n, low + size)) for low in range(0, n, size)]
+        """``range(n)`` cut into ranges, several for each worker: these balance each other."""
+        return cut_range(n, self.block_size, self.n_workers)
 
     def map(self, name: str, kernel: Callable[..., T], n: int, *args: Any) -> list[T]:
         """Call ``kernel(low, high, *args)`` for every block of ``range(n)``; results in order.
@@ -157,7 +181,7 @@ class Runner:
         ``name`` is the stage that finished blocks are reported under. For work that is not worth
         more than the threads of this process.
         """
-        ranges = self.blocks(n)
+        ranges = cut_range(n, self.block_size, self.threads)
         results = []
         with progress.stage(name, n) as advance:
             if self.threads == 1 or len(ranges) == 1:
@@ -176,7 +200,14 @@ class Runner:
 
         kernel : importable; args : arrays and numbers, or dataclasses of such, never changed
         """
-        blocks = self.map(name, kernel, n, *args)
+        if self.workers is None or n == 0:
+            blocks = self.map(name, kernel, n, *args)
+        else:
+            with (
+                progress.stage(name, n) as advance,
+                self.workers.row_blocks(name, kernel, args, self.blocks(n)) as results,
+            ):
+                blocks = [block for _, block in reported(results, advance)]
         # Without a row, an empty block says whether rows have values.
         return join_blocks(blocks or [kernel(0, 0, *args)], n, n_columns)
 
@@ -186,7 +217,16 @@ class Runner:
         kernel, args : as in ``rows``. Returns one array, or a tuple of as many as there are outs.
         """
         arrays = [np.empty(out.shape(n), out.dtype) for out in outs]
-        self.map(name, kernel, n, *args, *arrays)
+        if self.workers is None or n == 0:
+            self.map(name, kernel, n, *args, *arrays)
+        else:
+            ranges = self.blocks(n)
+            with (
+                progress.stage(name, n) as advance,
+                self.workers.filled_blocks(name, kernel, args, ranges, arrays, outs) as results,
+            ):
+                for _ in reported(results, advance):
+                    pass
         return tuple(arrays) if len(arrays) > 1 else arrays[0]
 
     @contextmanager
@@ -213,6 +253,34 @@ class Runner:
 ALONE = Runner(1, 1 << 40)  # all at once, for work inside a block
 
 
+def cut_range(n: int, block_size: int | None, n_workers: int) -> list[Range]:
+    """``range(n)`` cut into ranges of ``block_size``; None is several for each of the workers.
+
+    One of them has nothing to balance, and small blocks cost more than they help.
+    """
+    if n == 0:
+        return []
+    size = block_size
+    if size is None:
+        least = _LEAST_BLOCK_ALONE
+        if n_workers > 1:
+            least = min(_LEAST_BLOCK, -(-n // n_workers))
+        share = -(-n // (n_workers * BLOCKS_PER_THREAD))
+        size = min(MAX_BLOCK, max(share, least))
+    if n <= size:
+        return [(0, n)]
+    return [(low, min(n, low + size)) for low in range(0, n, size)]
+
+
+def reported(
+    results: Iterator[tuple[Range, T]], advance: progress.Advance
+) -> Iterator[tuple[Range, T]]:
+    """The results of blocks; to take the next is to report that one was finished."""
+    for (low, high), result in results:
+        yield (low, high), result
+        advance(high - low)
+
+
 def _in_order(
     pool: Executor, kernel: Callable[..., T], args: Args, ranges: list[Range], window: int
 ) -> Iterator[tuple[Range, T]]:
@@ -225,17 +293,15 @@ def _in_order(
         yield ends, result
 
 
-def join_blocks(
-    blocks: list[Any], n: int, n_columns: int, empty: Callable[[int, Any], Array] = np.empty
-) -> SparseRows:
+def join_blocks(blocks: list[Any], n: int, n_columns: int) -> SparseRows:
     """Blocks of (lengths, indices[, data]) as one; each is released when it is copied."""
     indptr = np.zeros(n + 1, np.int64)
     np.cumsum(np.concatenate([block[0] for block in blocks]), out=indptr[1:])
-    if len(blocks) == 1 and empty is np.empty:
+    if len(blocks) == 1:
         _, ids, *data = blocks[0]
         return SparseRows(indptr, ids, data[0] if data else None, n_columns)
-    indices = empty(int(indptr[-1]), np.int32)
-    data = empty(len(indices), np.float32) if len(blocks[0]) > 2 else None
+    indices = np.empty(int(indptr[-1]), np.int32)
+    data = np.empty(len(indices), np.float32) if len(blocks[0]) > 2 else None
     at = 0
     blocks.reverse()
     while blocks:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from kinrank.conditions import Conditions
-from kinrank.errors import InvalidInputError, UnsupportedError
+from kinrank.errors import UnsupportedError
 from kinrank.filters import Filter, empty_ranking
 from kinrank.options import Checked, option
 from kinrank.projection.kinds import Whiten, check_whiten
 from kinrank.projection.projection import Projection
 from kinrank.registry import method_class, methods
-from kinrank.runs.execution import Execution
+from kinrank.runs.execution import Execution, RankingInputs
 from kinrank.runs.run import Run, as_run
 from kinrank.types import Ranking
 from kinrank.validation import reduce_k
@@ -113,24 +113,12 @@ class Method(Checked):
         run: Run,
     ) -> Ranking:
         """As ``rerank``, with conditions that were checked before."""
-        if row_filter is not None:
-            _refuse_filter(run, row_filter)
-            if row_filter.among_themselves and row_filter.n_gallery == 1:  # no other row to rank
-                return empty_ranking(1, 0)
-        if run.cluster is not None:
-            from kinrank.runs.ray.session import using
-
-            with using(run.cluster, run.storage, threads) as cluster:
-                return cluster.rerank(
-                    self,
-                    queries,
-                    gallery,
-                    k,
-                    threads=threads,
-                    block_size=run.block_size,
-                    search=run.search,
-                )
-        with run.execution(self, queries, gallery, k, threads) as execution:
+        if row_filter is not None and row_filter.among_themselves and row_filter.n_gallery == 1:
+            return empty_ranking(1, 0)  # there is no other row to rank
+        if self.reads_in_blocks:
+            run.refuse_others(f"with {type(self).__name__}", ("block_size",))
+        inputs = RankingInputs(self, queries, gallery, k, row_filter)
+        with run.execution("rerank", inputs, threads) as execution:
             return self.ranked(queries, gallery, k, execution, row_filter)
 
     if not TYPE_CHECKING:  # or every name would be an attribute
@@ -153,18 +141,6 @@ class Method(Checked):
     ) -> Ranking:
         """As ``rerank``, of a call whose execution has begun."""
         raise NotImplementedError
-
-
-def _refuse_filter(run: Run, row_filter: Filter) -> None:
-    """Refuse what cannot rank some rows alone: files and machines rank whole galleries."""
-    for name in ("memory_budget", "work", "cluster"):
-        if getattr(run, name) is None:
-            continue
-        if row_filter.among_themselves:
-            raise InvalidInputError(
-                f"`{name}` needs queries and a gallery: it cannot rank rows among themselves."
-            )
-        raise InvalidInputError(f"`{name}` cannot be used with `allowed` or `exclude`.")
 
 
 def _with_fit() -> str:

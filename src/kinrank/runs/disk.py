@@ -7,10 +7,11 @@ import hashlib
 import shutil
 import sys
 import tempfile
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -22,33 +23,39 @@ from kinrank import progress
 from kinrank._version import __version__
 from kinrank.errors import InvalidInputError, UnwritableError
 from kinrank.io import READ_ONLY, PathLike, replacing, temporary_folder
-from kinrank.parallel import Args, Array, Kernel, Out, Range, Runner
-from kinrank.runs.execution import Execution, RankingMethod
-from kinrank.runs.journal import BlockEntry, Call, Journal, check_sum, described
-from kinrank.runs.mapped import Memory
+from kinrank.parallel import Args, Array, Kernel, Out, Range, Runner, reported
+from kinrank.runs.execution import Execution, RankingInputs
+from kinrank.runs.journal import BlockEntry, Call, Journal, check_sum, described, feed
+from kinrank.runs.mapped import Memory, mapping_of
 from kinrank.runs.plan import make_plan, parse_bytes
-from kinrank.search.tiles import BLOCK
 from kinrank.types import SparseRows
-from kinrank.validation import as_matrix, check_path
+from kinrank.validation import as_matrix
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_PIECE = 1 << 24  # bytes of the vectors that are read at a time
 
 
 @dataclass(frozen=True)
 class ArrayFiles:
-    """Arrays that are files of a journal's folder."""
+    """Arrays that are files of a journal's folder.
+
+    seen_by_others : whether other processes open these files
+    """
 
     journal: Journal
     memory: Memory
+    seen_by_others: bool = False
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
         """See Arrays."""
         file = self.journal.scratch()
         shape = shape if isinstance(shape, tuple) else (shape,)
         array = self.memory.mapped(file, shape, dtype, write=True)
-        if sys.platform != "win32":  # where a file that is mapped cannot be removed
-            file.unlink()  # it lives as long as the array
+        # The file lives as long as the array. Windows removes none that is mapped.
+        mapping = mapping_of(array)
+        if self.seen_by_others and mapping is not None:
+            weakref.finalize(mapping, file.unlink, missing_ok=True)
+        elif sys.platform != "win32":
+            file.unlink()
         return array
 
     def kept(self, name: str, make: Callable[[], Array]) -> Array:
@@ -73,48 +80,54 @@ class DiskRunner(Runner):
     """A runner whose arrays are files of a journal's folder.
 
     A call is known by its number: methods call their stages in one order. Results are the same, bit
-    for bit, as those of a Runner, whatever was finished before.
+    for bit, as those of a Runner, whatever was finished before and whoever finished it.
     """
 
-    journal: Journal = field(kw_only=True)
-    memory: Memory = field(kw_only=True)
+    files: ArrayFiles = field(kw_only=True)
 
     def fill(self, name: str, kernel: Kernel, args: Args, n: int, *outs: Out) -> Any:
         shapes = [(out.shape(n), np.dtype(out.dtype)) for out in outs]
         call = self._call(name, kernel, args, n, shapes)
+        memory = self.files.memory
         files = [(call.file(at), *shape) for at, shape in enumerate(shapes)]
-        arrays = [self.memory.mapped(*file, write=True) for file in files]
-        call.checked(lambda block, _: _sum_of_rows(arrays, outs, block.low, block.high))
-        work = (kernel, args, arrays, outs)
-        with self._missing_blocks(call, name, n, _fill_block, work) as blocks:
-            for (low, high), check in blocks:
+        arrays = [memory.mapped(*file, write=True) for file in files]
+        call.checked(lambda block, _: sum_of_rows(arrays, outs, block.low, block.high))
+        ranges = call.missing(n, self.blocks)
+        with (
+            self._stage(name, n, ranges) as advance,
+            self._filled_blocks(name, kernel, args, ranges, arrays, outs) as blocks,
+        ):
+            for (low, high), check in reported(blocks, advance):
                 call.finished(BlockEntry(low, high, 0, check))
-        filled = tuple(self.memory.mapped(*file) for file in files)
+        filled = tuple(memory.mapped(*file) for file in files)
         return filled if len(filled) > 1 else filled[0]
 
     def rows(self, name: str, kernel: Kernel, args: Args, n: int, n_columns: int) -> SparseRows:
         call = self._call(name, kernel, args, n, [])
-        lengths = self.memory.mapped(call.file(0), (n,), np.int64, write=True)
+        memory = self.files.memory
+        lengths = memory.mapped(call.file(0), (n,), np.int64, write=True)
         entry_files = (call.file(1), call.file(2))
         self._check_rows(call, lengths, entry_files)
+        ranges = call.missing(n, self.blocks)
         with ExitStack() as stack:
             streams = [stack.enter_context(_cut_off(file, 4 * call.end)) for file in entry_files]
-            blocks = stack.enter_context(self._missing_blocks(call, name, n, kernel, args))
-            for (low, high), block in blocks:
+            advance = stack.enter_context(self._stage(name, n, ranges))
+            blocks = stack.enter_context(self._row_blocks(name, kernel, args, ranges))
+            for (low, high), block in reported(blocks, advance):
                 lengths[low:high] = block[0]
                 for stream, entries in zip(streams, block[1:], strict=False):
                     stream.write(np.ascontiguousarray(entries).data)
                     stream.flush()
                 end = call.end + len(block[1])
                 call.finished(BlockEntry(low, high, end, check_sum(block)))
-        indptr = ArrayFiles(self.journal, self.memory).empty(n + 1, np.int64)
+        indptr = self.files.empty(n + 1, np.int64)
         indptr[0] = 0
         np.cumsum(lengths, out=indptr[1:])
         nnz = (int(indptr[-1]),)
-        indices = self.memory.mapped(entry_files[0], nnz, np.int32)
+        indices = memory.mapped(entry_files[0], nnz, np.int32)
         data = None
         if entry_files[1].stat().st_size:
-            data = self.memory.mapped(entry_files[1], nnz, np.float32)
+            data = memory.mapped(entry_files[1], nnz, np.float32)
         return SparseRows(indptr, indices, data, n_columns)
 
     def _check_rows(self, call: Call, lengths: Array, entry_files: tuple[Path, Path]) -> None:
@@ -123,8 +136,8 @@ class DiskRunner(Runner):
         The entries are mapped here alone: Windows cuts off no file that is mapped.
         """
         counts = [(file.stat().st_size // 4,) for file in entry_files]
-        indices = self.memory.mapped(entry_files[0], counts[0], np.int32)
-        data = self.memory.mapped(entry_files[1], counts[1], np.float32)
+        indices = self.files.memory.mapped(entry_files[0], counts[0], np.int32)
+        data = self.files.memory.mapped(entry_files[1], counts[1], np.float32)
 
         def check(block: BlockEntry, begin: int) -> int:
             arrays = [lengths[block.low : block.high], indices[begin : block.end]]
@@ -141,31 +154,36 @@ class DiskRunner(Runner):
             "args": described(args),
             "outs": [[*map(int, shape), str(dtype)] for shape, dtype in shapes],
         }
-        return self.journal.call(name, facts)
+        return self.files.journal.call(name, facts)
+
+    def _row_blocks(
+        self, name: str, kernel: Kernel, args: Args, ranges: list[Range]
+    ) -> AbstractContextManager[Iterator[tuple[Range, Any]]]:
+        """See ``Workers.row_blocks``."""
+        if self.workers is None:
+            return self.running(kernel, args, ranges)
+        return self.workers.row_blocks(name, kernel, args, ranges)
+
+    def _filled_blocks(
+        self,
+        name: str,
+        kernel: Kernel,
+        args: Args,
+        ranges: list[Range],
+        arrays: list[Array],
+        outs: tuple[Out, ...],
+    ) -> AbstractContextManager[Iterator[tuple[Range, int]]]:
+        """See ``Workers.filled_blocks``."""
+        if self.workers is None:
+            return self.running(_fill_block, (kernel, args, arrays, outs), ranges)
+        return self.workers.filled_blocks(name, kernel, args, ranges, arrays, outs)
 
     @contextmanager
-    def _missing_blocks(
-        self, call: Call, name: str, n: int, kernel: Kernel, args: Args
-    ) -> Iterator[Iterator[tuple[Range, Any]]]:
-        """The blocks that are not finished yet, each with what the kernel returns for it.
-
-        To take the next is to say that one was listed.
-        """
-        ranges = call.missing(n, self.blocks)
-        with (
-            progress.stage(name, n) as advance,
-            self.running(kernel, args, ranges) as results,
-        ):
+    def _stage(self, name: str, n: int, ranges: list[Range]) -> Iterator[progress.Advance]:
+        """Announce a stage of which all is finished but some ranges."""
+        with progress.stage(name, n) as advance:
             advance(n - sum(high - low for low, high in ranges))
-            yield _reported(results, advance)
-
-
-def _reported(
-    results: Iterator[tuple[Range, Any]], advance: progress.Advance
-) -> Iterator[tuple[Range, Any]]:
-    for ends, result in results:
-        yield ends, result
-        advance(ends[1] - ends[0])
+            yield advance
 
 
 def _fill_block(
@@ -173,10 +191,11 @@ def _fill_block(
 ) -> int:
     """Fill the rows low to high of arrays; the sum over what they own."""
     kernel(low, high, *args, *arrays)
-    return _sum_of_rows(arrays, outs, low, high)
+    return sum_of_rows(arrays, outs, low, high)
 
 
-def _sum_of_rows(arrays: list[Array], outs: tuple[Out, ...], low: int, high: int) -> int:
+def sum_of_rows(arrays: list[Array], outs: tuple[Out, ...], low: int, high: int) -> int:
+    """The check sum of what rows low to high own of the arrays that ``fill`` makes."""
     return check_sum([a[out.part(low, high)] for a, out in zip(arrays, outs, strict=True)])
 
 
@@ -189,88 +208,85 @@ def _cut_off(path: Path, size: int) -> IO[bytes]:
 
 
 @contextmanager
-def disk_run(
-    method: RankingMethod,
-    queries: Any,
-    gallery: Any,
-    k: int | None,
-    execution: Execution,
-    budget: int | str | None,
-    work: PathLike | None,
-) -> Iterator[Execution]:
-    """The execution in files of ``work``, which are removed when the block ends without an error.
+def run_files(
+    folder: Path | None,
+    key: str,
+    limit: int | None,
+    parameter: str = "work",
+    *,
+    seen_by_others: bool = False,
+) -> Iterator[ArrayFiles]:
+    """The files of a run in ``folder``; they are removed when the block ends without an error.
 
-    budget : bytes of memory, or a size such as "4GB"
+    folder : None is a temporary one, which is always removed
+    key : what all results follow from, see ``run_key``
+    limit : bytes of memory to keep below; None for any
+    parameter : where users said the folder, for messages; seen_by_others : see ``ArrayFiles``
     """
-    if work is not None:
-        check_path("work", work)
-    matrices = (as_matrix("queries", queries), as_matrix("gallery", gallery))
-    limit = None if budget is None else parse_bytes("memory_budget", budget)
-    if limit is not None:
-        plan = make_plan(method, *matrices, k, execution, limit)
-        progress.tell("plan", plan)
-        folder = Path(temporary_folder() if work is None else work).absolute()
-        plan.check(next(path for path in (folder, *folder.parents) if path.exists()))
-    key = run_key(method, matrices, k, execution)
-    temporary = {"prefix": "kinrank-", "dir": temporary_folder()}
-    folder = Path(tempfile.mkdtemp(**temporary) if work is None else work)
+    is_temporary = folder is None
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="kinrank-", dir=temporary_folder()))
+    journal = None
     try:
-        journal = Journal(folder, key)
+        journal = Journal(folder, key, parameter)
         with Memory(limit) as memory:
-            runner = execution.runner
-            yield replace(
-                execution,
-                runner=DiskRunner(
-                    runner.threads, runner.block_size, journal=journal, memory=memory
-                ),
-                arrays=ArrayFiles(journal, memory),
-                search_block=BLOCK,  # a finished one is kept
-            )
+            yield ArrayFiles(journal, memory, seen_by_others)
         journal.clear()
     except OSError as error:
         if error.errno in READ_ONLY:
             raise UnwritableError(
-                f"`work` must be a folder that can be written to, got {folder}: {error.strerror}.",
+                f"`{parameter}` must be a folder that can be written to, got {folder}: "
+                f"{error.strerror}.",
                 error,
             ) from error
         if error.errno not in _FULL:
             raise
-        advice = "" if work is None else " What is finished is kept: make room and call again."
+        advice = "" if is_temporary else " What is finished is kept: make room and call again."
         raise InvalidInputError(
-            f"`work` must be on a disk with room for all stages, got {folder}: "
+            f"`{parameter}` must be on a disk with room for all stages, got {folder}: "
             f"{error.strerror}.{advice}"
         ) from error
     finally:
-        if work is None:
+        if journal is not None:
+            journal.leave()
+        if is_temporary:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_key(
-    method: RankingMethod, matrices: tuple[Any, ...], k: int | None, execution: Execution
-) -> str:
-    """What all results of a run follow from."""
+def planned_limit(
+    inputs: RankingInputs, execution: Execution, budget: int | str, work: PathLike | None
+) -> int:
+    """The bytes of a budget, when a plan of the ranking says that it can be kept.
+
+    work : the folder of the run; None is a temporary one
+    """
+    limit = parse_bytes("memory_budget", budget)
+    if inputs.gallery is None:
+        raise InvalidInputError(
+            "`memory_budget` needs queries and a gallery: it cannot rank rows among themselves."
+        )
+    plan = make_plan(
+        inputs.method,
+        as_matrix("queries", inputs.queries),
+        as_matrix("gallery", inputs.gallery),
+        inputs.k,
+        execution,
+        limit,
+    )
+    progress.tell("plan", plan)
+    folder = Path(temporary_folder() if work is None else work).absolute()
+    plan.check(next(path for path in (folder, *folder.parents) if path.exists()))
+    return limit
+
+
+def run_key(call: str, inputs: Any, execution: Execution) -> str:
+    """What all results of a run follow from.
+
+    call : its name; inputs : arrays, numbers and text, or records of such
+    """
+    if isinstance(inputs, RankingInputs):
+        gallery = None if inputs.gallery is None else as_matrix("gallery", inputs.gallery)
+        inputs = replace(inputs, queries=as_matrix("queries", inputs.queries), gallery=gallery)
     digest = hashlib.blake2b(digest_size=16)
-    facts: list[Any] = [
-        type(method).__qualname__,
-        __version__,
-        k,
-        execution.search,
-        execution.vectors,
-    ]
-    parameters: Any = method
-    facts += [(item.name, _value(getattr(method, item.name))) for item in fields(parameters)]
-    digest.update(repr(facts).encode())
-    for matrix in matrices:
-        digest.update(f"{matrix.shape} {matrix.dtype}".encode())
-        step = max(1, _PIECE // (matrix.shape[1] * matrix.itemsize))
-        for low in range(0, len(matrix), step):
-            digest.update(np.ascontiguousarray(matrix[low : low + step]).view(np.uint8).data)
+    feed(digest, (call, __version__, execution.search, execution.vectors, inputs))
     return digest.hexdigest()
-
-
-def _value(value: Any) -> Any:
-    """A parameter as something whose text tells it from others."""
-    if hasattr(value, "tocsr"):
-        rows = value.tocsr()
-        return [rows.shape, *(array.tobytes() for array in (rows.indptr, rows.indices, rows.data))]
-    return value

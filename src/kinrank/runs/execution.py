@@ -59,6 +59,20 @@ class Execution:
         return ExactSearch(vectors, self.runner, self.search_block)
 
 
+@dataclass(frozen=True, eq=False)
+class RankingInputs:
+    """What a ranking follows from, beside where it is computed.
+
+    queries, gallery : matrices, as users gave them; gallery : None where the queries are it
+    """
+
+    method: RankingMethod
+    queries: Any
+    gallery: Any
+    k: int | None
+    row_filter: Filter | None = None
+
+
 class RankingMethod(Protocol):
     """What a run knows of a method."""
 

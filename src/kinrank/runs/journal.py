@@ -13,6 +13,7 @@ of the machine bytes may be missing, and a folder can be touched by others.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -23,17 +24,18 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from kinrank.errors import FileFormatError, InvalidInputError
-from kinrank.io import write_text_atomic
+from kinrank.errors import FileFormatError, InvalidInputError, LockedError
+from kinrank.io import take_lock, write_text_atomic
 from kinrank.parallel import Array, Range, Runner
 from kinrank.reading import read_json
 
 FORMAT = 1
-_PATTERNS = ("run.json", "[0-9][0-9][0-9]-*", "kept-*", "scratch-*")
+_PIECE = 1 << 24  # bytes of an array that are read at a time
+_PATTERNS = ("run.json", "[0-9]*-*", "kept-*", "scratch-*")
 
 
 class BlockEntry(NamedTuple):
@@ -50,31 +52,37 @@ class BlockEntry(NamedTuple):
 
 
 class Journal:
-    """The folder of one run."""
+    """The folder of one run, which one object in one process has at a time."""
 
-    def __init__(self, folder: Path, key: str) -> None:
-        """Begin a run, or find the one to go on with; refuses a folder of another run."""
+    def __init__(self, folder: Path, key: str, parameter: str = "work") -> None:
+        """Begin a run, or find the one to go on with; refuses a folder of another run.
+
+        parameter : where users said the folder, for messages
+        """
         self.folder = folder
+        self.parameter = parameter
         self._numbers = {kind: itertools.count(1) for kind in ("call", "kept", "scratch")}
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "run.json"
         if not file.exists() and any(folder.iterdir()):
             raise InvalidInputError(
-                f"`work` must be an empty or new folder, or one of a run that was stopped, "
+                f"`{parameter}` must be an empty or new folder, or one of a run that was stopped, "
                 f"got {folder} with other files in it."
             )
         if not _says(file, {"format": FORMAT, "key": key}):
             raise InvalidInputError(
-                f"`work` must be a new folder for other vectors, parameters or versions, got "
-                f"{folder} with another run in it. Remove it, or repeat that run."
+                f"`{parameter}` must be a new folder for other vectors, parameters or versions, "
+                f"got {folder} with another run in it. Remove it, or repeat that run."
             )
+        self._lock = self._locked(file)
         for file in folder.glob("scratch-*"):
             file.unlink()
 
     def call(self, name: str, facts: dict[str, Any]) -> Call:
         """The next call of the run; a folder that was begun before is gone on with."""
         title = name.replace("/", "-").replace(" ", "-")
-        return Call(self.folder / f"{next(self._numbers['call']):03d}-{title}", facts)
+        number = next(self._numbers["call"])
+        return Call(self.folder / f"{number:03d}-{title}", facts, self.parameter)
 
     def kept(self, name: str) -> Path:
         """The file of something that is made once; it may not be there yet."""
@@ -91,6 +99,7 @@ class Journal:
 
         Windows keeps files whose arrays are still in use; the next run there removes them.
         """
+        self._lock.close()  # Windows removes no file that is open
         for path in [path for pattern in _PATTERNS for path in self.folder.glob(pattern)]:
             try:
                 if path.is_dir():
@@ -103,17 +112,40 @@ class Journal:
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
 
+    def leave(self) -> None:
+        """Let others have the folder, which is removed where nothing in it is finished."""
+        kept = ("[0-9]*-*/blocks", "kept-*")
+        is_empty = not any(path for pattern in kept for path in self.folder.glob(pattern))
+        if is_empty and self.folder.exists():
+            self.clear()
+        self._lock.close()
+
+    def _locked(self, file: Path) -> IO[bytes]:
+        """The file of the run, open and locked; the lock goes with the process."""
+        lock = file.open("rb")
+        try:
+            take_lock(lock)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                return lock  # a file system without locks
+            lock.close()
+            raise LockedError(
+                f"Another process computes this run in {self.folder}: wait until it has ended, or "
+                f"give another `{self.parameter}`."
+            ) from error
+        return lock
+
 
 class Call:
     """One call: its files, and which of its blocks are finished."""
 
-    def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, facts: dict[str, Any], parameter: str = "work") -> None:
         self.folder = folder
         self.folder.mkdir(exist_ok=True)
         if not _says(folder / "call.json", facts):
             raise InvalidInputError(
-                f"`work` must be a folder of this version's runs, got {folder.parent}, where "
-                f"{folder.name} was made by something else. Remove it and begin again."
+                f"`{parameter}` must be a folder of this version's runs, got {folder.parent}, "
+                f"where {folder.name} was made by something else. Remove it and begin again."
             )
         self._list = self.folder / "blocks"
         self.blocks = self._listed(int(facts["rows"]))
@@ -179,6 +211,31 @@ def check_sum(arrays: Iterable[Array]) -> int:
     for array in arrays:
         total = zlib.crc32(np.ascontiguousarray(array).data, total)
     return total
+
+
+def feed(digest: Any, value: Any) -> None:
+    """Add to a digest what tells a value from others: numbers, text, arrays, records of such."""
+    if isinstance(value, np.ndarray):
+        digest.update(f"array {value.shape} {value.dtype}".encode())
+        lines = np.atleast_1d(value)
+        step = max(1, _PIECE // max(1, lines[:1].nbytes))
+        for low in range(0, len(lines), step):
+            piece = np.ascontiguousarray(lines[low : low + step])
+            digest.update(piece.reshape(-1).view(np.uint8).data)
+    elif isinstance(value, tuple | list):
+        digest.update(f"{type(value).__name__} {len(value)}".encode())
+        for item in value:
+            feed(digest, item)
+    elif is_dataclass(value) and not isinstance(value, type):
+        digest.update(f"record {type(value).__qualname__}".encode())
+        for item in fields(value):
+            digest.update(item.name.encode())
+            feed(digest, getattr(value, item.name))
+    elif hasattr(value, "tocsr"):
+        rows = value.tocsr()
+        feed(digest, (rows.shape, rows.indptr, rows.indices, rows.data))
+    else:
+        digest.update(f"{value!r};".encode())
 
 
 def described(value: Any) -> Any:

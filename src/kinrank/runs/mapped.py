@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,13 @@ def resident_bytes() -> int | None:
         return None
 
 
+class FilePlace(NamedTuple):
+    """Where the values of an array begin in a file."""
+
+    path: Path
+    offset: int
+
+
 class Memory:
     """The mapped arrays of a run; above the budget their pages are dropped.
 
@@ -43,6 +50,8 @@ class Memory:
     def __init__(self, budget: int | None) -> None:
         self.budget = budget
         self._maps: list[weakref.ref[mmap.mmap]] = []
+        self._paths: weakref.WeakKeyDictionary[mmap.mmap, Path] = weakref.WeakKeyDictionary()
+        self._unwritten: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -79,10 +88,33 @@ class Memory:
             mapped = mmap.mmap(stream.fileno(), size, access=access)
         with self._lock:
             self._maps.append(weakref.ref(mapped))
+            self._paths[mapped] = file
+            if write:
+                self._unwritten.add(mapped)
         array: Array = np.frombuffer(mapped, dtype).reshape(shape)
         return array
 
+    def place(self, array: Array) -> FilePlace | None:
+        """Where the values of an array are in one of the files, for others to read; None if not.
+
+        They are in the file then: what was written to the array must be all that ever will be.
+        """
+        mapped = mapping_of(array)
+        if mapped is None or not array.flags.c_contiguous:
+            return None
+        with self._lock:
+            path = self._paths.get(mapped)
+            is_unwritten = mapped in self._unwritten
+            self._unwritten.discard(mapped)
+        if path is None:
+            return None
+        if is_unwritten:
+            mapped.flush()
+        begin = np.frombuffer(mapped, np.uint8).ctypes.data
+        return FilePlace(path, array.ctypes.data - begin)
+
     def drop(self) -> None:
+        """Drop the pages of all mapped arrays."""
         with self._lock:
             alive = [(ref, ref()) for ref in self._maps]
             self._maps = [ref for ref, mapped in alive if mapped is not None]
@@ -104,6 +136,16 @@ class Memory:
                 if (resident_bytes() or 0) > 0.8 * limit:
                     # It belongs to no file: to drop again at once would only slow things.
                     pause = 5 * _PAUSE
+
+
+def mapping_of(array: Array) -> mmap.mmap | None:
+    """The mapped file that an array is a view of; None for one in memory."""
+    base: object = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    return base if isinstance(base, mmap.mmap) else None
 
 
 def _reserve(stream: IO[bytes], size: int) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from kinrank import progress
 from kinrank.errors import InvalidInputError, shown
 from kinrank.io import PathLike
 from kinrank.parallel import Runner
-from kinrank.runs.execution import Execution, RankingMethod
+from kinrank.runs.execution import Execution
 from kinrank.search.searcher import Search, Searcher
 from kinrank.validation import check_choice, check_int, check_path
 
@@ -79,31 +82,85 @@ class Run:
                 f"`storage` is for work on a cluster: give `cluster` too, "
                 f"got {shown(self.storage)}."
             )
-        if self.cluster is not None:
-            self._refuse_others("with `cluster`", ("cluster", "storage", "search", "block_size"))
 
     def in_memory(self, threads: int | None, call: str, *more_fields: str) -> Execution:
         """The execution of a call that works in memory.
 
         call : its name for messages; more_fields : what it takes beside ``block_size``
         """
-        self._refuse_others(f"with `{call}`", ("block_size", *more_fields))
+        self.refuse_others(f"with `{call}`", ("block_size", *more_fields))
         return Execution(Runner.of(threads, self.block_size), self.search)
 
-    def execution(
-        self, method: RankingMethod, queries: Any, gallery: Any, k: int | None, threads: int | None
-    ) -> AbstractContextManager[Execution]:
-        """The execution of one call of ``method.rerank`` on this machine."""
-        if method.reads_in_blocks:
-            self._refuse_others(f"with {type(method).__name__}", ("block_size",))
+    @contextmanager
+    def execution(self, call: str, inputs: Any, threads: int | None) -> Iterator[Execution]:
+        """Where the stages of one call are computed, for as long as the block takes.
+
+        call : its name
+        inputs : what its results follow from: arrays, numbers, text and records of such, of a
+            ranking its ``RankingInputs``. They tell one run that was stopped from others.
+        """
         execution = Execution(Runner.of(threads, self.block_size), self.search, self.vectors)
-        if self.memory_budget is None and self.work is None:
-            return nullcontext(execution)
-        from kinrank.runs.disk import disk_run
+        with ExitStack() as stack:
+            cluster = None
+            if self.cluster is not None:
+                from kinrank.runs.ray.session import using
 
-        return disk_run(method, queries, gallery, k, execution, self.memory_budget, self.work)
+                cluster = stack.enter_context(using(self.cluster, self.storage, threads))
+            shared = None if cluster is None else cluster.folder
+            if shared is not None and self.work is not None:
+                raise InvalidInputError(
+                    f"`work` cannot be used with a folder as `storage`, which keeps the run, got "
+                    f"{shown(self.work)}: leave it out."
+                )
+            if shared is None and self.memory_budget is None and self.work is None:
+                if cluster is not None:
+                    runner = replace(execution.runner, workers=cluster.workers())
+                    execution = replace(execution, runner=runner)
+            else:
+                execution = stack.enter_context(
+                    self._in_files(execution, call, inputs, cluster, shared)
+                )
+            yield execution
+            if cluster is not None:
+                progress.tell("cluster", cluster.report)
 
-    def _refuse_others(self, beside: str, allowed: tuple[str, ...]) -> None:
+    @contextmanager
+    def _in_files(
+        self,
+        execution: Execution,
+        call: str,
+        inputs: Any,
+        cluster: Cluster | None,
+        shared: Path | None,
+    ) -> Iterator[Execution]:
+        """The same execution with all arrays in files.
+
+        shared : the folder that the machines of the cluster see, if the files are to lie there
+        """
+        from kinrank.runs.disk import DiskRunner, planned_limit, run_files, run_key
+        from kinrank.search.tiles import BLOCK
+
+        limit = None
+        if self.memory_budget is not None:
+            limit = planned_limit(inputs, execution, self.memory_budget, shared or self.work)
+        key = run_key(call, inputs, execution)
+        folder = None if self.work is None else Path(self.work)
+        parameter = "work"
+        if shared is not None:
+            folder = shared / f"kinrank-{key}"
+            parameter = "storage"
+        seen = shared is not None
+        with run_files(folder, key, limit, parameter, seen_by_others=seen) as files:
+            runner = DiskRunner(
+                execution.runner.threads,
+                execution.runner.block_size,
+                None if cluster is None else cluster.workers(files),
+                files=files,
+            )
+            # A finished block of a search is kept.
+            yield replace(execution, runner=runner, arrays=files, search_block=BLOCK)
+
+    def refuse_others(self, beside: str, allowed: tuple[str, ...]) -> None:
         """Refuse fields that are set and are not allowed beside something else."""
         for field in fields(self):
             value = getattr(self, field.name)

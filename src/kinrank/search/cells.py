@@ -228,10 +228,10 @@ class CellSearch:
         is_new[:] = 1  # of the last round; pairs of two other entries were compared before
         outs = (Out(np.int32, k), Out(np.float32, k), Out(np.uint8, k))
         back = (Out(np.int32, _REVERSE), Out(np.uint8, _REVERSE))
-        by_thread = run.cut(-(-n // run.threads))  # every block goes through all lists
+        by_worker = run.cut(-(-n // run.n_workers))  # every block goes through all lists
         for _ in range(_REFINED):
             lists = (second.places, ids)
-            reverse = by_thread.fill("neighbours", reverse_lists, (*lists, is_new), n, *back)
+            reverse = by_worker.fill("neighbours", reverse_lists, (*lists, is_new), n, *back)
             args = (for_kernels(second.vectors), *lists, values, is_new, *reverse)
             ids, values, is_new = run.fill("neighbours", refine_lists, args, n, *outs)
             if is_new.mean() < _SETTLED:

@@ -69,12 +69,15 @@ class ExactSearch:
 
     def search_range(self, norms: Floats, low: int, high: int, k: int) -> Neighbors:
         """The ``k`` nearest rows of rows low to high; norms : ``squared_norms`` of all rows."""
-        # One block at a time, which uses all threads.
-        together = band_rows(k, len(self.vectors))
-        in_turn = self.run.cut(together if self.block is None else min(self.block, together), 1)
-        args = (self.vectors, low, norms, Runner(self.run.threads))
+        blocks = self.run
+        threads = 1
+        if blocks.workers is None:  # one block at a time, which uses all threads
+            together = band_rows(k, len(self.vectors))
+            blocks = blocks.cut(together if self.block is None else min(self.block, together), 1)
+            threads = self.run.threads
+        args = (self.vectors, low, norms, Runner(threads))
         outs = (Out(np.int32, k), Out(np.float32, k), Out(np.float32))
-        return Neighbors(*in_turn.fill("neighbours", search_pairs, args, high - low, *outs))
+        return Neighbors(*blocks.fill("neighbours", search_pairs, args, high - low, *outs))
 
 
 def _search_few(vectors: Stored, count: int, k: int) -> Neighbors:

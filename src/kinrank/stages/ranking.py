@@ -106,7 +106,7 @@ class Ranker:
 
     def _few_queries(self, run: Runner) -> Runner:
         """The runner with as many queries at a time as keep candidates in the caches."""
-        size = min(_QUERIES, -(-self.n_queries // (4 * run.threads)))
+        size = min(_QUERIES, -(-self.n_queries // (4 * run.n_workers)))
         return run.cut(run.block_size or size)
 
     def rank_every(self, k: int, columns: CandidateColumns | None, blocks: Runner) -> Ranking:

@@ -69,7 +69,7 @@ def columns_as_rows(
 
 def _by_thread(run: Runner, n: int) -> Runner:
     """The runner with one block of ``n`` for each thread: every block goes through all entries."""
-    return run.cut(-(-n // run.threads))
+    return run.cut(-(-n // run.n_workers))
 
 
 def half_sum(a: SparseRows, run: Runner = ALONE) -> SparseRows:

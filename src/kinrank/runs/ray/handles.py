@@ -102,15 +102,19 @@ class FetchedFile(Handle):
 
 
 @dataclass(frozen=True)
-class RowRange(Handle):
-    """Rows low to high of an array."""
+class FilePart(Handle):
+    """Values in a file of a run, which every node sees under the same path."""
 
-    whole: Handle
-    low: int
-    high: int
+    path: str
+    offset: int
+    shape: tuple[int, ...]
+    dtype: str
 
     def open(self) -> Array:
-        return self.whole.open()[self.low : self.high]
+        try:
+            return np.asarray(np.memmap(self.path, self.dtype, "c", self.offset, self.shape))
+        except (OSError, ValueError) as error:
+            raise ClusterError(f"{CHANGED} for {self.path}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -121,10 +125,6 @@ class Target:
     dtype: str
     file: str | None = None
     offset: int = 0
-
-    @property
-    def handle(self) -> MappedFile:
-        return MappedFile(str(self.file), self.shape, self.dtype)
 
 
 def local_folder(session: str) -> Path:

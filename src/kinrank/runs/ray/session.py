@@ -6,30 +6,23 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from kinrank import progress
 from kinrank._version import __version__
-from kinrank.arrays import InMemory
 from kinrank.errors import ClusterError, InvalidInputError, KinrankWarning
 from kinrank.optional import require
-from kinrank.parallel import Runner, thread_count
-from kinrank.runs.execution import Execution, RankingMethod
+from kinrank.parallel import thread_count
 from kinrank.runs.ray import tasks
 from kinrank.runs.ray.handles import PURPOSE
 from kinrank.runs.ray.join import join
 from kinrank.runs.ray.report import Report
-from kinrank.runs.ray.storage import Storage, UrlStorage, make_storage
-from kinrank.runs.run import SEARCHES
-from kinrank.search.searcher import RowSearcher, Search
-from kinrank.search.stored import Stored
-from kinrank.types import Ranking
-from kinrank.validation import check_choice, check_int
+from kinrank.runs.ray.storage import FolderStorage, Storage, UrlStorage, make_storage
+from kinrank.validation import check_int
 
 if TYPE_CHECKING:
-    from kinrank.runs.ray.runner import RayRunner
+    from kinrank.runs.disk import ArrayFiles
+    from kinrank.runs.ray.workers import RayWorkers
 
 GREET_SECONDS = 120  # until the first worker of every node has answered
 
@@ -40,7 +33,6 @@ def connect(
     storage: str | os.PathLike[str] | None = None,
     retries: int = 3,
     threads: int | None = None,
-    shard_rows: int | None = None,
 ) -> Cluster:
     """Join a Ray cluster, or start one on this machine.
 
@@ -53,8 +45,6 @@ def connect(
         see under one path, or a URL that fsspec can write to
     retries : how often a block is begun again when its worker or node is lost
     threads : for "local", how many workers; None is one per core
-    shard_rows : rows that a task of the neighbour search looks through; None gives every processor
-        of the cluster one part of them
 
     Returns
     -------
@@ -62,15 +52,13 @@ def connect(
         To be closed, or used as a context.
     """
     retries = check_int("retries", retries, 0)
-    if shard_rows is not None:
-        shard_rows = check_int("shard_rows", shard_rows, 1)
     ray = require("ray", extra="ray", purpose=PURPOSE)
     require("fsspec", extra="ray", purpose=PURPOSE)
     owned = not ray.is_initialized()
     if owned:
         join(ray, address, thread_count(threads))
     try:
-        return Cluster(ray, make_storage(storage, ray.put), retries, shard_rows, owned=owned)
+        return Cluster(ray, make_storage(storage, ray.put), retries, owned=owned)
     except BaseException:
         if owned:
             ray.shutdown()
@@ -95,44 +83,17 @@ def using(
         yield cluster
 
 
-class _ClusterArrays(InMemory):
-    """Long arrays in the storage of a cluster; what is kept for later is kept by nobody."""
-
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
-
-    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
-        """See Arrays."""
-        return self._storage.empty(shape, dtype)
-
-
-class _ClusterExecution(Execution):
-    """An execution whose exact search goes through shards of the rows."""
-
-    runner: RayRunner
-
-    def own_searcher(self, vectors: Stored) -> RowSearcher:
-        from kinrank.runs.ray.shards import ShardSearch
-
-        if self.search == "exact" and isinstance(vectors, np.ndarray):
-            return ShardSearch(vectors, self.runner)
-        return super().own_searcher(vectors)
-
-
 class Cluster:
     """A cluster that stages can run on.
 
     report : what moved in the runs since the connection was made
     """
 
-    def __init__(
-        self, ray: Any, storage: Storage, retries: int, shard_rows: int | None, *, owned: bool
-    ) -> None:
+    def __init__(self, ray: Any, storage: Storage, retries: int, *, owned: bool) -> None:
         self.ray = ray
         self.storage = storage
         self.report = Report()
         self.retries = retries
-        self.shard_rows = shard_rows
         self._owned = owned
         self._open = True
         self._remote: dict[Any, Any] = {}
@@ -148,40 +109,27 @@ class Cluster:
         """Processors of the nodes that are there now."""
         return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
 
-    def runner(self, block_size: int | None = None, threads: int | None = None) -> RayRunner:
-        """What stages are given.
+    @property
+    def folder(self) -> Path | None:
+        """The folder that all machines see, in which runs are kept; None for other storage."""
+        if isinstance(self.storage, FolderStorage):
+            return self.storage.folder.parent
+        return None
 
-        block_size : rows of a task; None makes a few tasks for each processor of the cluster
-        threads : of this process, for the steps between stages
+    def workers(self, files: ArrayFiles | None = None) -> RayWorkers:
+        """Who computes the blocks of a run.
+
+        files : those of the run, if all machines see them
         """
-        from kinrank.runs.ray.runner import RayRunner
+        from kinrank.runs.ray.workers import RayWorkers
 
         if not (self._open and self.ray.is_initialized()):
             raise ClusterError("This connection to the cluster is closed: connect again.")
-        block_size = Runner.of(1, block_size).block_size  # checked
         self._greet()
-        return RayRunner(self.cpus, block_size, cluster=self, here=thread_count(threads))
-
-    def rerank(
-        self,
-        method: RankingMethod,
-        queries: Any,
-        gallery: Any,
-        k: int | None = None,
-        *,
-        threads: int | None = None,
-        block_size: int | None = None,
-        search: Search = "exact",
-    ) -> Ranking:
-        """As ``method.rerank``, on this cluster."""
-        kind: Any = search
-        check_choice("search", kind, SEARCHES)
-        execution = _ClusterExecution(
-            self.runner(block_size, threads), search=search, arrays=_ClusterArrays(self.storage)
-        )
-        ranking = method.ranked(queries, gallery, k, execution)
-        progress.tell("cluster", self.report)
-        return ranking
+        storage = self.storage
+        if files is not None and files.seen_by_others:
+            storage = FolderStorage(files.journal.folder, files.memory)
+        return RayWorkers(self, storage, self.cpus)
 
     def begin(self, task: Callable[..., Any], *args: Any) -> Any:
         """Hand a task to the cluster, which is told what it does once."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import tempfile
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,17 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kinrank.errors import InvalidInputError
 from kinrank.optional import require
 from kinrank.parallel import Array
+from kinrank.runs.mapped import Memory
 from kinrank.runs.ray.handles import (
     PURPOSE,
     FetchedFile,
+    FilePart,
     Handle,
     MappedFile,
-    RowRange,
     SharedArray,
     Target,
     new_file,
@@ -44,136 +45,86 @@ class Storage:
         self.session = secrets.token_hex(8)
         self.sent = self._count = 0
         self._put = put
-        # By identity and the rows of a shard, None for the whole.
-        self._known: dict[tuple[int, int | None], tuple[weakref.ref[Array], list[Handle]]] = {}
+        self._known: dict[int, tuple[weakref.ref[Array], Handle]] = {}  # by identity
 
     def keep(self, array: Array) -> Handle:
         """A handle of ``array``, which must not be changed from now on."""
-        return self.keep_shards(array, None)[0]
+        ref, handle = self._known.get(id(array), (None, None))
+        if ref is not None and ref() is array and handle is not None:
+            return handle
+        self.sent += array.nbytes
+        handle = self._store(np.ascontiguousarray(array))
+        self._known[id(array)] = (weakref.ref(array), handle)
+        weakref.finalize(array, _forget, weakref.ref(self), id(array), handle)
+        return handle
 
-    def keep_shards(self, array: Array, size: int | None) -> list[Handle]:
-        """Handles of ``array`` in shards of ``size`` rows (None: all), stored once."""
-        ref, handles = self._known.get((id(array), size), (None, []))
-        if ref is not None and ref() is array:
-            return handles
-        handles = [self._sent(array)] if size is None else self._shards(array, size)
-        self._remember(array, handles, size)
-        return handles
+    def target(self, array: Array) -> Target:
+        """Where tasks put the rows that they own of ``array``."""
+        return Target(array.shape, array.dtype.str)
 
     def renew(self) -> None:
         """Store every array again when it is next asked for: a node was lost with its memory."""
         if self._put is not None:  # files outlive a node
             self._known.clear()
 
-    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-        return np.empty(shape, dtype)
-
-    def target(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Target:
-        return Target(shape, np.dtype(dtype).str)
-
-    def filled(self, target: Target, array: Array | None) -> Array:
-        """The array of a target, all blocks being there; ``array`` if it has no file."""
-        if array is not None:
-            return array
-        mapped = target.handle.open()
-        self._remember(mapped, [target.handle])  # it need not be stored again
-        return mapped
-
-    def entries_prefix(self) -> str | None:
-        """What files begin with that tasks leave entries of rows in; None if they send them."""
-        return None
-
     def close(self) -> None:
+        """Remove what was stored."""
         self._known.clear()
 
-    def _shards(self, array: Array, size: int) -> list[Handle]:
-        return [self._sent(array[low : low + size]) for low in range(0, len(array), size)]
-
-    def _sent(self, array: Array) -> Handle:
-        self.sent += array.nbytes
-        return self._store(np.ascontiguousarray(array))
+    def drop(self, handle: Handle) -> None:
+        """Remove what nobody holds any more."""
 
     def _store(self, array: Array) -> Handle:
         assert self._put is not None
         return SharedArray(self._put(array))
 
-    def drop(self, handle: Handle) -> None:
-        """Remove what nobody holds any more."""
 
-    def _remember(self, array: Array, handles: list[Handle], size: int | None = None) -> None:
-        key = (id(array), size)
-        self._known[key] = (weakref.ref(array), handles)
-        weakref.finalize(array, _forget, weakref.ref(self), key, handles)
-
-
-def _forget(ref: weakref.ref[Storage], key: tuple[int, int | None], handles: list[Handle]) -> None:
+def _forget(ref: weakref.ref[Storage], key: int, handle: Handle) -> None:
     storage = ref()
     if storage is None:
         return
-    if key in storage._known and storage._known[key][1] is handles:
+    if key in storage._known and storage._known[key][1] is handle:
         del storage._known[key]
-    for handle in handles:
-        storage.drop(handle)
+    storage.drop(handle)
 
 
 class FolderStorage(Storage):
-    """In files that all nodes see; results are written there too."""
+    """In files that all nodes see.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    folder : where they are; one that is not there is made, and removed in the end
+    memory : of a run whose arrays are files that all nodes see already; None for no such run
+    """
+
+    def __init__(self, folder: Path, memory: Memory | None = None) -> None:
         super().__init__()
-        try:
-            if not os.fspath(path):
-                raise ValueError("no name")
-            self.folder = Path(path).resolve(strict=True) / f"kinrank-{self.session}"
-            self.folder.mkdir(mode=0o700)
-        except (OSError, ValueError, TypeError) as error:
-            raise InvalidInputError(
-                f"`storage` must be a folder that all machines see and may write to, or a URL, "
-                f"got {path!r}: {error}"
-            ) from error
+        self.folder = folder
+        self._memory = memory
 
     def keep(self, array: Array) -> Handle:
-        if isinstance(array.base, np.memmap):  # what was written to it may not be in the file yet
-            array.base.flush()
-        return super().keep(array)
+        place = None if self._memory is None else self._memory.place(array)
+        if place is None:
+            return super().keep(array)
+        return FilePart(str(place.path), place.offset, array.shape, array.dtype.str)
 
-    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-        shape = (shape,) if isinstance(shape, int) else shape
-        if 0 in shape:
-            return np.empty(shape, dtype)
-        target = self.target(shape, dtype)
-        array = np.asarray(np.load(str(target.file), mmap_mode="r+", allow_pickle=False))
-        self._remember(array, [target.handle])
-        return array
-
-    def target(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Target:
-        if 0 in shape:
-            return super().target(shape, dtype)
-        path = str(self._new_file())
-        mapped = np.lib.format.open_memmap(path, "w+", dtype, shape)
-        return Target(shape, mapped.dtype.str, path, mapped.offset)
-
-    def entries_prefix(self) -> str:
-        return str(self._new_file())
+    def target(self, array: Array) -> Target:
+        place = None if self._memory is None else self._memory.place(array)
+        if place is None:
+            return super().target(array)
+        return Target(array.shape, array.dtype.str, str(place.path), place.offset)
 
     def close(self) -> None:
         super().close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _new_file(self) -> Path:
-        self._count += 1
-        return self.folder / f"{self._count}.npy"
-
-    def _shards(self, array: Array, size: int) -> list[Handle]:
-        whole = self.keep(array)
-        return [RowRange(whole, low, low + size) for low in range(0, len(array), size)]
+        if self._memory is None:  # else the run removes its files
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _store(self, array: Array) -> Handle:
-        return new_file(str(self._new_file()), array)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self._count += 1
+        return new_file(str(self.folder / f"scratch-{self.session}-{self._count}.npy"), array)
 
     def drop(self, handle: Handle) -> None:
-        if isinstance(handle, MappedFile):
-            Path(handle.path).unlink(missing_ok=True)
+        assert isinstance(handle, MappedFile)
+        Path(handle.path).unlink(missing_ok=True)
 
 
 class UrlStorage(Storage):
@@ -212,10 +163,25 @@ class UrlStorage(Storage):
             self._files.rm(f"{self._path}/{handle.url.rpartition('/')[2]}")
 
 
+def checked_folder(place: str | os.PathLike[str]) -> Path:
+    """The folder that users gave as ``storage``, when it can be written to."""
+    try:
+        if not os.fspath(place):
+            raise ValueError("no name")
+        folder = Path(place).resolve(strict=True)
+        Path(tempfile.mkdtemp(prefix="kinrank-", dir=folder)).rmdir()
+    except (OSError, ValueError, TypeError) as error:
+        raise InvalidInputError(
+            f"`storage` must be a folder that all machines see and may write to, or a URL, "
+            f"got {place!r}: {error}"
+        ) from error
+    return folder
+
+
 def make_storage(place: str | os.PathLike[str] | None, put: Callable[[Any], Any]) -> Storage:
     """None is the object store; a folder; or a URL."""
     if place is None:
         return Storage(put)
     if isinstance(place, str) and "://" in place:
         return UrlStorage(place)
-    return FolderStorage(place)
+    return FolderStorage(checked_folder(place) / f"kinrank-{secrets.token_hex(8)}")

@@ -16,7 +16,8 @@ import numpy as np
 from kinrank._version import __version__
 from kinrank.errors import InvalidInputError
 from kinrank.parallel import Array
-from kinrank.runs.ray.handles import Handle, MappedFile, Target, local_folder, new_file
+from kinrank.runs.journal import check_sum
+from kinrank.runs.ray.handles import Handle, Target, local_folder
 
 if TYPE_CHECKING:
     from kinrank.runs.ray.storage import Storage
@@ -83,29 +84,25 @@ def _replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
 class Answer:
     """What a task sends back.
 
+    arrays : of ``rows``, lengths and entries; of ``fill``, the rows that it did not write to files
+    check : of ``fill``, the sum over all its rows
     read, whole : bytes of its arguments in pages that it touched, and of all; 0 if nobody looked
-    written : bytes that the task put into files instead; files : new ones among these
+    written : bytes that the task put into files instead
     """
 
     arrays: tuple[Array, ...]
+    check: int = 0
     read: int = 0
     whole: int = 0
     written: int = 0
-    files: tuple[MappedFile, ...] = ()
 
 
-def rows_block(job: BlockJob, low: int, high: int, look: bool, prefix: str | None) -> Answer:
-    """(lengths, indices[, data]) of the rows low to high.
-
-    prefix : what the names of files begin with that the entries are left in; None sends them
-    """
+def rows_block(job: BlockJob, low: int, high: int, look: bool) -> Answer:
+    """(lengths, indices[, data]) of the rows low to high."""
     kernel, args = job.open()
-    lengths, *entries = kernel(low, high, *args)
-    read = _looked(look, kernel, (low, high, *args), args)
-    if prefix is None:
-        return Answer((lengths, *entries), *read)
-    files = tuple(new_file(f"{prefix}.{low}.{at}", array) for at, array in enumerate(entries))
-    return Answer((lengths,), *read, sum(array.nbytes for array in entries), files)
+    arrays = tuple(kernel(low, high, *args))
+    read, whole = _looked(look, kernel, (low, high, *args), args)
+    return Answer(arrays, read=read, whole=whole)
 
 
 def fill_block(
@@ -116,21 +113,22 @@ def fill_block(
     # Kernels write at the places of the whole array; pages that nobody touches cost nothing.
     outs = tuple(np.empty(target.shape, target.dtype) for target, _ in targets)
     kernel(low, high, *args, *outs)
-    read = _looked(look, kernel, (low, high, *args, *outs), args)
+    blocks = [out[owned] for (_, owned), out in zip(targets, outs, strict=True)]
+    check = check_sum(blocks)
     sent = []
     written = 0
-    for (target, owned), out in zip(targets, outs, strict=True):
-        block = out[owned]
+    for (target, owned), block in zip(targets, blocks, strict=True):
         if target.file is None:
             sent.append(block.copy())
             continue
         # Not through a mapping: its pages may belong to two blocks, and to two machines. Others
         # see what was written once the file is closed, on network file systems too.
         with Path(target.file).open("r+b") as file:
-            file.seek(target.offset + owned.start * out.strides[0])
+            file.seek(target.offset + owned.start * block.strides[0])
             file.write(block.tobytes())
         written += block.nbytes
-    return Answer(tuple(sent), *read, written)
+    read, whole = _looked(look, kernel, (low, high, *args, *outs), args)
+    return Answer(tuple(sent), check, read, whole, written)
 
 
 def _looked(look: bool, kernel: Any, call: tuple[Any, ...], args: Any) -> tuple[int, int]:
