@@ -2,7 +2,9 @@
 
 from functools import cache
 
+import kinrank
 from engine_data import clustered
+from kinrank.parallel import Runner
 from kinrank.registry import make_method
 
 METHODS = {
@@ -25,11 +27,21 @@ def alone(name):
     return make_method(name, **METHODS[name]).rerank(*data(), k=40)
 
 
-def on(cluster, name, block_size=300):
-    return cluster.rerank(make_method(name, **METHODS[name]), *data(), 40, block_size=block_size)
+def on(cluster, name, block_size=300, **where):
+    run = kinrank.Run(cluster=cluster, block_size=block_size, **where)
+    return make_method(name, **METHODS[name]).rerank(*data(), 40, run=run)
+
+
+def runner_on(cluster, block_size=None):
+    """A runner in memory whose blocks are tasks."""
+    return Runner(1, block_size, cluster.workers())
 
 
 def assert_same(ranking, name):
-    expected = alone(name)
+    assert_equal(ranking, alone(name))
+
+
+def assert_equal(ranking, expected):
+    """The same bits."""
     assert (ranking.indices == expected.indices).all()
     assert ranking.distances.tobytes() == expected.distances.tobytes()

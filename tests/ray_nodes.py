@@ -15,6 +15,10 @@ import kinrank
 
 SECONDS = 120  # until something that should come up is given up
 MEMORY = 100_000_000  # of each node's object store
+# For kernels of the tests, and for the kinrank that is tested.
+PYTHONPATH = os.pathsep.join(
+    str(Path(file).parents[up]) for file, up in ((__file__, 0), (kinrank.__file__, 1))
+)
 
 
 class Nodes:
@@ -32,10 +36,7 @@ class Nodes:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(token),
             "RAY_USAGE_STATS_ENABLED": "0",
-            # For kernels of the tests, and for the kinrank that is tested.
-            "PYTHONPATH": os.pathsep.join(
-                str(Path(file).parents[up]) for file, up in ((__file__, 0), (kinrank.__file__, 1))
-            ),
+            "PYTHONPATH": PYTHONPATH,
         }
         ports = _free_ports(self.hosts[0], 2)
         self.address = f"{self.hosts[0]}:{ports[0]}"

@@ -12,6 +12,7 @@ from kinrank.filters import Filter, empty_ranking
 from kinrank.grouped import group_labels, largest_group, split_groups
 from kinrank.items import mean_ranking, pictures_of_items
 from kinrank.registry import make_method
+from kinrank.runs.execution import Execution
 from kinrank.runs.run import Run, as_run
 from kinrank.types import Ranking
 from kinrank.validation import as_matrix, as_vectors, check_choice, check_int, reduce_k
@@ -119,6 +120,25 @@ class _Ranker:
         )
         return ranking
 
+    def rank_in(
+        self,
+        execution: Execution,
+        queries: Any,
+        gallery: Any,
+        k: int,
+        row_filter: Filter | None,
+    ) -> Ranking:
+        """As ``rank``, of a call whose execution has begun."""
+        method = self.method_for(queries, gallery)
+        method.check_run(self.run)
+        ranking: Ranking = method.rank_if_any(queries, gallery, k, execution, row_filter)
+        return ranking
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        """What rankings follow from, beside the vectors."""
+        return self.method, self.params, *sorted(self.options.items())
+
 
 def _rerank_items(
     ranker: _Ranker,
@@ -147,9 +167,10 @@ def _rerank_groups(
     row_filter: Filter | None,
 ) -> Ranking:
     """The rows of each query's group, ranked as if there were no others."""
-    for name in ("memory_budget", "work", "cluster"):
-        if getattr(ranker.run, name) is not None:
-            raise InvalidInputError(f"`{name}` cannot be used with `groups`.")
+    if ranker.run.memory_budget is not None:
+        raise InvalidInputError(
+            "`memory_budget` cannot be used with `groups`: it is planned for one collection."
+        )
     among_themselves = gallery is None
     vectors = as_matrix("vectors" if among_themselves else "queries", queries)
     rows = vectors if among_themselves else as_matrix("gallery", gallery)
@@ -162,16 +183,19 @@ def _rerank_groups(
         most = len(rows) - among_themselves
         k = reduce_k("k", check_int("k", k, 1), most, "gallery rows")
     ranking = empty_ranking(len(vectors), k)
-    for group in split_groups(
-        query_labels, row_labels, row_filter, among_themselves=among_themselves
-    ):
-        ranked = ranker.rank(
-            vectors[group.queries],
-            None if among_themselves else rows[group.rows],
-            min(k, group.n_results),
-            group.row_filter,
-        )
-        group.put(ranked, ranking)
+    inputs = (ranker.facts, vectors, rows, query_labels, row_labels, k, row_filter)
+    with ranker.run.execution("rerank groups", inputs, ranker.threads) as execution:
+        for group in split_groups(
+            query_labels, row_labels, row_filter, among_themselves=among_themselves
+        ):
+            ranked = ranker.rank_in(
+                execution,
+                vectors[group.queries],
+                None if among_themselves else rows[group.rows],
+                min(k, group.n_results),
+                group.row_filter,
+            )
+            group.put(ranked, ranking)
     return ranking
 
 

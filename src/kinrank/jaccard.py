@@ -24,6 +24,7 @@ from kinrank.stages.distances import Distances, VectorDistances
 from kinrank.stages.sparse import transposed
 from kinrank.types import Ints, SparseRows
 from kinrank.validation import (
+    as_matrix,
     as_vectors,
     check_bool,
     check_choice,
@@ -93,18 +94,20 @@ def jaccard_graph(
     (60, 60)
     """
     prepare("jaccard_graph")
-    runner = as_run(run).in_memory(threads, "jaccard_graph").runner
-    return jaccard_rows(
-        features,
-        k1,
-        k2,
-        runner,
-        max_distance=max_distance,
-        metric=metric,
-        dialect=dialect,
-        connected=connected,
-        whiten=whiten,
-    ).to_scipy()
+    inputs = (as_matrix("features", features), k1, k2, max_distance, metric, dialect, connected)
+    with as_run(run).keeping("jaccard_graph", (*inputs, whiten), threads) as execution:
+        graph = jaccard_rows(
+            inputs[0],
+            k1,
+            k2,
+            execution.runner,
+            max_distance=max_distance,
+            metric=metric,
+            dialect=dialect,
+            connected=connected,
+            whiten=whiten,
+        )
+        return execution.outlasting(graph).to_scipy()
 
 
 def jaccard_rows(
@@ -125,7 +128,7 @@ def jaccard_rows(
     limit = check_float("max_distance", max_distance, 0, 1, low_open=True)
     connected = check_bool("connected", connected)
     named = same_width(("features", features))
-    onto = projection_for(check_whiten("whiten", whiten), named, run.threads)
+    onto = projection_for(check_whiten("whiten", whiten), named, run)
     cosine = metric == "cosine" or weighting.cosine
     vectors = as_vectors(("features", features), cosine=cosine, onto=onto)
     if weighting.plain and not cosine and onto is None:

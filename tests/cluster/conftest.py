@@ -35,7 +35,7 @@ def joined(nodes):
 
 @pytest.fixture
 def cluster(joined):
-    """A connection of one test, with small shards so that there are several."""
+    """A connection of one test."""
     ray_nodes.wait_for_nodes(joined.ray, 2)
-    with connect(shard_rows=400) as connection:
+    with connect() as connection:
         yield connection

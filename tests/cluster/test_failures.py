@@ -17,7 +17,7 @@ import pytest
 import cluster_kernels
 import kinrank
 import ray_nodes
-from cluster_data import assert_same, on
+from cluster_data import assert_same, on, runner_on
 from kinrank import (
     ClusterError,
     InvalidInputError,
@@ -28,7 +28,7 @@ from kinrank import (
 from kinrank.cluster import connect
 from kinrank.parallel import Out
 from kinrank.runs.ray.join import explained, is_lost, join, reach
-from kinrank.runs.ray.runner import put_block
+from kinrank.runs.ray.workers import put_block
 
 
 def at_stage(name, act):
@@ -65,7 +65,7 @@ def test_a_worker_is_killed_in_the_middle(cluster, nodes):
 
 
 def test_every_block_is_killed_once(cluster, tmp_path):
-    out = cluster.runner(block_size=40).fill(
+    out = runner_on(cluster, 40).fill(
         "numbers", cluster_kernels.die_once, (str(tmp_path),), 100, Out(np.int64)
     )
     assert (out == np.arange(100)).all()
@@ -88,7 +88,7 @@ def test_a_node_is_killed_in_the_middle(cluster, nodes):
 def test_workers_that_die_every_time_are_given_up(joined):
     text = r"Workers were lost 1 times in the stage 'numbers', rows .* use block_size=(4|2)"
     with connect(retries=0) as cluster:
-        run = cluster.runner(block_size=8)
+        run = runner_on(cluster, 8)
         with pytest.raises(ClusterError, match=text):
             run.fill("numbers", cluster_kernels.die_always, (), 20, Out(np.int64))
 
@@ -96,7 +96,7 @@ def test_workers_that_die_every_time_are_given_up(joined):
 def test_what_was_lost_is_stored_again(cluster, tmp_path):
     values = np.arange(200_000)
     stage = (cluster_kernels.doubled_the_second_time, (str(tmp_path), values), len(values))
-    out = cluster.runner(block_size=100_000).fill("numbers", *stage, Out(np.int64))
+    out = runner_on(cluster, 100_000).fill("numbers", *stage, Out(np.int64))
     assert (out == 2 * values).all()
     known = cluster.report.summary()["stages"]["numbers"]
     assert known["retried"] == 2
@@ -106,9 +106,9 @@ def test_what_was_lost_is_stored_again(cluster, tmp_path):
 def test_out_of_memory_says_the_block_size_to_use(cluster):
     stage = (cluster_kernels.only_small_blocks, (64,), 1000, Out(np.int64))
     with pytest.raises(ClusterError, match="ran out of memory in the stage 'numbers'") as error:
-        cluster.runner(block_size=100).fill("numbers", *stage)
+        runner_on(cluster, 100).fill("numbers", *stage)
     assert error.match("smaller than 100 rows, use block_size=50")
-    assert cluster.runner(block_size=50).fill("numbers", *stage).sum() == 1000
+    assert runner_on(cluster, 50).fill("numbers", *stage).sum() == 1000
 
 
 def test_rays_own_out_of_memory_error_is_said_likewise(joined):
@@ -124,11 +124,12 @@ HUNGRY = """
 import sys
 import numpy as np
 import cluster_kernels
+from cluster_data import runner_on
 from kinrank.cluster import connect
 from kinrank.parallel import Out
 with connect("local") as cluster:
     stage = (cluster_kernels.hungry, (int(sys.argv[1]),), 8, Out(np.int64))
-    cluster.runner(block_size=8).fill("numbers", *stage)
+    runner_on(cluster, 8).fill("numbers", *stage)
 """
 
 
@@ -151,7 +152,7 @@ def test_ray_ends_a_worker_that_takes_too_much(left, said, tmp_path):
         "RAY_memory_usage_threshold": str((used + room) / total if left else 0.001),
         "RAY_memory_monitor_refresh_ms": "50",
         "RAY_task_oom_retries": "0",
-        "PYTHONPATH": str(Path(cluster_kernels.__file__).parent),
+        "PYTHONPATH": ray_nodes.PYTHONPATH,
         "HOME": str(tmp_path),
     }
     result = subprocess.run(
@@ -169,7 +170,7 @@ def test_ray_ends_a_worker_that_takes_too_much(left, said, tmp_path):
 
 def test_errors_of_a_kernel_are_its_own(cluster):
     with pytest.raises(ValueError, match="rows 0 to 10"):
-        cluster.runner(block_size=10).fill("numbers", cluster_kernels.refuse, (), 10, Out(np.int64))
+        runner_on(cluster, 10).fill("numbers", cluster_kernels.refuse, (), 10, Out(np.int64))
 
 
 def test_storage_that_workers_do_not_see(joined):
@@ -177,7 +178,7 @@ def test_storage_that_workers_do_not_see(joined):
     with connect(storage="memory://here", retries=0) as cluster:
         stage = (cluster_kernels.doubled, (values,), len(values), Out(np.int64))
         with pytest.raises(ClusterError, match="could not read or write in the stage 'numbers'"):
-            cluster.runner(block_size=50_000).fill("numbers", *stage)
+            runner_on(cluster, 50_000).fill("numbers", *stage)
 
 
 def test_files_that_are_changed_while_tasks_run(joined, tmp_path):
@@ -187,15 +188,15 @@ def test_files_that_are_changed_while_tasks_run(joined, tmp_path):
         np.save(next(tmp_path.glob("*/*.npy")), values[:9])
         stage = (cluster_kernels.doubled, (values,), len(values), Out(np.int64))
         with pytest.raises(ClusterError, match=r"int64 \(9,\) instead of int64 \(50000,\)"):
-            cluster.runner(block_size=50_000).fill("numbers", *stage)
+            runner_on(cluster, 50_000).fill("numbers", *stage)
 
 
 def test_answers_of_a_wrong_size(joined, tmp_path):
     with connect() as cluster, connect(storage=tmp_path) as shared:
         for one in (cluster, shared):
             with pytest.raises(ClusterError, match=r"got 50 rows and \[50, 50\] entries"):
-                one.runner(block_size=50).rows("entries", cluster_kernels.short_rows, (), 100, 100)
-        run = cluster.runner(block_size=50)
+                runner_on(one, 50).rows("entries", cluster_kernels.short_rows, (), 100, 100)
+        run = runner_on(cluster, 50)
         with pytest.raises(ClusterError, match=r"of shape \(50, 3\) for rows 0 to 50, got \(3,\)"):
             put_block(np.empty((50, 3)), np.zeros(3), (0, 50))
         found = run.rows("entries", cluster_kernels.some_rows, (), 100, 100)
@@ -206,7 +207,7 @@ def test_a_cluster_that_is_lost_while_waiting(cluster, monkeypatch):
     def lost(*_, **__):
         raise ConnectionError("nobody is there")
 
-    run = cluster.runner(block_size=50)
+    run = runner_on(cluster, 50)
     monkeypatch.setattr(cluster.ray, "wait", lost)
     with pytest.raises(ClusterError, match="lost in the stage 'numbers': nobody is there"):
         run.fill("numbers", cluster_kernels.doubled, (np.arange(100),), 100, Out(np.int64))
@@ -214,7 +215,7 @@ def test_a_cluster_that_is_lost_while_waiting(cluster, monkeypatch):
 
 def test_kernels_must_be_importable(cluster):
     with pytest.raises(InvalidInputError, match=r"`kernel` must be importable, got .*<lambda>"):
-        cluster.runner().fill("numbers", lambda *_: None, (), 10, Out(np.int64))
+        runner_on(cluster).fill("numbers", lambda *_: None, (), 10, Out(np.int64))
 
 
 def test_a_closed_connection_is_refused(joined):
@@ -222,13 +223,13 @@ def test_a_closed_connection_is_refused(joined):
         pass
     cluster.close()
     with pytest.raises(ClusterError, match="is closed: connect again"):
-        cluster.runner()
+        cluster.workers()
 
 
 def test_a_connection_that_others_closed_is_refused(cluster, monkeypatch):
     monkeypatch.setattr(cluster.ray, "is_initialized", lambda: False)
     with pytest.raises(ClusterError, match="is closed: connect again"):
-        cluster.runner()
+        cluster.workers()
     monkeypatch.undo()
 
 
@@ -285,13 +286,11 @@ def test_without_the_extra(monkeypatch, package):
 def test_kernels_with_frozen_arguments_are_refused(cluster):
     kernel = partial(cluster_kernels.refuse, values=np.zeros(3))
     with pytest.raises(InvalidInputError, match="must be importable"):
-        cluster.runner().fill("numbers", kernel, (), 3, Out(np.int64))
+        runner_on(cluster).fill("numbers", kernel, (), 3, Out(np.int64))
 
 
 def test_what_does_not_go_together(cluster):
     rows = np.eye(8)
-    with pytest.raises(InvalidInputError, match="`memory_budget` cannot be used with `cluster`"):
-        kinrank.rerank(rows[:2], rows[2:], run=kinrank.Run(cluster=cluster, memory_budget="1GB"))
     with pytest.raises(InvalidInputError, match="`storage` is for work on a cluster"):
         kinrank.rerank(rows[:2], rows[2:], run=kinrank.Run(storage="somewhere"))
     with pytest.raises(InvalidInputError, match="has its storage already"):

@@ -26,7 +26,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_files_that_were_changed_are_refused(tmp_path, change):
-    storage = FolderStorage(tmp_path)
+    storage = FolderStorage(tmp_path / "shared")
     handle = storage.keep(VALUES)
     np.testing.assert_array_equal(handle.open(), VALUES)
     CHANGES[change](next(tmp_path.glob("*/*.npy")))

@@ -175,20 +175,11 @@ def test_the_junk_rule_is_a_filter():
         ({"allowed": ["a"]}, "numbers of gallery rows or a mask"),
         ({"allowed": 3}, "a list of ids"),
         ({"allowed": np.zeros((1, 2, 3), int)}, "a list of ids"),
-        (
-            {"allowed": [0], "run": kinrank.Run(memory_budget="4GB")},
-            "`memory_budget` cannot be used with `allowed` or `exclude`",
-        ),
     ],
 )
 def test_bad_filters(sets, given, message):
     with pytest.raises(InvalidInputError, match=message):
         CAS(k1=8, k2=4).rerank(*sets, 5, **given)
-
-
-def test_a_cluster_takes_no_filter(sets):
-    with pytest.raises(InvalidInputError, match="`cluster` cannot be used with `allowed`"):
-        kinrank.rerank(*sets, k=5, allowed=[0], run=kinrank.Run(cluster="local"))
 
 
 def test_nothing_allowed_is_an_empty_answer(sets):

@@ -157,10 +157,3 @@ def test_the_command_has_it(tmp_path):
     assert large_data.digest(found) == large_data.digest(expected)
     plan = json.loads(run(*args, "--plan", "--json").stdout)
     assert plan["stages"][0] == {"name": "vectors", "bytes": 2 * 400 * 16, "seconds": 0.0}
-
-
-def test_a_cluster_refuses_it():
-    with pytest.raises(kinrank.InvalidInputError, match="`vectors` cannot be used with `cluster`"):
-        kinrank.rerank(
-            *large_data.rows(400), k=5, run=kinrank.Run(cluster="local", vectors="float16")
-        )

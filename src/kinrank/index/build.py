@@ -52,7 +52,9 @@ def build_from_vectors(
     if context is not None:
         named_vectors.append(("context", context))
     cosine = method.metric == "cosine"
-    vectors, scaling = Scaling.fit(*named_vectors, cosine=cosine, whiten=method.whiten, run=run)
+    vectors, scaling = Scaling.fit(
+        *named_vectors, cosine=cosine, whiten=method.whiten, execution=execution
+    )
     if len(vectors) < 2:
         raise InvalidInputError("An index must have at least two rows, got one.")
     ids = refuse_duplicates(as_ids(ids, len(gallery)))
@@ -67,7 +69,8 @@ def build_from_vectors(
         if not (cosine or method.whiten is not None or isinstance(execution.search, str)):
             vectors_of_searcher = as_vectors(*named_vectors, together=False)
         neighbors = execution.searcher(vectors, vectors_of_searcher).neighbors(length)
-    return build(method, resolved, scaling, ids, neighbors, vectors, cells, run)
+    state = build(method, resolved, scaling, ids, neighbors, vectors, cells, run)
+    return execution.outlasting(state)
 
 
 def build_from_lists(

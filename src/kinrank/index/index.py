@@ -139,9 +139,11 @@ class Index:
     ) -> Index:
         """See ``CAS.fit``."""
         prepare("index")  # compiles kernels that are not compiled yet
-        execution = as_run(run).in_memory(threads, "fit", "search")
-        checked = Attributes.of(attributes, len(as_matrix("gallery", gallery)))
-        state = build_from_vectors(method, gallery, ids, context, execution)
+        matrix = as_matrix("gallery", gallery)
+        checked = Attributes.of(attributes, len(matrix))
+        more = None if context is None else as_matrix("context", context)
+        with as_run(run).keeping("fit", (method, matrix, more), threads) as execution:
+            state = build_from_vectors(method, matrix, ids, more, execution)
         return cls(Engine(state, search_of(state), checked))
 
     @classmethod
@@ -629,7 +631,6 @@ class Index:
         >>> index.projection.rows
         330
         """
-        execution = as_run(run).in_memory(threads, "relearn", "search")
         with self._changing() as state:
             kind = relearnt_kind(state, whiten)
             matrix = as_matrix("vectors", vectors)
@@ -643,11 +644,11 @@ class Index:
                     f"`context` is missing: this index has {len(state) - state.n_gallery:,} rows "
                     "of it, which are learnt from and built with."
                 )
+            more = None if context is None else as_matrix("context", context)
             method = state.unresolved.replace(whiten=kind)
-            self._replace(
-                build_from_vectors(method, matrix, state.ids, context, execution),
-                self.engine.attributes,
-            )
+            with as_run(run).keeping("relearn", (method, matrix, more), threads) as execution:
+                learnt = build_from_vectors(method, matrix, state.ids, more, execution)
+            self._replace(learnt, self.engine.attributes)
             self.calibration = None
 
     def draft(self) -> Index:

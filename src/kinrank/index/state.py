@@ -28,6 +28,7 @@ from kinrank.methods.cas import CASMethod
 from kinrank.parallel import ALONE, Runner
 from kinrank.projection.kinds import Whiten, projection_for
 from kinrank.projection.projection import Projection
+from kinrank.runs.execution import Execution
 from kinrank.stages.diffusion import polynomial_of
 from kinrank.stages.distances import Distances, ListDistances, VectorDistances
 from kinrank.stages.graph import Graph
@@ -43,6 +44,7 @@ from kinrank.validation import (
     stack_rows,
 )
 
+_HERE = Execution(ALONE)
 # The options that an index restricts: the values that it can compute online, and why no others.
 _ONLINE_VALUES = {
     "symmetric": ((True,), "a query is tied into a symmetric graph"),
@@ -120,17 +122,18 @@ class Scaling:
         *named_vectors: tuple[str, Any],
         cosine: bool,
         whiten: Whiten = None,
-        run: Runner = ALONE,
+        execution: Execution = _HERE,
     ) -> tuple[Floats, Scaling]:
         """Scale vectors, and return them with the scaling that further vectors need.
 
         named_vectors : pairs of a name, for messages, and an array (n, d); they are stacked
         whiten : what projection to learn from them, or a fitted one; None for none
+        execution : where it is learnt
 
         Returns the scaled vectors of all, (n, dims) float32, and the scaling.
         """
         matrices = same_width(*named_vectors)
-        projection = projection_for(whiten, matrices, run.threads)
+        projection = projection_for(whiten, matrices, execution.runner, execution.arrays)
         cosine = cosine or projection is not None
         exponent = 0 if cosine else common_exponent(matrices)
         vectors = stack_rows(matrices, cosine, exponent, onto=projection)

@@ -113,13 +113,28 @@ class Method(Checked):
         run: Run,
     ) -> Ranking:
         """As ``rerank``, with conditions that were checked before."""
-        if row_filter is not None and row_filter.among_themselves and row_filter.n_gallery == 1:
-            return empty_ranking(1, 0)  # there is no other row to rank
-        if self.reads_in_blocks:
-            run.refuse_others(f"with {type(self).__name__}", ("block_size",))
+        self.check_run(run)
         inputs = RankingInputs(self, queries, gallery, k, row_filter)
         with run.execution("rerank", inputs, threads) as execution:
-            return self.ranked(queries, gallery, k, execution, row_filter)
+            return self.rank_if_any(queries, gallery, k, execution, row_filter)
+
+    def check_run(self, run: Run) -> None:
+        """Refuse where this method cannot work."""
+        if self.reads_in_blocks:
+            run.refuse_others(f"with {type(self).__name__}", ("block_size",))
+
+    def rank_if_any(
+        self,
+        queries: Any,
+        gallery: Any,
+        k: int | None,
+        execution: Execution,
+        row_filter: Filter | None,
+    ) -> Ranking:
+        """As ``ranked``; empty where a row has no other to rank."""
+        if row_filter is not None and row_filter.among_themselves and row_filter.n_gallery == 1:
+            return empty_ranking(1, 0)
+        return self.ranked(queries, gallery, k, execution, row_filter)
 
     if not TYPE_CHECKING:  # or every name would be an attribute
 

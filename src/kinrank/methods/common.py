@@ -123,7 +123,7 @@ def begin_ranking(
         named = [("queries", queries), ("gallery", gallery)]
     matrices = same_width(*named)
     threads = execution.runner.threads
-    projection = projection_for(method.whiten, matrices[-1:], threads, execution.arrays)
+    projection = projection_for(method.whiten, matrices[-1:], execution.runner, execution.arrays)
     cosine = measures_angles(method)
     vectors = stored_vectors(
         matrices,
@@ -198,12 +198,12 @@ class InductiveMethod(Method):
     ) -> FittedMethod:
         """Prepare the gallery; the result has ``search(queries, k)``."""
         prepare(type(self).__name__.lower())
-        execution = as_run(run).in_memory(threads, "fit", "search")
-        projection = projection_for(
-            self.whiten, same_width(("gallery", gallery)), execution.runner.threads
-        )
-        vectors = as_vectors(("gallery", gallery), cosine=True, onto=projection)
-        return replace(self.fitted(vectors, execution), projection=projection)
+        matrices = same_width(("gallery", gallery))
+        with as_run(run).keeping("fit", (self, matrices[0][1]), threads) as execution:
+            projection = projection_for(self.whiten, matrices, execution.runner, execution.arrays)
+            vectors = as_vectors(*matrices, cosine=True, onto=projection)
+            fitted = execution.outlasting(self.fitted(vectors, execution))
+        return replace(fitted, projection=projection)
 
     def ranked(
         self,

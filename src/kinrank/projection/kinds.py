@@ -13,7 +13,7 @@ import numpy as np
 from kinrank import progress
 from kinrank.arrays import IN_MEMORY, Arrays
 from kinrank.errors import InvalidInputError, shown
-from kinrank.parallel import Runner
+from kinrank.parallel import ALONE, Runner
 from kinrank.projection.arrays import Wide, unit_around
 from kinrank.projection.evidence import CERTAIN, CLEARER, COUPLED, certainty, contrast, couples
 from kinrank.projection.learning import Coordinates, learnt_matrix
@@ -65,11 +65,12 @@ def check_whiten(name: str, value: Any) -> Whiten:
 
 
 def projection_for(
-    whiten: Whiten, matrices: Matrices, threads: int = 1, arrays: Arrays = IN_MEMORY
+    whiten: Whiten, matrices: Matrices, run: Runner = ALONE, arrays: Arrays = IN_MEMORY
 ) -> Projection | None:
     """The projection that ``whiten`` is for checked rows: fitted to them if it is a kind.
 
-    arrays : remembers it for a run that goes on later
+    run : computes the stages of learning; arrays : remembers the projection for a run that goes on
+        later
     """
     if whiten is None:
         return None
@@ -84,7 +85,9 @@ def projection_for(
 
     @cache
     def fitted() -> Projection:
-        return fit_kind(matrices, whiten, None, Runner(threads))
+        # Only the projection is kept, so its stages are none that a run counts.
+        uncounted = Runner(run.threads, workers=run.workers)
+        return fit_kind(matrices, whiten, None, uncounted)
 
     def mean_and_matrix() -> Any:
         return np.concatenate([fitted().mean[None], fitted().matrix])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from kinrank.arrays import IN_MEMORY, Arrays
 from kinrank.filters import Filter
@@ -13,6 +13,8 @@ from kinrank.types import Ranking
 if TYPE_CHECKING:  # they bring numba, which `import kinrank` leaves out
     from kinrank.search.searcher import RowSearcher, Search
     from kinrank.search.stored import Stored
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,15 @@ class Execution:
         if as_given is None:
             as_given = vectors
         return GivenSearch(self.search, vectors, as_given, n_queries, self.runner)
+
+    def outlasting(self, value: T) -> T:
+        """What the call hands on when it has ended, without files that go with it."""
+        if self.arrays is IN_MEMORY:
+            return value
+        from kinrank.runs.records import in_memory
+
+        lasting: T = in_memory(value)
+        return lasting
 
     def own_searcher(self, vectors: Stored) -> RowSearcher:
         """The search over rows that were computed: nobody else's searcher knows them."""

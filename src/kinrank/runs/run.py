@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -90,6 +90,16 @@ class Run:
         """
         self.refuse_others(f"with `{call}`", ("block_size", *more_fields))
         return Execution(Runner.of(threads, self.block_size), self.search)
+
+    def keeping(
+        self, call: str, inputs: Any, threads: int | None
+    ) -> AbstractContextManager[Execution]:
+        """As ``execution``, of a call that keeps what it makes, float32 and in memory."""
+        self.refuse_others(
+            f"with `{call}`, which keeps float32 in memory",
+            ("search", "work", "cluster", "storage", "block_size"),
+        )
+        return self.execution(call, inputs, threads)
 
     @contextmanager
     def execution(self, call: str, inputs: Any, threads: int | None) -> Iterator[Execution]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import platform
 import shutil
@@ -18,6 +17,7 @@ from kinrank.errors import InvalidInputError
 from kinrank.parallel import Array
 from kinrank.runs.journal import check_sum
 from kinrank.runs.ray.handles import Handle, Target, local_folder
+from kinrank.runs.records import replaced
 
 if TYPE_CHECKING:
     from kinrank.runs.ray.storage import Storage
@@ -45,14 +45,14 @@ class BlockJob:
                 return storage.keep(value)
             return np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value
 
-        return cls(kernel.__module__, name, _replaced(args, packed))
+        return cls(kernel.__module__, name, replaced(args, packed, Handle))
 
     def open(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """The kernel and its arguments, where a task runs."""
         kernel: Any = importlib.import_module(self.module)
         for name in self.name.split("."):
             kernel = getattr(kernel, name)
-        return kernel, _replaced(self.args, _opened)
+        return kernel, replaced(self.args, _opened, Handle)
 
 
 def _opened(value: Any) -> Any:
@@ -64,20 +64,6 @@ def _opened(value: Any) -> Any:
 
 def _is_large(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.nbytes > INLINE
-
-
-def _replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
-    """Arguments with ``replace`` called on all that is no tuple, list or dataclass."""
-    if isinstance(value, tuple | list):
-        items = [_replaced(item, replace) for item in value]
-        # Kernels read records by the names of their fields.
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    if not dataclasses.is_dataclass(value) or isinstance(value, type | Handle):
-        return replace(value)
-    copy: Any = object.__new__(type(value))  # as it was: nothing is checked or derived again
-    for field in dataclasses.fields(value):
-        object.__setattr__(copy, field.name, _replaced(getattr(value, field.name), replace))
-    return copy
 
 
 @dataclass(frozen=True)
@@ -140,7 +126,7 @@ def _looked(look: bool, kernel: Any, call: tuple[Any, ...], args: Any) -> tuple[
     if not look:
         return 0, 0
     arrays: list[Array] = []
-    _replaced(args, lambda value: arrays.append(value) if _is_large(value) else None)
+    replaced(args, lambda value: arrays.append(value) if _is_large(value) else None)
     try:
         Path("/proc/self/clear_refs").write_text("1", encoding="ascii")
     except OSError:  # the system does not tell
