@@ -61,9 +61,8 @@ def ranked(cluster, rows, block_size=None, search="exact", then=None):
             found = kinrank.CAS().rerank(rows[:count], rows[count:], K)
             return time.perf_counter() - begun, watch.seconds, found, None
         cluster.report.stages.clear()
-        method = kinrank.CAS()
-        sizes = {"block_size": block_size, "search": search}
-        found = cluster.rerank(method, rows[:count], rows[count:], K, **sizes)
+        run = kinrank.Run(cluster=cluster, block_size=block_size, search=search)
+        found = kinrank.CAS().rerank(rows[:count], rows[count:], K, run=run)
     return time.perf_counter() - begun, watch.seconds, found, cluster.report.summary()["stages"]
 
 

@@ -104,9 +104,10 @@ class CAS(CASMethod):
         params : "auto" chooses the parameters that are at their defaults by ``kinrank.tune``, and
             keeps what was chosen and why in ``Index.chosen``
         threads : how many threads to use; never changes the result
-        run : its ``block_size`` is taken, and its ``search`` for lists and for queries:
+        run : where the index is built, see ``kinrank.Run``; its ``search`` is that of queries too:
             "approximate" is for many rows; a searcher makes the lists alone, as it does not know
-            rows that are added
+            rows that are added. An index lies in memory as float32: no ``memory_budget`` and no
+            ``vectors``.
 
         Returns
         -------

@@ -1,7 +1,7 @@
 """The same stages on many machines, by Ray (extra ``ray``): not a bit of the result differs.
 
 with kinrank.cluster.connect("ray://host:10001") as cluster:
-    ranking = kinrank.rerank(queries, gallery, k=100, cluster=cluster)
+    ranking = kinrank.rerank(queries, gallery, k=100, run=kinrank.Run(cluster=cluster))
     print(cluster.report)
 """
 

@@ -78,7 +78,8 @@ def jaccard_graph(
     whiten : "pairs", "views" or a power between 0 and 0.5, fitted to the features, or a fitted
         ``Projection``; see ``Method``
     threads : how many threads to use; never changes the result
-    run : its ``block_size`` is taken
+    run : where it is computed, in memory or in ``work``, here or on a ``cluster``; by an exact
+        search of float32
 
     Returns
     -------
@@ -95,7 +96,9 @@ def jaccard_graph(
     """
     prepare("jaccard_graph")
     inputs = (as_matrix("features", features), k1, k2, max_distance, metric, dialect, connected)
-    with as_run(run).keeping("jaccard_graph", (*inputs, whiten), threads) as execution:
+    run = as_run(run)
+    run.refuse_others("with `jaccard_graph`", ("work", "cluster", "storage", "block_size"))
+    with run.execution("jaccard_graph", (*inputs, whiten), threads) as execution:
         graph = jaccard_rows(
             inputs[0],
             k1,

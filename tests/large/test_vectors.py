@@ -98,7 +98,10 @@ def test_a_stopped_run_is_not_gone_on_with_in_another_form(tmp_path):
     class Stop(Exception):  # noqa: N818 - what a test throws
         pass
 
-    def stop(*_):
+    plain = large_data.journal.Call.finished
+
+    def stop(call, block):
+        plain(call, block)
         raise Stop
 
     with pytest.MonkeyPatch.context() as patch:

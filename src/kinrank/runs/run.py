@@ -36,13 +36,13 @@ class Run:
     memory_budget : bytes, or a size such as "4GB", that the process may occupy; stages are then
         kept in files, and arrays that are mapped from files are never copied into memory
     work : the folder of these files, in which a run that was stopped goes on; it is emptied when
-        the ranking is there. None is a temporary one.
+        the result is there. None is a temporary one.
     vectors : "float32"; or "float16", to which values are rounded once and in which they are kept,
         in memory and in files; everything is computed in float32 from them
     cluster : other machines to do the work: "local", an address, or what
         ``kinrank.cluster.connect`` returned (extra ``ray``)
     storage : for ``cluster``, a folder that all machines see or a URL to exchange arrays by; None
-        is their memory
+        is their memory. In a folder a run that was stopped goes on, as in ``work``.
     block_size : how many rows a thread takes at a time
 
     Examples
