@@ -225,8 +225,8 @@ def group(
         them in memory.
     method : how rows are ranked; None chooses parameters by ``kinrank.tune``
     threads : how many threads to use; never changes the result
-    run : where the rankings are computed; without ``memory_budget``, as rows are ranked among
-        themselves
+    run : where the rankings are computed; what groups are made of lies in memory as float32, so no
+        ``memory_budget`` and no ``vectors``
 
     Returns
     -------

@@ -52,15 +52,15 @@ def group_rows(
     if _all_equal(vectors):
         found = _one_point(vectors, ids, constraints)
         return arrange(found, log, strictness)
-    run = as_run(run)
-    execution = run.in_memory(threads, "group", "search")
-    links = find_links(vectors, method, execution)
     chosen = choose_level(vectors, threads)
-    if threshold is None:
-        tree, single_below = grow_without_singles(links, chosen.level, execution.runner)
-    else:
-        tree = grow_tree(links)
-        single_below = NOBODY
+    with as_run(run).keeping("group", (vectors, method), threads) as execution:
+        links = find_links(vectors, method, execution)
+        if threshold is None:
+            tree, single_below = grow_without_singles(links, chosen.level, execution.runner)
+        else:
+            tree = grow_tree(links)
+            single_below = NOBODY
+        links = execution.outlasting(links)
     found = Found(
         links=links,
         tree=tree,
