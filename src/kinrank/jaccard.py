@@ -131,7 +131,7 @@ def jaccard_rows(
     limit = check_float("max_distance", max_distance, 0, 1, low_open=True)
     connected = check_bool("connected", connected)
     named = same_width(("features", features))
-    onto = projection_for(check_whiten("whiten", whiten), named, run)
+    onto = projection_for(check_whiten("whiten", whiten), named, run.threads)
     cosine = metric == "cosine" or weighting.cosine
     vectors = as_vectors(("features", features), cosine=cosine, onto=onto)
     if weighting.plain and not cosine and onto is None:

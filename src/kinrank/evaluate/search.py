@@ -70,7 +70,7 @@ class Plain(Method):
         as_asked: dict[str, Any] = {
             "cosine": self.metric == "cosine",
             "together": False,
-            "onto": projection_for(self.whiten, [("gallery", rows)], execution.runner),
+            "onto": projection_for(self.whiten, [("gallery", rows)], execution.runner.threads),
         }
         vectors = as_vectors(("queries", asked), **as_asked)
         cuts = (slice(low, low + GALLERY_BLOCK) for low in range(0, len(rows), GALLERY_BLOCK))
@@ -132,7 +132,7 @@ class Pooled(Method):
         pool = min(self.pool, len(rows))
         method: Any = self.method
         projection = projection_for(
-            getattr(method, "whiten", None), [("gallery", rows)], execution.runner
+            getattr(method, "whiten", None), [("gallery", rows)], execution.runner.threads
         )
         if projection is not None:  # by the whole gallery
             method = replace(method, whiten=projection)

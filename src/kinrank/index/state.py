@@ -133,7 +133,7 @@ class Scaling:
         Returns the scaled vectors of all, (n, dims) float32, and the scaling.
         """
         matrices = same_width(*named_vectors)
-        projection = projection_for(whiten, matrices, execution.runner, execution.arrays)
+        projection = projection_for(whiten, matrices, execution.runner.threads, execution.arrays)
         cosine = cosine or projection is not None
         exponent = 0 if cosine else common_exponent(matrices)
         vectors = stack_rows(matrices, cosine, exponent, onto=projection)

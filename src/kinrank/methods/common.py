@@ -123,7 +123,7 @@ def begin_ranking(
         named = [("queries", queries), ("gallery", gallery)]
     matrices = same_width(*named)
     threads = execution.runner.threads
-    projection = projection_for(method.whiten, matrices[-1:], execution.runner, execution.arrays)
+    projection = projection_for(method.whiten, matrices[-1:], threads, execution.arrays)
     cosine = measures_angles(method)
     vectors = stored_vectors(
         matrices,
@@ -200,7 +200,9 @@ class InductiveMethod(Method):
         prepare(type(self).__name__.lower())
         matrices = same_width(("gallery", gallery))
         with as_run(run).keeping("fit", (self, matrices[0][1]), threads) as execution:
-            projection = projection_for(self.whiten, matrices, execution.runner, execution.arrays)
+            projection = projection_for(
+                self.whiten, matrices, execution.runner.threads, execution.arrays
+            )
             vectors = as_vectors(*matrices, cosine=True, onto=projection)
             fitted = execution.outlasting(self.fitted(vectors, execution))
         return replace(fitted, projection=projection)

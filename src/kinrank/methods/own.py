@@ -68,7 +68,9 @@ class DistanceMethod(Method):
         if gallery is not None:
             named = [("queries", queries), ("gallery", gallery)]
         matrices = same_width(*named)
-        projection = projection_for(self.whiten, matrices[-1:], execution.runner, execution.arrays)
+        projection = projection_for(
+            self.whiten, matrices[-1:], execution.runner.threads, execution.arrays
+        )
         vectors = [
             as_vectors(matrix, cosine=self.metric == "cosine", together=False, onto=projection)
             for matrix in matrices

@@ -13,7 +13,7 @@ import numpy as np
 from kinrank import progress
 from kinrank.arrays import IN_MEMORY, Arrays
 from kinrank.errors import InvalidInputError, shown
-from kinrank.parallel import ALONE, Runner
+from kinrank.parallel import Runner
 from kinrank.projection.arrays import Wide, unit_around
 from kinrank.projection.evidence import CERTAIN, CLEARER, COUPLED, certainty, contrast, couples
 from kinrank.projection.learning import Coordinates, learnt_matrix
@@ -65,12 +65,12 @@ def check_whiten(name: str, value: Any) -> Whiten:
 
 
 def projection_for(
-    whiten: Whiten, matrices: Matrices, run: Runner = ALONE, arrays: Arrays = IN_MEMORY
+    whiten: Whiten, matrices: Matrices, threads: int = 1, arrays: Arrays = IN_MEMORY
 ) -> Projection | None:
     """The projection that ``whiten`` is for checked rows: fitted to them if it is a kind.
 
-    run : computes the stages of learning; arrays : remembers the projection for a run that goes on
-        later
+    threads : of this process, which learns it wherever else the run is: from a few thousand rows
+    arrays : remembers it for a run that goes on later
     """
     if whiten is None:
         return None
@@ -85,9 +85,7 @@ def projection_for(
 
     @cache
     def fitted() -> Projection:
-        # Only the projection is kept, so its stages are none that a run counts.
-        uncounted = Runner(run.threads, workers=run.workers)
-        return fit_kind(matrices, whiten, None, uncounted)
+        return fit_kind(matrices, whiten, None, Runner(threads))
 
     def mean_and_matrix() -> Any:
         return np.concatenate([fitted().mean[None], fitted().matrix])
