@@ -102,7 +102,7 @@ def die(stage, finished, total):
         os.kill(os.getpid(), signal.SIGKILL)
 
 with connect(sys.argv[1], storage=sys.argv[2]) as cluster:
-    run = kinrank.Run(cluster=cluster, block_size=600)
+    run = kinrank.Run(cluster=cluster, block_size=300)
     with progress.listen(die):
         CALL
 """
@@ -119,7 +119,7 @@ def test_a_caller_that_dies_loses_no_finished_stage(joined, nodes, tmp_path, cal
     assert {"neighbours", "diffusion", "smoothing"} <= finished
     names = {"kinrank": kinrank, "data": data, "METHODS": METHODS, "LABELS": LABELS}
     with connect(storage=tmp_path) as cluster:
-        run = kinrank.Run(cluster=cluster, block_size=600)
+        run = kinrank.Run(cluster=cluster, block_size=300)
         found = eval(CALLS[call], {**names, "run": run})  # noqa: S307  the words are above
         computed = cluster.report.summary()["stages"]
     assert_equal(found, eval(CALLS[call], {**names, "run": kinrank.Run()}))  # noqa: S307
