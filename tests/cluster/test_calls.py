@@ -11,6 +11,8 @@ import kinrank
 from cluster_data import METHODS, assert_equal, data
 from kinrank import InvalidInputError, LockedError, progress
 from kinrank.cluster import connect
+from kinrank.parallel import Runner
+from kinrank.search.exact import exact_neighbors
 
 QUERIES, GALLERY = data()
 ROWS = np.concatenate(data())
@@ -21,6 +23,12 @@ LABELS = (np.arange(len(QUERIES)) % 2, np.arange(len(GALLERY)) % 2)
 
 def rerank(run, **more):
     return kinrank.rerank(QUERIES, GALLERY, k=40, run=run, **{**SIZES, **more})
+
+
+def known_lists():
+    """Distances and indices of the nearest rows of every row."""
+    lists = exact_neighbors(ROWS, 40, Runner(1))
+    return lists.distances, lists.indices
 
 
 RANKINGS = {
@@ -37,6 +45,9 @@ RANKINGS = {
     ),
     "dfs, some excluded": lambda run: kinrank.rerank(
         QUERIES, GALLERY, "dfs", 40, exclude=[0, 5], run=run
+    ),
+    "lists that are known": lambda run: kinrank.CAS(**SIZES).rerank_neighbors(
+        *known_lists(), n_queries=len(QUERIES), k=40, squared=True, run=run
     ),
     "a fitted method": lambda run: kinrank.AlphaQE(dba=True).fit(GALLERY, run=run).search(QUERIES),
 }
@@ -65,11 +76,6 @@ def test_an_index_is_the_same_file(joined, tmp_path, shared):
     there.save(tmp_path / "there")
     method.fit(GALLERY, context=QUERIES).save(tmp_path / "here")
     assert (tmp_path / "there").read_bytes() == (tmp_path / "here").read_bytes()
-
-
-def test_groups(cluster):
-    found = kinrank.group(ROWS, run=kinrank.Run(cluster=cluster, block_size=600))
-    np.testing.assert_array_equal(found.labels, kinrank.group(ROWS).labels)
 
 
 def test_a_jaccard_graph(cluster):

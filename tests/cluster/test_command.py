@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from cli_helpers import run
 from cluster_data import METHODS, assert_same, data
 from kinrank import Ranking
 from kinrank.cache import cache_folder
@@ -82,3 +84,23 @@ def test_without_a_cluster_nothing_of_it_is_imported():
         "assert not {'ray', 'fsspec', 'kinrank.runs.ray.runner'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=SECONDS)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["index", "build", "--k1", "12", "--k2", "4", "--out", "{}.kinrank"],
+        ["group", "--out", "{}.csv"],
+    ],
+    ids=["index", "group"],
+)
+def test_other_commands(joined, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    np.save("g.npy", data()[1])
+    Path("shared").mkdir()
+    places = ["--cluster", "auto", "--storage", "shared"]
+    for name, more in (("here", []), ("there", places)):
+        run(*(word.format(name) for word in words), "--gallery", "g.npy", *more)
+    (here,) = tmp_path.glob("here.*")
+    assert here.read_bytes() == here.with_stem("there").read_bytes()
+    assert list(Path("shared").iterdir()) == []

@@ -29,6 +29,7 @@ from kinrank.cli.files import (
     existing_file,
 )
 from kinrank.cli.options import MethodCommand
+from kinrank.cli.places import ask_cluster, ask_work
 from kinrank.cli.report import running
 from kinrank.cli.stores import ask_store, opened_store
 from kinrank.cli.tables import (
@@ -71,6 +72,8 @@ def index() -> None:
     type=click.Choice(["exact", "approximate"]),
     default="exact",
 )
+@ask_work
+@ask_cluster
 @ask_auto
 @ask("--method", "Only cas has an index.", default="cas")
 @ask("--model", "The network that made the vectors.  [default: what a file of features says]")
@@ -93,6 +96,9 @@ def build(
     as_json: bool,
     params: dict[str, Any],
     search: Literal["exact", "approximate"],
+    work: Path | None,
+    cluster: str | None,
+    storage: str | None,
     threads: int | None,
 ) -> None:
     """Build an index over a gallery.
@@ -117,7 +123,7 @@ def build(
             attributes=_attributes(table, attributes),
             params=chosen_by,
             threads=threads,
-            run=kinrank.Run(search=search),
+            run=kinrank.Run(search=search, work=work, cluster=cluster, storage=storage),
         )
         made.recipe = recipe
         made.save(out)

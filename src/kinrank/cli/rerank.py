@@ -26,6 +26,7 @@ from kinrank.cli.files import (
     ask_threads,
 )
 from kinrank.cli.options import MethodCommand
+from kinrank.cli.places import ask_cluster, ask_work
 from kinrank.cli.report import running
 from kinrank.cli.tables import (
     ask_columns,
@@ -70,24 +71,14 @@ _MANY_ROWS = 2000
 @ask(
     "--memory-budget", "Such as 4GB: keep stages in files and the process below it.", metavar="SIZE"
 )
-@ask(
-    "--work",
-    "Where these files are; a run that was stopped goes on.  [default: a temporary one]",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-)
+@ask_work
 @ask(
     "--vectors",
     "What vectors are kept as; float16 is half the bytes.",
     type=click.Choice(VECTORS),
     default="float32",
 )
-@ask(
-    "--cluster",
-    "Machines of a Ray cluster to do the work.  [default: this one alone]",
-    metavar="local|auto|HOST:PORT|ray://HOST:PORT",
-)
-@ask("--storage", "Where machines exchange arrays.  [default: their memory]", metavar="FOLDER|URL")
+@ask_cluster
 @ask("--plan", "Say what the run would cost, and stop.", to="plan_only", is_flag=True)
 @ask_json()
 def rerank(

@@ -130,7 +130,7 @@ class CASMethod(JointMethod):
         farthest : with ``indices``: the largest distance from each row to any other, (n,) or one
             number for all (2 is near it for unit vectors and squared distances)
         k, threads : as in ``rerank``
-        run : its ``block_size`` is taken
+        run : where the stages are computed, in memory or in ``work``, here or on a ``cluster``
 
         Returns
         -------
@@ -143,14 +143,18 @@ class CASMethod(JointMethod):
                 f"`whiten` must be None where distances are given, got {self.whiten!r}: take them "
                 "between rows that were projected (Projection.transform)."
             )
-        runner = as_run(run).in_memory(threads, "rerank_neighbors").runner
+        run = as_run(run)
+        run.refuse_others("with `rerank_neighbors`", ("work", "cluster", "storage", "block_size"))
         source = precomputed_distances(distances, indices, squared=squared, farthest=farthest)
         n = len(source.neighbors)
         n_queries = check_int("n_queries", n_queries, 1, n - 1)
         k = results(k, n - n_queries)
         limit = n if indices is None else source.neighbors.k
         method = self.resolved(limit, "rows" if indices is None else "listed neighbours")
-        return method.order(method.compare(source, n_queries, runner), n_queries, k, runner)
+        inputs = (method, source, n_queries, k)
+        with run.execution("rerank_neighbors", inputs, threads) as execution:
+            encoded = method.compare(source, n_queries, execution.runner)
+            return method.order(encoded, n_queries, k, execution.runner)
 
     def resolved(self, limit: int, what: str = "rows") -> Self:
         """The same method with no list longer than ``limit``."""

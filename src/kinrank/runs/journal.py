@@ -17,13 +17,14 @@ import errno
 import itertools
 import json
 import os
+import pickle
 import shutil
 import sys
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -214,8 +215,8 @@ def check_sum(arrays: Iterable[Array]) -> int:
 
 
 def feed(digest: Any, value: Any) -> None:
-    """Add to a digest what tells a value from others: numbers, text, arrays, records of such."""
-    if isinstance(value, np.ndarray):
+    """Add to a digest what tells a value from others: all that it holds."""
+    if isinstance(value, np.ndarray) and value.dtype != object:
         digest.update(f"array {value.shape} {value.dtype}".encode())
         lines = np.atleast_1d(value)
         step = max(1, _PIECE // max(1, lines[:1].nbytes))
@@ -234,8 +235,12 @@ def feed(digest: Any, value: Any) -> None:
     elif hasattr(value, "tocsr"):
         rows = value.tocsr()
         feed(digest, (rows.shape, rows.indptr, rows.indices, rows.data))
-    else:
+    elif hasattr(value, "__array__") and not isinstance(value, np.ndarray):
+        feed(digest, np.asarray(value))
+    elif value is None or isinstance(value, bool | int | float | str | PurePath):
         digest.update(f"{value!r};".encode())
+    else:
+        digest.update(pickle.dumps(value, protocol=5))
 
 
 def described(value: Any) -> Any:
