@@ -47,7 +47,7 @@ RANKINGS = {
         QUERIES, GALLERY, "dfs", 40, exclude=[0, 5], run=run
     ),
     "lists that are known": lambda run: kinrank.CAS(**SIZES).rerank_neighbors(
-        *known_lists(), n_queries=len(QUERIES), k=40, squared=True, run=run
+        *known_lists(), n_queries=len(QUERIES), k=40, squared=True, farthest=9.0, run=run
     ),
     "a fitted method": lambda run: kinrank.AlphaQE(dba=True).fit(GALLERY, run=run).search(QUERIES),
 }
