@@ -43,6 +43,7 @@ RANKINGS = {
     "k-reciprocal among themselves": lambda run: kinrank.rerank(
         ROWS, None, "kreciprocal", 40, run=run, k1=10
     ),
+    "expanded queries": lambda run: kinrank.rerank(QUERIES, GALLERY, "alphaqe", 40, run=run),
     "dfs, some excluded": lambda run: kinrank.rerank(
         QUERIES, GALLERY, "dfs", 40, exclude=[0, 5], run=run
     ),

@@ -160,6 +160,11 @@ def exact_search(
     elif n < _FEW:
         rows = (queries[:], for_kernels(gallery), numbers, inner)
         Runner(run.threads, 1).map("search", search_rows, n, *rows, indices, values)
+    elif run.workers is not None:
+        task = (queries, gallery, squared_norms(gallery), numbers, inner, 1)
+        in_memory = Runner(run.threads, run.block_size, run.workers)
+        outs = (Out(np.int32, k), Out(np.float32, k))
+        return Neighbors(*in_memory.fill("search", _search_block, task, n, *outs))
     else:
         whole = (queries, gallery, squared_norms(gallery), numbers, inner, run.threads)
         Runner(1, BLOCK).map("search", _search_block, n, *whole, indices, values)

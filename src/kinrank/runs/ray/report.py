@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinrank.progress import format_bytes
+from kinrank.progress import format_bytes, format_seconds
 from kinrank.runs.ray.tasks import Answer
 
 
@@ -17,6 +17,7 @@ class Traffic:
     sent : bytes of arrays stored for this stage and not before; each node that reads one whole from
         the object store or from a URL gets it once
     returned : bytes that tasks sent back or wrote
+    seconds : processor time of the tasks
     looked : blocks whose reading was measured; rows, read, whole, share : sums over these of their
         rows, of the bytes in pages that the block touched, of all that it might have read, and of
         the block's own share
@@ -26,6 +27,7 @@ class Traffic:
     retried: int = 0
     sent: int = 0
     returned: int = 0
+    seconds: float = 0.0
     looked: int = 0
     rows: int = 0
     read: int = 0
@@ -35,6 +37,7 @@ class Traffic:
     def count(self, answer: Answer, rows: int, share: float) -> None:
         """One finished block of so many rows, ``share`` of all."""
         self.tasks += 1
+        self.seconds += answer.seconds
         self.returned += answer.written + sum(array.nbytes for array in answer.arrays)
         if answer.whole and answer.read:
             self.looked += 1
@@ -43,11 +46,12 @@ class Traffic:
             self.whole += answer.whole
             self.share += share * answer.whole
 
-    def summary(self) -> dict[str, int]:
+    def summary(self) -> dict[str, float]:
         """As the report shows it; what a block reads outside itself is a mean over blocks."""
-        facts = {
+        facts: dict[str, float] = {
             "tasks": self.tasks,
             "retried": self.retried,
+            "cpu_seconds": self.seconds,
             "sent_bytes": self.sent,
             "returned_bytes": self.returned,
         }
@@ -79,7 +83,7 @@ class Report:
         return {"nodes": self.nodes, "stages": stages}
 
     def __str__(self) -> str:
-        titles = ("stage", "tasks", "sent", "returned", "a block reads", "outside", "of")
+        titles = ("stage", "tasks", "cpu", "sent", "returned", "a block reads", "outside", "of")
         lines: list[tuple[str, ...]] = [titles]
         for name, traffic in self.stages.items():
             facts = traffic.summary()
@@ -88,7 +92,8 @@ class Report:
                 format_bytes(facts[f"{size}_bytes"]) if f"{size}_bytes" in facts else "-"
                 for size in sizes
             )
-            lines.append((name, str(traffic.tasks), *texts))
+            seconds = format_seconds(traffic.seconds)
+            lines.append((name, str(traffic.tasks), seconds, *texts))
         return "\n".join(
-            f"{line[0]:<16}" + "".join(f"{cell:>15}" for cell in line[1:]) for line in lines
+            f"{line[0]:<14}" + "".join(f"{cell:>14}" for cell in line[1:]) for line in lines
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import platform
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,7 @@ class Answer:
     check : of ``fill``, the sum over all its rows
     read, whole : bytes of its arguments in pages that it touched, and of all; 0 if nobody looked
     written : bytes that the task put into files instead
+    seconds : processor time of the block
     """
 
     arrays: tuple[Array, ...]
@@ -81,20 +83,24 @@ class Answer:
     read: int = 0
     whole: int = 0
     written: int = 0
+    seconds: float = 0.0
 
 
 def rows_block(job: BlockJob, low: int, high: int, look: bool) -> Answer:
     """(lengths, indices[, data]) of the rows low to high."""
+    begun = time.process_time()
     kernel, args = job.open()
     arrays = tuple(kernel(low, high, *args))
+    seconds = time.process_time() - begun
     read, whole = _looked(look, kernel, (low, high, *args), args)
-    return Answer(arrays, read=read, whole=whole)
+    return Answer(arrays, read=read, whole=whole, seconds=seconds)
 
 
 def fill_block(
     job: BlockJob, low: int, high: int, look: bool, targets: tuple[tuple[Target, slice], ...]
 ) -> Answer:
     """The rows low to high of the arrays that a kernel fills, and what they own of each."""
+    begun = time.process_time()
     kernel, args = job.open()
     # Kernels write at the places of the whole array; pages that nobody touches cost nothing.
     outs = tuple(np.empty(target.shape, target.dtype) for target, _ in targets)
@@ -113,8 +119,9 @@ def fill_block(
             file.seek(target.offset + owned.start * block.strides[0])
             file.write(block.tobytes())
         written += block.nbytes
+    seconds = time.process_time() - begun
     read, whole = _looked(look, kernel, (low, high, *args, *outs), args)
-    return Answer(tuple(sent), check, read, whole, written)
+    return Answer(tuple(sent), check, read, whole, written, seconds)
 
 
 def _looked(look: bool, kernel: Any, call: tuple[Any, ...], args: Any) -> tuple[int, int]:
