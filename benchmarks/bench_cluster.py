@@ -1,17 +1,20 @@
 """What a cluster costs: bytes, traffic and time, on two nodes of this machine.
 
-    python benchmarks/bench_cluster.py [bytes] [traffic] [overhead] [ROWS ...]
+    python benchmarks/bench_cluster.py [bytes] [traffic] [overhead] [pieces] [paper] [ROWS ...]
 
 bytes     bytes per row that each stage stores and sends back
 traffic   what a block reads outside itself, rows in random order against rows laid out
 overhead  seconds on two nodes against two threads of one process, in one run
+pieces    processor time and bytes of a row, and seconds with one worker and with two
+paper     what 10^8 and 10^9 rows cost, from the saved pieces; runs nothing
 
-ROWS are 20,000 and 80,000 if none are given (20,000 and 40,000 for overhead).
-The nodes are started on loopback with one processor each, as the tests do.
+ROWS are 20,000 and 80,000 if none are given (20,000 and 40,000 for overhead, 50,000 and 200,000 for
+pieces). The nodes are started on loopback with one processor each, as the tests do.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -30,6 +33,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import ray_nodes
 
 K = 100
+SEARCHES = {"neighbours", "cells", "search"}  # stages of the search
+LINK = 1.25e9  # bytes a second, of a network of 10 Gbit/s
 
 
 def clustered(n, d=128, per_cluster=20, seed=0):
@@ -161,7 +166,68 @@ def overhead(sizes=(20_000, 40_000)):
             )
 
 
-PARTS = {"bytes": bytes_per_row, "traffic": traffic, "overhead": overhead}
+def pieces(sizes=(50_000, 200_000)):
+    """Rows of 128 columns, a tenth of them queries, searched approximately, first 100 of each."""
+    print("| rows | workers | seconds | search CPU s | other CPU s | caller CPU s | in B | out B |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for workers in (1, 2):
+        with kinrank.cluster.connect("local", threads=workers) as cluster:
+            warm_up(cluster)
+            for n in sizes:
+                rows = clustered(n)
+                begun = time.process_time()
+                seconds, _, _, stages = ranked(cluster, rows, search="approximate")
+                caller = time.process_time() - begun
+                cpu = sum(known["cpu_seconds"] for known in stages.values())
+                search = sum(stages[name]["cpu_seconds"] for name in SEARCHES & set(stages))
+                stored = sum(known["sent_bytes"] for known in stages.values()) / n
+                back = sum(known["returned_bytes"] for known in stages.values()) / n
+                print(
+                    f"| {n} | {workers} | {seconds:.1f} | {search:.2f} | {cpu - search:.2f} | "
+                    f"{caller:.2f} | {stored:.0f} | {back:.0f} |",
+                    flush=True,
+                )
+
+
+def paper(sizes=(10**8, 10**9)):
+    """Tasks of the search grow as a n + b n^1.5, all other work and all bytes with the rows.
+
+    a, b : from the two sizes that were measured with one worker
+    """
+    (path,) = results.FOLDER.glob("bench_cluster-pieces*.json")
+    blocks = json.loads(path.read_text(encoding="utf-8"))["blocks"]
+    lines = next(block["rows"] for block in blocks if "rows" in block)
+    small, large = (list(map(float, line)) for line in lines if line[1] == "1")
+    per_row = [line[3] / line[0] for line in (small, large)]
+    roots = [line[0] ** 0.5 for line in (small, large)]
+    steep = max(0.0, (per_row[1] - per_row[0]) / (roots[1] - roots[0]))
+    flat = per_row[1] - steep * roots[1]
+    n, _, _, _, other, caller, stored, back = large
+    print(
+        "| rows | search, core hours | other stages, core hours | caller, hours | vectors, GB | "
+        "through the caller, TB | that takes, hours | 64 cores, hours | 1,024 cores, hours |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for size in sizes:
+        search = size * (flat + steep * size**0.5) / 3600
+        others = size * other / n / 3600
+        alone = size * caller / n / 3600
+        moved = size * (stored + back)
+        wire = moved / LINK / 3600
+        hours = [(search + others) / cores + max(alone, wire) for cores in (64, 1024)]
+        print(
+            f"| {size:,} | {search:,.0f} | {others:,.0f} | {alone:,.1f} | "
+            f"{size * 512 / 1e9:,.0f} | {moved / 1e12:,.1f} | {wire:,.1f} | {hours[0]:,.0f} | {hours[1]:,.1f} |"
+        )
+
+
+PARTS = {
+    "bytes": bytes_per_row,
+    "traffic": traffic,
+    "overhead": overhead,
+    "pieces": pieces,
+    "paper": paper,
+}
 
 
 def main():

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kinrank.runs.ray.storage import Storage
 
 INLINE = 1 << 16  # bytes up to which an array travels with the job
+LOOKED_SECONDS = 1.0  # up to which a block is run again to see what it reads
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def rows_block(job: BlockJob, low: int, high: int, look: bool) -> Answer:
     kernel, args = job.open()
     arrays = tuple(kernel(low, high, *args))
     seconds = time.process_time() - begun
+    look = look and seconds < LOOKED_SECONDS
     read, whole = _looked(look, kernel, (low, high, *args), args)
     return Answer(arrays, read=read, whole=whole, seconds=seconds)
 
@@ -120,6 +122,7 @@ def fill_block(
             file.write(block.tobytes())
         written += block.nbytes
     seconds = time.process_time() - begun
+    look = look and seconds < LOOKED_SECONDS
     read, whole = _looked(look, kernel, (low, high, *args, *outs), args)
     return Answer(tuple(sent), check, read, whole, written, seconds)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kinrank.runs.ray.session import Cluster
 
 AHEAD = 4  # tasks for each processor that are waiting or running at a time, or wait to be taken
-LOOKS = 4  # blocks of a stage whose reading is measured
+LOOKS = 2  # blocks of a stage whose reading is measured, which takes another run of them
 
 
 @dataclass(frozen=True, eq=False)
